@@ -1,1 +1,26 @@
-//! Providers.
+//! Who we talk to, as data: providers and their models, and the lookup of a
+//! model name. No wire format lives here, only which one a provider speaks.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`lookup`] | `Registry`, from a model name to a `Route` |
+//! | [`provider`] | `Provider`, its wire, timeouts and where its keys are |
+//! | [`quirks`] | how a provider departs from the plain chat wire |
+//! | [`model`] | `Model`, `Price` and the `Window` |
+//! | [`builtin`] | the embedded files and how a configuration is laid over them |
+//! | [`duration`] | `"10s"` as a duration |
+//! | [`near`] | the nearest known word to a mistyped one |
+
+pub mod builtin;
+pub mod duration;
+pub mod lookup;
+pub mod model;
+pub mod near;
+pub mod provider;
+pub mod quirks;
+
+pub use builtin::{SANDBOX, build};
+pub use lookup::{Found, Refused, Registry, Route, Unresolved};
+pub use model::{Model, Price, Window, WindowSource};
+pub use provider::{Provider, Spec, Timeouts, Wire};
+pub use quirks::{MaxTokensField, Quirks, ReasoningReplay};

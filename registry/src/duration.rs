@@ -1,0 +1,53 @@
+//! Durations in configuration: `"250ms"`, `"10s"`, `"5m"`, `"1h"`.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error, Visitor};
+
+/// A whole number and a unit, without a sign or a fraction.
+pub fn parse(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = (text.get(..digits)?, text.get(digits..)?);
+    let number: u64 = number.parse().ok()?;
+    match unit.trim_start() {
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs),
+        "h" => number.checked_mul(3600).map(Duration::from_secs),
+        _ => None,
+    }
+}
+
+/// For `#[serde(deserialize_with)]`.
+pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    struct Text;
+    impl Visitor<'_> for Text {
+        type Value = Duration;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a duration such as \"10s\", \"500ms\" or \"5m\"")
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<Duration, E> {
+            parse(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
+        }
+    }
+    from.deserialize_str(Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_and_the_rest_is_refused() {
+        assert_eq!(parse("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(parse("10 s"), Some(Duration::from_secs(10)));
+        assert_eq!(parse("2m"), Some(Duration::from_mins(2)));
+        assert_eq!(parse("1h"), Some(Duration::from_hours(1)));
+        for bad in ["", "10", "s", "-1s", "1.5s", "1d", "99999999999999999999s"] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+}

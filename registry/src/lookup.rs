@@ -1,0 +1,270 @@
+//! From the model name of a request to a provider and its model.
+
+use std::sync::Arc;
+
+use crate::builtin;
+use crate::model::Model;
+use crate::near;
+use crate::provider::Provider;
+
+/// The providers that are on, and the names that people gave.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    /// In the order of the configuration.
+    pub providers: Vec<Arc<Provider>>,
+    /// Own names, as (alias, model name).
+    pub aliases: Vec<(String, String)>,
+    /// Answers Codex where nobody knows the name.
+    pub default_model: Option<String>,
+}
+
+/// Where a turn goes.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The provider.
+    pub provider: Arc<Provider>,
+    /// The model, described by its name alone if it is not listed.
+    pub model: Arc<Model>,
+    /// The name in the upstream request.
+    pub upstream_model: String,
+    /// How the name was found.
+    pub found: Found,
+}
+
+impl Route {
+    /// The name that always leads here: provider, slash, model.
+    pub fn full_name(&self) -> String {
+        self.provider.prefixed(&self.upstream_model)
+    }
+}
+
+/// How a name was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The whole name is a listed model.
+    Exact,
+    /// Its prefix is a provider.
+    Prefixed,
+    /// It is an alias.
+    Alias,
+    /// Nobody knows it; the default model answers.
+    Default,
+    /// Nobody lists it; the only provider that takes any name gets it.
+    Passthrough,
+}
+
+/// A name that leads nowhere. The text is fit for the client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("The model '{asked}' does not exist or no provider is on for it.{hint}")]
+pub struct Unresolved {
+    /// The name of the request.
+    pub asked: String,
+    /// Known names that are near, the nearest first, three at most.
+    pub near: Vec<String>,
+    hint: String,
+}
+
+/// Names that cannot work, found at load.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// An alias of an alias, which may be a cycle.
+    #[error("alias '{0}' points to '{1}', which is an alias itself; aliases have one level")]
+    Chain(String, String),
+    /// An alias that leads nowhere.
+    #[error("alias '{0}' leads nowhere. {1}")]
+    Alias(String, Unresolved),
+    /// A default model that leads nowhere.
+    #[error("default_model leads nowhere. {0}")]
+    Default(Unresolved),
+}
+
+impl Registry {
+    /// The route of `name`. In this order:
+    ///
+    /// 1. an alias,
+    /// 2. `provider/model` of a provider that is on and lists the model or passes
+    ///    any on,
+    /// 3. a model id as a whole (ids may contain slashes), the first provider
+    ///    that lists it,
+    /// 4. the default model, for Codex only: it asks for helper models by names
+    ///    of its own, which a server that takes any name would refuse or mistake,
+    /// 5. the provider that passes any name on, if there is exactly one and the
+    ///    name does not begin with another provider's prefix.
+    pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, Unresolved> {
+        if let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) {
+            let route = self.listed_or_passed(target);
+            return route
+                .map(|route| Route {
+                    found: Found::Alias,
+                    ..route
+                })
+                .ok_or_else(|| self.unresolved(name));
+        }
+        if let Some(route) = self.named(name) {
+            return Ok(route);
+        }
+        if caller_is_codex
+            && let Some(default) = &self.default_model
+            && let Some(route) = self.without_default(default)
+        {
+            return Ok(Route {
+                found: Found::Default,
+                ..route
+            });
+        }
+        self.passed(name).ok_or_else(|| self.unresolved(name))
+    }
+
+    /// The name by which `GET /v1/models` lists a model: its id, or with the
+    /// provider in front where the id alone leads elsewhere.
+    pub fn public_name(&self, provider: &Provider, model: &Model) -> String {
+        let leads_here = self
+            .resolve(&model.id, false)
+            .is_ok_and(|route| route.provider.id == provider.id && route.model.id == model.id);
+        if leads_here {
+            model.id.clone()
+        } else {
+            provider.prefixed(&model.id)
+        }
+    }
+
+    /// Every listed model with its provider, in the order of lookup.
+    pub fn models(&self) -> impl Iterator<Item = (&Arc<Provider>, &Arc<Model>)> {
+        self.providers
+            .iter()
+            .flat_map(|provider| provider.models.iter().map(move |model| (provider, model)))
+    }
+
+    /// The provider with this id, if it is on.
+    pub fn provider(&self, id: &str) -> Option<&Arc<Provider>> {
+        self.providers.iter().find(|provider| provider.id == id)
+    }
+
+    /// Tells the address of a provider whose port is known only once it runs.
+    pub fn set_base_url(&mut self, id: &str, base_url: &str) {
+        for provider in &mut self.providers {
+            if provider.id == id {
+                base_url.clone_into(&mut Arc::make_mut(provider).base_url);
+            }
+        }
+    }
+
+    /// Whether every alias and the default model lead somewhere.
+    pub fn check(&self) -> Result<(), Refused> {
+        for (alias, target) in &self.aliases {
+            if self.aliases.iter().any(|(other, _)| other == target) {
+                return Err(Refused::Chain(alias.clone(), target.clone()));
+            }
+            if self.listed_or_passed(target).is_none() {
+                return Err(Refused::Alias(alias.clone(), self.unresolved(target)));
+            }
+        }
+        match &self.default_model {
+            Some(name) if self.without_default(name).is_none() => {
+                Err(Refused::Default(self.unresolved(name)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn without_default(&self, name: &str) -> Option<Route> {
+        self.resolve(name, false).ok()
+    }
+
+    fn listed_or_passed(&self, name: &str) -> Option<Route> {
+        self.named(name).or_else(|| self.passed(name))
+    }
+
+    fn named(&self, name: &str) -> Option<Route> {
+        self.prefixed(name).or_else(|| self.exact(name))
+    }
+
+    fn prefixed(&self, name: &str) -> Option<Route> {
+        let (prefix, rest) = name.split_once('/')?;
+        let provider = self.provider(prefix)?;
+        match provider.model(rest) {
+            Some(model) => Some(route(provider, Arc::clone(model), Found::Prefixed)),
+            None if provider.passthrough && !rest.is_empty() => {
+                let model = Arc::new(Model::unlisted(rest));
+                Some(route(provider, model, Found::Prefixed))
+            }
+            None => None,
+        }
+    }
+
+    fn exact(&self, name: &str) -> Option<Route> {
+        self.providers.iter().find_map(|provider| {
+            let model = provider.model(name)?;
+            Some(route(provider, Arc::clone(model), Found::Exact))
+        })
+    }
+
+    fn passed(&self, name: &str) -> Option<Route> {
+        let mut open = self
+            .providers
+            .iter()
+            .filter(|provider| provider.passthrough);
+        let (only, more) = (open.next()?, open.next());
+        let prefix = name.split_once('/').map(|(prefix, _)| prefix);
+        let taken = prefix.is_some_and(|prefix| self.provider(prefix).is_some());
+        (more.is_none() && !taken && !name.is_empty())
+            .then(|| route(only, Arc::new(Model::unlisted(name)), Found::Passthrough))
+    }
+
+    fn unresolved(&self, asked: &str) -> Unresolved {
+        let mut known: Vec<String> = self
+            .aliases
+            .iter()
+            .map(|(alias, _)| alias.clone())
+            .collect();
+        for (provider, model) in self.models() {
+            known.push(model.id.clone());
+            known.push(provider.prefixed(&model.id));
+        }
+        let near: Vec<String> = near::ranked(asked, known.iter().map(String::as_str))
+            .into_iter()
+            .take(3)
+            .map(str::to_owned)
+            .collect();
+        Unresolved {
+            hint: self.hint(asked, &near),
+            asked: asked.to_owned(),
+            near,
+        }
+    }
+
+    fn hint(&self, asked: &str, near: &[String]) -> String {
+        let prefix = asked.split_once('/').map_or("", |(prefix, _)| prefix);
+        if self.provider(prefix).is_none() && builtin::is_builtin(prefix) {
+            return format!(
+                " The provider '{prefix}' is known but off: configure it or give its key."
+            );
+        }
+        if !near.is_empty() {
+            return format!(" Near: {}.", near.join(", "));
+        }
+        let open: Vec<String> = self
+            .providers
+            .iter()
+            .filter(|provider| provider.passthrough)
+            .map(|provider| provider.prefixed(asked))
+            .collect();
+        if open.is_empty() {
+            " GET /v1/models lists the models.".to_owned()
+        } else {
+            format!(" Name its provider: {}.", open.join(" or "))
+        }
+    }
+}
+
+fn route(provider: &Arc<Provider>, model: Arc<Model>, found: Found) -> Route {
+    Route {
+        provider: Arc::clone(provider),
+        upstream_model: model.id.clone(),
+        model,
+        found,
+    }
+}
+
+#[cfg(test)]
+mod tests;

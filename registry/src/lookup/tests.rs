@@ -1,0 +1,166 @@
+use toml::Table;
+
+use super::*;
+use crate::builtin::build;
+
+fn own(id: &str, over: Table) -> Arc<Provider> {
+    Arc::new(build(id, over).unwrap().provider(id))
+}
+
+fn registry(providers: &[Arc<Provider>]) -> Registry {
+    Registry {
+        providers: providers.to_vec(),
+        ..Registry::default()
+    }
+}
+
+/// Two providers with listed models; the second passes any other name on.
+fn two() -> Registry {
+    registry(&[
+        own("openai", Table::new()),
+        own(
+            "lab",
+            toml::toml! {
+                base_url = "https://lab.example/v1"
+                models = [{ id = "gpt-5" }, { id = "meta-llama/Llama-3" }]
+            },
+        ),
+    ])
+}
+
+fn found(registry: &Registry, name: &str) -> (String, Found) {
+    let route = registry.resolve(name, false).unwrap();
+    (route.full_name(), route.found)
+}
+
+#[test]
+fn a_prefix_comes_before_a_whole_name() {
+    let two = two();
+    assert_eq!(
+        found(&two, "lab/gpt-5"),
+        ("lab/gpt-5".into(), Found::Prefixed)
+    );
+    assert_eq!(found(&two, "gpt-5"), ("openai/gpt-5".into(), Found::Exact));
+}
+
+#[test]
+fn a_model_id_may_contain_slashes() {
+    let two = two();
+    let llama = "lab/meta-llama/Llama-3".to_owned();
+    assert_eq!(
+        found(&two, "meta-llama/Llama-3"),
+        (llama.clone(), Found::Exact)
+    );
+    assert_eq!(
+        found(&two, "lab/meta-llama/Llama-3"),
+        (llama, Found::Prefixed)
+    );
+}
+
+#[test]
+fn unlisted_names_go_to_the_only_provider_that_takes_them() {
+    let mut two = two();
+    let qwen = "lab/qwen3".to_owned();
+    assert_eq!(found(&two, "qwen3"), (qwen.clone(), Found::Passthrough));
+    assert_eq!(found(&two, "lab/qwen3"), (qwen, Found::Prefixed));
+    assert!(two.resolve("lab/", false).is_err());
+    assert!(two.resolve("openai/gpt-99", false).is_err());
+
+    two.providers.push(own("vllm", Table::new()));
+    let error = two.resolve("qwen3", false).unwrap_err().to_string();
+    assert!(error.contains("lab/qwen3 or vllm/qwen3"), "{error}");
+    assert_eq!(found(&two, "vllm/qwen3").1, Found::Prefixed);
+}
+
+#[test]
+fn an_alias_wins_over_a_model_of_its_name() {
+    let mut two = two();
+    two.aliases = vec![("gpt-5".into(), "lab/qwen3".into())];
+    assert_eq!(two.check(), Ok(()));
+    assert_eq!(found(&two, "gpt-5"), ("lab/qwen3".into(), Found::Alias));
+}
+
+#[test]
+fn an_alias_of_an_alias_is_refused() {
+    for target in ["a", "b"] {
+        let mut two = two();
+        two.aliases = vec![("a".into(), target.into()), ("b".into(), "gpt-5".into())];
+        assert!(matches!(two.check(), Err(Refused::Chain(..))), "{target}");
+    }
+}
+
+#[test]
+fn names_that_lead_nowhere_are_refused_at_load() {
+    let mut only = registry(&[own("openai", Table::new())]);
+    only.aliases = vec![("fast".into(), "gpt-5-mimi".into())];
+    let error = only.check().unwrap_err().to_string();
+    assert!(
+        error.contains("'fast'") && error.contains("gpt-5-mini"),
+        "{error}"
+    );
+    only.aliases.clear();
+    only.default_model = Some("nothing-like-it".into());
+    assert!(matches!(only.check(), Err(Refused::Default(_))));
+}
+
+#[test]
+fn the_default_model_answers_codex_alone() {
+    let mut only = registry(&[own("openai", Table::new())]);
+    only.aliases = vec![("best".into(), "openai/gpt-5".into())];
+    only.default_model = Some("best".into());
+    assert_eq!(only.check(), Ok(()));
+    let route = only.resolve("codex-helper", true).unwrap();
+    assert_eq!(
+        (route.full_name(), route.found),
+        ("openai/gpt-5".into(), Found::Default)
+    );
+    assert!(only.resolve("codex-helper", false).is_err());
+    assert_eq!(only.resolve("gpt-4o", true).unwrap().found, Found::Exact);
+}
+
+#[test]
+fn the_default_model_comes_before_a_provider_that_takes_any_name() {
+    let mut two = two();
+    two.default_model = Some("gpt-5".into());
+    assert_eq!(two.resolve("helper", true).unwrap().found, Found::Default);
+    assert_eq!(
+        two.resolve("helper", false).unwrap().found,
+        Found::Passthrough
+    );
+}
+
+#[test]
+fn the_refusal_names_what_is_near() {
+    let only = registry(&[own("openai", Table::new())]);
+    let error = only.resolve("gpt-5-mimi", false).unwrap_err();
+    assert_eq!(error.near.first().map(String::as_str), Some("gpt-5-mini"));
+    let error = only.resolve("vllm/qwen3", false).unwrap_err().to_string();
+    assert!(error.contains("known but off"), "{error}");
+}
+
+#[test]
+fn a_shadowed_model_is_listed_with_its_provider() {
+    let two = two();
+    let names: Vec<String> = two.models().map(|(p, m)| two.public_name(p, m)).collect();
+    assert!(names.contains(&"gpt-5".to_owned()) && names.contains(&"lab/gpt-5".to_owned()));
+    assert!(names.contains(&"meta-llama/Llama-3".to_owned()));
+    for (provider, model) in two.models() {
+        let route = two
+            .resolve(&two.public_name(provider, model), false)
+            .unwrap();
+        assert_eq!(
+            (&route.provider.id, &route.model.id),
+            (&provider.id, &model.id)
+        );
+    }
+}
+
+#[test]
+fn the_address_of_an_embedded_provider_is_told_later() {
+    let mut sandbox = registry(&[own(builtin::SANDBOX, Table::new())]);
+    let before = sandbox.clone();
+    sandbox.set_base_url(builtin::SANDBOX, "http://127.0.0.1:1/v1");
+    let route = sandbox.resolve("sandbox-1", false).unwrap();
+    assert_eq!(route.provider.base_url, "http://127.0.0.1:1/v1");
+    assert_eq!(before.providers[0].base_url, "");
+}

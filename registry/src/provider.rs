@@ -1,0 +1,283 @@
+//! A provider: where it is, what it speaks, which models it has.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::duration;
+use crate::model::Model;
+use crate::quirks::Quirks;
+
+/// A provider as the program uses it.
+///
+/// `Debug` shows the id and the address only: headers, query and proxy may hold
+/// secrets.
+#[derive(Clone, PartialEq)]
+pub struct Provider {
+    /// Its id, the prefix of its model names: `vllm` in `vllm/qwen3`.
+    pub id: String,
+    /// The name people know it by.
+    pub name: String,
+    /// The wire it speaks.
+    pub wire: Wire,
+    /// Where paths such as `/chat/completions` are appended, without a final
+    /// slash. Empty until known for a provider inside this program.
+    pub base_url: String,
+    /// Environment variables that usually hold its key, the preferred one first.
+    pub key_env: Vec<String>,
+    /// Whether it refuses requests without a key.
+    pub key_required: bool,
+    /// Departures from the plain wire.
+    pub quirks: Quirks,
+    /// The listed models, in the order of the file.
+    pub models: Vec<Arc<Model>>,
+    /// Whether names outside `models` are passed on as they are.
+    pub passthrough: bool,
+    /// Extra request headers.
+    pub headers: Vec<(String, String)>,
+    /// Extra query parameters.
+    pub query: Vec<(String, String)>,
+    /// Proxy URL for this provider alone; without one the system's applies.
+    pub proxy: Option<String>,
+    /// PEM file with certificate authorities to trust besides the built-in ones.
+    pub ca_file: Option<PathBuf>,
+    /// How long to wait.
+    pub timeouts: Timeouts,
+    /// Attempts after the first, all before the first content event.
+    pub max_retries: u32,
+    /// Whether an address that is unsafe to send keys to is allowed all the same.
+    pub allow_http: bool,
+}
+
+impl Provider {
+    /// The listed model with this id.
+    pub fn model(&self, id: &str) -> Option<&Arc<Model>> {
+        self.models.iter().find(|model| model.id == id)
+    }
+
+    /// The name that reaches `model` whatever other providers have.
+    pub fn prefixed(&self, model: &str) -> String {
+        format!("{}/{model}", self.id)
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider")
+            .field("id", &self.id)
+            .field("base_url", &self.base_url)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The protocol a provider is spoken to in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wire {
+    /// OpenAI Chat Completions: `POST {base_url}/chat/completions`.
+    #[default]
+    Chat,
+}
+
+/// How long to wait for an upstream, written as `"10s"` or `"500ms"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// For the connection, TLS included.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub connect: Duration,
+    /// From the end of the request to the first byte of the answer.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub first_byte: Duration,
+    /// Between two pieces of the answer.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_mins(2),
+            idle: Duration::from_mins(2),
+        }
+    }
+}
+
+/// The schema of a provider in TOML: an embedded file, a file in `providers/`
+/// or a `[providers.<id>]` table. Every key may be left out.
+#[derive(Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of a file format"
+)]
+pub struct Spec {
+    /// See [`Provider::name`].
+    pub name: Option<String>,
+    /// `false` turns off a provider that would otherwise be on.
+    pub enabled: bool,
+    /// See [`Provider::wire`].
+    pub wire: Wire,
+    /// See [`Provider::base_url`].
+    pub base_url: Option<String>,
+    /// Variables that hold a key each.
+    pub api_key_env: Option<OneOrMany>,
+    /// File that holds one key a line.
+    pub api_key_file: Option<PathBuf>,
+    /// Program and arguments, run without a shell, that prints one key a line.
+    pub api_key_command: Option<OneOrMany>,
+    /// The keys themselves.
+    pub api_key: Option<OneOrMany>,
+    /// See [`Provider::key_required`].
+    pub key_required: bool,
+    /// See [`Provider::passthrough`].
+    pub passthrough: bool,
+    /// See [`Provider::headers`].
+    pub headers: Pairs<String>,
+    /// See [`Provider::query`].
+    pub query: Pairs<String>,
+    /// See [`Provider::proxy`].
+    pub proxy: Option<String>,
+    /// See [`Provider::ca_file`].
+    pub ca_file: Option<PathBuf>,
+    /// See [`Provider::timeouts`].
+    pub timeouts: Timeouts,
+    /// See [`Provider::max_retries`].
+    pub max_retries: u32,
+    /// See [`Provider::allow_http`].
+    pub allow_http: bool,
+    /// See [`Provider::quirks`].
+    pub quirks: Quirks,
+    /// See [`Provider::models`]; laid over a built-in by id.
+    pub models: Vec<Model>,
+}
+
+impl Default for Spec {
+    fn default() -> Self {
+        Self {
+            name: None,
+            enabled: true,
+            wire: Wire::default(),
+            base_url: None,
+            api_key_env: None,
+            api_key_file: None,
+            api_key_command: None,
+            api_key: None,
+            key_required: true,
+            passthrough: false,
+            headers: Pairs::default(),
+            query: Pairs::default(),
+            proxy: None,
+            ca_file: None,
+            timeouts: Timeouts::default(),
+            max_retries: 2,
+            allow_http: false,
+            quirks: Quirks::default(),
+            models: Vec::new(),
+        }
+    }
+}
+
+impl Spec {
+    /// The provider that this describes under `id`.
+    pub fn provider(&self, id: &str) -> Provider {
+        Provider {
+            id: id.to_owned(),
+            name: self.name.clone().unwrap_or_else(|| id.to_owned()),
+            wire: self.wire,
+            base_url: self
+                .base_url
+                .as_deref()
+                .unwrap_or_default()
+                .trim_end_matches('/')
+                .to_owned(),
+            key_env: self.api_key_env.clone().map_or_else(Vec::new, |env| env.0),
+            key_required: self.key_required,
+            quirks: self.quirks,
+            models: self.models.iter().cloned().map(Arc::new).collect(),
+            passthrough: self.passthrough,
+            headers: self.headers.0.clone(),
+            query: self.query.0.clone(),
+            proxy: self.proxy.clone(),
+            ca_file: self.ca_file.clone(),
+            timeouts: self.timeouts,
+            max_retries: self.max_retries,
+            allow_http: self.allow_http,
+        }
+    }
+}
+
+mod lists {
+    use std::fmt;
+    use std::marker::PhantomData;
+
+    use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+    /// A string or a list of strings. Without `Debug`: it may hold keys.
+    #[derive(Clone, Default, PartialEq, Eq)]
+    pub struct OneOrMany(pub Vec<String>);
+
+    /// A table in the order of its file.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct Pairs<T>(pub Vec<(String, T)>);
+
+    impl<T> Default for Pairs<T> {
+        fn default() -> Self {
+            Self(Vec::new())
+        }
+    }
+
+    impl<'de> Deserialize<'de> for OneOrMany {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            struct Strings;
+            impl<'de> Visitor<'de> for Strings {
+                type Value = OneOrMany;
+
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a string or a list of strings")
+                }
+
+                fn visit_str<E>(self, one: &str) -> Result<OneOrMany, E> {
+                    Ok(OneOrMany(vec![one.to_owned()]))
+                }
+
+                fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
+                    let mut many = Vec::new();
+                    while let Some(one) = seq.next_element()? {
+                        many.push(one);
+                    }
+                    Ok(OneOrMany(many))
+                }
+            }
+            from.deserialize_any(Strings)
+        }
+    }
+
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
+        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            struct Table<T>(PhantomData<T>);
+            impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
+                type Value = Pairs<T>;
+
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a table")
+                }
+
+                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<T>, A::Error> {
+                    let mut pairs = Vec::new();
+                    while let Some(pair) = map.next_entry()? {
+                        pairs.push(pair);
+                    }
+                    Ok(Pairs(pairs))
+                }
+            }
+            from.deserialize_map(Table(PhantomData))
+        }
+    }
+}
+
+pub use lists::{OneOrMany, Pairs};
