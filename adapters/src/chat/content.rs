@@ -1,0 +1,207 @@
+//! Message content and tool outputs: a string, or a list of parts.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::fault::Fault;
+use crate::json;
+use crate::notes::Notes;
+use crate::text::Text;
+use crate::turn::string;
+
+/// The parts of some content in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Content<'a> {
+    pub(super) parts: Vec<Part<'a>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Part<'a> {
+    Text(Text<'a>),
+    /// URL or data URL, still as JSON string, and the detail level.
+    Image(&'a RawValue, Option<&'a RawValue>),
+    /// Base64 data and file name, as JSON strings.
+    File(&'a RawValue, Option<&'a RawValue>),
+}
+
+#[derive(Deserialize)]
+struct Fields<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
+    #[serde(borrow)]
+    image_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail: Option<&'a RawValue>,
+    #[serde(borrow)]
+    file_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    file_url: Option<&'a RawValue>,
+    #[serde(borrow)]
+    file_data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    filename: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct ImageUrl<'a> {
+    #[serde(borrow)]
+    url: &'a RawValue,
+}
+
+impl<'a> Content<'a> {
+    /// Reads content; `place` is the item's index, for messages.
+    pub(super) fn read(
+        raw: Option<&'a RawValue>,
+        place: usize,
+        notes: &mut Notes,
+    ) -> Result<Self, Fault> {
+        let Some(raw) = raw else { return Ok(Self::default()) };
+        if let Some(text) = Text::from_raw(raw) {
+            return Ok(Self { parts: vec![Part::Text(text)] });
+        }
+        let fields: Vec<Fields<'a>> = match serde_json::from_str(raw.get()) {
+            Ok(fields) => fields,
+            Err(_) if !raw.get().starts_with('[') => {
+                return Ok(Self { parts: vec![Part::Text(raw.get().into())] });
+            }
+            Err(error) => {
+                return Err(Fault::invalid(format!("input[{place}]"), format!("The content of input[{place}] cannot be read: {error}.")));
+            }
+        };
+        let mut parts = Vec::with_capacity(fields.len());
+        for part in fields {
+            parts.extend(read_part(&part, place, notes)?);
+        }
+        Ok(Self { parts })
+    }
+
+    /// Whether there is nothing to say.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| matches!(part, Part::Text(text) if text.is_empty()))
+    }
+
+    /// All text, separated, as the inside of a JSON string.
+    pub(super) fn push_text(&self, out: &mut Vec<u8>, separator: &str) {
+        let mut first = true;
+        for part in &self.parts {
+            if let Part::Text(text) = part {
+                if !first {
+                    out.extend_from_slice(separator.as_bytes());
+                }
+                first = false;
+                text.push_inner(out);
+            }
+        }
+    }
+
+    /// Whether some part is not text.
+    pub(super) fn has_media(&self) -> bool {
+        self.parts.iter().any(|part| !matches!(part, Part::Text(_)))
+    }
+
+    /// The value of `content`: a string for one text, else a list of parts.
+    pub(super) fn push_value(&self, out: &mut Vec<u8>, files: bool, notes: &mut Notes) {
+        match self.parts.as_slice() {
+            [] => out.extend_from_slice(b"\"\""),
+            [Part::Text(text)] => text.push(out),
+            parts => {
+                out.push(b'[');
+                push_parts(parts.iter(), out, files, notes);
+                out.push(b']');
+            }
+        }
+    }
+
+    /// The parts that are not text, as list elements.
+    pub(super) fn push_media(&self, out: &mut Vec<u8>, files: bool, notes: &mut Notes) {
+        push_parts(self.parts.iter().filter(|part| !matches!(part, Part::Text(_))), out, files, notes);
+    }
+}
+
+fn read_part<'a>(
+    part: &Fields<'a>,
+    place: usize,
+    notes: &mut Notes,
+) -> Result<Option<Part<'a>>, Fault> {
+    let invalid = |message: &str| {
+        Fault::invalid(format!("input[{place}].content"), format!("{message} (input[{place}])"))
+            .with_code("unsupported_content")
+    };
+    match part.kind.as_deref() {
+        Some("input_image" | "image_url" | "computer_screenshot") => {
+            let Some(image) = part.image_url else {
+                return Err(invalid("There is no Files API here: send the image as a data URL or an https URL in 'image_url'."));
+            };
+            let url = serde_json::from_str::<ImageUrl<'a>>(image.get()).map_or(image, |nested| nested.url);
+            let detail = part.detail.filter(|detail| string(Some(detail)).is_some());
+            Ok(Some(Part::Image(url, detail)))
+        }
+        Some("input_file" | "file") => match (part.file_data, part.file_id, part.file_url) {
+            (Some(data), _, _) => Ok(Some(Part::File(data, part.filename))),
+            (None, Some(_), _) => Err(invalid("There is no Files API here, so 'file_id' cannot be resolved: send the file in 'file_data'.")),
+            (None, None, _) => Err(invalid("A file must be sent in 'file_data'; 'file_url' is not fetched.")),
+        },
+        kind => match part.text.or(part.refusal).and_then(Text::from_raw) {
+            Some(text) => Ok(Some(Part::Text(text))),
+            None => {
+                notes.add("content_skipped", kind.unwrap_or("a part without type"));
+                Ok(None)
+            }
+        },
+    }
+}
+
+fn push_parts<'p, 'a: 'p>(
+    parts: impl Iterator<Item = &'p Part<'a>>,
+    out: &mut Vec<u8>,
+    files: bool,
+    notes: &mut Notes,
+) {
+    for part in parts {
+        if out.last() != Some(&b'[') {
+            out.push(b',');
+        }
+        match part {
+            Part::Text(text) => {
+                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+                text.push(out);
+                out.push(b'}');
+            }
+            Part::Image(url, detail) => {
+                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
+                json::raw_field(out, "url", url.get());
+                if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
+                    json::raw_field(out, "detail", detail.get());
+                }
+                out.extend_from_slice(b"}}");
+            }
+            Part::File(data, name) if files => {
+                out.extend_from_slice(b"{\"type\":\"file\",\"file\":{");
+                if let Some(name) = name {
+                    json::raw_field(out, "filename", name.get());
+                }
+                json::raw_field(out, "file_data", data.get());
+                out.extend_from_slice(b"}}");
+            }
+            Part::File(_, name) => {
+                let name = string(*name).unwrap_or_else(|| "a file".into());
+                notes.add("file_dropped", format!("{name}: the provider takes no files"));
+                let line = format!("[The file {name} was left out: this model takes no files.]");
+                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+                Text::from(line).push(out);
+                out.push(b'}');
+            }
+        }
+    }
+}
+
+/// Chat knows these levels; the Responses API has more.
+fn is_chat_detail(detail: &RawValue) -> bool {
+    matches!(detail.get(), "\"auto\"" | "\"low\"" | "\"high\"")
+}

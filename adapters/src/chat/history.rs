@@ -1,0 +1,334 @@
+//! Writes the messages, each item's bytes in one piece, so that spans can
+//! name them.
+
+use serde_json::value::RawValue;
+
+use super::content::Content;
+use super::encode::Options;
+use super::group::{Answer, Group, group, output_has_parts};
+use crate::baggage::Baggage;
+use crate::encoded::Span;
+use crate::fault::Fault;
+use crate::json;
+use crate::notes::Notes;
+use crate::plan::Plan;
+use crate::text::Text;
+use crate::tools::ToolKind;
+use crate::turn::{Item, ItemKind, Turn};
+
+/// Writes `[message, …]` for the instructions and all kept items.
+pub(super) fn push_messages(
+    out: &mut Vec<u8>,
+    turn: &Turn<'_>,
+    plan: &Plan,
+    options: &Options<'_>,
+    spans: &mut Vec<Span>,
+    notes: &mut Notes,
+) -> Result<(), Fault> {
+    let groups = group(turn, plan, notes)?;
+    let mut writer = Writer { out, turn, options, spans, notes };
+    writer.out.push(b'[');
+    if let Some(instructions) = &turn.instructions {
+        writer.open("system");
+        json::key(writer.out, "content");
+        instructions.push(writer.out);
+        writer.out.push(b'}');
+    }
+    for group in &groups {
+        match group {
+            Group::System(index) => writer.system(*index)?,
+            Group::User(index) => writer.user(*index)?,
+            Group::Assistant(answer) => writer.assistant(answer)?,
+            Group::Tool(index) => writer.tool(*index)?,
+            Group::Media(indices) => writer.media(indices)?,
+        }
+    }
+    if let Some(instruction) = options.format_instruction(&turn.controls.format) {
+        writer.open("system");
+        json::field(writer.out, "content", &instruction);
+        writer.out.push(b'}');
+    }
+    writer.out.push(b']');
+    Ok(())
+}
+
+struct Writer<'w, 'a> {
+    out: &'w mut Vec<u8>,
+    turn: &'w Turn<'a>,
+    options: &'w Options<'w>,
+    spans: &'w mut Vec<Span>,
+    notes: &'w mut Notes,
+}
+
+impl<'a> Writer<'_, 'a> {
+    /// Begins a message; `system` becomes the role that the provider wants.
+    fn open(&mut self, role: &str) {
+        if self.out.last() != Some(&b'[') {
+            self.out.push(b',');
+        }
+        self.out.push(b'{');
+        let role = if role == "system" && self.options.quirks.developer_role { "developer" } else { role };
+        json::field(self.out, "role", role);
+    }
+
+    fn item(&self, index: usize) -> Option<&Item<'a>> {
+        self.turn.items.get(index)
+    }
+
+    fn span(&mut self, item: usize, start: usize) {
+        self.spans.push(Span { item, bytes: start..self.out.len() });
+    }
+
+    fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
+        let raw = self.item(index).and_then(Item::content);
+        Content::read(raw, index, self.notes)
+    }
+
+    fn system(&mut self, index: usize) -> Result<(), Fault> {
+        let content = self.content(index)?;
+        if content.is_empty() {
+            return Ok(());
+        }
+        let start = self.out.len();
+        self.open("system");
+        json::key(self.out, "content");
+        self.out.push(b'"');
+        content.push_text(self.out, "\\n\\n");
+        self.out.extend_from_slice(b"\"}");
+        self.span(index, start);
+        Ok(())
+    }
+
+    fn user(&mut self, index: usize) -> Result<(), Fault> {
+        let content = self.content(index)?;
+        let start = self.out.len();
+        self.open("user");
+        json::key(self.out, "content");
+        content.push_value(self.out, self.options.quirks.files, self.notes);
+        self.out.push(b'}');
+        self.span(index, start);
+        Ok(())
+    }
+
+    fn assistant(&mut self, answer: &Answer) -> Result<(), Fault> {
+        if answer.text.is_empty() && answer.calls.is_empty() {
+            for &index in &answer.reasoning {
+                self.notes.add("reasoning_skipped", format!("input[{index}]: no answer follows it"));
+            }
+            return Ok(());
+        }
+        self.open("assistant");
+        self.answer_text(answer)?;
+        self.answer_reasoning(answer)?;
+        if !answer.calls.is_empty() {
+            json::key(self.out, "tool_calls");
+            self.out.push(b'[');
+            for &index in &answer.calls {
+                if self.out.last() != Some(&b'[') {
+                    self.out.push(b',');
+                }
+                let start = self.out.len();
+                self.call(index)?;
+                self.span(index, start);
+            }
+            self.out.push(b']');
+        }
+        self.out.push(b'}');
+        Ok(())
+    }
+
+    fn answer_text(&mut self, answer: &Answer) -> Result<(), Fault> {
+        json::key(self.out, "content");
+        if answer.text.is_empty() {
+            self.out.extend_from_slice(b"null");
+            return Ok(());
+        }
+        self.out.push(b'"');
+        for (position, &index) in answer.text.iter().enumerate() {
+            if position > 0 {
+                self.out.extend_from_slice(b"\\n\\n");
+            }
+            let content = self.content(index)?;
+            let start = self.out.len();
+            content.push_text(self.out, "");
+            self.span(index, start);
+        }
+        self.out.push(b'"');
+        Ok(())
+    }
+
+    fn answer_reasoning(&mut self, answer: &Answer) -> Result<(), Fault> {
+        let Some(field) = self.options.reasoning_field() else { return Ok(()) };
+        let mut first = true;
+        for &index in &answer.reasoning {
+            let Some(item) = self.item(index) else { continue };
+            let baggage = item.encrypted_content().and_then(|blob| Baggage::open(&blob));
+            let text = baggage.map(|baggage| Text::from(baggage.reasoning));
+            let visible = if text.is_some() { Content::default() } else { visible_reasoning(item, index, self.notes)? };
+            if text.as_ref().is_none_or(Text::is_empty) && visible.is_empty() {
+                continue;
+            }
+            if first {
+                json::key(self.out, field);
+                self.out.push(b'"');
+            } else {
+                self.out.extend_from_slice(b"\\n\\n");
+            }
+            first = false;
+            let start = self.out.len();
+            match text {
+                Some(text) => text.push_inner(self.out),
+                None => visible.push_text(self.out, "\\n\\n"),
+            }
+            self.span(index, start);
+        }
+        if !first {
+            self.out.push(b'"');
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(item) = self.turn.items.get(index) else { return Ok(()) };
+        let call_id = item.call_id().filter(|id| !id.is_empty()).ok_or_else(|| lacks(index, "call_id"))?;
+        let name = match item.kind {
+            ItemKind::FunctionCall | ItemKind::CustomToolCall => {
+                let name = item.name().filter(|name| !name.is_empty()).ok_or_else(|| lacks(index, "name"))?;
+                self.turn.tools.wire_name(item.namespace().as_deref(), &name).into_owned()
+            }
+            kind => hosted_name(kind).map_or_else(String::new, |(kind, name)| {
+                self.turn.tools.find(&[kind], None).unwrap_or(name).to_owned()
+            }),
+        };
+        self.out.push(b'{');
+        json::field(self.out, "id", call_id.as_ref());
+        json::field(self.out, "type", "function");
+        json::key(self.out, "function");
+        self.out.push(b'{');
+        json::field(self.out, "name", &name);
+        json::key(self.out, "arguments");
+        self.out.push(b'"');
+        push_arguments(self.out, item);
+        self.out.extend_from_slice(b"\"}}");
+        Ok(())
+    }
+
+    fn tool(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(item) = self.turn.items.get(index) else { return Ok(()) };
+        let call_id = item.call_id().filter(|id| !id.is_empty()).ok_or_else(|| lacks(index, "call_id"))?;
+        let start = self.out.len();
+        self.open("tool");
+        json::field(self.out, "tool_call_id", call_id.as_ref());
+        json::key(self.out, "content");
+        self.out.push(b'"');
+        self.tool_output(item, index)?;
+        self.out.extend_from_slice(b"\"}");
+        self.span(index, start);
+        Ok(())
+    }
+
+    fn tool_output(&mut self, item: &Item<'_>, index: usize) -> Result<(), Fault> {
+        if item.kind == ItemKind::ToolSearchOutput {
+            let names = item.tools().map(crate::responses::tools::wire_names).unwrap_or_default();
+            let text = if names.is_empty() {
+                "No tool was found.".to_owned()
+            } else {
+                format!("These tools can be called now: {}", names.join(", "))
+            };
+            Text::from(text).push_inner(self.out);
+            return Ok(());
+        }
+        let Some(output) = item.output() else {
+            let status = item.status().unwrap_or_else(|| "completed".into());
+            Text::from(status.as_ref()).push_inner(self.out);
+            return Ok(());
+        };
+        if !output.get().starts_with('"') && !output_has_parts(item.kind) {
+            json::escape_json_text(self.out, output.get());
+            return Ok(());
+        }
+        let content = Content::read(Some(output), index, self.notes)?;
+        content.push_text(self.out, "\\n");
+        if content.has_media() {
+            if self.out.last() != Some(&b'"') {
+                self.out.extend_from_slice(b"\\n");
+            }
+            self.out.extend_from_slice(b"(The image stands in the next user message.)");
+        }
+        Ok(())
+    }
+
+    fn media(&mut self, indices: &[usize]) -> Result<(), Fault> {
+        self.open("user");
+        json::key(self.out, "content");
+        self.out.push(b'[');
+        for &index in indices {
+            let Some(item) = self.turn.items.get(index) else { continue };
+            let content = Content::read(item.output(), index, self.notes)?;
+            if self.out.last() != Some(&b'[') {
+                self.out.push(b',');
+            }
+            let start = self.out.len();
+            let caption = format!("Output of the tool call {}:", item.call_id().unwrap_or_default());
+            self.out.push(b'{');
+            json::field(self.out, "type", "text");
+            json::field(self.out, "text", &caption);
+            self.out.push(b'}');
+            content.push_media(self.out, self.options.quirks.files, self.notes);
+            self.span(index, start);
+        }
+        self.out.extend_from_slice(b"]}");
+        Ok(())
+    }
+}
+
+/// The reasoning of an item that carries no baggage of ours: its own text,
+/// else its summary.
+fn visible_reasoning<'a>(
+    item: &Item<'a>,
+    index: usize,
+    notes: &mut Notes,
+) -> Result<Content<'a>, Fault> {
+    let content = Content::read(item.content(), index, notes)?;
+    if content.is_empty() { Content::read(item.summary(), index, notes) } else { Ok(content) }
+}
+
+/// The inside of the `arguments` string of a call.
+fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>) {
+    match item.kind {
+        ItemKind::CustomToolCall => {
+            out.extend_from_slice(b"{\\\"input\\\":\\\"");
+            if let Some(input) = item.input() {
+                json::escape_json_text(out, &input.escaped());
+            }
+            out.extend_from_slice(b"\\\"}");
+        }
+        ItemKind::LocalShellCall | ItemKind::ShellCall => push_object(out, item.action()),
+        ItemKind::ApplyPatchCall => push_object(out, item.operation()),
+        _ => match item.arguments().map(|raw| (raw, Text::from_raw(raw))) {
+            Some((_, Some(text))) if !text.is_empty() => text.push_inner(out),
+            Some((raw, None)) => json::escape_json_text(out, raw.get()),
+            Some((_, Some(_))) | None => out.extend_from_slice(b"{}"),
+        },
+    }
+}
+
+fn push_object(out: &mut Vec<u8>, raw: Option<&RawValue>) {
+    json::escape_json_text(out, raw.map_or("{}", RawValue::get));
+}
+
+/// The tool behind an item type that has no name of its own.
+fn hosted_name(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
+    match kind {
+        ItemKind::ToolSearchCall => Some((ToolKind::ToolSearch, "tool_search")),
+        ItemKind::LocalShellCall => Some((ToolKind::LocalShell, "local_shell")),
+        ItemKind::ShellCall => Some((ToolKind::Shell, "shell")),
+        ItemKind::ApplyPatchCall => Some((ToolKind::ApplyPatch, "apply_patch")),
+        _ => None,
+    }
+}
+
+fn lacks(index: usize, field: &str) -> Fault {
+    Fault::invalid(format!("input[{index}].{field}"), format!("input[{index}] needs a '{field}'."))
+        .with_code("missing_required_parameter")
+}

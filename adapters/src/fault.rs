@@ -1,0 +1,317 @@
+//! What went wrong, decided once: who is at fault, whether trying again helps,
+//! and what the client is told.
+//!
+//! `message` is written for the client; `cause` is for the log alone.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+/// A failed turn or request.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    /// What it is.
+    pub kind: Kind,
+    /// Whether trying the same again can help.
+    pub retry: Retry,
+    /// For the client; never holds a secret.
+    pub message: String,
+    /// The request parameter at fault.
+    pub param: Option<Cow<'static, str>>,
+    /// A code that is more exact than the kind's own.
+    pub code: Option<Cow<'static, str>>,
+    /// The status that the upstream answered with.
+    pub upstream_status: Option<u16>,
+    /// For the log.
+    pub cause: Option<String>,
+}
+
+/// The kinds of faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The request makes no sense or asks for what cannot be had.
+    InvalidRequest,
+    /// No provider knows the model.
+    ModelNotFound,
+    /// The input does not fit into the model's window.
+    ContextLength,
+    /// The provider does not accept our key.
+    Authentication,
+    /// The key may not do this.
+    Permission,
+    /// The provider refuses this request for good.
+    Refused,
+    /// Too many requests or tokens for now.
+    RateLimit,
+    /// The account is used up.
+    Quota,
+    /// The provider is out of capacity.
+    Overloaded,
+    /// The provider failed.
+    Unavailable,
+    /// The provider cannot be reached.
+    Unreachable,
+    /// The provider did not say anything in time.
+    Timeout,
+    /// The answer broke off before its end.
+    Cut,
+    /// The answer is not what the wire allows.
+    BadReply,
+    /// We are about to stop.
+    Draining,
+    /// A defect of ours.
+    Internal,
+}
+
+/// Whose fault it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The client's.
+    Client,
+    /// Ours.
+    Proxy,
+    /// The provider's.
+    Upstream,
+}
+
+/// Whether trying again can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// No.
+    Never,
+    /// Yes, after a pause of the caller's choice.
+    Soon,
+    /// Yes, after the pause that the provider asked for.
+    After(Duration),
+}
+
+impl Fault {
+    /// A fault with the retry decision that its kind usually has.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            retry: kind.usual_retry(),
+            message: message.into(),
+            param: None,
+            code: None,
+            upstream_status: None,
+            cause: None,
+        }
+    }
+
+    /// A request that makes no sense; `param` names the place.
+    pub fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..Self::new(Kind::InvalidRequest, message) }
+    }
+
+    /// The same with a code of its own.
+    #[must_use]
+    pub fn with_code(self, code: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: Some(code.into()), ..self }
+    }
+
+    /// The same with a cause for the log.
+    #[must_use]
+    pub fn caused_by(self, cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..self }
+    }
+
+    /// Whose fault it is.
+    pub fn side(&self) -> Side {
+        match self.kind {
+            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength => Side::Client,
+            Kind::Draining | Kind::Internal => Side::Proxy,
+            Kind::Authentication
+            | Kind::Permission
+            | Kind::Refused
+            | Kind::RateLimit
+            | Kind::Quota
+            | Kind::Overloaded
+            | Kind::Unavailable
+            | Kind::Unreachable
+            | Kind::Timeout
+            | Kind::Cut
+            | Kind::BadReply => Side::Upstream,
+        }
+    }
+
+    /// The HTTP status before the commit point. Codex repeats 401, 403, 413
+    /// and 422 five times and hides the text of a 500, so it gets a permanent
+    /// fault as 400 and a failing provider as 502.
+    pub fn status(&self, codex: bool) -> u16 {
+        match self.kind {
+            Kind::InvalidRequest | Kind::ContextLength => 400,
+            Kind::ModelNotFound => 404,
+            Kind::Authentication => if codex { 400 } else { 401 },
+            Kind::Permission => if codex { 400 } else { 403 },
+            Kind::Refused => match self.upstream_status {
+                Some(status @ (402..=428 | 430..=499)) if !codex => status,
+                _ => 400,
+            },
+            Kind::RateLimit | Kind::Quota => 429,
+            Kind::Overloaded | Kind::Draining => 503,
+            Kind::Unavailable => match self.upstream_status {
+                Some(status @ 500..=599) if !codex => status,
+                _ => 502,
+            },
+            Kind::Unreachable | Kind::Cut | Kind::BadReply => 502,
+            Kind::Timeout => 504,
+            Kind::Internal => 500,
+        }
+    }
+
+    /// The `error.type` of an HTTP body.
+    pub fn error_type(&self) -> &'static str {
+        match self.kind {
+            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength | Kind::Refused => {
+                "invalid_request_error"
+            }
+            Kind::Authentication => "authentication_error",
+            Kind::Permission => "permission_error",
+            Kind::RateLimit => "rate_limit_error",
+            Kind::Quota => "insufficient_quota",
+            Kind::Overloaded
+            | Kind::Unavailable
+            | Kind::Unreachable
+            | Kind::Timeout
+            | Kind::Cut
+            | Kind::BadReply
+            | Kind::Draining
+            | Kind::Internal => "server_error",
+        }
+    }
+
+    /// The `error.code` of an HTTP body.
+    pub fn code(&self) -> Option<&str> {
+        if let Some(code) = &self.code {
+            return Some(code);
+        }
+        match self.kind {
+            Kind::InvalidRequest | Kind::Refused => None,
+            Kind::ModelNotFound => Some("model_not_found"),
+            Kind::ContextLength => Some("context_length_exceeded"),
+            Kind::Authentication => Some("invalid_api_key"),
+            Kind::Permission => Some("permission_denied"),
+            Kind::RateLimit => Some("rate_limit_exceeded"),
+            Kind::Quota => Some("insufficient_quota"),
+            Kind::Overloaded => Some("server_is_overloaded"),
+            Kind::Unavailable => Some("upstream_error"),
+            Kind::Unreachable => Some("upstream_unreachable"),
+            Kind::Timeout => Some("upstream_timeout"),
+            Kind::Cut => Some("upstream_cut"),
+            Kind::BadReply => Some("upstream_bad_reply"),
+            Kind::Draining => Some("server_shutting_down"),
+            Kind::Internal => Some("internal_error"),
+        }
+    }
+
+    /// The `error.code` inside a response object. Codex stops at once and
+    /// shows the message for `invalid_prompt`, and tries again for
+    /// `server_error` and `rate_limit_exceeded`.
+    pub fn response_code(&self) -> &'static str {
+        match self.kind {
+            Kind::ContextLength => "context_length_exceeded",
+            Kind::InvalidRequest
+            | Kind::ModelNotFound
+            | Kind::Authentication
+            | Kind::Permission
+            | Kind::Refused => "invalid_prompt",
+            Kind::RateLimit => "rate_limit_exceeded",
+            Kind::Quota => "insufficient_quota",
+            Kind::Overloaded => "server_is_overloaded",
+            Kind::Unavailable
+            | Kind::Unreachable
+            | Kind::Timeout
+            | Kind::Cut
+            | Kind::BadReply
+            | Kind::Draining
+            | Kind::Internal => "server_error",
+        }
+    }
+
+    /// The message inside a response object. Codex reads the pause of a rate
+    /// limit out of the text.
+    pub fn response_message(&self) -> Cow<'_, str> {
+        match (self.kind, self.retry) {
+            (Kind::RateLimit, Retry::After(pause)) if !self.message.contains("try again in") => {
+                format!("{} Please try again in {:.1}s.", self.message, pause.as_secs_f64()).into()
+            }
+            _ => Cow::Borrowed(&self.message),
+        }
+    }
+
+    /// The HTTP body: `{"error":{message,type,param,code}}`.
+    pub fn body(&self) -> Vec<u8> {
+        let error = serde_json::json!({"error": {
+            "message": self.message,
+            "type": self.error_type(),
+            "param": self.param,
+            "code": self.code(),
+        }});
+        error.to_string().into_bytes()
+    }
+
+    /// The `Retry-After` of the HTTP reply, in whole seconds, rounded up.
+    pub fn retry_after(&self) -> Option<u64> {
+        match self.retry {
+            Retry::After(pause) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
+            Retry::Never | Retry::Soon => None,
+        }
+    }
+}
+
+impl Kind {
+    fn usual_retry(self) -> Retry {
+        match self {
+            Self::RateLimit
+            | Self::Overloaded
+            | Self::Unavailable
+            | Self::Unreachable
+            | Self::Timeout
+            | Self::Cut
+            | Self::BadReply => Retry::Soon,
+            Self::InvalidRequest
+            | Self::ModelNotFound
+            | Self::ContextLength
+            | Self::Authentication
+            | Self::Permission
+            | Self::Refused
+            | Self::Quota
+            | Self::Draining
+            | Self::Internal => Retry::Never,
+        }
+    }
+
+    /// The name in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InvalidRequest => "invalid_request",
+            Self::ModelNotFound => "model_not_found",
+            Self::ContextLength => "context_length",
+            Self::Authentication => "authentication",
+            Self::Permission => "permission",
+            Self::Refused => "refused",
+            Self::RateLimit => "rate_limit",
+            Self::Quota => "quota",
+            Self::Overloaded => "overloaded",
+            Self::Unavailable => "unavailable",
+            Self::Unreachable => "unreachable",
+            Self::Timeout => "timeout",
+            Self::Cut => "cut",
+            Self::BadReply => "bad_reply",
+            Self::Draining => "draining",
+            Self::Internal => "internal",
+        }
+    }
+}
+
+impl Side {
+    /// The name in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Proxy => "proxy",
+            Self::Upstream => "upstream",
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Writing JSON into a byte buffer without building a tree.
+
+use serde::Serialize;
+
+/// Appends `value` as JSON. Values of this crate always serialise; a value
+/// that does not would leave `null`, so that the document stays well formed.
+pub fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let start = out.len();
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.truncate(start);
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// Appends `,"key":` (or `"key":` directly after an opening brace).
+pub fn key(out: &mut Vec<u8>, name: &str) {
+    if out.last().is_some_and(|last| *last != b'{') {
+        out.push(b',');
+    }
+    push(out, name);
+    out.push(b':');
+}
+
+/// Appends a key and its value.
+pub fn field<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
+    key(out, name);
+    push(out, value);
+}
+
+/// Appends a key and a value that is JSON already.
+pub fn raw_field(out: &mut Vec<u8>, name: &str, json: &str) {
+    key(out, name);
+    out.extend_from_slice(json.as_bytes());
+}
+
+/// Appends text that is free of control characters (JSON is) as the inside of
+/// a JSON string: only quotes and backslashes need an escape.
+pub fn escape_json_text(out: &mut Vec<u8>, json: &str) {
+    for byte in json.bytes() {
+        match byte {
+            b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// The string between the quotes of a JSON string, still escaped.
+pub fn inner(json_string: &str) -> Option<&str> {
+    json_string.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// Undoes the escapes of the inside of a JSON string. Lone surrogates become
+/// U+FFFD: they cannot be text.
+pub fn unescape(escaped: &str) -> std::borrow::Cow<'_, str> {
+    if !escaped.contains('\\') {
+        return escaped.into();
+    }
+    let quoted = format!("\"{escaped}\"");
+    match serde_json::from_str::<String>(&quoted) {
+        Ok(text) => text.into(),
+        Err(_) => serde_json::from_str::<String>(&replace_lone_surrogates(&quoted))
+            .unwrap_or_default()
+            .into(),
+    }
+}
+
+/// The inside of a JSON string for `text`.
+pub fn escape(text: &str) -> String {
+    let quoted = serde_json::to_string(text).unwrap_or_default();
+    inner(&quoted).unwrap_or_default().to_owned()
+}
+
+/// Whether a JSON document holds a lone surrogate. Documents without any
+/// surrogate escape, nearly all, are only searched for `\ud`.
+pub fn lone_surrogate_anywhere(json: &str) -> bool {
+    let bytes = json.as_bytes();
+    let any = memchr::memmem::find(bytes, b"\\ud").is_some()
+        || memchr::memmem::find(bytes, b"\\uD").is_some();
+    any && lone_surrogate(json).is_some()
+}
+
+/// Where in a JSON document a `\uD800`–`\uDFFF` escape stands without its
+/// partner, as a byte offset. Such a document has no Unicode meaning.
+pub fn lone_surrogate(json: &str) -> Option<usize> {
+    surrogates(json).find_map(|(at, lone)| lone.then_some(at))
+}
+
+/// Whether the escape at this offset is the first half of a pair.
+pub fn is_high_surrogate(json: &str, at: usize) -> bool {
+    unit(json.as_bytes(), at).is_some_and(|unit| (0xD800..0xDC00).contains(&unit))
+}
+
+/// Replaces each lone surrogate escape by `\ufffd`.
+pub fn replace_lone_surrogates(json: &str) -> String {
+    let mut bytes = json.as_bytes().to_vec();
+    for (at, lone) in surrogates(json) {
+        if lone && let Some(escape) = bytes.get_mut(at..at + 6) {
+            escape.copy_from_slice(b"\\ufffd");
+        }
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// Every surrogate escape that starts a pair or is alone: offset, lone.
+fn surrogates(json: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
+    let bytes = json.as_bytes();
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let at = from + memchr::memchr(b'\\', bytes.get(from..)?)?;
+            let Some(unit) = unit(bytes, at) else {
+                from = at + 2;
+                continue;
+            };
+            from = at + 6;
+            if (0xD800..0xDC00).contains(&unit) {
+                let paired = self::unit(bytes, from).is_some_and(|low| (0xDC00..0xE000).contains(&low));
+                if paired {
+                    from += 6;
+                }
+                return Some((at, !paired));
+            }
+            if (0xDC00..0xE000).contains(&unit) {
+                return Some((at, true));
+            }
+        }
+    })
+}
+
+fn unit(bytes: &[u8], at: usize) -> Option<u32> {
+    let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_surrogates_are_found_and_replaced() {
+        for (json, lone) in [
+            (r#""\ud83d\ude00""#, None),
+            (r#""\ud83d""#, Some(1)),
+            (r#""a\ude00b""#, Some(2)),
+            (r#""\\ud83d""#, None),
+            (r#""\uD83D\u0041""#, Some(1)),
+            (r#""plain""#, None),
+        ] {
+            assert_eq!(lone_surrogate(json), lone, "{json}");
+            assert_eq!(lone_surrogate(&replace_lone_surrogates(json)), None, "{json}");
+        }
+        assert_eq!(unescape(r"a\ud83db"), "a\u{fffd}b");
+        assert_eq!(unescape(r"\ud83d\ude00"), "😀");
+    }
+
+    #[test]
+    fn escaping_json_into_a_string_round_trips() {
+        let json = r#"{"input":"say \"hi\"\\n"}"#;
+        let mut out = vec![b'"'];
+        escape_json_text(&mut out, json);
+        out.push(b'"');
+        let back: String = serde_json::from_slice(&out).unwrap();
+        assert_eq!(back, json);
+    }
+}

@@ -1,0 +1,229 @@
+//! A message item: parts of text or refusal.
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::super::frames::Frames;
+use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use crate::json;
+
+/// The open message.
+#[derive(Debug)]
+pub(super) struct Message {
+    place: Place,
+    /// Finished parts, separated by commas.
+    parts: Vec<u8>,
+    count: usize,
+    part: Option<Part>,
+}
+
+#[derive(Debug)]
+struct Part {
+    refusal: bool,
+    locate: Vec<u8>,
+    text: Growing,
+    annotations: Vec<String>,
+    /// Log probabilities of all pieces, separated by commas.
+    logprobs: String,
+}
+
+impl Message {
+    pub(super) fn open(writer: &mut Writer, frames: &mut Frames) -> Self {
+        let place = writer.place("msg");
+        let mut item = Vec::new();
+        item.push(b'{');
+        json::field(&mut item, "id", &place.id);
+        item.extend_from_slice(br#","type":"message","status":"in_progress","role":"assistant","content":[]}"#);
+        writer.added(&place, &item, frames);
+        Self { place, parts: Vec::new(), count: 0, part: None }
+    }
+
+    pub(super) fn text(
+        &mut self,
+        refusal: bool,
+        escaped: &str,
+        logprobs: Option<&str>,
+        writer: &mut Writer,
+        frames: &mut Frames,
+    ) {
+        if self.part.as_ref().is_some_and(|part| part.refusal != refusal) {
+            self.close_part(writer, frames);
+        }
+        let part = match &mut self.part {
+            Some(part) => part,
+            None => {
+                let part = Part::open(&self.place, self.count, refusal, writer, frames);
+                self.count += 1;
+                self.part.insert(part)
+            }
+        };
+        part.delta(escaped, logprobs, writer, frames);
+    }
+
+    pub(super) fn annotation(&mut self, raw: &RawValue, writer: &mut Writer, frames: &mut Frames) {
+        if let Some(part) = self.part.as_mut().filter(|part| !part.refusal) {
+            part.annotation(raw, writer, frames);
+        }
+    }
+
+    fn close_part(&mut self, writer: &mut Writer, frames: &mut Frames) {
+        if let Some(part) = self.part.take() {
+            if !self.parts.is_empty() {
+                self.parts.push(b',');
+            }
+            self.parts.extend(part.close(writer, frames));
+        }
+    }
+
+    pub(super) fn close(
+        mut self,
+        status: &str,
+        phase: &str,
+        writer: &mut Writer,
+        frames: &mut Frames,
+    ) {
+        self.close_part(writer, frames);
+        let mut item = Vec::with_capacity(self.parts.len() + 160);
+        item.push(b'{');
+        json::field(&mut item, "id", &self.place.id);
+        json::field(&mut item, "type", "message");
+        json::field(&mut item, "status", status);
+        json::field(&mut item, "role", "assistant");
+        json::field(&mut item, "phase", phase);
+        json::key(&mut item, "content");
+        item.push(b'[');
+        item.extend_from_slice(&self.parts);
+        item.extend_from_slice(b"]}");
+        writer.done(&self.place, &item, frames);
+    }
+}
+
+impl Part {
+    fn open(
+        place: &Place,
+        index: usize,
+        refusal: bool,
+        writer: &mut Writer,
+        frames: &mut Frames,
+    ) -> Self {
+        let part = Self {
+            refusal,
+            locate: locator(place, Some(("content_index", index))),
+            text: Growing::default(),
+            annotations: Vec::new(),
+            logprobs: String::new(),
+        };
+        let empty = part.json();
+        writer.event("response.content_part.added", &part.locate, frames, |out| {
+            out.extend_from_slice(b",\"part\":");
+            out.extend_from_slice(&empty);
+        });
+        part
+    }
+
+    fn delta(
+        &mut self,
+        escaped: &str,
+        logprobs: Option<&str>,
+        writer: &mut Writer,
+        frames: &mut Frames,
+    ) {
+        let list = logprobs.filter(|raw| raw.starts_with('[')).unwrap_or("[]");
+        let entries = list.trim_start_matches('[').trim_end_matches(']').trim();
+        if !entries.is_empty() {
+            if !self.logprobs.is_empty() {
+                self.logprobs.push(',');
+            }
+            self.logprobs.push_str(list.get(1..list.len() - 1).unwrap_or_default());
+        }
+        let whole = self.text.push(escaped);
+        if !whole.is_empty() {
+            self.send(&whole, list, writer, frames);
+        }
+    }
+
+    fn send(&self, escaped: &str, logprobs: &str, writer: &mut Writer, frames: &mut Frames) {
+        let name = if self.refusal { "response.refusal.delta" } else { "response.output_text.delta" };
+        let refusal = self.refusal;
+        writer.event(name, &self.locate, frames, |out| {
+            push_escaped(out, "delta", escaped);
+            if !refusal {
+                json::raw_field(out, "logprobs", logprobs);
+            }
+        });
+    }
+
+    fn annotation(&mut self, raw: &RawValue, writer: &mut Writer, frames: &mut Frames) {
+        let Some(annotation) = url_citation(raw) else { return };
+        let index = self.annotations.len();
+        writer.event("response.output_text.annotation.added", &self.locate, frames, |out| {
+            json::field(out, "annotation_index", &index);
+            json::raw_field(out, "annotation", &annotation);
+        });
+        self.annotations.push(annotation);
+    }
+
+    fn close(mut self, writer: &mut Writer, frames: &mut Frames) -> Vec<u8> {
+        if let Some(rest) = self.text.rest() {
+            self.send(rest, "[]", writer, frames);
+        }
+        let (name, field) = if self.refusal {
+            ("response.refusal.done", "refusal")
+        } else {
+            ("response.output_text.done", "text")
+        };
+        writer.event(name, &self.locate, frames, |out| {
+            push_escaped(out, field, &self.text.text);
+            if !self.refusal {
+                json::raw_field(out, "logprobs", &format!("[{}]", self.logprobs));
+            }
+        });
+        let json = self.json();
+        writer.event("response.content_part.done", &self.locate, frames, |out| {
+            out.extend_from_slice(b",\"part\":");
+            out.extend_from_slice(&json);
+        });
+        json
+    }
+
+    fn json(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.text.text.len() + 80);
+        out.push(b'{');
+        if self.refusal {
+            json::field(&mut out, "type", "refusal");
+            push_escaped(&mut out, "refusal", &self.text.text);
+        } else {
+            json::field(&mut out, "type", "output_text");
+            push_escaped(&mut out, "text", &self.text.text);
+            json::raw_field(&mut out, "annotations", &format!("[{}]", self.annotations.join(",")));
+            json::raw_field(&mut out, "logprobs", &format!("[{}]", self.logprobs));
+        }
+        out.push(b'}');
+        out
+    }
+}
+
+/// Chat nests the citation, Responses does not.
+fn url_citation(raw: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Annotation {
+        url_citation: Citation,
+    }
+    #[derive(Deserialize)]
+    struct Citation {
+        url: String,
+        #[serde(default)]
+        title: String,
+        #[serde(default)]
+        start_index: u64,
+        #[serde(default)]
+        end_index: u64,
+    }
+    let Citation { url, title, start_index, end_index } =
+        serde_json::from_str::<Annotation>(raw.get()).ok()?.url_citation;
+    Some(
+        json!({"type": "url_citation", "url": url, "title": title, "start_index": start_index, "end_index": end_index})
+            .to_string(),
+    )
+}

@@ -1,0 +1,379 @@
+//! The only writer of Responses events.
+//!
+//! It owns ids, `output_index`, `sequence_number`, the opening and closing of
+//! items and parts, and the final object. Items follow one another: one is
+//! closed before the next is opened, and what an upstream interleaves waits.
+
+mod call;
+mod calls;
+mod custom;
+mod message;
+mod reasoning;
+mod writer;
+
+use std::collections::HashSet;
+
+use self::calls::Calls;
+use self::message::Message;
+use self::reasoning::Reasoning;
+use self::writer::Writer;
+use super::envelope::{Envelope, State};
+use super::frames::Frames;
+use crate::event::{Event, Finish, Fragment, Usage};
+use crate::fault::{Fault, Kind};
+use crate::notes::Notes;
+use crate::tools::ToolNames;
+
+/// What a turn's answer is written with.
+#[derive(Debug)]
+pub struct Settings {
+    /// The response object around the output.
+    pub envelope: Envelope,
+    /// From the wire's tool names back to the client's.
+    pub tools: ToolNames,
+    /// Call ids that the history has already.
+    pub known_calls: HashSet<String>,
+    /// Codex runs a call as soon as its item is done and knows no incomplete
+    /// ones, so calls are held back until they are whole; and it drops
+    /// refusals, so they are written as text.
+    pub codex: bool,
+    /// Reasoning items carry the baggage that the provider wants back.
+    pub seal_reasoning: bool,
+    /// The input's size in tokens, if the provider does not say it.
+    pub estimated_input: u64,
+    /// Bytes of text a token, for the same purpose.
+    pub bytes_per_token: f32,
+    /// The most bytes that an answer may have.
+    pub limit: usize,
+}
+
+/// The state of one answer.
+#[derive(Debug)]
+pub struct Assembler {
+    settings: Settings,
+    writer: Writer,
+    open: Open,
+    calls: Calls,
+    /// Text or reasoning that came while a call was still open.
+    waiting: Vec<(Text, String)>,
+    /// White space that may turn out to be the beginning of a text.
+    blank: String,
+    usage: Option<Usage>,
+    notes: Notes,
+    size: usize,
+    outcome: Option<Outcome>,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// `response.completed`
+    Completed,
+    /// `response.incomplete`
+    Incomplete,
+    /// `response.failed`
+    Failed,
+}
+
+#[derive(Debug)]
+enum Open {
+    Nothing,
+    Message(Message),
+    Reasoning(Reasoning),
+}
+
+/// The kinds of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Text {
+    Output,
+    Refusal,
+    Reasoning,
+}
+
+impl Assembler {
+    /// An assembler that has not said anything yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            writer: Writer::new(settings.envelope.id()),
+            settings,
+            open: Open::Nothing,
+            calls: Calls::default(),
+            waiting: Vec::new(),
+            blank: String::new(),
+            usage: None,
+            notes: Notes::default(),
+            size: 0,
+            outcome: None,
+        }
+    }
+
+    /// Writes `response.created` and `response.in_progress`.
+    pub fn begin(&mut self, frames: &mut Frames) {
+        self.lifecycle("response.created", frames);
+        self.lifecycle("response.in_progress", frames);
+    }
+
+    /// Writes a sign of life with the output so far.
+    pub fn heartbeat(&mut self, frames: &mut Frames) {
+        if self.outcome.is_none() {
+            self.lifecycle("response.in_progress", frames);
+        }
+    }
+
+    /// Takes one event of the upstream. `now` is in Unix seconds.
+    pub fn event(&mut self, event: Event<'_>, now: u64, frames: &mut Frames) {
+        if self.outcome.is_some() {
+            return;
+        }
+        match event {
+            Event::Started => {}
+            Event::Text(fragment, logprobs) => {
+                let logprobs = logprobs.map(serde_json::value::RawValue::get);
+                self.text(Text::Output, &fragment, logprobs, frames);
+            }
+            Event::Refusal(fragment) => {
+                let kind = if self.settings.codex { Text::Output } else { Text::Refusal };
+                self.text(kind, &fragment, None, frames);
+            }
+            Event::Reasoning(fragment) => self.text(Text::Reasoning, &fragment, None, frames),
+            Event::CallStart { slot, id, name } => self.call_start(slot, &id, &name, frames),
+            Event::CallArguments(slot, fragment) => {
+                self.grow(fragment.escaped().len());
+                let taken = self.calls.arguments(slot, &fragment, &mut self.writer, frames);
+                if !taken && !fragment.is_blank() {
+                    self.notes.add("arguments_after_end", format!("call {slot}"));
+                }
+            }
+            Event::Annotation(raw) => {
+                if let Open::Message(message) = &mut self.open {
+                    message.annotation(raw, &mut self.writer, frames);
+                }
+            }
+            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Note(code, detail) => self.notes.add(code, detail),
+            Event::Finish(finish) => self.finish(finish, now, frames),
+            Event::Failed(fault) => self.fail(&fault, frames),
+        }
+        if self.size > self.settings.limit && self.outcome.is_none() {
+            let message = format!("The provider's answer is larger than {} bytes.", self.settings.limit);
+            self.fail(&Fault::new(Kind::BadReply, message), frames);
+        }
+    }
+
+    /// Ends the answer with `response.failed`; open items become incomplete.
+    pub fn fail(&mut self, fault: &Fault, frames: &mut Frames) {
+        if self.outcome.is_some() {
+            return;
+        }
+        self.close_text("incomplete", true, frames);
+        self.calls.fail(&mut self.writer, &mut self.notes, frames);
+        let message = fault.response_message().into_owned();
+        let state = State {
+            status: "failed",
+            error: Some((fault.response_code(), &message)),
+            ..self.state()
+        };
+        self.outcome = Some(Outcome::Failed);
+        terminal(&self.settings.envelope, &mut self.writer.sequence, "response.failed", &state, frames);
+    }
+
+    /// How the answer ended, once it has.
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome
+    }
+
+    /// The token counts: the provider's, or an estimate once it has ended.
+    pub fn usage(&self) -> Option<Usage> {
+        self.usage
+    }
+
+    /// What was repaired on the way.
+    pub fn notes(&self) -> &Notes {
+        &self.notes
+    }
+
+    fn grow(&mut self, bytes: usize) {
+        self.size += bytes;
+    }
+
+    fn text(&mut self, kind: Text, fragment: &Fragment<'_>, logprobs: Option<&str>, frames: &mut Frames) {
+        self.grow(fragment.escaped().len());
+        if !self.calls.is_empty() {
+            self.calls.settle(&mut self.writer, &mut self.notes, frames, true);
+        }
+        if self.calls.is_empty() {
+            self.flush_waiting(frames);
+            self.write_text(kind, fragment.escaped(), logprobs, frames);
+        } else if !fragment.is_blank() || !self.waiting.is_empty() {
+            match self.waiting.last_mut() {
+                Some((last, text)) if *last == kind => text.push_str(fragment.escaped()),
+                _ => self.waiting.push((kind, fragment.escaped().to_owned())),
+            }
+        }
+    }
+
+    fn write_text(&mut self, kind: Text, escaped: &str, logprobs: Option<&str>, frames: &mut Frames) {
+        let fits = match (&self.open, kind) {
+            (Open::Message(_), Text::Output | Text::Refusal) | (Open::Reasoning(_), Text::Reasoning) => true,
+            (Open::Nothing | Open::Message(_) | Open::Reasoning(_), _) => false,
+        };
+        let held;
+        let mut escaped = escaped;
+        if !fits {
+            if Fragment::from_escaped(escaped).is_blank() {
+                if kind == Text::Output {
+                    self.blank.push_str(escaped);
+                }
+                return;
+            }
+            self.close_text("completed", true, frames);
+            if kind == Text::Output && !self.blank.is_empty() {
+                self.blank.push_str(escaped);
+                held = std::mem::take(&mut self.blank);
+                escaped = &held;
+            }
+            self.blank.clear();
+            self.open = match kind {
+                Text::Output | Text::Refusal => Open::Message(Message::open(&mut self.writer, frames)),
+                Text::Reasoning => Open::Reasoning(Reasoning::open(&mut self.writer, frames)),
+            };
+        }
+        match &mut self.open {
+            Open::Message(message) => {
+                message.text(kind == Text::Refusal, escaped, logprobs, &mut self.writer, frames);
+            }
+            Open::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, frames),
+            Open::Nothing => {}
+        }
+    }
+
+    fn flush_waiting(&mut self, frames: &mut Frames) {
+        for (kind, text) in std::mem::take(&mut self.waiting) {
+            self.write_text(kind, &text, None, frames);
+        }
+    }
+
+    /// Closes the open message or reasoning. A message that something follows
+    /// is commentary.
+    fn close_text(&mut self, status: &'static str, followed: bool, frames: &mut Frames) {
+        match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Nothing => {}
+            Open::Message(message) => {
+                let phase = if followed { "commentary" } else { "final_answer" };
+                message.close(status, phase, &mut self.writer, frames);
+            }
+            Open::Reasoning(reasoning) => {
+                reasoning.close(status, self.settings.seal_reasoning, &mut self.writer, frames);
+            }
+        }
+    }
+
+    fn call_start(&mut self, slot: u32, id: &str, name: &str, frames: &mut Frames) {
+        self.blank.clear();
+        if self.calls.is_empty() {
+            self.close_text("completed", true, frames);
+        }
+        self.grow(id.len() + name.len());
+        let resolved = self.settings.tools.resolve(name);
+        if resolved.guessed {
+            self.notes.add("tool_name_repaired", format!("{name} to {}", resolved.target.name));
+        }
+        let call_id = self.call_id(id, name, slot);
+        self.calls.start(slot, call_id, resolved.target, self.settings.codex);
+        self.calls.settle(&mut self.writer, &mut self.notes, frames, false);
+    }
+
+    /// The upstream's call id if it can be used, else one made from what the
+    /// model called: the same call gets the same id when it is replayed.
+    fn call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
+        if (1..=64).contains(&id.len()) && self.settings.known_calls.insert(id.to_owned()) {
+            return id.to_owned();
+        }
+        self.notes.add("call_id_minted", format!("{name}: the provider's id was {}", if id.is_empty() { "empty" } else { "not usable" }));
+        let mut count = self.settings.known_calls.len();
+        loop {
+            let seed = format!("{id}\0{name}\0{slot}\0{count}");
+            let minted = format!("call_{:08x}{:08x}", crc32fast::hash(seed.as_bytes()), count);
+            if self.settings.known_calls.insert(minted.clone()) {
+                return minted;
+            }
+            count += 1;
+        }
+    }
+
+    fn finish(&mut self, finish: Finish, now: u64, frames: &mut Frames) {
+        let whole = finish == Finish::Stop;
+        let called = !self.calls.is_empty();
+        let status = if whole { "completed" } else { "incomplete" };
+        self.calls.finish(whole, &mut self.writer, &mut self.notes, frames);
+        if called {
+            self.flush_waiting(frames);
+        }
+        self.close_text(status, false, frames);
+        if self.usage.is_none() {
+            self.notes.add("usage_estimated", "the provider sent no token counts");
+            self.usage = Some(self.estimate());
+        }
+        let state = State { usage: self.usage, ..self.state() };
+        let (outcome, name, state) = match finish {
+            Finish::Stop => (
+                Outcome::Completed,
+                "response.completed",
+                State { status: "completed", completed_at: Some(now), ..state },
+            ),
+            Finish::Length | Finish::ContentFilter => (
+                Outcome::Incomplete,
+                "response.incomplete",
+                State {
+                    status: "incomplete",
+                    incomplete: Some(if finish == Finish::Length { "max_output_tokens" } else { "content_filter" }),
+                    ..state
+                },
+            ),
+        };
+        self.outcome = Some(outcome);
+        terminal(&self.settings.envelope, &mut self.writer.sequence, name, &state, frames);
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an estimate"
+    )]
+    fn estimate(&self) -> Usage {
+        let output = (self.size as f32 / self.settings.bytes_per_token.max(0.1)).ceil() as u64;
+        Usage { input: self.settings.estimated_input, output, ..Usage::default() }
+    }
+
+    fn state(&self) -> State<'_> {
+        State {
+            status: "in_progress",
+            completed_at: None,
+            error: None,
+            incomplete: None,
+            output: &self.writer.output,
+            usage: if self.outcome.is_some() { self.usage } else { None },
+        }
+    }
+
+    fn lifecycle(&mut self, name: &'static str, frames: &mut Frames) {
+        let sequence = self.writer.next_sequence();
+        let out = frames.open(name, sequence);
+        out.extend_from_slice(b",\"response\":");
+        self.settings.envelope.push(out, &self.state());
+        frames.close();
+    }
+}
+
+/// Writes the event that ends the stream, and `[DONE]`.
+fn terminal(envelope: &Envelope, sequence: &mut u64, name: &'static str, state: &State<'_>, frames: &mut Frames) {
+    let out = frames.open(name, *sequence);
+    *sequence += 1;
+    out.extend_from_slice(b",\"response\":");
+    let start = out.len();
+    envelope.push(out, state);
+    frames.mark_terminal(start);
+    frames.close();
+    frames.done();
+}

@@ -1,0 +1,83 @@
+//! A reasoning item: one summary part that holds the thinking.
+
+use super::super::frames::Frames;
+use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use crate::baggage::Baggage;
+use crate::json;
+
+/// The open reasoning.
+#[derive(Debug)]
+pub(super) struct Reasoning {
+    place: Place,
+    locate: Vec<u8>,
+    text: Growing,
+}
+
+impl Reasoning {
+    pub(super) fn open(writer: &mut Writer, frames: &mut Frames) -> Self {
+        let place = writer.place("rs");
+        let mut item = Vec::new();
+        item.push(b'{');
+        json::field(&mut item, "id", &place.id);
+        item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
+        writer.added(&place, &item, frames);
+        let locate = locator(&place, Some(("summary_index", 0)));
+        let reasoning = Self { place, locate, text: Growing::default() };
+        writer.event("response.reasoning_summary_part.added", &reasoning.locate, frames, |out| {
+            reasoning.push_part(out);
+        });
+        reasoning
+    }
+
+    pub(super) fn text(&mut self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+        let whole = self.text.push(escaped);
+        if !whole.is_empty() {
+            self.send(&whole, writer, frames);
+        }
+    }
+
+    fn send(&self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+        writer.event("response.reasoning_summary_text.delta", &self.locate, frames, |out| {
+            push_escaped(out, "delta", escaped);
+        });
+    }
+
+    pub(super) fn close(
+        mut self,
+        status: &str,
+        seal: bool,
+        writer: &mut Writer,
+        frames: &mut Frames,
+    ) {
+        if let Some(rest) = self.text.rest() {
+            self.send(rest, writer, frames);
+        }
+        writer.event("response.reasoning_summary_text.done", &self.locate, frames, |out| {
+            push_escaped(out, "text", &self.text.text);
+        });
+        writer.event("response.reasoning_summary_part.done", &self.locate, frames, |out| {
+            self.push_part(out);
+        });
+        let mut item = Vec::with_capacity(self.text.text.len() * 3 + 160);
+        item.push(b'{');
+        json::field(&mut item, "id", &self.place.id);
+        json::field(&mut item, "type", "reasoning");
+        json::field(&mut item, "status", status);
+        json::key(&mut item, "summary");
+        item.extend_from_slice(b"[{\"type\":\"summary_text\"");
+        push_escaped(&mut item, "text", &self.text.text);
+        item.extend_from_slice(b"}]");
+        if seal {
+            let reasoning = json::unescape(&self.text.text).into_owned();
+            json::field(&mut item, "encrypted_content", &Baggage { reasoning }.seal());
+        }
+        item.push(b'}');
+        writer.done(&self.place, &item, frames);
+    }
+
+    fn push_part(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b",\"part\":{\"type\":\"summary_text\"");
+        push_escaped(out, "text", &self.text.text);
+        out.push(b'}');
+    }
+}

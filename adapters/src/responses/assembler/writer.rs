@@ -1,0 +1,141 @@
+//! The counters that all items share, and the shape of item events.
+
+use std::borrow::Cow;
+
+use super::super::frames::Frames;
+use crate::json;
+
+/// Numbers events and items, and keeps the finished items.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) sequence: u64,
+    /// Finished items, separated by commas, exactly as they were sent.
+    pub(super) output: Vec<u8>,
+    /// The response id without its prefix: item ids are made of it.
+    token: String,
+    next_index: u32,
+}
+
+/// An item's place in the output.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) id: String,
+    pub(super) index: u32,
+}
+
+impl Writer {
+    pub(super) fn new(response_id: &str) -> Self {
+        let token = response_id.split_once('_').map_or(response_id, |(_, token)| token);
+        Self { sequence: 0, output: Vec::new(), token: token.to_owned(), next_index: 0 }
+    }
+
+    pub(super) fn next_sequence(&mut self) -> u64 {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        sequence
+    }
+
+    /// The next place, with an id of this prefix: `msg`, `rs`, `fc` ….
+    pub(super) fn place(&mut self, prefix: &str) -> Place {
+        let index = self.next_index;
+        self.next_index += 1;
+        Place { id: format!("{prefix}_{}_{index}", self.token), index }
+    }
+
+    /// Writes `response.output_item.added`.
+    pub(super) fn added(&mut self, place: &Place, item: &[u8], frames: &mut Frames) {
+        self.item_event("response.output_item.added", place, item, frames);
+    }
+
+    /// Writes `response.output_item.done` and keeps the item for the output.
+    pub(super) fn done(&mut self, place: &Place, item: &[u8], frames: &mut Frames) {
+        self.item_event("response.output_item.done", place, item, frames);
+        if !self.output.is_empty() {
+            self.output.push(b',');
+        }
+        self.output.extend_from_slice(item);
+    }
+
+    fn item_event(&mut self, name: &str, place: &Place, item: &[u8], frames: &mut Frames) {
+        let out = frames.open(name, self.next_sequence());
+        json::field(out, "output_index", &place.index);
+        out.extend_from_slice(b",\"item\":");
+        out.extend_from_slice(item);
+        frames.close();
+    }
+
+    /// Writes an event about a place: `locate` is what [`locator`] made, the
+    /// rest follows it.
+    pub(super) fn event(
+        &mut self,
+        name: &str,
+        locate: &[u8],
+        frames: &mut Frames,
+        rest: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let out = frames.open(name, self.next_sequence());
+        out.extend_from_slice(locate);
+        rest(out);
+        frames.close();
+    }
+}
+
+/// The fields that say where an event belongs, made once for many deltas:
+/// `,"item_id":…,"output_index":…` and, if given, an index inside the item.
+pub(super) fn locator(place: &Place, inside: Option<(&str, usize)>) -> Vec<u8> {
+    let mut out = vec![b' '];
+    json::field(&mut out, "item_id", &place.id);
+    json::field(&mut out, "output_index", &place.index);
+    if let Some((name, index)) = inside {
+        json::field(&mut out, name, &index);
+    }
+    out.drain(..1);
+    out
+}
+
+/// Appends `,"name":"` escaped `"`.
+pub(super) fn push_escaped(out: &mut Vec<u8>, name: &str, escaped: &str) {
+    json::key(out, name);
+    out.push(b'"');
+    out.extend_from_slice(escaped.as_bytes());
+    out.push(b'"');
+}
+
+/// Text as it grows, still escaped. An upstream may cut between the halves of
+/// a surrogate pair; the first half waits for the second.
+#[derive(Debug, Default)]
+pub(super) struct Growing {
+    pub(super) text: String,
+    half: String,
+}
+
+impl Growing {
+    /// Appends a piece and returns what may be sent of it.
+    pub(super) fn push<'f>(&mut self, escaped: &'f str) -> Cow<'f, str> {
+        let whole = if self.half.is_empty() && memchr::memmem::find(escaped.as_bytes(), b"\\u").is_none() {
+            Cow::Borrowed(escaped)
+        } else {
+            let mut joined = std::mem::take(&mut self.half);
+            joined.push_str(escaped);
+            if let Some(at) = json::lone_surrogate(&joined)
+                && at + 6 == joined.len()
+                && json::is_high_surrogate(&joined, at)
+            {
+                self.half = joined.split_off(at);
+            }
+            Cow::Owned(json::replace_lone_surrogates(&joined))
+        };
+        self.text.push_str(&whole);
+        whole
+    }
+
+    /// The half that never got its partner, as U+FFFD.
+    pub(super) fn rest(&mut self) -> Option<&'static str> {
+        if self.half.is_empty() {
+            return None;
+        }
+        self.half.clear();
+        self.text.push_str("\\ufffd");
+        Some("\\ufffd")
+    }
+}

@@ -1,0 +1,140 @@
+//! The response object around the output: 31 keys in every lifecycle event.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::event::Usage;
+use crate::json;
+use crate::turn::Turn;
+
+/// The parts of the response object that stay the same, already as JSON.
+#[derive(Debug)]
+pub struct Envelope {
+    id: String,
+    head: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+/// The parts that change.
+#[derive(Debug)]
+pub(super) struct State<'s> {
+    pub(super) status: &'static str,
+    /// Unix seconds.
+    pub(super) completed_at: Option<u64>,
+    /// Code and message.
+    pub(super) error: Option<(&'s str, &'s str)>,
+    pub(super) incomplete: Option<&'static str>,
+    /// The finished items, separated by commas.
+    pub(super) output: &'s [u8],
+    pub(super) usage: Option<Usage>,
+}
+
+impl Envelope {
+    /// The envelope of a turn: it repeats what the client sent. `created_at`
+    /// is in Unix seconds.
+    pub fn new(turn: &Turn<'_>, id: &str, created_at: u64) -> Self {
+        let mut head = Vec::new();
+        head.push(b'{');
+        json::field(&mut head, "id", id);
+        json::field(&mut head, "object", "response");
+        json::field(&mut head, "created_at", &created_at);
+        Self { id: id.to_owned(), head, tail: tail(turn) }
+    }
+
+    /// The response's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    pub(super) fn push(&self, out: &mut Vec<u8>, state: &State<'_>) {
+        out.extend_from_slice(&self.head);
+        json::field(out, "status", state.status);
+        json::field(out, "completed_at", &state.completed_at);
+        json::key(out, "error");
+        match state.error {
+            None => out.extend_from_slice(b"null"),
+            Some((code, message)) => json::push(out, &json!({"code": code, "message": message})),
+        }
+        json::key(out, "incomplete_details");
+        match state.incomplete {
+            None => out.extend_from_slice(b"null"),
+            Some(reason) => json::push(out, &json!({"reason": reason})),
+        }
+        json::key(out, "output");
+        out.push(b'[');
+        out.extend_from_slice(state.output);
+        out.push(b']');
+        json::key(out, "usage");
+        match state.usage {
+            None => out.extend_from_slice(b"null"),
+            Some(usage) => push_usage(out, usage),
+        }
+        out.extend_from_slice(&self.tail);
+        out.push(b'}');
+    }
+}
+
+fn push_usage(out: &mut Vec<u8>, usage: Usage) {
+    json::push(
+        out,
+        &json!({
+            "input_tokens": usage.input,
+            "input_tokens_details": {
+                "cached_tokens": usage.cached,
+                "cache_write_tokens": usage.cache_write,
+            },
+            "output_tokens": usage.output,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning},
+            "total_tokens": usage.input + usage.output,
+        }),
+    );
+}
+
+fn tail(turn: &Turn<'_>) -> Vec<u8> {
+    let (echo, controls) = (&turn.echo, &turn.controls);
+    // The opening brace keeps the comma logic of `json::key` right.
+    let mut out = vec![b'{', b' '];
+    let raw = |out: &mut Vec<u8>, name: &str, value: Option<&RawValue>, default: &str| {
+        json::raw_field(out, name, value.map_or(default, RawValue::get));
+    };
+    raw(&mut out, "instructions", echo.instructions, "null");
+    json::field(&mut out, "max_output_tokens", &controls.max_output_tokens);
+    raw(&mut out, "max_tool_calls", echo.max_tool_calls, "null");
+    json::field(&mut out, "model", turn.model.as_ref());
+    json::field(&mut out, "parallel_tool_calls", &turn.parallel.unwrap_or(true));
+    json::raw_field(&mut out, "previous_response_id", "null");
+    raw(&mut out, "prompt_cache_key", echo.prompt_cache_key, "null");
+    let reasoning = json!({"effort": null, "summary": null});
+    json::field(&mut out, "reasoning", &filled(echo.reasoning, reasoning));
+    raw(&mut out, "safety_identifier", echo.safety_identifier, "null");
+    json::field(&mut out, "service_tier", "default");
+    json::field(&mut out, "store", &false);
+    json::field(&mut out, "background", &false);
+    json::field(&mut out, "temperature", &controls.temperature.unwrap_or(1.0));
+    let text = json!({"format": {"type": "text"}, "verbosity": "medium"});
+    json::field(&mut out, "text", &filled(echo.text, text));
+    raw(&mut out, "tool_choice", echo.tool_choice, "\"auto\"");
+    raw(&mut out, "tools", echo.tools, "[]");
+    json::field(&mut out, "top_logprobs", &controls.top_logprobs.unwrap_or(0));
+    json::field(&mut out, "top_p", &controls.top_p.unwrap_or(1.0));
+    json::field(&mut out, "presence_penalty", &controls.presence_penalty.unwrap_or(0.0));
+    json::field(&mut out, "frequency_penalty", &controls.frequency_penalty.unwrap_or(0.0));
+    raw(&mut out, "truncation", echo.truncation, "\"disabled\"");
+    raw(&mut out, "user", echo.user, "null");
+    raw(&mut out, "metadata", echo.metadata, "{}");
+    out.drain(..2);
+    out
+}
+
+/// The client's object with the missing keys of `defaults`.
+fn filled(raw: Option<&RawValue>, defaults: Value) -> Value {
+    let given: Map<String, Value> =
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let Value::Object(mut all) = defaults else { return Value::Object(given) };
+    for (key, value) in given {
+        if !value.is_null() {
+            all.insert(key, value);
+        }
+    }
+    Value::Object(all)
+}

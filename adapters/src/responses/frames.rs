@@ -1,0 +1,68 @@
+//! Events on their way out, already in SSE form.
+
+use std::ops::Range;
+
+use crate::json;
+
+/// A run of events: the bytes of an SSE stream, and where the JSON documents
+/// are, for sinks that send them another way.
+#[derive(Debug, Default)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    /// The response object of the terminal event, once there is one.
+    terminal: Option<Range<usize>>,
+}
+
+impl Frames {
+    /// Whether there is no event.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// How many bytes wait.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Takes all events as they stand in the stream.
+    pub fn take(&mut self) -> Vec<u8> {
+        self.terminal = None;
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Forgets all events but the final response object, for a client that
+    /// wants only that.
+    pub fn take_response(&mut self) -> Option<Vec<u8>> {
+        let range = self.terminal.take();
+        let response = range.and_then(|range| self.bytes.get(range)).map(<[u8]>::to_vec);
+        self.bytes.clear();
+        response
+    }
+
+    /// Ends the stream with `[DONE]`.
+    pub(super) fn done(&mut self) {
+        self.bytes.extend_from_slice(b"data: [DONE]\n\n");
+    }
+
+    /// Begins an event; the caller adds fields and calls [`Frames::close`].
+    pub(super) fn open(&mut self, name: &str, sequence: u64) -> &mut Vec<u8> {
+        self.bytes.extend_from_slice(b"event: ");
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b"\ndata: ");
+        self.bytes.extend_from_slice(b"{\"type\":\"");
+        self.bytes.extend_from_slice(name.as_bytes());
+        self.bytes.extend_from_slice(b"\",\"sequence_number\":");
+        json::push(&mut self.bytes, &sequence);
+        &mut self.bytes
+    }
+
+    /// Ends the open event.
+    pub(super) fn close(&mut self) {
+        self.bytes.extend_from_slice(b"}\n\n");
+    }
+
+    /// Marks the bytes since `start` as the final response object.
+    pub(super) fn mark_terminal(&mut self, start: usize) {
+        self.terminal = Some(start..self.bytes.len());
+    }
+}

@@ -1,0 +1,7 @@
+//! The client's dialect: the Responses API.
+
+pub mod assembler;
+pub mod envelope;
+pub mod frames;
+pub mod request;
+mod tools;
