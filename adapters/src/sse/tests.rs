@@ -154,7 +154,7 @@ fn byte_by_byte_gives_the_same_events() {
 #[test]
 fn an_endless_line_is_refused_within_bounds() {
     let mut decoder = Decoder::default();
-    let chunk = [b'x'; 64 * 1024];
+    let chunk = vec![b'x'; 64 * 1024];
     let mut events = 0;
     let mut on = |_: SseEvent<'_>| events += 1;
     decoder.feed(b"data: ok\n\ndata: ", &mut on).unwrap();
