@@ -230,8 +230,7 @@ fn hunk() -> impl Strategy<Value = String> {
     let moved = prop::option::of(name());
     prop_oneof![
         (name(), added).prop_map(|(name, lines)| {
-            let lines: String = lines.iter().map(|line| format!("+{line}\n")).collect();
-            format!("*** Add File: {name}\n{lines}")
+            format!("*** Add File: {name}\n+{}\n", lines.join("\n+"))
         }),
         name().prop_map(|name| format!("*** Delete File: {name}\n")),
         (
