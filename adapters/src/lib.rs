@@ -21,6 +21,7 @@ pub mod json;
 pub mod notes;
 pub mod plan;
 pub mod responses;
+pub mod sse;
 pub mod text;
 pub mod tools;
 pub mod turn;

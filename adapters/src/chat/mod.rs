@@ -6,6 +6,7 @@
 mod content;
 pub mod decode;
 pub mod encode;
+mod group;
 mod history;
 pub mod refusal;
 

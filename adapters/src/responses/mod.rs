@@ -3,5 +3,6 @@
 pub mod assembler;
 pub mod envelope;
 pub mod frames;
+pub mod patch;
 pub mod request;
-mod tools;
+pub(crate) mod tools;

@@ -50,6 +50,13 @@ pub(super) fn collect<'a>(
     add_all(list, None, toolbox, dropped)
 }
 
+/// The wire names of the tools of a JSON list, for a message that names them.
+pub(crate) fn wire_names(list: &RawValue) -> Vec<String> {
+    let mut toolbox = Toolbox::default();
+    let read = collect(list, &mut toolbox, &mut Vec::new());
+    read.map(|()| toolbox.iter().map(|tool| tool.wire_name.clone()).collect()).unwrap_or_default()
+}
+
 fn add_all<'a>(
     list: &'a RawValue,
     namespace: Option<&str>,
