@@ -24,7 +24,7 @@ pub(crate) fn responses(model: &str, size: usize) -> Value {
                 json!({"type": "function_call", "name": "shell", "call_id": call,
                 "arguments": arguments(round)}),
             );
-            input.push(json!({"type": "function_call_output", "call_id": call, "output": output}));
+            input.push(json!({"type": "function_call_output", "call_id": call, "output": numbered(round, output)}));
             input.push(json!({"type": "message", "role": "assistant",
                 "content": [{"type": "output_text", "text": MESSAGE}]}));
         }
@@ -50,7 +50,9 @@ pub(crate) fn chat(model: &str, size: usize) -> Value {
                 "type": "function",
                 "function": {"name": "shell", "arguments": arguments(round)}}]}),
             );
-            messages.push(json!({"role": "tool", "tool_call_id": call, "content": output}));
+            messages.push(
+                json!({"role": "tool", "tool_call_id": call, "content": numbered(round, output)}),
+            );
             messages.push(json!({"role": "assistant", "content": MESSAGE}));
         }
         let tool = json!({"type": "function", "function": {"name": "shell",
@@ -59,13 +61,18 @@ pub(crate) fn chat(model: &str, size: usize) -> Value {
     })
 }
 
-/// The body whose outputs, all alike, bring it to about `size` bytes.
+/// The body whose outputs, all of one length, bring it to about `size` bytes.
 fn fill(size: usize, body: impl Fn(&str) -> Value) -> Value {
     let empty = body("").to_string().len();
     let line = json!(LINE).to_string().len() - 2;
     let lines = size.saturating_sub(empty) / (ROUNDS * line);
     let spare = size.saturating_sub(empty) / ROUNDS - lines * line;
     body(&(LINE.repeat(lines) + &"x".repeat(spare)))
+}
+
+/// No two outputs are alike, as a proxy might keep equal ones once.
+fn numbered(round: usize, output: &str) -> String {
+    format!("{round:04}\n{output}")
 }
 
 fn arguments(round: usize) -> String {

@@ -9,6 +9,7 @@ use tokio::{task::JoinSet, time::Instant};
 use crate::{
     clock::now_ns,
     conn::Conn,
+    marker,
     request::Target,
     scan::{Scanner, Seen},
     script::Script,
@@ -191,7 +192,15 @@ async fn first_event(target: Target, request: &[u8]) -> anyhow::Result<Conn> {
     Ok(conn)
 }
 
-/// Small requests without streaming, one after the other on each of `count` connections, for `time`.
+/// A proxy may stream from the upstream for a client that does not: then the text is a marker.
+fn is_small_reply(body: &[u8]) -> bool {
+    let mut markers = 0;
+    marker::each(body, |_| markers += 1);
+    markers == 1 || find(body, SMALL_TEXT.as_bytes()).is_some()
+}
+
+/// Small requests without streaming, one after the other on each of `count` connections, for `time`
+/// and at least one on each.
 ///
 /// Returns the requests answered and the seconds they took.
 pub(crate) async fn small(
@@ -208,16 +217,18 @@ pub(crate) async fn small(
         running.spawn(async move {
             let mut conn = Conn::open(target.addr).await?;
             let mut answered = 0;
-            while Instant::now() < end {
+            loop {
                 let reply = conn.send(&request).await?;
                 let status = reply.status;
                 let body = conn.rest(reply).await?;
-                if status != 200 || find(&body, SMALL_TEXT.as_bytes()).is_none() {
+                if status != 200 || !is_small_reply(&body) {
                     bail!("status {status}: {}", String::from_utf8_lossy(&body));
                 }
                 answered += 1;
+                if Instant::now() >= end {
+                    return Ok(answered);
+                }
             }
-            Ok(answered)
         });
     }
     let mut answered = 0;
@@ -225,4 +236,92 @@ pub(crate) async fn small(
         answered += share.context("a loader task ended")??;
     }
     Ok((answered, start.elapsed().as_secs_f64()))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::{pass, scan::Wire, upstream};
+
+    async fn listener() -> TcpListener {
+        TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
+    }
+
+    /// An upstream with a pass-through in front of it.
+    async fn both() -> [Target; 2] {
+        let (first, second) = (listener().await, listener().await);
+        let addrs = [&first, &second].map(|listener| listener.local_addr().unwrap());
+        tokio::spawn(upstream::serve(first));
+        tokio::spawn(pass::serve(second, addrs[0]));
+        addrs.map(|addr| Target {
+            addr,
+            wire: Wire::Chat,
+        })
+    }
+
+    /// A server that answers every connection with `reply` and closes it.
+    async fn canned(reply: &'static str) -> Target {
+        let listener = listener().await;
+        let addr = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut socket, _)) = listener.accept().await {
+                // The request fits one read; what is not read would reset the connection.
+                let _ = socket.read(&mut [0; 4096]).await;
+                let _ = socket.write_all(reply.as_bytes()).await;
+            }
+        });
+        Target {
+            addr,
+            wire: Wire::Chat,
+        }
+    }
+
+    #[tokio::test]
+    async fn every_event_is_counted_directly_and_through_the_pass() {
+        let flood = Script::flood(3000);
+        let paced = Script {
+            burst: 3,
+            ..Script::paced(20, Duration::from_millis(2))
+        };
+        for target in both().await {
+            for script in [flood, paced] {
+                let tally = streams(target, script, 8, Duration::ZERO).await;
+                assert_eq!(tally.reason, None);
+                assert_eq!((tally.events, tally.faults), (8 * script.events, 0));
+                assert_eq!(tally.first_ns.len(), 8);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn long_histories_small_requests_and_held_streams_work_through_the_pass() {
+        for target in both().await {
+            let tally = in_turn(target, &target.history(200_000), 3).await;
+            assert_eq!((tally.events, tally.reason), (3, None));
+            let (answered, _) = small(target, 4, Duration::from_millis(20)).await.unwrap();
+            assert!(answered >= 4);
+            let held = hold(target, 40, 1024).await;
+            assert_eq!((held.open.len(), held.reason), (40, None));
+        }
+    }
+
+    #[tokio::test]
+    async fn cut_refused_and_short_streams_are_faults() {
+        const HEAD: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        for reply in [
+            "",
+            HEAD,
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n",
+        ] {
+            let target = canned(reply).await;
+            let tally = streams(target, Script::flood(1), 2, Duration::ZERO).await;
+            assert_eq!((tally.events, tally.faults), (0, 2), "{reply:?}");
+        }
+    }
 }

@@ -4,12 +4,14 @@
 //! - loader: [`request`] and [`history`] (what is sent), [`conn`], [`dechunk`], [`scan`] and
 //!   [`marker`] (what comes back), [`load`]
 //! - figures: [`clock`], [`measure`], [`report`], and [`run`], which does it all
+//!   (after [`limits`] has made room for a thousand streams)
 
 mod clock;
 mod conn;
 mod dechunk;
 mod events;
 mod history;
+mod limits;
 mod load;
 mod marker;
 mod measure;
@@ -30,6 +32,10 @@ use std::{
 };
 
 use clap::{Parser, Subcommand};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 
 use crate::{
     measure::{Cpu, float, quantile},
@@ -87,10 +93,16 @@ struct Load {
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let exact = match Cli::parse().command {
-        Command::Upstream { listen } => upstream::serve(listen).await.map(|()| true)?,
-        Command::Pass { listen, upstream } => pass::serve(listen, upstream).await.map(|()| true)?,
+        Command::Upstream { listen } => {
+            let listener = TcpListener::bind(listen).await?;
+            upstream::serve(listener).await.map(|()| true)?
+        }
+        Command::Pass { listen, upstream } => {
+            let listener = TcpListener::bind(listen).await?;
+            pass::serve(listener, upstream).await.map(|()| true)?
+        }
         Command::Load(options) => load_once(options).await?,
-        Command::Run(options) => run::run(&options).await?,
+        Command::Run(options) => until_signal(run::run(&options)).await?,
     };
     Ok(if exact {
         ExitCode::SUCCESS
@@ -129,6 +141,17 @@ async fn load_once(options: Load) -> anyhow::Result<bool> {
         "{events} of {expected} events, {faults} faulty streams {reason}"
     ));
     Ok(faults == 0)
+}
+
+/// Servers are stopped when their handles are dropped, which a signal alone would not do.
+async fn until_signal(work: impl Future<Output = anyhow::Result<bool>>) -> anyhow::Result<bool> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        result = work => result,
+        _ = interrupt.recv() => anyhow::bail!("interrupted"),
+        _ = terminate.recv() => anyhow::bail!("terminated"),
+    }
 }
 
 /// A closed pipe is the reader's wish, not a fault.

@@ -24,9 +24,8 @@ const BUFFER: usize = 64 * 1024;
 type Pool = Client<HttpConnector, Incoming>;
 type Reply = Response<Either<Incoming, Full<Bytes>>>;
 
-/// Serves until the process ends; fails only when `listen` cannot be bound.
-pub(crate) async fn serve(listen: SocketAddr, upstream: SocketAddr) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(listen).await?;
+/// Serves until the process ends.
+pub(crate) async fn serve(listener: TcpListener, upstream: SocketAddr) -> anyhow::Result<()> {
     let authority = Authority::try_from(upstream.to_string())?;
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);

@@ -6,6 +6,7 @@ use anyhow::Context;
 use tokio::time::{sleep, timeout};
 
 use crate::{
+    limits,
     load::{self, Tally},
     measure::{self, Cpu, float, quantile},
     report::{Arm, Figures, Measure},
@@ -69,7 +70,7 @@ impl Options {
             Sizes {
                 rounds: self.rounds,
                 paced_events: 800,
-                flood_events: 5000,
+                flood_events: 10_000,
                 small: Duration::from_secs(2),
                 first_events: 200,
                 histories: 20,
@@ -101,11 +102,14 @@ impl Options {
 /// Runs everything and prints the report; false when anything was lost or refused.
 pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
     let proxy = options.proxy()?;
+    let sizes = options.sizes();
+    // Each open stream has one socket here and two in a proxy; the rest is for everything else.
+    limits::ensure_files(u64::from(sizes.held) * 2 + 400)?;
     let mut arms = vec![Arm::Direct, Arm::Pass];
     arms.extend(proxy.is_some().then_some(Arm::Ours));
     let rig = Rig::new(proxy)?;
     let before = measure::machine();
-    let mut bench = Bench::start(rig, &arms, options.sizes()).await?;
+    let mut bench = Bench::start(rig, &arms, sizes).await?;
     for round in 0..bench.sizes.rounds {
         say_progress(&format!("round {} of {}", round + 1, bench.sizes.rounds));
         bench.round().await?;

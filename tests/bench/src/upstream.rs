@@ -1,6 +1,6 @@
 //! A Chat Completions upstream that does what the model name says and as little else as possible.
 
-use std::{borrow::Cow, convert::Infallible, net::SocketAddr, str::FromStr};
+use std::{borrow::Cow, convert::Infallible, str::FromStr};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Either, Full};
@@ -33,9 +33,8 @@ struct Ask<'a> {
     stream: bool,
 }
 
-/// Serves until the process ends; fails only when `listen` cannot be bound.
-pub(crate) async fn serve(listen: SocketAddr) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(listen).await?;
+/// Serves until the process ends.
+pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     loop {
         let Ok((socket, _)) = listener.accept().await else {
             continue;
