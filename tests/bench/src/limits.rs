@@ -4,7 +4,8 @@ use std::{fs, os::unix::process::CommandExt, process::Command};
 
 use anyhow::{Context, ensure};
 
-/// Starts this program again with at least `need` file descriptors if it has fewer.
+/// Starts this program again with as many file descriptors as it may have if it has fewer than
+/// `need`.
 ///
 /// The limit cannot be raised from safe Rust, but a shell can; the servers inherit it. Fails when
 /// the hard limit is lower.
@@ -17,7 +18,7 @@ pub(crate) fn ensure_files(need: u64) -> anyhow::Result<()> {
     ensure!(hard >= need, "needs {need} open files, the limit is {hard}");
     let error = Command::new("sh")
         .arg("-c")
-        .arg(format!("ulimit -S -n {need} && exec \"$0\" \"$@\""))
+        .arg("ulimit -S -n $(ulimit -H -n) && exec \"$0\" \"$@\"")
         .arg(std::env::current_exe()?)
         .args(std::env::args_os().skip(1))
         .exec();

@@ -231,18 +231,19 @@ impl Bench {
 
     async fn small(&mut self, arm: Arm, server: &Server) -> anyhow::Result<()> {
         let work = load::small(server.target, SMALL_CONNECTIONS, self.sizes.small);
-        match timeout(PATIENCE, work)
+        let result = timeout(PATIENCE, work)
             .await
-            .context("small requests hang")?
-        {
-            Ok((answered, seconds)) => {
-                let rate = float(answered) / seconds;
-                self.figures.record(Measure::SmallRate, arm, rate);
+            .context("small requests hang")?;
+        let rate = match result {
+            Ok((answered, seconds)) => float(answered) / seconds,
+            Err(error) => {
+                let fault = format!("small requests, {arm:?}: {error:#}");
+                self.faults.push(fault);
+                // A figure all the same: rounds are compared by their place.
+                0.0
             }
-            Err(error) => self
-                .faults
-                .push(format!("small requests, {arm:?}: {error:#}")),
-        }
+        };
+        self.figures.record(Measure::SmallRate, arm, rate);
         Ok(())
     }
 
