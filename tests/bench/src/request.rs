@@ -1,0 +1,116 @@
+//! The requests of the loader, as whole HTTP messages.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::{history, scan::Wire, script::Script};
+
+/// Where a request goes and what is spoken there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) addr: SocketAddr,
+    pub(crate) wire: Wire,
+}
+
+impl Target {
+    /// A streamed turn that plays `script`; its body is filled up to `size` bytes.
+    pub(crate) fn stream(self, script: Script, size: usize) -> Vec<u8> {
+        let model = script.to_string();
+        let empty = self.turn(&model, true, "").to_string().len();
+        let text = "a ".repeat(size.saturating_sub(empty).div_ceil(2).max(1));
+        self.post(&self.turn(&model, true, &text))
+    }
+
+    /// A small turn that is not streamed.
+    pub(crate) fn small(self) -> Vec<u8> {
+        self.post(&self.turn("bench", false, "Say something short."))
+    }
+
+    /// A streamed turn with a long agent history of about `size` bytes, one event in reply.
+    pub(crate) fn history(self, size: usize) -> Vec<u8> {
+        let model = self.model(&Script::flood(1).to_string());
+        self.post(&match self.wire {
+            Wire::Chat => history::chat(&model, size),
+            Wire::Responses => history::responses(&model, size),
+        })
+    }
+
+    /// A GET of the health path.
+    pub(crate) fn health(self) -> Vec<u8> {
+        let addr = self.addr;
+        format!("GET /healthz HTTP/1.1\r\nhost: {addr}\r\n\r\n").into_bytes()
+    }
+
+    fn model(self, model: &str) -> String {
+        match self.wire {
+            Wire::Chat => model.to_owned(),
+            Wire::Responses => format!("bench/{model}"),
+        }
+    }
+
+    fn turn(self, model: &str, stream: bool, text: &str) -> Value {
+        let model = self.model(model);
+        match self.wire {
+            Wire::Chat => json!({
+                "model": model, "stream": stream,
+                "messages": [{"role": "user", "content": text}]
+            }),
+            Wire::Responses => json!({
+                "model": model, "stream": stream, "store": false,
+                "input": [{"type": "message", "role": "user",
+                           "content": [{"type": "input_text", "text": text}]}]
+            }),
+        }
+    }
+
+    fn post(self, body: &Value) -> Vec<u8> {
+        let (addr, body) = (self.addr, body.to_string());
+        let (path, len) = match self.wire {
+            Wire::Chat => ("/v1/chat/completions", body.len()),
+            Wire::Responses => ("/v1/responses", body.len()),
+        };
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {addr}\r\ncontent-type: application/json\r\n\
+             authorization: Bearer bench\r\ncontent-length: {len}\r\n\r\n"
+        );
+        (head + &body).into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 2_000_000;
+
+    fn body(request: &[u8]) -> &str {
+        let request = std::str::from_utf8(request).unwrap();
+        request.split_once("\r\n\r\n").unwrap().1
+    }
+
+    #[test]
+    fn both_histories_have_the_size_asked_for() {
+        for wire in [Wire::Chat, Wire::Responses] {
+            let target = Target {
+                addr: ([127, 0, 0, 1], 1).into(),
+                wire,
+            };
+            let request = target.history(SIZE);
+            let len = body(&request).len();
+            assert!(len.abs_diff(SIZE) < SIZE / 100, "{wire:?}: {len}");
+        }
+    }
+
+    #[test]
+    fn a_stream_request_is_filled_up() {
+        for wire in [Wire::Chat, Wire::Responses] {
+            let target = Target {
+                addr: ([127, 0, 0, 1], 1).into(),
+                wire,
+            };
+            let request = target.stream(Script::flood(1), 1024);
+            assert!(body(&request).len().abs_diff(1024) < 3, "{wire:?}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Counts the events of one stream, however its bytes were cut.
+
+use clap::ValueEnum;
+use memchr::{memchr, memmem::find};
+
+use crate::marker;
+
+/// What the loader speaks to its target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Wire {
+    /// Chat Completions: upstream and pass-through.
+    Chat,
+    /// Responses: the proxy.
+    Responses,
+}
+
+/// One stream's reader: lines are put together again before anything is looked for in them.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    wire: Wire,
+    partial: Vec<u8>,
+    /// What has been seen so far.
+    pub(crate) seen: Seen,
+}
+
+/// What one stream has said.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Markers in text deltas. A proxy may join several upstream events into one delta, so
+    /// markers are counted, not deltas.
+    pub(crate) events: u64,
+    /// Markers that were not the next one of their stream: lost, doubled or swapped.
+    pub(crate) misplaced: u64,
+    /// `finish_reason` (Chat) or `response.completed` (Responses); exactly one is right.
+    pub(crate) completed: u64,
+    /// Terminal events that say anything else.
+    pub(crate) failed: u64,
+    /// `[DONE]`; exactly one is right.
+    pub(crate) done: u64,
+    /// One-way times from the upstream to the loader, ns.
+    pub(crate) latency_ns: Vec<u64>,
+}
+
+impl Seen {
+    /// Whether the stream said everything, once, in order, and ended well.
+    pub(crate) fn is_exact(&self, expected: u64) -> bool {
+        self.events == expected
+            && self.misplaced == 0
+            && self.failed == 0
+            && (self.completed, self.done) == (1, 1)
+    }
+}
+
+impl Scanner {
+    pub(crate) fn new(wire: Wire) -> Self {
+        Self {
+            wire,
+            partial: Vec::new(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// Reads `piece`, which arrived at `now_ns`.
+    pub(crate) fn feed(&mut self, mut piece: &[u8], now_ns: u64) {
+        while let Some((line, rest)) = split_line(piece) {
+            piece = rest;
+            if self.partial.is_empty() {
+                self.line(line, now_ns);
+            } else {
+                let mut whole = std::mem::take(&mut self.partial);
+                whole.extend_from_slice(line);
+                self.line(&whole, now_ns);
+                whole.clear();
+                self.partial = whole;
+            }
+        }
+        self.partial.extend_from_slice(piece);
+    }
+
+    fn line(&mut self, line: &[u8], now_ns: u64) {
+        let Some(data) = line.strip_prefix(b"data:") else {
+            return;
+        };
+        let data = data.trim_ascii();
+        if data == b"[DONE]" {
+            self.seen.done += 1;
+            return;
+        }
+        match self.wire {
+            Wire::Chat => {
+                self.seen.completed += u64::from(has(data, br#""finish_reason":"stop""#));
+                self.seen.failed += u64::from(has(data, br#""error":"#));
+                self.text(data, now_ns);
+            }
+            // The events that close a part, an item and the response repeat the text: only the
+            // deltas count.
+            Wire::Responses if has(data, br#""type":"response.output_text.delta""#) => {
+                self.text(data, now_ns);
+            }
+            Wire::Responses => {
+                self.seen.completed += u64::from(has(data, br#""type":"response.completed""#));
+                self.seen.failed += u64::from(
+                    has(data, br#""type":"response.failed""#)
+                        || has(data, br#""type":"response.incomplete""#)
+                        || has(data, br#""type":"error""#),
+                );
+            }
+        }
+    }
+
+    fn text(&mut self, data: &[u8], now_ns: u64) {
+        let seen = &mut self.seen;
+        marker::each(data, |marker| {
+            seen.misplaced += u64::from(marker.place != seen.events);
+            seen.events += 1;
+            seen.latency_ns.push(now_ns.saturating_sub(marker.sent_ns));
+        });
+    }
+}
+
+fn split_line(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (line, rest) = text.split_at_checked(memchr(b'\n', text)?)?;
+    Some((line, rest.strip_prefix(b"\n")?))
+}
+
+fn has(text: &[u8], needle: &[u8]) -> bool {
+    find(text, needle).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dechunk::Dechunker;
+
+    const CHAT: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"@00000000.0000000000000000040;\"},\"finish_reason\":null}]}\n\n\
+        : a comment\r\n\
+        data: {\"choices\":[{\"delta\":{\"content\":\"@00000001.0000000000000000060;\"},\"finish_reason\":null}]}\r\n\r\n\
+        data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+
+    const RESPONSES: &str = "event: response.output_text.delta\n\
+        data: {\"type\":\"response.output_text.delta\",\"delta\":\"@00000000.0000000000000000040;@00000001.0000000000000000060;\",\"sequence_number\":4}\n\n\
+        event: response.output_text.done\n\
+        data: {\"type\":\"response.output_text.done\",\"text\":\"@00000000.0000000000000000040;@00000001.0000000000000000060;\"}\n\n\
+        event: response.completed\n\
+        data: {\"type\":\"response.completed\",\"response\":{\"output\":\"@00000000.0000000000000000040;@00000001.0000000000000000060;\"}}\n\n\
+        data: [DONE]\n\n";
+
+    /// `text` in chunks of `size` bytes.
+    fn chunked(text: &str, size: usize) -> Vec<u8> {
+        let chunks = text.as_bytes().chunks(size);
+        let mut body: Vec<u8> = chunks
+            .flat_map(|chunk| {
+                [format!("{:x}\r\n", chunk.len()).as_bytes(), chunk, b"\r\n"].concat()
+            })
+            .collect();
+        body.extend_from_slice(b"0\r\n\r\n");
+        body
+    }
+
+    fn scan(wire: Wire, pieces: [&[u8]; 2]) -> Seen {
+        let mut scanner = Scanner::new(wire);
+        let mut dechunker = Dechunker::new();
+        for piece in pieces {
+            dechunker
+                .feed(piece, &mut |data| scanner.feed(data, 100))
+                .unwrap();
+        }
+        assert!(dechunker.is_done());
+        scanner.seen
+    }
+
+    #[test]
+    fn every_split_of_every_chunking_counts_every_event_once() {
+        let exact = Seen {
+            events: 2,
+            completed: 1,
+            done: 1,
+            latency_ns: vec![60, 40],
+            ..Seen::default()
+        };
+        for (wire, text) in [(Wire::Chat, CHAT), (Wire::Responses, RESPONSES)] {
+            for size in [1, 7, 64, text.len()] {
+                let body = chunked(text, size);
+                for at in 0..=body.len() {
+                    let seen = scan(wire, [&body[..at], &body[at..]]);
+                    assert_eq!(seen, exact, "{wire:?}, chunks of {size}, split at {at}");
+                }
+            }
+        }
+        assert!(exact.is_exact(2));
+    }
+
+    #[test]
+    fn a_lost_a_doubled_and_a_swapped_event_are_seen() {
+        let event =
+            |place: u64| format!("data: {{\"content\":\"@{place:08}.0000000000000000040;\"}}\n\n");
+        for (places, expected) in [(vec![0, 2], 3), (vec![0, 0, 1], 2), (vec![1, 0], 2)] {
+            let text: String = places.iter().map(|place| event(*place)).collect();
+            let mut scanner = Scanner::new(Wire::Chat);
+            scanner.feed(text.as_bytes(), 100);
+            assert!(scanner.seen.misplaced > 0, "{places:?}");
+            assert!(!scanner.seen.is_exact(expected), "{places:?}");
+        }
+    }
+
+    #[test]
+    fn a_failed_stream_is_not_exact() {
+        let text = RESPONSES.replace("response.completed", "response.failed");
+        let mut scanner = Scanner::new(Wire::Responses);
+        scanner.feed(text.as_bytes(), 100);
+        assert_eq!((scanner.seen.completed, scanner.seen.failed), (0, 1));
+        assert!(!scanner.seen.is_exact(2));
+    }
+}
