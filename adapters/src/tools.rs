@@ -118,7 +118,7 @@ impl<'a> Toolbox<'a> {
         self.tools
             .iter()
             .find(|tool| tool.target.name == name && tool.target.namespace.as_deref() == namespace)
-            .map_or_else(|| wire_name(namespace, name).into(), |tool| Cow::Borrowed(&tool.wire_name))
+            .map_or_else(|| Cow::Owned(wire_name(namespace, name)), |tool| Cow::Borrowed(tool.wire_name.as_str()))
     }
 
     /// The wire name of the first tool of this kind and, if given, name.

@@ -71,16 +71,12 @@ impl<'a> Writer<'_, 'a> {
         json::field(self.out, "role", role);
     }
 
-    fn item(&self, index: usize) -> Option<&Item<'a>> {
-        self.turn.items.get(index)
-    }
-
     fn span(&mut self, item: usize, start: usize) {
         self.spans.push(Span { item, bytes: start..self.out.len() });
     }
 
     fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
-        let raw = self.item(index).and_then(Item::content);
+        let raw = self.turn.items.get(index).and_then(Item::content);
         Content::read(raw, index, self.notes)
     }
 
@@ -161,7 +157,7 @@ impl<'a> Writer<'_, 'a> {
         let Some(field) = self.options.reasoning_field() else { return Ok(()) };
         let mut first = true;
         for &index in &answer.reasoning {
-            let Some(item) = self.item(index) else { continue };
+            let Some(item) = self.turn.items.get(index) else { continue };
             let baggage = item.encrypted_content().and_then(|blob| Baggage::open(&blob));
             let text = baggage.map(|baggage| Text::from(baggage.reasoning));
             let visible = if text.is_some() { Content::default() } else { visible_reasoning(item, index, self.notes)? };

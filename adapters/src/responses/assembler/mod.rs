@@ -171,10 +171,11 @@ impl Assembler {
         let state = State {
             status: "failed",
             error: Some((fault.response_code(), &message)),
+            usage: self.usage,
             ..self.state()
         };
+        self.terminal("response.failed", &state, frames);
         self.outcome = Some(Outcome::Failed);
-        terminal(&self.settings.envelope, &mut self.writer.sequence, "response.failed", &state, frames);
     }
 
     /// How the answer ended, once it has.
@@ -331,8 +332,8 @@ impl Assembler {
                 },
             ),
         };
+        self.terminal(name, &state, frames);
         self.outcome = Some(outcome);
-        terminal(&self.settings.envelope, &mut self.writer.sequence, name, &state, frames);
     }
 
     #[expect(
@@ -353,7 +354,7 @@ impl Assembler {
             error: None,
             incomplete: None,
             output: &self.writer.output,
-            usage: if self.outcome.is_some() { self.usage } else { None },
+            usage: None,
         }
     }
 
@@ -364,16 +365,16 @@ impl Assembler {
         self.settings.envelope.push(out, &self.state());
         frames.close();
     }
-}
 
-/// Writes the event that ends the stream, and `[DONE]`.
-fn terminal(envelope: &Envelope, sequence: &mut u64, name: &'static str, state: &State<'_>, frames: &mut Frames) {
-    let out = frames.open(name, *sequence);
-    *sequence += 1;
-    out.extend_from_slice(b",\"response\":");
-    let start = out.len();
-    envelope.push(out, state);
-    frames.mark_terminal(start);
-    frames.close();
-    frames.done();
+    /// Writes the event that ends the stream, and `[DONE]`. No number follows
+    /// its own.
+    fn terminal(&self, name: &'static str, state: &State<'_>, frames: &mut Frames) {
+        let out = frames.open(name, self.writer.sequence);
+        out.extend_from_slice(b",\"response\":");
+        let start = out.len();
+        self.settings.envelope.push(out, state);
+        frames.mark_terminal(start);
+        frames.close();
+        frames.done();
+    }
 }
