@@ -68,12 +68,12 @@ pub(super) fn shape(item: &Value, stage: Stage, report: &mut Report) {
         Rule::ItemId,
         || format!("{id:?} for a {kind}"),
     );
-    if !matches!(
+    // Some kinds have no status in the schema, or an optional one.
+    let free = matches!(
         kind,
         "reasoning" | "compaction" | "mcp_list_tools" | "mcp_approval_request"
-    ) {
-        status(item, kind, stage, report);
-    } else if item.get("status").is_some() {
+    );
+    if !free || item.get("status").is_some() {
         status(item, kind, stage, report);
     }
     match kind {
@@ -90,7 +90,9 @@ pub(super) fn shape(item: &Value, stage: Stage, report: &mut Report) {
                 format!("action {action:?}")
             });
         }
-        "mcp_call" => text(item, &["server_label", "name", "arguments"], report),
+        "mcp_call" | "mcp_approval_request" => {
+            text(item, &["server_label", "name", "arguments"], report);
+        }
         "mcp_list_tools" => {
             text(item, &["server_label"], report);
             report.need(
@@ -99,7 +101,6 @@ pub(super) fn shape(item: &Value, stage: Stage, report: &mut Report) {
                 || "no tools".into(),
             );
         }
-        "mcp_approval_request" => text(item, &["server_label", "name", "arguments"], report),
         _ => call(item, kind, stage, report),
     }
 }

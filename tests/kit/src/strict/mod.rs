@@ -1,7 +1,8 @@
 //! The strict checker: every rule a Responses client may lean on, judged on the raw text it got.
 //!
 //! - `frame`: the server-sent-events text, cut into frames
-//! - `flow`: the order of events; which item and part is open
+//! - `flow`: the order of events and items
+//! - `open`: the events of the open item
 //! - `part`: the deltas of one part or of a call's arguments
 //! - `item`, `response`: the shape of the two objects
 //! - `types`: the same text through async-openai's types
@@ -10,6 +11,7 @@
 mod flow;
 mod frame;
 mod item;
+mod open;
 mod part;
 mod response;
 mod rule;
@@ -106,7 +108,10 @@ pub fn check(sse_body: &str) -> Result<Stream, Vec<Violation>> {
     })
 }
 
-/// [`check`], with the violations and the stream in the panic's message.
+/// [`check`] for tests.
+///
+/// # Panics
+/// On any violation, with all of them and the stream in the message.
 #[expect(clippy::panic, reason = "the message is what a failing test shows")]
 pub fn check_or_panic(sse_body: &str) -> Stream {
     match check(sse_body) {
@@ -140,7 +145,10 @@ pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
     }
 }
 
-/// [`check_response`], with the violations and the object in the panic's message.
+/// [`check_response`] for tests.
+///
+/// # Panics
+/// On any violation, with all of them and the object in the message.
 #[expect(clippy::panic, reason = "the message is what a failing test shows")]
 pub fn check_response_or_panic(json: &str) -> Value {
     match check_response(json) {
@@ -212,10 +220,8 @@ fn parts(response: &Value, kind: &str, list: &str, key: &str) -> String {
 }
 
 fn list(found: &[Violation]) -> String {
-    found
-        .iter()
-        .map(|violation| format!("{violation}\n"))
-        .collect()
+    let lines: Vec<String> = found.iter().map(Violation::to_string).collect();
+    lines.join("\n")
 }
 
 fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
