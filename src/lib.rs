@@ -1,3 +1,14 @@
-//! Service.
+//! The service: everything that does I/O around the pure [`adapters`].
+//!
+//! [`serve`] is the HTTP edge, [`turn`] the one engine behind it, [`upstream`]
+//! the way to the provider. [`config`] and [`secrets`] say with whom and how,
+//! [`codex`] and [`sandbox`] are what a user meets first.
 
+pub mod cli;
 pub mod codex;
+pub mod config;
+pub mod diagnostics;
+pub mod metrics;
+pub mod sandbox;
+pub mod secrets;
+pub mod serve;

@@ -1,0 +1,231 @@
+//! Just enough HTTP/1.1 for one request at a time on a kept-alive connection.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+const HEAD_LIMIT: usize = 64 * 1024;
+const BODY_LIMIT: usize = 64 * 1024 * 1024;
+
+/// A request as it came.
+#[derive(Debug, Clone, Default)]
+pub struct Request {
+    /// Request line and headers, as sent.
+    pub head: String,
+    /// Method, upper case.
+    pub method: String,
+    /// Path and query.
+    pub path: String,
+    /// The body; bytes that are no UTF-8 replaced.
+    pub body: String,
+    /// The body as JSON; null if it is none.
+    pub json: Value,
+    /// The peer asked for `connection: close`.
+    pub closes: bool,
+}
+
+impl Request {
+    /// A chat request made of its body alone.
+    pub fn of(body: &str) -> Self {
+        Self {
+            method: "POST".to_owned(),
+            path: "/v1/chat/completions".to_owned(),
+            body: body.to_owned(),
+            json: serde_json::from_str(body).unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    /// `stream` of the body.
+    pub fn streams(&self) -> bool {
+        self.json.get("stream").and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// `stream_options.include_usage` of the body.
+    pub fn wants_usage(&self) -> bool {
+        self.json.pointer("/stream_options/include_usage").and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// The chat messages; empty if there are none.
+    pub fn messages(&self) -> &[Value] {
+        self.json.get("messages").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+
+    /// Role of the last message.
+    pub fn last_role(&self) -> Option<&str> {
+        self.messages().last()?.get("role")?.as_str()
+    }
+
+    /// All text of the last message.
+    pub fn last_text(&self) -> String {
+        self.messages().last().map(text).unwrap_or_default()
+    }
+
+    /// The offered function of this name.
+    pub fn tool(&self, name: &str) -> Option<&Value> {
+        self.tools().find(|function| function.get("name").and_then(Value::as_str) == Some(name))
+    }
+
+    /// The offered functions, in order.
+    pub fn tools(&self) -> impl Iterator<Item = &Value> {
+        let tools = self.json.get("tools").and_then(Value::as_array);
+        tools.into_iter().flatten().filter_map(|tool| tool.get("function"))
+    }
+}
+
+/// All text of a chat message, whether its content is a string or parts.
+pub fn text(message: &Value) -> String {
+    match message.get("content") {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(parts)) => {
+            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Reads the next request; none if the peer closed between two requests.
+pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut S,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Request>> {
+    let (mut request, frame) = loop {
+        if let Some(parsed) = head(buffer)? {
+            break parsed;
+        }
+        if more(socket, buffer).await? == 0 {
+            return if buffer.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+        }
+        if buffer.len() > HEAD_LIMIT && head(buffer)?.is_none() {
+            return Err(bad("the head is too large"));
+        }
+    };
+    if frame.expects {
+        socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+    }
+    let body = match frame.length {
+        Some(length) => take(socket, buffer, length).await?,
+        None => chunks(socket, buffer).await?,
+    };
+    request.json = serde_json::from_slice(&body).unwrap_or_default();
+    request.body = String::from_utf8(body).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    Ok(Some(request))
+}
+
+struct Frame {
+    /// None if the body is chunked.
+    length: Option<usize>,
+    expects: bool,
+}
+
+fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(Request, Frame)>> {
+    let mut headers = [httparse::EMPTY_HEADER; 128];
+    let mut parsed = httparse::Request::new(&mut headers);
+    let httparse::Status::Complete(end) = parsed.parse(buffer).map_err(|error| bad(&error.to_string()))? else {
+        return Ok(None);
+    };
+    let mut frame = Frame { length: Some(0), expects: false };
+    let mut closes = false;
+    for header in parsed.headers.iter() {
+        let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
+        match header.name.to_ascii_lowercase().as_str() {
+            "content-length" => {
+                let length = value.parse().map_err(|_| bad("content-length"))?;
+                frame.length = frame.length.map(|_| length);
+            }
+            "transfer-encoding" => frame.length = None,
+            "connection" => closes = value.eq_ignore_ascii_case("close"),
+            "expect" => frame.expects = true,
+            _ => {}
+        }
+    }
+    let request = Request {
+        method: parsed.method.unwrap_or_default().to_owned(),
+        path: parsed.path.unwrap_or_default().to_owned(),
+        closes,
+        ..Request::default()
+    };
+    let rest = buffer.split_off(end);
+    let head = String::from_utf8_lossy(buffer).into_owned();
+    *buffer = rest;
+    Ok(Some((Request { head, ..request }, frame)))
+}
+
+async fn chunks<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        match httparse::parse_chunk_size(buffer).map_err(|_| bad("chunk size"))? {
+            httparse::Status::Partial => {
+                if more(socket, buffer).await? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            httparse::Status::Complete((start, size)) => {
+                let size = usize::try_from(size).map_err(|_| bad("chunk size"))?;
+                take(socket, buffer, start).await?;
+                let mut chunk = take(socket, buffer, size.saturating_add(2)).await?;
+                chunk.truncate(size);
+                if size == 0 {
+                    return Ok(body);
+                }
+                body.append(&mut chunk);
+                if body.len() > BODY_LIMIT {
+                    return Err(bad("the body is too large"));
+                }
+            }
+        }
+    }
+}
+
+async fn take<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
+    if length > BODY_LIMIT {
+        return Err(bad("the body is too large"));
+    }
+    while buffer.len() < length {
+        if more(socket, buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    let rest = buffer.split_off(length);
+    Ok(std::mem::replace(buffer, rest))
+}
+
+async fn more<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    buffer.reserve(16 * 1024);
+    socket.read_buf(buffer).await
+}
+
+/// The head of a reply. `length` none means a chunked body. Headers given win over ours.
+pub(super) fn reply_head(
+    status: u16,
+    headers: &BTreeMap<String, String>,
+    kind: &str,
+    length: Option<usize>,
+) -> String {
+    let reason = http::StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason());
+    let mut head = format!("HTTP/1.1 {status} {}\r\n", reason.unwrap_or("Status"));
+    let given = |name: &str| headers.keys().any(|key| key.eq_ignore_ascii_case(name));
+    let mut line = |name: &str, value: &str| {
+        // Writing to a String cannot fail.
+        let _ = write!(head, "{name}: {value}\r\n");
+    };
+    for (name, value) in headers {
+        line(name, value);
+    }
+    if !given("content-type") {
+        line("content-type", kind);
+    }
+    match length {
+        _ if given("content-length") => {}
+        Some(length) => line("content-length", &length.to_string()),
+        None => line("transfer-encoding", "chunked"),
+    }
+    head.push_str("\r\n");
+    head
+}
+
+fn bad(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
+}

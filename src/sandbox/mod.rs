@@ -1,0 +1,35 @@
+//! A Chat Completions upstream on loopback that plays what it is told.
+//!
+//! - `script`: what to play, as data (JSON or Rust)
+//! - `player`: the listener and its connections
+//! - `http`: requests read from and replies written to a socket by hand, because a played fault
+//!   (a reset, a lying length, a missing terminator) is what a server library prevents
+//! - `chat`: steps as stream chunks, or composed into one completion
+//! - `scene`: the offline model, a pure function from a chat request to an answer
+
+mod chat;
+pub mod http;
+pub mod player;
+pub mod scene;
+pub mod script;
+
+pub use player::{Player, Recorded};
+pub use script::{Answer, Call, Cut, Script, Step, When};
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Plays the script in a file until the process is killed; the first line on stdout says where.
+///
+/// # Errors
+/// The file cannot be read, is no script, or the address cannot be bound.
+pub async fn run(script: &Path, listen: SocketAddr) -> anyhow::Result<()> {
+    let script: Script = serde_json::from_slice(&std::fs::read(script)?)?;
+    let player = Player::start_on(listen, script).await?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "sandbox listening on {}", player.base_url())?;
+    out.flush()?;
+    drop(out);
+    std::future::pending().await
+}

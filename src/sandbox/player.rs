@@ -1,0 +1,468 @@
+//! The listener, its connections, and what it remembers of them.
+
+use super::chat::{Completion, Voice};
+use super::http::{self, Request};
+use super::script::{Answer, Cut, Script, Step, ends_itself};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::net::tcp::ReadHalf;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// Requests that are remembered at most; later ones are served all the same.
+const RECORDS: usize = 10_000;
+/// Bytes of bodies that are remembered at most; beyond it the oldest are emptied.
+const RECORD_BYTES: usize = 64 * 1024 * 1024;
+
+/// A pure answer to a request.
+pub type Answerer = Box<dyn Fn(&Request) -> Answer + Send + Sync>;
+
+/// A running player; dropping it ends the listener and all connections.
+#[derive(Debug)]
+pub struct Player {
+    address: SocketAddr,
+    deck: Arc<Mutex<Vec<(Answer, bool)>>>,
+    log: Arc<Log>,
+    _stop: DropGuard,
+}
+
+/// What a POST was, and what became of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Request line and headers as sent.
+    pub head: String,
+    /// The body.
+    pub body: String,
+    /// The reply was sent to its scripted end, whether or not that was a proper one.
+    pub finished: bool,
+    /// The peer closed the connection.
+    pub closed: bool,
+}
+
+impl Recorded {
+    /// The body as JSON; null if it is none.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
+impl Player {
+    /// Plays a script on a free loopback port.
+    ///
+    /// # Errors
+    /// No port could be bound.
+    pub async fn start(script: Script) -> io::Result<Self> {
+        Self::start_on((Ipv4Addr::LOCALHOST, 0).into(), script).await
+    }
+
+    /// Plays a script on this address.
+    ///
+    /// # Errors
+    /// The address could not be bound.
+    pub async fn start_on(address: SocketAddr, script: Script) -> io::Result<Self> {
+        let deck: Vec<(Answer, bool)> = script.answers.into_iter().map(|answer| (answer, false)).collect();
+        let deck = Arc::new(Mutex::new(deck));
+        let mut models = script.models;
+        if models.is_empty() {
+            models.push("scripted".to_owned());
+        }
+        let cards = Arc::clone(&deck);
+        let answerer: Answerer = Box::new(move |request| draw(&mut lock(&cards), request));
+        Self::bind(address, models, answerer, deck, RECORDS).await
+    }
+
+    /// Answers by a function, on a free loopback port, and remembers nothing.
+    ///
+    /// # Errors
+    /// No port could be bound.
+    pub async fn serve(models: Vec<String>, answerer: Answerer) -> io::Result<Self> {
+        Self::bind((Ipv4Addr::LOCALHOST, 0).into(), models, answerer, Arc::default(), 0).await
+    }
+
+    async fn bind(
+        address: SocketAddr,
+        models: Vec<String>,
+        answerer: Answerer,
+        deck: Arc<Mutex<Vec<(Answer, bool)>>>,
+        records: usize,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let log = Arc::new(Log { limit: records, ..Log::default() });
+        let stage = Arc::new(Stage { models, answerer, log: Arc::clone(&log) });
+        let stop = CancellationToken::new();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(listener, stage, stop.clone())));
+        Ok(Self { address, deck, log, _stop: stop.drop_guard() })
+    }
+
+    /// Where it listens, with `/v1` and without a slash at the end.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The POST requests so far, in the order they came.
+    pub fn requests(&self) -> Vec<Recorded> {
+        lock(&self.log.records).clone()
+    }
+
+    /// Adds an answer behind the others. Without meaning for [`Player::serve`].
+    pub fn push(&self, answer: Answer) {
+        lock(&self.deck).push((answer, false));
+    }
+
+    /// Waits until so many requests came.
+    pub async fn wait_requests(&self, count: usize) {
+        self.log.wait(|records| records.len() >= count).await;
+    }
+
+    /// Waits until the peer closed the connection of the n-th request, counted from 0.
+    pub async fn wait_closed(&self, n: usize) {
+        self.log.wait(|records| records.get(n).is_some_and(|record| record.closed)).await;
+    }
+}
+
+/// The first answer that fits and is not used up.
+fn draw(deck: &mut [(Answer, bool)], request: &Request) -> Answer {
+    let fits = deck.iter_mut().find(|(answer, used)| !*used && answer.when.holds(request));
+    fits.map_or_else(
+        || Answer::error(500, "script exhausted"),
+        |(answer, used)| {
+            *used = !answer.repeat;
+            answer.clone()
+        },
+    )
+}
+
+struct Stage {
+    models: Vec<String>,
+    answerer: Answerer,
+    log: Arc<Log>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    records: Mutex<Vec<Recorded>>,
+    changed: Notify,
+    limit: usize,
+}
+
+impl Log {
+    fn add(&self, request: &Request) -> Option<usize> {
+        let mut records = lock(&self.records);
+        if records.len() >= self.limit {
+            return None;
+        }
+        records.push(Recorded {
+            head: request.head.clone(),
+            body: request.body.clone(),
+            ..Recorded::default()
+        });
+        let mut kept = 0_usize;
+        for record in records.iter_mut().rev() {
+            kept = kept.saturating_add(record.body.len());
+            if kept > RECORD_BYTES {
+                record.body = String::new();
+            }
+        }
+        let place = records.len().checked_sub(1);
+        drop(records);
+        self.changed.notify_waiters();
+        place
+    }
+
+    fn note(&self, places: &[usize], change: fn(&mut Recorded)) {
+        let mut records = lock(&self.records);
+        for place in places {
+            if let Some(record) = records.get_mut(*place) {
+                change(record);
+            }
+        }
+        drop(records);
+        self.changed.notify_waiters();
+    }
+
+    async fn wait(&self, ready: impl Fn(&[Recorded]) -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if ready(&lock(&self.records)) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+async fn accept(listener: TcpListener, stage: Arc<Stage>, stop: CancellationToken) {
+    loop {
+        // A failed accept (no more descriptors) passes; try again a little later.
+        let Ok((socket, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let stage = Arc::clone(&stage);
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            let mut places = Vec::new();
+            if let Left::Peer = connection(socket, &stage, &mut places).await {
+                stage.log.note(&places, |record| record.closed = true);
+            }
+        }));
+    }
+}
+
+/// Who ended a connection.
+enum Left {
+    Us,
+    Peer,
+}
+
+/// How a reply ended.
+enum End {
+    /// Another request may follow.
+    Whole,
+    Fin,
+    Rst,
+}
+
+async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize>) -> Left {
+    let _ = socket.set_nodelay(true);
+    let mut buffer = Vec::new();
+    loop {
+        let Ok(Some(request)) = http::read(&mut socket, &mut buffer).await else {
+            return Left::Peer;
+        };
+        let place = if request.method == "POST" { stage.log.add(&request) } else { None };
+        places.extend(place);
+        let answer = answer(stage, &request);
+        let (mut reading, mut writing) = socket.split();
+        let end = tokio::select! {
+            biased;
+            end = play(&mut writing, &answer, &request) => end,
+            () = gone(&mut reading) => return Left::Peer,
+        };
+        let Ok(end) = end else { return Left::Peer };
+        stage.log.note(place.as_slice(), |record| record.finished = true);
+        match end {
+            End::Whole if !request.closes => {}
+            End::Whole | End::Fin => {
+                let _ = socket.shutdown().await;
+                return Left::Us;
+            }
+            End::Rst => {
+                let _ = socket.set_zero_linger();
+                return Left::Us;
+            }
+        }
+    }
+}
+
+/// Resolves when the peer closed; never if it sends more instead.
+async fn gone(reading: &mut ReadHalf<'_>) {
+    if let Ok(1..) = reading.peek(&mut [0]).await {
+        std::future::pending::<()>().await;
+    }
+}
+
+fn answer(stage: &Stage, request: &Request) -> Answer {
+    match request.method.as_str() {
+        "POST" => (stage.answerer)(request),
+        "GET" if request.path.ends_with("/models") => {
+            let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "sandbox"});
+            let data: Vec<Value> = stage.models.iter().map(model).collect();
+            Answer { json: Some(json!({"object": "list", "data": data})), ..Answer::default() }
+        }
+        _ => Answer::error(404, "no such route"),
+    }
+}
+
+async fn play<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
+    pause(answer.head_delay_ms).await;
+    if let Some(body) = &answer.body {
+        return whole(to, answer, answer.status, "text/plain", body).await;
+    }
+    if let Some(json) = &answer.json {
+        return whole(to, answer, answer.status, "application/json", &json.to_string()).await;
+    }
+    if request.streams() { stream(to, answer, request).await } else { compose(to, answer, request).await }
+}
+
+async fn whole<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    answer: &Answer,
+    status: u16,
+    kind: &str,
+    body: &str,
+) -> io::Result<End> {
+    let mut bytes = http::reply_head(status, &answer.headers, kind, Some(body.len()));
+    bytes.push_str(body);
+    to.write_all(bytes.as_bytes()).await?;
+    to.flush().await?;
+    Ok(if own_length(&answer.headers) { End::Fin } else { End::Whole })
+}
+
+async fn compose<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
+    let mut completion = Completion::new(request);
+    for step in Walk::new(&answer.steps) {
+        match step {
+            Step::DelayMs(time) => pause(*time).await,
+            Step::Stall(_) => std::future::pending().await,
+            Step::Cut(cut) => return Ok(cut.end()),
+            _ => completion.add(step),
+        }
+    }
+    match completion.body() {
+        Ok(body) => whole(to, answer, answer.status, "application/json", &body.to_string()).await,
+        Err(body) => whole(to, answer, 500, "application/json", &body.to_string()).await,
+    }
+}
+
+async fn stream<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
+    let head = http::reply_head(answer.status, &answer.headers, "text/event-stream", None);
+    to.write_all(head.as_bytes()).await?;
+    let own_length = own_length(&answer.headers);
+    let mut out = Out { to, split: answer.split, pending: Vec::new(), chunked: !own_length };
+    let mut voice = Voice::new(request);
+    let by_itself = !ends_itself(&answer.steps);
+    let mut usage = None;
+    for step in Walk::new(&answer.steps) {
+        match step {
+            Step::DelayMs(time) => {
+                out.flush().await?;
+                pause(*time).await;
+            }
+            Step::Stall(_) => {
+                out.flush().await?;
+                std::future::pending::<()>().await;
+            }
+            Step::Cut(cut) => {
+                out.flush().await?;
+                return Ok(cut.end());
+            }
+            Step::Usage(counts) if by_itself => usage = Some(counts),
+            _ => out.put(voice.say(step).as_bytes()).await?,
+        }
+        if answer.gap_ms > 0 {
+            out.flush().await?;
+            pause(answer.gap_ms).await;
+        }
+    }
+    if by_itself {
+        out.put(voice.end(usage).as_bytes()).await?;
+    }
+    out.flush().await?;
+    if own_length {
+        return Ok(End::Fin);
+    }
+    out.to.write_all(b"0\r\n\r\n").await?;
+    out.to.flush().await?;
+    Ok(End::Whole)
+}
+
+impl Cut {
+    fn end(self) -> End {
+        match self {
+            Self::Fin => End::Fin,
+            Self::Rst => End::Rst,
+        }
+    }
+}
+
+/// A streamed body on its way, cut into writes.
+struct Out<'a, W> {
+    to: &'a mut W,
+    split: usize,
+    pending: Vec<u8>,
+    chunked: bool,
+}
+
+impl<W: AsyncWrite + Unpin> Out<'_, W> {
+    async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.pending.extend_from_slice(bytes);
+        if self.split == 0 {
+            return self.flush().await;
+        }
+        while self.pending.len() >= self.split {
+            let rest = self.pending.split_off(self.split);
+            self.flush().await?;
+            self.pending = rest;
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = std::mem::take(&mut self.pending);
+        if self.chunked {
+            let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
+            framed.append(&mut bytes);
+            framed.extend_from_slice(b"\r\n");
+            bytes = framed;
+        }
+        self.to.write_all(&bytes).await?;
+        self.to.flush().await
+    }
+}
+
+/// The steps in order, repeats unrolled as they are reached.
+struct Walk<'a> {
+    open: Vec<(&'a [Step], std::slice::Iter<'a, Step>, u64)>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(steps: &'a [Step]) -> Self {
+        Self { open: vec![(steps, steps.iter(), 1)] }
+    }
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = &'a Step;
+
+    fn next(&mut self) -> Option<&'a Step> {
+        loop {
+            let (steps, ahead, times) = self.open.last_mut()?;
+            match ahead.next() {
+                Some(Step::Repeat(inner)) if inner.times > 0 && !inner.steps.is_empty() => {
+                    self.open.push((&inner.steps, inner.steps.iter(), inner.times));
+                }
+                Some(Step::Repeat(_)) => {}
+                Some(step) => return Some(step),
+                None if *times > 1 => {
+                    *times -= 1;
+                    *ahead = steps.iter();
+                }
+                None => {
+                    self.open.pop();
+                }
+            }
+        }
+    }
+}
+
+fn own_length(headers: &BTreeMap<String, String>) -> bool {
+    headers.keys().any(|name| name.eq_ignore_ascii_case("content-length"))
+}
+
+async fn pause(milliseconds: u64) {
+    if milliseconds > 0 {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! What the player plays: answers picked by the request, each a list of steps.
+
+use super::http::Request;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+/// Answers in order; one is used once unless it repeats.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Script {
+    /// What `GET /v1/models` lists; `scripted` if empty.
+    pub models: Vec<String>,
+    /// The first unused or repeating answer whose `when` holds is played.
+    pub answers: Vec<Answer>,
+}
+
+/// One reply: a plain body, or steps.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Answer {
+    /// Conditions on the request; all must hold.
+    pub when: When,
+    /// Stays available after use.
+    pub repeat: bool,
+    /// Status of the reply.
+    pub status: u16,
+    /// Headers of the reply. A `content-length` replaces the true one, and the connection closes.
+    pub headers: BTreeMap<String, String>,
+    /// A plain body as it is.
+    pub body: Option<String>,
+    /// A plain JSON body.
+    pub json: Option<Value>,
+    /// Milliseconds before the head.
+    pub head_delay_ms: u64,
+    /// Every so many bytes of a streamed body are one write; 0 writes step by step.
+    pub split: usize,
+    /// Milliseconds between two steps.
+    pub gap_ms: u64,
+    /// The streamed body; composed into one completion if the request did not ask for a stream.
+    pub steps: Vec<Step>,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        Self {
+            when: When::default(),
+            repeat: false,
+            status: 200,
+            headers: BTreeMap::new(),
+            body: None,
+            json: None,
+            head_delay_ms: 0,
+            split: 0,
+            gap_ms: 0,
+            steps: Vec::new(),
+        }
+    }
+}
+
+impl Answer {
+    /// These steps with the default head.
+    pub fn steps(steps: impl Into<Vec<Step>>) -> Self {
+        Self { steps: steps.into(), ..Self::default() }
+    }
+
+    /// An error reply in OpenAI's form.
+    pub fn error(status: u16, message: &str) -> Self {
+        let json = serde_json::json!({"error": {
+            "message": message, "type": "server_error", "param": null, "code": null,
+        }});
+        Self { status, json: Some(json), ..Self::default() }
+    }
+}
+
+/// Conditions on a request; those that are absent hold.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct When {
+    /// Role of the last message.
+    pub last_role: Option<String>,
+    /// Text somewhere in the last message.
+    pub last_contains: Option<String>,
+    /// Name of a function among the tools.
+    pub tool_offered: Option<String>,
+    /// Text anywhere in the raw body.
+    pub body_contains: Option<String>,
+    /// Whether a stream is asked for.
+    pub stream: Option<bool>,
+}
+
+impl When {
+    /// Whether every condition holds.
+    pub fn holds(&self, request: &Request) -> bool {
+        let is = |want: &Option<String>, test: &dyn Fn(&str) -> bool| want.as_deref().is_none_or(test);
+        is(&self.last_role, &|role| request.last_role() == Some(role))
+            && is(&self.last_contains, &|text| request.last_text().contains(text))
+            && is(&self.tool_offered, &|name| request.tool(name).is_some())
+            && is(&self.body_contains, &|text| request.body.contains(text))
+            && self.stream.is_none_or(|stream| request.streams() == stream)
+    }
+}
+
+/// One thing to send or do. In JSON an object with the one key.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// A content delta.
+    Text(String),
+    /// A `reasoning_content` delta.
+    Reasoning(String),
+    /// A refusal delta.
+    Refusal(String),
+    /// A tool call: its head, then its arguments.
+    Call(Call),
+    /// One bare fragment of arguments.
+    Args(Args),
+    /// The usage chunk, sent only if the request asked for it. If the end comes by itself, it is
+    /// sent there.
+    Usage(Map<String, Value>),
+    /// A chunk with this finish_reason.
+    Finish(String),
+    /// A data event `{"error": …}`.
+    Error(Value),
+    /// `data: [DONE]`.
+    Done(bool),
+    /// Bytes as they are; an empty one keeps the end from coming by itself.
+    Raw(String),
+    /// A data event with this JSON.
+    Chunk(Value),
+    /// A pause.
+    DelayMs(u64),
+    /// The connection stays open and silent.
+    Stall(bool),
+    /// The connection ends here.
+    Cut(Cut),
+    /// The same steps again and again.
+    Repeat(Repeat),
+}
+
+/// A tool call.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// Position among the calls; the next one if absent.
+    #[serde(default)]
+    pub index: Option<u64>,
+    /// The call's id; the key is left out if absent.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Name of the function.
+    pub name: String,
+    /// Arguments as text, normally JSON.
+    #[serde(default)]
+    pub arguments: String,
+    /// In how many fragments the arguments are sent, cut at character borders.
+    #[serde(default = "one")]
+    pub pieces: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// A fragment of a call's arguments.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Position of the call.
+    pub index: u64,
+    /// The fragment.
+    pub text: String,
+}
+
+/// How a connection is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Cut {
+    /// Orderly, but without the end of the body.
+    Fin,
+    /// Reset.
+    Rst,
+}
+
+/// Steps to be repeated.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repeat {
+    /// How often.
+    pub times: u64,
+    /// What.
+    pub steps: Vec<Step>,
+}
+
+/// Whether the script says itself how the stream ends.
+pub(super) fn ends_itself(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Finish(_) | Step::Error(_) | Step::Done(_) | Step::Raw(_) | Step::Stall(_) | Step::Cut(_) => true,
+        Step::Repeat(repeat) => ends_itself(&repeat.steps),
+        Step::Text(_)
+        | Step::Reasoning(_)
+        | Step::Refusal(_)
+        | Step::Call(_)
+        | Step::Args(_)
+        | Step::Usage(_)
+        | Step::Chunk(_)
+        | Step::DelayMs(_) => false,
+    })
+}

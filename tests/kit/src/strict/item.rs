@@ -1,0 +1,307 @@
+//! The shapes of output items.
+
+use super::rule::{Report, Rule};
+use super::{array, string};
+use serde_json::Value;
+use std::collections::HashSet;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Added,
+    Done,
+}
+
+/// Ids seen so far in one response.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    items: HashSet<String>,
+    calls: HashSet<String>,
+}
+
+impl Ids {
+    pub(super) fn admit(&mut self, item: &Value, report: &mut Report) {
+        let id = string(item, "id").unwrap_or_default();
+        report.need(self.items.insert(id.to_owned()), Rule::ItemId, || {
+            format!("{id:?} again")
+        });
+        if let Some(call) = string(item, "call_id") {
+            report.need(self.calls.insert(call.to_owned()), Rule::CallId, || {
+                format!("{call:?} again")
+            });
+        }
+    }
+}
+
+/// The prefix of an item's id; where OpenAI's own varies, any lower-case word does.
+fn prefix(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "message" => "msg_",
+        "reasoning" => "rs_",
+        "function_call" => "fc_",
+        "custom_tool_call" => "ctc_",
+        "web_search_call" => "ws_",
+        "compaction" => "cmp_",
+        "tool_search_call"
+        | "local_shell_call"
+        | "shell_call"
+        | "apply_patch_call"
+        | "mcp_call"
+        | "mcp_list_tools"
+        | "mcp_approval_request" => "",
+        _ => return None,
+    })
+}
+
+pub(super) fn shape(item: &Value, stage: Stage, report: &mut Report) {
+    let kind = string(item, "type").unwrap_or_default();
+    let Some(prefix) = prefix(kind) else {
+        report.broken(Rule::ItemShape, format!("an output item of type {kind:?}"));
+        return;
+    };
+    let id = string(item, "id").unwrap_or_default();
+    let word = id.split_once('_').map_or("", |(word, _)| word);
+    report.need(
+        id.starts_with(prefix)
+            && id.len() > word.len() + 1
+            && !word.is_empty()
+            && word.bytes().all(|byte| byte.is_ascii_lowercase()),
+        Rule::ItemId,
+        || format!("{id:?} for a {kind}"),
+    );
+    // Some kinds have no status in the schema, or an optional one.
+    let free = matches!(
+        kind,
+        "reasoning" | "compaction" | "mcp_list_tools" | "mcp_approval_request"
+    );
+    if !free || item.get("status").is_some() {
+        status(item, kind, stage, report);
+    }
+    match kind {
+        "message" => message(item, stage, report),
+        "reasoning" => reasoning(item, stage, report),
+        "compaction" => text(item, &["encrypted_content"], report),
+        "web_search_call" => {
+            let action = item.pointer("/action/type").and_then(Value::as_str);
+            let known = matches!(
+                action,
+                Some("search" | "open_page" | "find" | "find_in_page")
+            );
+            report.need(known || stage == Stage::Added, Rule::ItemShape, || {
+                format!("action {action:?}")
+            });
+        }
+        "mcp_call" | "mcp_approval_request" => {
+            text(item, &["server_label", "name", "arguments"], report);
+        }
+        "mcp_list_tools" => {
+            text(item, &["server_label"], report);
+            report.need(
+                item.get("tools").is_some_and(Value::is_array),
+                Rule::ItemShape,
+                || "no tools".into(),
+            );
+        }
+        _ => call(item, kind, stage, report),
+    }
+}
+
+fn status(item: &Value, kind: &str, stage: Stage, report: &mut Report) {
+    let status = string(item, "status").unwrap_or_default();
+    let fits = match stage {
+        // Shell-like calls have no deltas and may be whole when they are added.
+        Stage::Added => {
+            status == "in_progress" || (status == "completed" && streams(kind).is_none())
+        }
+        Stage::Done => {
+            matches!(status, "completed" | "incomplete")
+                || (status == "failed" && matches!(kind, "web_search_call" | "mcp_call"))
+        }
+    };
+    report.need(fits, Rule::ItemStatus, || {
+        format!("{kind} {stage:?} with status {status:?}")
+    });
+}
+
+/// The field a kind of item streams outside of parts, and the event it does so with.
+pub(super) fn streams(kind: &str) -> Option<(&'static str, &'static str)> {
+    match kind {
+        "function_call" => Some(("arguments", "response.function_call_arguments")),
+        "custom_tool_call" => Some(("input", "response.custom_tool_call_input")),
+        "mcp_call" => Some(("arguments", "response.mcp_call_arguments")),
+        // A message streams by its parts.
+        "message" => Some(("content", "")),
+        _ => None,
+    }
+}
+
+fn message(item: &Value, stage: Stage, report: &mut Report) {
+    report.need(
+        string(item, "role") == Some("assistant"),
+        Rule::ItemShape,
+        || format!("role {:?}", item.get("role")),
+    );
+    let content = item.get("content").and_then(Value::as_array);
+    report.need(
+        content.is_some_and(|parts| parts.is_empty() == (stage == Stage::Added)),
+        Rule::ItemShape,
+        || format!("message {stage:?} with content {:?}", item.get("content")),
+    );
+    for part in array(item, "content") {
+        report.need(
+            matches!(string(part, "type"), Some("output_text" | "refusal")),
+            Rule::ItemShape,
+            || format!("message part {part}"),
+        );
+        content_part(part, report);
+    }
+    let phase = item.get("phase");
+    let known = matches!(
+        phase.and_then(Value::as_str),
+        Some("commentary" | "final_answer")
+    );
+    report.need(
+        known || (stage == Stage::Added && phase.is_none()),
+        Rule::Phase,
+        || format!("message {stage:?} with phase {phase:?}"),
+    );
+}
+
+fn reasoning(item: &Value, stage: Stage, report: &mut Report) {
+    for key in ["content", "encrypted_content"] {
+        report.need(
+            !item.get(key).is_some_and(Value::is_null),
+            Rule::AbsentNotNull,
+            || format!("`{key}` is null"),
+        );
+    }
+    let has = |key: &str| !array(item, key).is_empty();
+    report.need(
+        item.get("summary").is_some_and(Value::is_array),
+        Rule::ItemShape,
+        || "reasoning without summary".into(),
+    );
+    report.need(
+        !(has("summary") && has("content")),
+        Rule::OneReasoningStream,
+        || "summary and content in one item".into(),
+    );
+    if stage == Stage::Added {
+        report.need(!has("summary") && !has("content"), Rule::ItemShape, || {
+            "reasoning added with text".into()
+        });
+        return;
+    }
+    let blob = string(item, "encrypted_content").is_some_and(|blob| !blob.is_empty());
+    report.need(
+        has("summary") || has("content") || blob,
+        Rule::ItemShape,
+        || "empty reasoning".into(),
+    );
+    let parts = array(item, "summary")
+        .iter()
+        .map(|part| (part, "summary_text"));
+    for (part, kind) in parts.chain(
+        array(item, "content")
+            .iter()
+            .map(|part| (part, "reasoning_text")),
+    ) {
+        report.need(
+            string(part, "type") == Some(kind) && string(part, "text").is_some(),
+            Rule::ItemShape,
+            || format!("{part} as a {kind}"),
+        );
+    }
+}
+
+fn call(item: &Value, kind: &str, stage: Stage, report: &mut Report) {
+    let call_id = string(item, "call_id").unwrap_or_default();
+    let id = string(item, "id").unwrap_or_default();
+    report.need(
+        !call_id.is_empty() && call_id != id && call_id.len() <= 64,
+        Rule::CallId,
+        || format!("call_id {call_id:?} of {id:?}"),
+    );
+    let named = string(item, "name").is_some_and(|name| !name.is_empty());
+    let list = |path: &str| {
+        item.pointer(path)
+            .and_then(Value::as_array)
+            .is_some_and(|words| !words.is_empty() && words.iter().all(Value::is_string))
+    };
+    let word = |path: &str| item.pointer(path).and_then(Value::as_str);
+    let good = match kind {
+        "function_call" => named && (item.get("namespace").is_none_or(Value::is_string)),
+        "custom_tool_call" => named,
+        "tool_search_call" => {
+            item.get("arguments").is_some_and(Value::is_object)
+                && matches!(word("/execution"), Some("client" | "server"))
+        }
+        "local_shell_call" => {
+            word("/action/type") == Some("exec")
+                && list("/action/command")
+                && item.pointer("/action/env").is_some_and(Value::is_object)
+        }
+        "shell_call" => list("/action/commands"),
+        "apply_patch_call" => {
+            let diff = word("/operation/diff").is_some();
+            word("/operation/path").is_some()
+                && match word("/operation/type") {
+                    Some("create_file" | "update_file") => diff,
+                    Some("delete_file") => !diff,
+                    _ => false,
+                }
+        }
+        _ => false,
+    };
+    report.need(good, Rule::ItemShape, || {
+        format!("{kind} {stage:?} as {item}")
+    });
+    let Some((field, _)) = streams(kind) else {
+        return;
+    };
+    let body = string(item, field);
+    let fits = body.is_some_and(|body| match stage {
+        Stage::Added => body.is_empty(),
+        Stage::Done => {
+            !body.is_empty()
+                || kind == "custom_tool_call"
+                || string(item, "status") == Some("incomplete")
+        }
+    });
+    report.need(fits, Rule::ItemShape, || {
+        format!("{kind} {stage:?} with {field} {body:?}")
+    });
+}
+
+/// A part of a message or of raw reasoning.
+pub(super) fn content_part(part: &Value, report: &mut Report) {
+    match string(part, "type") {
+        Some("output_text") => {
+            text_of(part, "text", report);
+            for (key, rule) in [
+                ("annotations", Rule::Annotations),
+                ("logprobs", Rule::Logprobs),
+            ] {
+                report.need(part.get(key).is_some_and(Value::is_array), rule, || {
+                    format!("`{key}` of the part is {:?}", part.get(key))
+                });
+            }
+        }
+        Some("refusal") => text_of(part, "refusal", report),
+        Some("reasoning_text" | "summary_text") => text_of(part, "text", report),
+        other => report.broken(Rule::ItemShape, format!("a part of type {other:?}")),
+    }
+}
+
+fn text_of(part: &Value, key: &str, report: &mut Report) {
+    report.need(string(part, key).is_some(), Rule::ItemShape, || {
+        format!("part without {key}: {part}")
+    });
+}
+
+fn text(item: &Value, keys: &[&str], report: &mut Report) {
+    for key in keys {
+        report.need(string(item, key).is_some(), Rule::ItemShape, || {
+            format!("`{key}` is missing in {item}")
+        });
+    }
+}

@@ -1,0 +1,236 @@
+//! The strict checker: every rule a Responses client may lean on, judged on the raw text it got.
+//!
+//! - `frame`: the server-sent-events text, cut into frames
+//! - `flow`: the order of events and items
+//! - `open`: the events of the open item
+//! - `part`: the deltas of one part or of a call's arguments
+//! - `item`, `response`: the shape of the two objects
+//! - `types`: the same text through async-openai's types
+//! - `rule`: the names of the rules
+
+mod flow;
+mod frame;
+mod item;
+mod open;
+mod part;
+mod response;
+mod rule;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub use rule::{Rule, Violation};
+
+use rule::Report;
+use serde_json::Value;
+
+/// A stream that kept every rule.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    /// `(type, data)` of each event, the terminal one last; `[DONE]` is not among them.
+    pub events: Vec<(String, Value)>,
+    /// The type of the terminal event: `response.completed`, `.incomplete` or `.failed`.
+    pub terminal: String,
+    /// The response object of the terminal event.
+    pub response: Value,
+}
+
+/// A call the model made, whatever its item type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The item's `type`, such as `function_call`.
+    pub kind: String,
+    /// Name of the function or custom tool; empty for the typed calls (shell, patch, search).
+    pub name: String,
+    /// Namespace of the function, if it has one.
+    pub namespace: Option<String>,
+    /// The id its output refers to.
+    pub call_id: String,
+    /// `arguments` or `input` as sent; for typed calls the JSON of `action` or `operation`.
+    pub arguments: String,
+    /// `completed` or `incomplete`.
+    pub status: String,
+}
+
+impl Stream {
+    /// All text of the output messages, in order.
+    pub fn text(&self) -> String {
+        parts(&self.response, "message", "content", "text")
+    }
+
+    /// All reasoning, raw or summarised, in order.
+    pub fn reasoning(&self) -> String {
+        parts(&self.response, "reasoning", "summary", "text")
+            + &parts(&self.response, "reasoning", "content", "text")
+    }
+
+    /// All refusals, in order.
+    pub fn refusal(&self) -> String {
+        parts(&self.response, "message", "content", "refusal")
+    }
+
+    /// The calls, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        calls(&self.response)
+    }
+
+    /// `error.code` of a failed response.
+    pub fn error_code(&self) -> Option<&str> {
+        self.response.pointer("/error/code").and_then(Value::as_str)
+    }
+
+    /// How many events are of this type.
+    pub fn count(&self, kind: &str) -> usize {
+        self.events.iter().filter(|(name, _)| name == kind).count()
+    }
+}
+
+/// Judges the whole body of a streamed answer; on a breach gives every violation found.
+pub fn check(sse_body: &str) -> Result<Stream, Vec<Violation>> {
+    let mut report = Report::default();
+    let frames = frame::cut(sse_body, &mut report);
+    let end = flow::follow(&frames, &mut report);
+    if !report.found.is_empty() {
+        return Err(report.found);
+    }
+    // Without a violation there is a terminal event; the flow reports its absence.
+    let Some((terminal, response)) = end else {
+        return Err(Vec::new());
+    };
+    Ok(Stream {
+        events: frames
+            .into_iter()
+            .map(|frame| (frame.kind, frame.data))
+            .collect(),
+        terminal,
+        response,
+    })
+}
+
+/// [`check`] for tests.
+///
+/// # Panics
+/// On any violation, with all of them and the stream in the message.
+#[expect(clippy::panic, reason = "the message is what a failing test shows")]
+pub fn check_or_panic(sse_body: &str) -> Stream {
+    match check(sse_body) {
+        Ok(stream) => stream,
+        Err(found) => panic!("{}\nin the stream:\n{sse_body}", list(&found)),
+    }
+}
+
+/// Judges the response object of an answer that was not streamed, and gives it.
+pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
+    let mut report = Report::default();
+    let value = match serde_json::from_str::<Value>(json) {
+        Ok(value) => value,
+        Err(error) => {
+            report.broken(Rule::Framing, format!("not JSON: {error}"));
+            return Err(report.found);
+        }
+    };
+    response::object(&value, &mut report);
+    response::settled(&value, &mut report);
+    let mut ids = item::Ids::default();
+    for item in array(&value, "output") {
+        item::shape(item, item::Stage::Done, &mut report);
+        ids.admit(item, &mut report);
+    }
+    types::response(&value, &mut report);
+    if report.found.is_empty() {
+        Ok(value)
+    } else {
+        Err(report.found)
+    }
+}
+
+/// [`check_response`] for tests.
+///
+/// # Panics
+/// On any violation, with all of them and the object in the message.
+#[expect(clippy::panic, reason = "the message is what a failing test shows")]
+pub fn check_response_or_panic(json: &str) -> Value {
+    match check_response(json) {
+        Ok(value) => value,
+        Err(found) => panic!("{}\nin the response:\n{json}", list(&found)),
+    }
+}
+
+/// Compares the `output` of two response objects, item ids aside.
+///
+/// # Errors
+/// The first pair of items that differs, as text.
+pub fn same_output(streamed: &Value, nonstreamed: &Value) -> Result<(), String> {
+    let plain = |response: &Value| -> Vec<Value> {
+        let mut items = array(response, "output").to_vec();
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.insert("id".into(), Value::from("id"));
+        }
+        items
+    };
+    let (left, right) = (plain(streamed), plain(nonstreamed));
+    if let Some((a, b)) = left.iter().zip(&right).find(|(a, b)| a != b) {
+        return Err(format!(
+            "outputs differ\n streamed:     {a}\n not streamed: {b}"
+        ));
+    }
+    if left.len() == right.len() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} items streamed, {} not streamed",
+        left.len(),
+        right.len()
+    ))
+}
+
+/// The calls in the `output` of a response object, in order.
+pub fn calls(response: &Value) -> Vec<Call> {
+    let text = |item: &Value, key: &str| string(item, key).unwrap_or_default().to_owned();
+    array(response, "output")
+        .iter()
+        .filter(|item| item.get("call_id").is_some())
+        .map(|item| Call {
+            kind: text(item, "type"),
+            name: text(item, "name"),
+            namespace: string(item, "namespace").map(str::to_owned),
+            call_id: text(item, "call_id"),
+            arguments: ["arguments", "input", "action", "operation"]
+                .iter()
+                .find_map(|key| item.get(*key))
+                .map(|value| {
+                    value
+                        .as_str()
+                        .map_or_else(|| value.to_string(), str::to_owned)
+                })
+                .unwrap_or_default(),
+            status: text(item, "status"),
+        })
+        .collect()
+}
+
+fn parts(response: &Value, kind: &str, list: &str, key: &str) -> String {
+    array(response, "output")
+        .iter()
+        .filter(|item| string(item, "type") == Some(kind))
+        .flat_map(|item| array(item, list))
+        .filter_map(|part| string(part, key))
+        .collect()
+}
+
+fn list(found: &[Violation]) -> String {
+    let lines: Vec<String> = found.iter().map(Violation::to_string).collect();
+    lines.join("\n")
+}
+
+fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key).and_then(Value::as_str)
+}
+
+fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value
+        .get(key)
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}

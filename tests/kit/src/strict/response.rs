@@ -1,0 +1,217 @@
+//! The response object: its 31 keys (Open Responses), and what its status demands.
+
+use super::rule::{Report, Rule};
+use super::{array, string};
+use serde_json::Value;
+
+const INTEGER: &str = "integer";
+const NUMBER: &str = "number";
+const STRING: &str = "string";
+const BOOLEAN: &str = "boolean";
+const ARRAY: &str = "array";
+const OBJECT: &str = "object";
+const NULL: &str = "null";
+
+/// Each key with the types it may have.
+const KEYS: [(&str, &[&str]); 31] = [
+    ("id", &[STRING]),
+    ("object", &[STRING]),
+    ("created_at", &[INTEGER]),
+    ("completed_at", &[INTEGER, NULL]),
+    ("status", &[STRING]),
+    ("incomplete_details", &[OBJECT, NULL]),
+    ("model", &[STRING]),
+    ("previous_response_id", &[STRING, NULL]),
+    ("instructions", &[STRING, ARRAY, NULL]),
+    ("output", &[ARRAY]),
+    ("error", &[OBJECT, NULL]),
+    ("tools", &[ARRAY]),
+    ("tool_choice", &[STRING, OBJECT]),
+    ("truncation", &[STRING]),
+    ("parallel_tool_calls", &[BOOLEAN]),
+    ("text", &[OBJECT]),
+    ("top_p", &[NUMBER]),
+    ("presence_penalty", &[NUMBER]),
+    ("frequency_penalty", &[NUMBER]),
+    ("top_logprobs", &[INTEGER]),
+    ("temperature", &[NUMBER]),
+    ("reasoning", &[OBJECT, NULL]),
+    ("usage", &[OBJECT, NULL]),
+    ("max_output_tokens", &[INTEGER, NULL]),
+    ("max_tool_calls", &[INTEGER, NULL]),
+    ("store", &[BOOLEAN]),
+    ("background", &[BOOLEAN]),
+    ("service_tier", &[STRING]),
+    ("metadata", &[OBJECT]),
+    ("safety_identifier", &[STRING, NULL]),
+    ("prompt_cache_key", &[STRING, NULL]),
+];
+
+/// Keys, types and constants of any response object.
+pub(super) fn object(response: &Value, report: &mut Report) {
+    for (key, types) in KEYS {
+        match response.get(key) {
+            None => report.broken(Rule::ResponseKeys, format!("`{key}` is missing")),
+            Some(value) => report.need(
+                types.iter().any(|kind| is(value, kind)),
+                Rule::ResponseTypes,
+                || format!("`{key}` is {value}, not {}", types.join(" or ")),
+            ),
+        }
+    }
+    let id = string(response, "id").unwrap_or_default();
+    report.need(
+        id.len() > 5 && id.starts_with("resp_"),
+        Rule::ResponseTypes,
+        || format!("id {id:?}"),
+    );
+    report.need(
+        string(response, "object") == Some("response"),
+        Rule::ResponseTypes,
+        || "object is not \"response\"".into(),
+    );
+    let truncation = string(response, "truncation");
+    report.need(
+        matches!(truncation, Some("auto" | "disabled")),
+        Rule::ResponseTypes,
+        || format!("truncation {truncation:?}"),
+    );
+    report.need(
+        response
+            .pointer("/text/format/type")
+            .is_some_and(Value::is_string),
+        Rule::ResponseTypes,
+        || "`text.format.type` is missing".into(),
+    );
+    usage(response, report);
+}
+
+/// What the status demands; the response has come to an end.
+pub(super) fn settled(response: &Value, report: &mut Report) {
+    let status = string(response, "status").unwrap_or_default();
+    report.need(
+        matches!(status, "completed" | "incomplete" | "failed" | "cancelled"),
+        Rule::ResponseStatus,
+        || format!("{status:?} at the end"),
+    );
+    report.need(
+        response.get("usage").is_some_and(Value::is_object),
+        Rule::Usage,
+        || "no usage at the end".into(),
+    );
+    endings(response, status, report);
+    let items = array(response, "output");
+    let statuses: Vec<&str> = items
+        .iter()
+        .filter_map(|item| string(item, "status"))
+        .collect();
+    match status {
+        "completed" => report.need(!statuses.contains(&"incomplete"), Rule::ItemStatus, || {
+            "an incomplete item in a completed response".into()
+        }),
+        "incomplete" => report.need(
+            statuses.is_empty() || statuses.contains(&"incomplete"),
+            Rule::ItemStatus,
+            || "no item of the incomplete response is incomplete".into(),
+        ),
+        "failed" => report.need(!ends_whole(items), Rule::ItemStatus, || {
+            "the item that was open when the response failed says completed".into()
+        }),
+        _ => {}
+    }
+}
+
+/// What the status demands of the fields that tell how it ended; also true before the end.
+pub(super) fn endings(response: &Value, status: &str, report: &mut Report) {
+    let set = |key: &str| response.get(key).is_some_and(|value| !value.is_null());
+    report.need(
+        set("completed_at") == (status == "completed"),
+        Rule::CompletedAt,
+        || {
+            format!(
+                "completed_at {:?} although {status}",
+                response.get("completed_at")
+            )
+        },
+    );
+    report.need(
+        set("error") == (status == "failed"),
+        Rule::ResponseError,
+        || format!("error {:?} although {status}", response.get("error")),
+    );
+    if let Some(error) = response.get("error").filter(|error| error.is_object()) {
+        for key in ["code", "message"] {
+            report.need(
+                string(error, key).is_some_and(|text| !text.is_empty()),
+                Rule::ResponseError,
+                || format!("error.{key} is {:?}", error.get(key)),
+            );
+        }
+    }
+    report.need(
+        set("incomplete_details") == (status == "incomplete"),
+        Rule::IncompleteDetails,
+        || {
+            format!(
+                "incomplete_details {:?} although {status}",
+                response.get("incomplete_details")
+            )
+        },
+    );
+    if set("incomplete_details") {
+        let reason = response
+            .pointer("/incomplete_details/reason")
+            .and_then(Value::as_str);
+        report.need(
+            matches!(reason, Some("max_output_tokens" | "content_filter")),
+            Rule::IncompleteDetails,
+            || format!("reason {reason:?}"),
+        );
+    }
+}
+
+/// A stream only fails inside an item or between two; the proxy's own items may be whole.
+fn ends_whole(items: &[Value]) -> bool {
+    items.last().is_some_and(|item| {
+        matches!(
+            string(item, "type"),
+            Some("message" | "function_call" | "custom_tool_call")
+        ) && string(item, "status") == Some("completed")
+    })
+}
+
+fn usage(response: &Value, report: &mut Report) {
+    let Some(usage) = response.get("usage").filter(|usage| !usage.is_null()) else {
+        return;
+    };
+    let mut count = |path: &str| {
+        let number = usage.pointer(path).and_then(Value::as_u64);
+        report.need(number.is_some(), Rule::Usage, || {
+            format!("usage{path} is missing")
+        });
+        number.unwrap_or_default()
+    };
+    let input = count("/input_tokens");
+    let output = count("/output_tokens");
+    let total = count("/total_tokens");
+    let cached = count("/input_tokens_details/cached_tokens");
+    count("/input_tokens_details/cache_write_tokens");
+    let reasoning = count("/output_tokens_details/reasoning_tokens");
+    report.need(total == input + output, Rule::Usage, || {
+        format!("{input} + {output} is not {total}")
+    });
+    report.need(cached <= input && reasoning <= output, Rule::Usage, || {
+        format!("{cached} cached of {input}, {reasoning} reasoning of {output}")
+    });
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    match value {
+        Value::Null => kind == NULL,
+        Value::Bool(_) => kind == BOOLEAN,
+        Value::Number(number) => kind == NUMBER || (kind == INTEGER && number.is_u64()),
+        Value::String(_) => kind == STRING,
+        Value::Array(_) => kind == ARRAY,
+        Value::Object(_) => kind == OBJECT,
+    }
+}
