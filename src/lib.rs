@@ -1,1 +1,4 @@
-//! Service.
+//! Respondent: answers the `OpenAI` Responses API for every model.
+pub mod diagnostics;
+pub mod metrics;
+pub mod serve;
