@@ -256,7 +256,7 @@ mod tests {
 
     use http::{HeaderMap, HeaderValue};
 
-    use super::{BodyFault, Decoding};
+    use super::{BodyFault, Capped, Decoding};
 
     const TEXT: &[u8] = br#"{"input":"one two three four, one two three four"}"#;
 
@@ -352,6 +352,17 @@ mod tests {
             decode("zstd", &body, 4096, 64 << 20).unwrap_err(),
             BodyFault::Broken
         );
+    }
+
+    // R26: what a body may take of memory is the limit, not the next power of two.
+    #[test]
+    fn memory_stays_within_the_limit() {
+        let limit = 3 << 20;
+        let mut out = Capped::new(limit, usize::MAX);
+        assert!(out.bytes.capacity() <= Capped::BELIEVED);
+        while out.push(&[0; 4099]).is_ok() {}
+        assert!(out.bytes.len() > limit - 4099);
+        assert_eq!(out.bytes.capacity(), limit);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 
 /// Nothing here takes this long unless it hangs.
-const HANGS: Duration = Duration::from_secs(60);
+const HANGS: Duration = Duration::from_mins(1);
 
 /// A trial on a runtime of its own. A panic is its failure.
 pub fn case<F>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial

@@ -57,7 +57,8 @@ async fn announced_too_large() {
         // Not a byte of the body is sent.
         let headers = format!("{JSON}Content-Length: {length}\r\n");
         let reply = server.ask("POST /v1/responses", &headers, b"").await;
-        assert!([413, 400].contains(&reply.status()), "{length}: {reply:?}");
+        // hyper counts a length near its own limit as a head that is too large.
+        assert!([413, 431].contains(&reply.status()), "{length}: {reply:?}");
     }
     let headers = format!(
         "{JSON}Expect: 100-continue\r\nContent-Length: {}\r\n",

@@ -45,7 +45,7 @@ async fn stopping(grace: Duration) -> Server {
     )
 }
 
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = Duration::from_mins(10);
 
 async fn idle_at_drain() {
     let server = stopping(LONG).await;
