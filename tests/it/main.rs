@@ -1,1 +1,23 @@
-fn main() {}
+//! Tests through real sockets. Each module lists its trials; what needs a program
+//! or data that is absent reports itself as ignored, with the reason.
+#![allow(
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "clippy does not see that a program without the standard harness is a test"
+)]
+
+mod edge;
+mod trial;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, run};
+
+fn main() -> ExitCode {
+    let trials = [edge::trials()].into_iter().flatten().collect();
+    run(&Arguments::from_args(), trials).exit_code()
+}

@@ -1,0 +1,3 @@
+//! What the process says about itself: log records, one line each.
+pub mod line;
+pub mod log;

@@ -1,0 +1,367 @@
+//! What `/metrics` shows, in the Prometheus text format.
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::serve::Reason;
+
+/// The counters of the process.
+pub struct Metrics {
+    registry: Registry,
+    routes: Mutex<HashSet<(String, String)>>,
+    turns: Family<TurnLabels, Counter>,
+    duration: Family<ProviderLabel, Histogram>,
+    first_event: Family<ProviderLabel, Histogram>,
+    tokens: Family<TokenLabels, Counter>,
+    faults: Family<FaultLabels, Counter>,
+    retries: Family<ProviderLabel, Counter>,
+    open_streams: Gauge,
+    refused: Family<ReasonLabel, Counter>,
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// `response.completed`.
+    Completed,
+    /// `response.incomplete`.
+    Incomplete,
+    /// `response.failed`, or an error status from upstream.
+    Failed,
+    /// Not begun: the request was at fault.
+    Refused,
+}
+
+impl Outcome {
+    /// The label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// One finished turn.
+#[derive(Debug, Clone, Copy)]
+pub struct TurnFigures<'a> {
+    /// The provider's id.
+    pub provider: &'a str,
+    /// The provider's name of the model.
+    pub model: &'a str,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// From the request's head to the last event.
+    pub duration: Duration,
+    /// From the request's head to the first event, if there was one.
+    pub first_event: Option<Duration>,
+    /// What it used.
+    pub tokens: Tokens,
+}
+
+/// Tokens of a turn, as the usage object counts them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// All input, cached included.
+    pub input: u64,
+    /// The cached part of the input.
+    pub cached: u64,
+    /// All output, reasoning included.
+    pub output: u64,
+    /// The reasoning part of the output.
+    pub reasoning: u64,
+}
+
+/// Counts one open stream until it is dropped.
+#[derive(Debug)]
+pub struct OpenStream(Gauge);
+
+impl Drop for OpenStream {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// Most pairs of provider and model with their own series; later ones share one.
+const ROUTES: usize = 256;
+/// The labels of what is beyond that.
+const OTHER: &str = "other";
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TurnLabels {
+    provider: String,
+    model: String,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct TokenLabels {
+    provider: String,
+    model: String,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProviderLabel {
+    provider: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FaultLabels {
+    kind: &'static str,
+    side: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+impl Metrics {
+    /// All at zero.
+    pub fn new() -> Self {
+        let seconds: fn() -> Histogram = || Histogram::new(exponential_buckets(0.05, 2.0, 15));
+        let mut metrics = Self {
+            registry: Registry::with_prefix("respondent"),
+            routes: Mutex::default(),
+            turns: Family::default(),
+            duration: Family::new_with_constructor(seconds),
+            first_event: Family::new_with_constructor(seconds),
+            tokens: Family::default(),
+            faults: Family::default(),
+            retries: Family::default(),
+            open_streams: Gauge::default(),
+            refused: Family::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let registry = &mut self.registry;
+        registry.register("turns", "Turns by how they ended", self.turns.clone());
+        registry.register_with_unit(
+            "turn_duration",
+            "From the request's head to the last event",
+            Unit::Seconds,
+            self.duration.clone(),
+        );
+        registry.register_with_unit(
+            "first_event",
+            "From the request's head to the first event",
+            Unit::Seconds,
+            self.first_event.clone(),
+        );
+        registry.register(
+            "tokens",
+            "Tokens; cached is part of input, reasoning of output",
+            self.tokens.clone(),
+        );
+        registry.register("faults", "Faults by kind and side", self.faults.clone());
+        registry.register(
+            "upstream_retries",
+            "Requests sent to an upstream again",
+            self.retries.clone(),
+        );
+        registry.register(
+            "open_streams",
+            "Streams being sent now",
+            self.open_streams.clone(),
+        );
+        registry.register(
+            "refused_requests",
+            "Requests that the guard or a limit refused",
+            self.refused.clone(),
+        );
+    }
+
+    /// Counts a turn that ended.
+    pub fn turn(&self, turn: &TurnFigures<'_>) {
+        let (provider, model) = self.route(turn.provider, turn.model);
+        let by_provider = ProviderLabel {
+            provider: provider.clone(),
+        };
+        self.duration
+            .get_or_create(&by_provider)
+            .observe(turn.duration.as_secs_f64());
+        if let Some(first_event) = turn.first_event {
+            self.first_event
+                .get_or_create(&by_provider)
+                .observe(first_event.as_secs_f64());
+        }
+        let Tokens {
+            input,
+            cached,
+            output,
+            reasoning,
+        } = turn.tokens;
+        for (kind, count) in [
+            ("input", input),
+            ("cached", cached),
+            ("output", output),
+            ("reasoning", reasoning),
+        ] {
+            let labels = TokenLabels {
+                provider: provider.clone(),
+                model: model.clone(),
+                kind,
+            };
+            self.tokens.get_or_create(&labels).inc_by(count);
+        }
+        let labels = TurnLabels {
+            provider,
+            model,
+            outcome: turn.outcome.label(),
+        };
+        self.turns.get_or_create(&labels).inc();
+    }
+
+    /// Counts a fault under the names of its kind and side.
+    pub fn fault(&self, kind: &'static str, side: &'static str) {
+        self.faults.get_or_create(&FaultLabels { kind, side }).inc();
+    }
+
+    /// Counts a request that is sent to an upstream again.
+    pub fn retry(&self, provider: &str) {
+        let (provider, _) = self.route(provider, "");
+        self.retries
+            .get_or_create(&ProviderLabel { provider })
+            .inc();
+    }
+
+    /// Counts a stream as open until the value is dropped.
+    pub fn open_stream(&self) -> OpenStream {
+        self.open_streams.inc();
+        OpenStream(self.open_streams.clone())
+    }
+
+    /// Counts a request that the edge refused.
+    pub fn refused(&self, reason: Reason) {
+        self.refused
+            .get_or_create(&ReasonLabel {
+                reason: reason.label(),
+            })
+            .inc();
+    }
+
+    /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    /// The labels of a route, within the cap. A client chooses model names where a
+    /// provider takes any, so their number must not be the client's choice.
+    fn route(&self, provider: &str, model: &str) -> (String, String) {
+        let route = (provider.to_owned(), model.to_owned());
+        let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        if routes.contains(&route) {
+            return route;
+        }
+        if routes.len() >= ROUTES {
+            return (OTHER.to_owned(), OTHER.to_owned());
+        }
+        routes.insert(route.clone());
+        route
+    }
+}
+
+/// The media type of the text format.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+/// The counters as the whole process holds them.
+pub type SharedMetrics = Arc<Metrics>;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Metrics, Outcome, ROUTES, Tokens, TurnFigures};
+    use crate::serve::Reason;
+
+    fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
+        TurnFigures {
+            provider,
+            model,
+            outcome: Outcome::Completed,
+            duration: Duration::from_secs(3),
+            first_event: Some(Duration::from_millis(300)),
+            tokens: Tokens {
+                input: 100,
+                cached: 60,
+                output: 20,
+                reasoning: 5,
+            },
+        }
+    }
+
+    #[test]
+    fn a_turn_shows_in_every_series() {
+        let metrics = Metrics::new();
+        metrics.turn(&turn("p", "m"));
+        metrics.fault("rate_limit", "upstream");
+        metrics.retry("p");
+        metrics.refused(Reason::Host);
+        let stream = metrics.open_stream();
+        let text = metrics.render();
+        for line in [
+            r#"respondent_turns_total{provider="p",model="m",outcome="completed"} 1"#,
+            r#"respondent_tokens_total{provider="p",model="m",kind="cached"} 60"#,
+            r#"respondent_turn_duration_seconds_sum{provider="p"} 3.0"#,
+            r#"respondent_first_event_seconds_count{provider="p"} 1"#,
+            r#"respondent_faults_total{kind="rate_limit",side="upstream"} 1"#,
+            r#"respondent_upstream_retries_total{provider="p"} 1"#,
+            r#"respondent_refused_requests_total{reason="host"} 1"#,
+            "respondent_open_streams 1",
+        ] {
+            assert!(
+                text.lines().any(|found| found == line),
+                "{line}\nis not in\n{text}"
+            );
+        }
+        drop(stream);
+        assert!(metrics.render().contains("respondent_open_streams 0\n"));
+    }
+
+    #[test]
+    fn series_are_bounded_and_labels_stay_on_their_line() {
+        let metrics = Metrics::new();
+        metrics.turn(&turn("p", "a\"b\nc"));
+        for index in 0..ROUTES * 2 {
+            metrics.turn(&turn("p", &format!("m{index}")));
+        }
+        let text = metrics.render();
+        assert!(text.contains(r#"model="a\"b\nc""#));
+        let series = text
+            .lines()
+            .filter(|line| line.starts_with("respondent_turns_total"))
+            .count();
+        assert_eq!(series, ROUTES + 1);
+        assert!(text.contains(r#"model="other",outcome="completed"} 257"#));
+    }
+}

@@ -1,0 +1,25 @@
+//! Attacks on the HTTP edge, through its real listener and over raw sockets.
+mod bodies;
+mod callers;
+mod framing;
+mod routes;
+mod server;
+mod slow;
+mod stopping;
+
+use libtest_mimic::Trial;
+
+/// All of them.
+pub fn trials() -> Vec<Trial> {
+    [
+        bodies::trials(),
+        callers::trials(),
+        framing::trials(),
+        routes::trials(),
+        slow::trials(),
+        stopping::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,232 @@
+//! Bodies that are too large, or not what they say.
+use std::io::Write;
+
+use libtest_mimic::Trial;
+use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
+use tokio::io::AsyncWriteExt;
+
+use super::server::{Server, rest};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R25 a truthful length over the limit is refused unread",
+            announced_too_large,
+        ),
+        case(
+            "R25 a chunked body is refused at the limit",
+            chunked_too_large,
+        ),
+        case("R25 a length that lies harms nobody", lying_length),
+        case(
+            "R25 a refusal arrives though the whole body is sent",
+            refused_while_sending,
+        ),
+        case("R26 bombs are refused at the decoded limit", bombs),
+        case(
+            "R26 codings: members join, truncation and unknown ones are refused",
+            codings,
+        ),
+        case("R27 bytes that are no text are refused", not_text),
+    ]
+}
+
+const LIMIT: usize = 1 << 20;
+const JSON: &str = "Content-Type: application/json\r\n";
+
+async fn limited() -> Server {
+    let body = BodyLimits {
+        max: LIMIT,
+        ..BodyLimits::default()
+    };
+    let settings = EdgeSettings {
+        body,
+        ..EdgeSettings::default()
+    };
+    Server::with(settings, ListenLimits::default()).await
+}
+
+async fn announced_too_large() {
+    let server = limited().await;
+    for length in [
+        (LIMIT + 1).to_string(),
+        u64::MAX.to_string(),
+        (u64::MAX - 2).to_string(),
+    ] {
+        // Not a byte of the body is sent.
+        let headers = format!("{JSON}Content-Length: {length}\r\n");
+        let reply = server.ask("POST /v1/responses", &headers, b"").await;
+        // hyper counts a length near its own limit as a head that is too large.
+        assert!([413, 431].contains(&reply.status()), "{length}: {reply:?}");
+    }
+    let headers = format!(
+        "{JSON}Expect: 100-continue\r\nContent-Length: {}\r\n",
+        LIMIT + 1
+    );
+    let reply = server.ask("POST /v1/responses", &headers, b"").await;
+    reply.refuses(413, "request_too_large");
+    server
+        .turn(&vec![b' '; LIMIT], "")
+        .await
+        .says("1048576 bytes");
+}
+
+async fn chunked_too_large() {
+    let server = limited().await;
+    let mut stream = server.connect().await;
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\n{JSON}Transfer-Encoding: chunked\r\n\r\n"
+    );
+    stream
+        .write_all(&server.fill(head.as_bytes()))
+        .await
+        .unwrap();
+    stream
+        .write_all(format!("{:x}\r\n", LIMIT * 64).as_bytes())
+        .await
+        .unwrap();
+    stream.write_all(&vec![b'x'; LIMIT + 1]).await.unwrap();
+    // The chunk goes on, but the answer is there.
+    rest(&mut stream).await.refuses(413, "request_too_large");
+    assert_eq!(server.turns(), 0);
+}
+
+async fn lying_length() {
+    let server = limited().await;
+    // More than announced: the surplus is no request.
+    let headers = format!("{JSON}Content-Length: 2\r\n");
+    let reply = server.ask("POST /v1/responses", &headers, b"{}{}{}").await;
+    reply.says("2 bytes");
+    // Less than announced, then the end.
+    let mut stream = server.connect().await;
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\n{JSON}Content-Length: 9\r\n\r\n{{}}"
+    );
+    stream
+        .write_all(&server.fill(head.as_bytes()))
+        .await
+        .unwrap();
+    stream.shutdown().await.unwrap();
+    let reply = rest(&mut stream).await;
+    assert!([0, 400].contains(&reply.status()), "{reply:?}");
+    assert_eq!(server.turns(), 1);
+}
+
+async fn refused_while_sending() {
+    let server = limited().await;
+    // More than the sockets' buffers hold, so the close meets unread bytes.
+    let body = vec![b'x'; 2 * LIMIT];
+    server
+        .turn(&body, "")
+        .await
+        .refuses(413, "request_too_large");
+}
+
+/// A zstd frame of run-length blocks: 4 bytes for each 128 KiB of zeros.
+fn zstd_bomb(blocks: u32) -> Vec<u8> {
+    const BLOCK: u32 = 128 * 1024;
+    const RUN: u32 = 1 << 1;
+    let window = 7 << 3;
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0, window];
+    for block in 1..=blocks {
+        let last = u32::from(block == blocks);
+        frame.extend_from_slice(&(last | RUN | BLOCK << 3).to_le_bytes()[..3]);
+        frame.push(b' ');
+    }
+    frame
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn deflate(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+async fn bombs() {
+    let server = limited().await;
+    let zeros = vec![b' '; 10 << 20];
+    // 32 KB for a gigabyte, 10 KB for ten megabytes, and gzip upon gzip members.
+    let gigabyte = zstd_bomb(8192);
+    assert_eq!(gigabyte.len(), 6 + 4 * 8192);
+    let members = gzip(&zeros).repeat(20);
+    for (coding, bomb) in [
+        ("zstd", gigabyte),
+        ("gzip", gzip(&zeros)),
+        ("gzip", members),
+        ("deflate", deflate(&zeros)),
+    ] {
+        let header = format!("Content-Encoding: {coding}\r\n");
+        server
+            .turn(&bomb, &header)
+            .await
+            .refuses(413, "request_too_large");
+    }
+    // The same frame within the limit is a body like any other.
+    let allowed = server
+        .turn(&zstd_bomb(8), "Content-Encoding: zstd\r\n")
+        .await;
+    allowed.says("1048576 bytes");
+    assert_eq!(*server.seen.refused.lock().unwrap(), ["too_large"; 4]);
+}
+
+async fn codings() {
+    let server = limited().await;
+    let text = br#"{"input":"hello hello hello hello"}"#;
+    let zstd = zstd::encode_all(text.as_slice(), 3).unwrap();
+    for (coding, body) in [
+        ("gzip", gzip(text)),
+        ("deflate", deflate(text)),
+        ("zstd", zstd),
+        ("identity", text.to_vec()),
+    ] {
+        let header = format!("Content-Encoding: {coding}\r\n");
+        server.turn(&body, &header).await.says("35 bytes");
+        if coding == "identity" {
+            continue;
+        }
+        server
+            .turn(&body[..body.len() - 1], &header)
+            .await
+            .refuses(400, "invalid_body");
+        server.turn(b"", &header).await.refuses(400, "invalid_body");
+        server
+            .turn(b"{\"input\":1}", &header)
+            .await
+            .refuses(400, "invalid_body");
+        if coding != "deflate" {
+            server.turn(&body.repeat(2), &header).await.says("70 bytes");
+        }
+    }
+    for coding in [
+        "br",
+        "compress",
+        "gzip, zstd",
+        "gzip\r\nContent-Encoding: gzip",
+        "x",
+    ] {
+        let reply = server
+            .turn(b"{}", &format!("Content-Encoding: {coding}\r\n"))
+            .await;
+        reply.refuses(415, "unsupported_content_encoding");
+    }
+}
+
+async fn not_text() {
+    let server = limited().await;
+    for bytes in [
+        b"\"\xff\"".as_slice(),
+        b"\"\xc3",
+        b"\"\xed\xa0\x80\"",
+        b"\"\xf8\x88\x80\x80\x80\"",
+    ] {
+        server.turn(bytes, "").await.refuses(400, "invalid_utf8");
+    }
+    server.turn("\"ä\"".as_bytes(), "").await.says("4 bytes");
+}

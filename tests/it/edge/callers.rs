@@ -1,0 +1,292 @@
+//! Who is let in: rebinding, cross-site pages, tokens.
+use libtest_mimic::Trial;
+use respondent::serve::{EdgeSettings, GuardSettings, ListenLimits, Token};
+
+use super::server::Server;
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S31 a foreign host is refused on every route before the body",
+            foreign_host,
+        ),
+        case(
+            "S31 loopback names and configured hosts are served",
+            own_hosts,
+        ),
+        case("S32 pages of other origins are refused", foreign_origins),
+        case("S32 posts that need no preflight are refused", simple_posts),
+        case(
+            "S32 preflights are refused without a permission",
+            preflights,
+        ),
+        case(
+            "S32 a configured origin gets its permission and no other",
+            configured_origin,
+        ),
+        case(
+            "S34 every route but healthz asks for the token",
+            token_everywhere,
+        ),
+        case("S34 only the very token is let in", wrong_tokens),
+        case("changed settings hold for the next request", reload),
+    ]
+}
+
+const ROUTES: [&str; 9] = [
+    "GET /healthz",
+    "GET /metrics",
+    "GET /v1/models",
+    "GET /models",
+    "POST /v1/responses",
+    "POST /responses",
+    "POST /openai/v1/responses",
+    "GET /v1/responses",
+    "DELETE /nowhere",
+];
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+async fn guarded(guard: GuardSettings) -> Server {
+    let settings = EdgeSettings {
+        guard,
+        ..EdgeSettings::default()
+    };
+    Server::with(settings, ListenLimits::default()).await
+}
+
+async fn foreign_host() {
+    let server = Server::start().await;
+    let port = server.addr.port();
+    for route in ROUTES {
+        for host in [
+            "Host: evil.example\r\n".to_owned(),
+            format!("Host: evil.example:{port}\r\n"),
+            format!("Host: 127.0.0.1.evil.example:{port}\r\n"),
+            "Host: 127.0.0.1\r\n".to_owned(),
+            "Host: localhost:1\r\n".to_owned(),
+            format!("Host: 127.0.0.1:{port}\r\nHost: evil.example\r\n"),
+            "Host: \r\n".to_owned(),
+            String::new(),
+        ] {
+            // The announced body never comes: an answer shows that none was awaited.
+            let head = format!("{route} HTTP/1.1\r\n{host}Content-Length: 100\r\n{JSON}\r\n");
+            server
+                .raw(head.as_bytes())
+                .await
+                .refuses(403, "host_not_allowed");
+        }
+    }
+    assert_eq!(server.turns(), 0);
+    assert!(
+        server
+            .seen
+            .refused
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|reason| *reason == "host")
+    );
+}
+
+async fn own_hosts() {
+    let hosts = vec!["box.lan".to_owned(), "named.lan:9".to_owned()];
+    let server = guarded(GuardSettings {
+        hosts,
+        ..GuardSettings::default()
+    })
+    .await;
+    let port = server.addr.port();
+    for host in [
+        format!("127.0.0.1:{port}"),
+        format!("LocalHost:{port}"),
+        format!("[::1]:{port}"),
+        "box.lan".to_owned(),
+        "box.lan:1234".to_owned(),
+        "named.lan:9".to_owned(),
+    ] {
+        let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        server.raw(request.as_bytes()).await.says("ok");
+    }
+}
+
+async fn foreign_origins() {
+    let server = Server::start().await;
+    let port = server.addr.port();
+    for route in ROUTES {
+        for header in [
+            "Origin: http://evil.example".to_owned(),
+            "Origin: null".to_owned(),
+            "Origin: *".to_owned(),
+            "Origin:".to_owned(),
+            format!("Origin: http://localhost:{port}"),
+            "Sec-Fetch-Site: cross-site".to_owned(),
+            "Sec-Fetch-Site: same-site".to_owned(),
+        ] {
+            let reply = server.ask(route, &format!("{JSON}{header}\r\n"), b"").await;
+            reply.refuses(403, "origin_not_allowed");
+        }
+    }
+    let typed = server
+        .ask("GET /healthz", "Sec-Fetch-Site: none\r\n", b"")
+        .await;
+    typed.says("ok");
+}
+
+async fn simple_posts() {
+    let server = Server::start().await;
+    for kind in [
+        "Content-Type: text/plain\r\n",
+        "Content-Type: text/plain; application/json\r\n",
+        "Content-Type: application/x-www-form-urlencoded\r\n",
+        "Content-Type: multipart/form-data; boundary=x\r\n",
+        "Content-Type: application/json\r\nContent-Type: text/plain\r\n",
+        "Content-Type: application/jsonp\r\n",
+        "",
+    ] {
+        let headers = format!("{kind}Content-Length: 2\r\n");
+        let reply = server.ask("POST /v1/responses", &headers, b"{}").await;
+        reply.refuses(415, "unsupported_content_type");
+    }
+    assert_eq!(server.turns(), 0);
+    let headers = "Content-Type: Application/JSON; charset=utf-8\r\nContent-Length: 2\r\n";
+    server
+        .ask("POST /v1/responses", headers, b"{}")
+        .await
+        .says("2 bytes");
+}
+
+const PREFLIGHT: &str = "Access-Control-Request-Method: POST\r\n\
+    Access-Control-Request-Headers: authorization,content-type,x-stainless-os\r\n";
+
+async fn preflights() {
+    let server = Server::start().await;
+    for target in ["/v1/responses", "/healthz", "/nowhere", "*"] {
+        for origin in ["Origin: http://evil.example\r\n", ""] {
+            let line = format!("OPTIONS {target}");
+            let reply = server
+                .ask(&line, &format!("{origin}{PREFLIGHT}"), b"")
+                .await;
+            reply.refuses(403, "origin_not_allowed");
+            assert!(!reply.text.to_lowercase().contains("access-control-"));
+        }
+    }
+}
+
+async fn configured_origin() {
+    let origins = vec!["http://localhost:3000".to_owned(), "*".to_owned()];
+    let token = Some(Token::new("open-sesame").unwrap());
+    let server = guarded(GuardSettings {
+        origins,
+        token,
+        ..GuardSettings::default()
+    })
+    .await;
+    let origin = "Origin: http://localhost:3000\r\nSec-Fetch-Site: cross-site\r\n";
+
+    let preflight = server
+        .ask(
+            "OPTIONS /v1/responses",
+            &format!("{origin}{PREFLIGHT}"),
+            b"",
+        )
+        .await;
+    assert_eq!(preflight.status(), 204);
+    assert_eq!(
+        preflight.header("access-control-allow-methods"),
+        Some("GET, POST")
+    );
+    assert_eq!(
+        preflight.header("access-control-allow-headers"),
+        Some("authorization,content-type,x-stainless-os")
+    );
+
+    let authorized = format!("{origin}Authorization: Bearer open-sesame\r\n");
+    let served = server.turn(b"{}", &authorized).await;
+    served.says("2 bytes");
+    let refused = server.turn(b"{}", origin).await;
+    assert_eq!(refused.status(), 401);
+    for reply in [preflight, served, refused] {
+        let allowed = reply.header("access-control-allow-origin");
+        assert_eq!(allowed, Some("http://localhost:3000"));
+        assert_eq!(reply.header("vary"), Some("origin"));
+        reply.is_sealed();
+    }
+
+    let other = server
+        .turn(b"{}", "Origin: http://localhost:3001\r\n")
+        .await;
+    other.refuses(403, "origin_not_allowed");
+    server
+        .turn(b"{}", "Origin: *\r\n")
+        .await
+        .refuses(403, "origin_not_allowed");
+}
+
+async fn token_everywhere() {
+    let token = Some(Token::new("open-sesame").unwrap());
+    let server = guarded(GuardSettings {
+        token,
+        ..GuardSettings::default()
+    })
+    .await;
+    for route in ROUTES {
+        let reply = server.ask(route, JSON, b"").await;
+        if route == "GET /healthz" {
+            reply.says("ok");
+        } else {
+            reply.refuses(401, "invalid_api_key");
+            assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
+        }
+    }
+    server
+        .turn(b"{}", "Authorization: bearer open-sesame\r\n")
+        .await
+        .says("2 bytes");
+}
+
+async fn wrong_tokens() {
+    let token = Some(Token::new("open-sesame").unwrap());
+    let server = guarded(GuardSettings {
+        token,
+        ..GuardSettings::default()
+    })
+    .await;
+    let long = format!("Bearer open-sesame{}", "x".repeat(300));
+    for wrong in [
+        "Bearer open-sesamf",
+        "Bearer open-sesam",
+        "Bearer open-sesame2",
+        "Bearer  open-sesame",
+        "Bearer",
+        "Bearer ",
+        "Basic open-sesame",
+        "open-sesame",
+        "Bearer open-sesame\r\nAuthorization: Bearer open-sesame",
+        &long,
+    ] {
+        let reply = server
+            .turn(b"{}", &format!("Authorization: {wrong}\r\n"))
+            .await;
+        reply.refuses(401, "invalid_api_key");
+        assert!(
+            !reply.text.contains("sesam"),
+            "the token is echoed: {reply:?}"
+        );
+    }
+    assert_eq!(server.turns(), 0);
+}
+
+async fn reload() {
+    let server = Server::start().await;
+    server.turn(b"{}", "").await.says("2 bytes");
+    let mut settings = EdgeSettings::clone(&server.settings.load());
+    settings.guard.token = Some(Token::new("from-now-on").unwrap());
+    server.settings.store(settings.into());
+    server.turn(b"{}", "").await.refuses(401, "invalid_api_key");
+    server
+        .turn(b"{}", "Authorization: Bearer from-now-on\r\n")
+        .await
+        .says("2 bytes");
+}

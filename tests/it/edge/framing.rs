@@ -1,0 +1,181 @@
+//! Requests whose framing could be read in two ways, as data.
+use std::sync::atomic::Ordering::SeqCst;
+
+use libtest_mimic::Trial;
+
+use super::server::Server;
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R28 ambiguous framing never yields a second request",
+            ambiguous,
+        ),
+        case("R28 broken lines are refused", broken_lines),
+        case(
+            "R28 an absolute target must name this server",
+            absolute_form,
+        ),
+        case("R28 nothing is read after a chunked body", after_chunked),
+        case("R29 heads that are too large are refused", large_heads),
+    ]
+}
+
+/// What an attacker would like to be served as a request of its own.
+const HIDDEN: &str = "GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n";
+
+/// Header lines in front of `0 CR LF CR LF` and a hidden request.
+const FRAMINGS: [&str; 20] = [
+    "Content-Length: 5\r\nTransfer-Encoding: chunked",
+    "Transfer-Encoding: chunked\r\nContent-Length: 5",
+    "Content-Length: 5\r\nContent-Length: 6",
+    "Content-Length: 5, 6",
+    "Content-Length: +5",
+    "Content-Length: -5",
+    "Content-Length: 0x5",
+    "Content-Length: 5 5",
+    "Content-Length: 99999999999999999999999",
+    "Content-Length: ",
+    "Transfer-Encoding: identity",
+    "Transfer-Encoding: chunked, identity",
+    "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+    "Transfer-Encoding: xchunked",
+    "Transfer-Encoding: \x0bchunked",
+    "Transfer-Encoding : chunked",
+    "Transfer-Encoding\t: chunked",
+    "Transfer-Encoding:\r\n chunked",
+    "Transfer-Encoding: chunked\r\n\tContent-Length: 5",
+    "X: y\r\n Transfer-Encoding: chunked\r\nContent-Length: 5",
+];
+
+async fn ambiguous() {
+    for framing in FRAMINGS {
+        let server = Server::start().await;
+        let request = format!(
+            "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
+             {framing}\r\n\r\n0\r\n\r\n{HIDDEN}"
+        );
+        let reply = server.raw(request.as_bytes()).await;
+        assert_eq!(server.seen.models.load(SeqCst), 0, "{framing}: {reply:?}");
+        assert!(reply.answers() <= 1, "{framing}: {reply:?}");
+        assert!([0, 400, 413].contains(&reply.status()) || chunked_alone(framing, &reply.text));
+    }
+}
+
+/// RFC 9112, 6.3 lets a chunked body with a length be taken, if the connection is
+/// closed after it.
+fn chunked_alone(framing: &str, reply: &str) -> bool {
+    let both = framing.contains("Content-Length") && framing.contains("Transfer-Encoding: chunked");
+    assert!(both, "{framing}: {reply}");
+    reply.to_lowercase().contains("connection: close")
+}
+
+/// Heads that no server should understand.
+const BROKEN: [&[u8]; 14] = [
+    b"GET /v1/models HTTP/1.1\r\nHost : {host}\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nX: a\r\n b\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\n Host: {host}\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nX: a\rb\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nX: a\0b\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\n: empty\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nno colon\r\n\r\n",
+    b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\xffx: 1\r\n\r\n",
+    b"GET /v1/models HTTP/3.7\r\nHost: {host}\r\n\r\n",
+    b"GET /v1/mo dels HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    b"GET  /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    b"G\x01T /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+];
+
+async fn broken_lines() {
+    let server = Server::start().await;
+    for request in BROKEN {
+        let reply = server.raw(request).await;
+        let shown = String::from_utf8_lossy(request);
+        assert!(
+            [0, 400, 505].contains(&reply.status()),
+            "{shown}: {reply:?}"
+        );
+    }
+    assert_eq!(server.seen.models.load(SeqCst), 0);
+    // A bare LF may end a line (RFC 9112, 2.2); it must not end it for some only.
+    let mixed = b"POST /v1/responses HTTP/1.1\nHost: {host}\nContent-Type: application/json\r\n\
+        Connection: close\nContent-Length: 2\n\n{}GET /v1/models HTTP/1.1\nHost: {host}\n\n";
+    let reply = server.raw(mixed).await;
+    assert!(reply.answers() <= 1, "{reply:?}");
+    assert_eq!(server.seen.models.load(SeqCst), 0);
+}
+
+async fn absolute_form() {
+    let server = Server::start().await;
+    for target in [
+        "http://evil.example/healthz",
+        "https://evil.example:443/healthz",
+        "http://localhost:1/healthz",
+        "http://user@{host}/healthz",
+        "http://{host}@evil.example/healthz",
+    ] {
+        let reply = server.ask(&format!("GET {target}"), "", b"").await;
+        assert!([400, 403].contains(&reply.status()), "{target}: {reply:?}");
+    }
+    server
+        .ask("CONNECT evil.example:443", "", b"")
+        .await
+        .refuses(403, "host_not_allowed");
+    server
+        .ask("GET http://{host}/healthz", "", b"")
+        .await
+        .says("ok");
+}
+
+async fn after_chunked() {
+    let server = Server::start().await;
+    let request = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{HIDDEN}"
+    );
+    let reply = server.raw(request.as_bytes()).await;
+    reply.says("2 bytes");
+    assert_eq!(server.seen.models.load(SeqCst), 0);
+    for chunk in [
+        "2\n{}\r\n0\r\n\r\n",
+        "-2\r\n{}\r\n",
+        "0x2\r\n{}\r\n",
+        "2\r\n{}xx",
+        "fffffffffffffffff\r\n",
+    ] {
+        let headers = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
+        let reply = server
+            .ask("POST /v1/responses", headers, chunk.as_bytes())
+            .await;
+        assert!([0, 400].contains(&reply.status()), "{chunk:?}: {reply:?}");
+    }
+    assert_eq!(server.turns(), 1);
+}
+
+async fn large_heads() {
+    let server = Server::start().await;
+    let many = "X-Many: 1\r\n".repeat(10_000);
+    let just_over = "X: 1\r\n".repeat(101);
+    let large = format!("X-Large: {}\r\n", "x".repeat(1 << 20));
+    for headers in [many, just_over, large] {
+        let reply = server.ask("GET /healthz", &headers, b"").await;
+        assert!(
+            [431, 400].contains(&reply.status()),
+            "{:?}",
+            reply.text.get(..60)
+        );
+    }
+    let long = server
+        .ask(&format!("GET /{}", "x".repeat(1 << 20)), "", b"")
+        .await;
+    assert!(
+        [414, 431, 400].contains(&long.status()),
+        "{:?}",
+        long.text.get(..60)
+    );
+    let usual = "X: 1\r\n".repeat(90);
+    server.ask("GET /healthz", &usual, b"").await.says("ok");
+}

@@ -1,0 +1,167 @@
+//! Peers that come slowly or not at all. The limits are short; nothing is measured.
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::server::{Reply, Server, rest};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("R24 dribbled headers are cut off", headers_dribbled),
+        case("R24 a silent connection is cut off", silent),
+        case("R24 an idle connection is closed", idle_keep_alive),
+        case("R24 a dribbled body is refused", body_dribbled),
+        case("R24 a body that stops is refused", body_stops),
+        case("R24 a crowd of slow peers does not shut others out", crowd),
+        case(
+            "a connection over the limit waits for its turn",
+            connection_limit,
+        ),
+    ]
+}
+
+const SHORT: Duration = Duration::from_millis(200);
+const NEVER: Duration = Duration::from_mins(10);
+
+fn short_heads() -> ListenLimits {
+    ListenLimits {
+        header_timeout: SHORT,
+        ..ListenLimits::default()
+    }
+}
+
+/// Writes a byte now and then until the server closes, and gives its answer.
+async fn dribble(stream: TcpStream, byte: u8) -> Reply {
+    let (mut reading, mut writing) = stream.into_split();
+    let mut text = String::new();
+    let forever = async {
+        while writing.write_all(&[byte]).await.is_ok() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        // A reset after the close is as good as the close.
+        _ = reading.read_to_string(&mut text) => Reply { text },
+        () = forever => Reply { text: String::new() },
+    }
+}
+
+async fn headers_dribbled() {
+    let server = Server::with(EdgeSettings::default(), short_heads()).await;
+    let mut stream = server.connect().await;
+    stream
+        .write_all(&server.fill(b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nX: "))
+        .await
+        .unwrap();
+    let reply = dribble(stream, b'x').await;
+    assert!([0, 408].contains(&reply.status()), "{reply:?}");
+}
+
+async fn silent() {
+    let server = Server::with(EdgeSettings::default(), short_heads()).await;
+    let mut stream = server.connect().await;
+    let reply = rest(&mut stream).await;
+    assert!([0, 408].contains(&reply.status()), "{reply:?}");
+}
+
+async fn idle_keep_alive() {
+    let server = Server::with(EdgeSettings::default(), short_heads()).await;
+    let mut stream = server.connect().await;
+    for _ in 0..2 {
+        let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        stream.write_all(&request).await.unwrap();
+    }
+    let reply = rest(&mut stream).await;
+    assert_eq!(
+        reply.text.matches("HTTP/1.1 200 OK").count(),
+        2,
+        "{reply:?}"
+    );
+}
+
+async fn posting(body: BodyLimits) -> (Server, TcpStream) {
+    let settings = EdgeSettings {
+        body,
+        ..EdgeSettings::default()
+    };
+    let server = Server::with(settings, ListenLimits::default()).await;
+    let mut stream = server.connect().await;
+    let head = b"POST /v1/responses HTTP/1.1\r\nHost: {host}\r\n\
+        Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{";
+    stream.write_all(&server.fill(head)).await.unwrap();
+    (server, stream)
+}
+
+async fn body_dribbled() {
+    let limits = BodyLimits {
+        grace: SHORT,
+        idle: NEVER,
+        ..BodyLimits::default()
+    };
+    let (server, stream) = posting(limits).await;
+    dribble(stream, b' ').await.refuses(408, "request_timeout");
+    assert_eq!(server.turns(), 0);
+}
+
+async fn body_stops() {
+    let limits = BodyLimits {
+        grace: NEVER,
+        idle: SHORT,
+        ..BodyLimits::default()
+    };
+    let (server, mut stream) = posting(limits).await;
+    rest(&mut stream).await.refuses(408, "request_timeout");
+    assert_eq!(*server.seen.refused.lock().unwrap(), ["too_slow"]);
+}
+
+async fn crowd() {
+    let server = Server::start().await;
+    let mut crowd = Vec::new();
+    for _ in 0..200 {
+        let mut stream = server.connect().await;
+        stream
+            .write_all(b"POST /v1/responses HTTP/1.1\r\nHo")
+            .await
+            .unwrap();
+        crowd.push(stream);
+    }
+    server.turn(b"{}", "").await.says("2 bytes");
+    drop(crowd);
+}
+
+async fn connection_limit() {
+    let limits = ListenLimits {
+        connections: 1,
+        ..ListenLimits::default()
+    };
+    let server = Server::with(EdgeSettings::default(), limits).await;
+    let mut first = server.connect().await;
+    let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let ask_again = async |first: &mut TcpStream| {
+        first.write_all(&request).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\nok") {
+            answer.push(first.read_u8().await.unwrap());
+        }
+    };
+    ask_again(&mut first).await;
+    // The first holds the only place, so the second waits through all of this.
+    let second = server.turn(b"{}", "");
+    tokio::pin!(second);
+    for _ in 0..100 {
+        tokio::select! {
+            biased;
+            reply = &mut second => panic!("served beside the first: {reply:?}"),
+            () = ask_again(&mut first) => {}
+        }
+    }
+    assert_eq!(server.turns(), 0);
+    drop(first);
+    second.await.says("2 bytes");
+}

@@ -1,0 +1,137 @@
+//! Shutdown, and accepting when the system says no.
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use respondent::serve::listen::Accept;
+use respondent::serve::{EdgeSettings, ListenLimits};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::routes::begun;
+use super::server::{Server, rest};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "R15 a drain ends idle connections and accepts no more",
+            idle_at_drain,
+        ),
+        case(
+            "R15 a turn that ends within the grace is served whole",
+            within_grace,
+        ),
+        case(
+            "R15 streams are told to end when the grace is over",
+            told_to_end,
+        ),
+        case("R15 what does not end is dropped", dropped),
+        case("R21 accept errors pass", accept_errors),
+    ]
+}
+
+async fn stopping(grace: Duration) -> Server {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    Server::on(
+        listener,
+        addr,
+        EdgeSettings::default(),
+        ListenLimits::default(),
+        grace,
+    )
+}
+
+const LONG: Duration = Duration::from_mins(10);
+
+async fn idle_at_drain() {
+    let server = stopping(LONG).await;
+    let mut idle = server.connect().await;
+    let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    idle.write_all(&request).await.unwrap();
+    let mut first = [0; 1];
+    idle.read_exact(&mut first).await.unwrap();
+    server.shutdown.drain.cancel();
+    assert!(rest(&mut idle).await.text.ends_with("ok"));
+    drop(idle);
+    server.serving.await.unwrap();
+    assert!(TcpStream::connect(server.addr).await.is_err());
+}
+
+async fn within_grace() {
+    let server = stopping(LONG).await;
+    let mut streaming = begun(&server, b"stream").await;
+    server.shutdown.drain.cancel();
+    // The app ends the stream by itself, long before the grace is over.
+    server.shutdown.ending.cancel();
+    let reply = rest(&mut streaming).await;
+    assert!(reply.text.ends_with("0\r\n\r\n"), "{reply:?}");
+    drop(streaming);
+    server.serving.await.unwrap();
+}
+
+async fn told_to_end() {
+    let server = stopping(Duration::from_millis(50)).await;
+    let mut streaming = begun(&server, b"stream").await;
+    server.shutdown.drain.cancel();
+    let reply = rest(&mut streaming).await;
+    assert!(
+        reply.text.contains("begin") && reply.text.contains("end"),
+        "{reply:?}"
+    );
+    assert!(reply.text.ends_with("0\r\n\r\n"), "{reply:?}");
+    drop(streaming);
+    server.serving.await.unwrap();
+}
+
+async fn dropped() {
+    let server = stopping(Duration::from_millis(50)).await;
+    let mut stubborn = begun(&server, b"stubborn").await;
+    let _stuck = begun(&server, b"stuck").await;
+    server.shutdown.drain.cancel();
+    server.serving.await.unwrap();
+    assert!(server.shutdown.ending.is_cancelled());
+    assert!(!rest(&mut stubborn).await.text.ends_with("0\r\n\r\n"));
+    server.seen.dropped.notified().await;
+}
+
+/// Fails some times with what Linux says, then accepts.
+struct Failing {
+    listener: TcpListener,
+    failures: AtomicUsize,
+}
+
+impl Accept for Failing {
+    async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        const EMFILE: i32 = 24;
+        const ENFILE: i32 = 23;
+        const ECONNABORTED: i32 = 103;
+        match self.failures.fetch_add(1, SeqCst) {
+            0 | 3 => Err(io::Error::from_raw_os_error(EMFILE)),
+            1 => Err(io::Error::from_raw_os_error(ECONNABORTED)),
+            2 => Err(io::Error::from_raw_os_error(ENFILE)),
+            _ => self.listener.accept().await,
+        }
+    }
+}
+
+async fn accept_errors() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let source = Failing {
+        listener,
+        failures: AtomicUsize::new(0),
+    };
+    let server = Server::on(
+        source,
+        addr,
+        EdgeSettings::default(),
+        ListenLimits::default(),
+        LONG,
+    );
+    server.turn(b"{}", "").await.says("2 bytes");
+    server.turn(b"{}", "").await.says("2 bytes");
+}
