@@ -1,1 +1,4 @@
 //! Service.
+pub mod cli;
+pub mod config;
+pub mod secrets;
