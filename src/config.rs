@@ -117,11 +117,13 @@ impl Config {
         secrets.extend(self.server.token.clone());
         for provider in &self.registry.providers {
             let pairs = provider.headers.iter().chain(&provider.query);
-            secrets.extend(
-                pairs
-                    .filter_map(|(_, value)| Secret::new(value))
-                    .filter(telling),
-            );
+            let pairs = pairs.filter(|(name, value)| telling(name, value));
+            secrets.extend(pairs.filter_map(|(_, value)| Secret::new(value)));
+            let words = provider
+                .headers
+                .iter()
+                .filter_map(|(_, value)| value.split_once(' '));
+            secrets.extend(words.filter_map(|(_, credential)| Secret::new(credential)));
             let proxy = provider.proxy.as_deref().and_then(address::password);
             secrets.extend(proxy);
         }
@@ -129,8 +131,14 @@ impl Config {
     }
 }
 
-/// Header and query values that are long enough to be keys, and no words.
-fn telling(value: &Secret) -> bool {
-    let text = value.expose();
-    text.len() >= 16 && !text.contains(' ') && text.bytes().any(|b| b.is_ascii_digit())
+/// Whether a header or query parameter may hold a secret, by its name or by the
+/// look of its value.
+fn telling(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [
+        "key", "token", "auth", "secret", "cookie", "password", "session", "sig",
+    ]
+    .iter()
+    .any(|word| name.contains(word))
+        || (value.len() >= 16 && !value.contains(' ') && value.bytes().any(|b| b.is_ascii_digit()))
 }

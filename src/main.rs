@@ -28,13 +28,13 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(BAD_CONFIG, &error),
     };
-    match run(cli.command.unwrap_or_default(), &config) {
+    match run(&cli.command.unwrap_or_default(), &config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, &format!("{error:#}")),
     }
 }
 
-fn run(command: Command, config: &Config) -> anyhow::Result<()> {
+fn run(command: &Command, config: &Config) -> anyhow::Result<()> {
     match command {
         Command::Check => say(&config::report::report(config)),
         Command::Serve | Command::Codex(_) | Command::Sandbox { .. } => {

@@ -65,7 +65,7 @@ impl Default for RawServer {
             token_file: None,
             body_limit: 64 << 20,
             header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_mins(1),
             grace: Duration::from_secs(20),
             heartbeat: Duration::from_secs(15),
             commit_after: Duration::from_secs(10),
@@ -104,3 +104,6 @@ pub struct RawCodex {
     /// The prompt to serve instead of our own.
     pub instructions_file: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests;

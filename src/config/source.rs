@@ -122,9 +122,18 @@ impl Source {
         let key = key.map_or_else(String::new, |key| format!("`{key}`: "));
         match message.split_once(", expected ") {
             Some((came, wanted)) if message.starts_with("invalid ") => {
-                let kind = came.split_once(": ").map_or("", |(_, value)| value);
-                let kind = kind.split([' ', '`', '"']).next().unwrap_or_default();
-                format!("{key}expected {wanted}, found {kind}")
+                let wanted = match wanted {
+                    "u32" | "u64" | "usize" => "a whole number",
+                    "f32" | "f64" => "a number",
+                    other => other,
+                };
+                let kind = came.strip_prefix("invalid type: ").unwrap_or_default();
+                match kind.split([' ', '`', '"']).next() {
+                    Some(kind) if !kind.is_empty() => {
+                        format!("{key}expected {wanted}, found {kind}")
+                    }
+                    _ => format!("{key}expected {wanted}"),
+                }
             }
             _ if message.starts_with("unknown variant ") => {
                 let wanted = message
