@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 /// A model of one provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Model {
     /// The id the provider knows it by; may contain slashes.
     pub id: String,
@@ -86,7 +86,7 @@ fn yes() -> bool {
 
 /// US dollars a million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Price {
     /// Input that was not cached.
     pub input: f64,

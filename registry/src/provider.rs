@@ -84,7 +84,7 @@ pub enum Wire {
 
 /// How long to wait for an upstream, written as `"10s"` or `"500ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct Timeouts {
     /// For the connection, TLS included.
     #[serde(deserialize_with = "duration::deserialize")]
@@ -110,7 +110,7 @@ impl Default for Timeouts {
 /// The schema of a provider in TOML: an embedded file, a file in `providers/`
 /// or a `[providers.<id>]` table. Every key may be left out.
 #[derive(Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of a file format"
@@ -128,7 +128,8 @@ pub struct Spec {
     pub api_key_env: Option<OneOrMany>,
     /// File that holds one key a line.
     pub api_key_file: Option<PathBuf>,
-    /// Program and arguments, run without a shell, that prints one key a line.
+    /// Prints one key a line: a string is run by the shell, a list is a program
+    /// and its arguments.
     pub api_key_command: Option<OneOrMany>,
     /// The keys themselves.
     pub api_key: Option<OneOrMany>,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// The switches. The default is what every Chat Completions server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of a wire"

@@ -1,0 +1,144 @@
+//! What the program was told: a checked configuration from files, environment
+//! and flags.
+//!
+//! | module | noun |
+//! |---|---|
+//! | [`inputs`] | flags, environment, folders; where the file is |
+//! | [`raw`] | the schema of the file, every key with its default |
+//! | [`source`] | a file with its text, and errors that name its line |
+//! | [`load`] | from raw to checked |
+//! | [`address`] | which addresses are safe to listen on and to send keys to |
+//! | [`keys`] | keys from environment, file, command |
+//! | [`report`] | what `respondent check` prints |
+//! | [`watch`] | edits while running |
+
+pub mod address;
+pub mod inputs;
+pub mod keys;
+pub mod load;
+pub mod raw;
+pub mod report;
+pub mod source;
+pub mod watch;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use registry::Registry;
+
+pub use inputs::{Environment, Flags, Inputs, Places, ProcessEnvironment};
+pub use keys::KeyOrigin;
+pub use load::load;
+pub use raw::LogFormat;
+pub use source::ConfigError;
+pub use watch::Watch;
+
+use crate::secrets::{Redactor, Secret};
+
+/// Everything that was told, checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// How we serve.
+    pub server: Server,
+    /// The providers that are on, aliases and the default model.
+    pub registry: Registry,
+    /// The keys of each provider that has any, by its id.
+    pub keys: HashMap<String, Vec<Secret>>,
+    /// Where these keys are from.
+    pub key_origins: HashMap<String, KeyOrigin>,
+    /// What Codex is told.
+    pub codex: Codex,
+    /// Whether the embedded provider is on and must be started.
+    pub sandbox: bool,
+    /// The files read, keys' files included.
+    pub sources: Vec<PathBuf>,
+    /// What works but should be known.
+    pub warnings: Vec<String>,
+    /// Changes with the text of the configuration files.
+    pub digest: u64,
+    sandbox_address: Option<SocketAddr>,
+}
+
+/// How we serve: `[server]`, its defaults filled in.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where files are kept.
+    pub data_dir: PathBuf,
+    /// Accepted `Host` names besides the loopback ones.
+    pub allowed_hosts: Vec<String>,
+    /// Accepted `Origin` values besides the server's own.
+    pub allowed_origins: Vec<String>,
+    /// What clients must present.
+    pub token: Option<Secret>,
+    /// Bytes of a request body at most, before and after decoding.
+    pub body_limit: usize,
+    /// For the head of a request.
+    pub header_timeout: Duration,
+    /// For its body.
+    pub body_timeout: Duration,
+    /// For running turns after a request to stop.
+    pub grace: Duration,
+    /// Silence on a stream before a sign of life.
+    pub heartbeat: Duration,
+    /// From the upstream's headers to ours at the latest.
+    pub commit_after: Duration,
+    /// Connections at a time.
+    pub max_connections: usize,
+    /// Filter of the log.
+    pub log: String,
+    /// Form of the log.
+    pub log_format: LogFormat,
+}
+
+/// What Codex is told: `[codex]`.
+#[derive(Clone, Debug, Default)]
+pub struct Codex {
+    /// Replaces our base prompt.
+    pub instructions: Option<Arc<str>>,
+}
+
+impl Config {
+    /// Tells where the embedded provider runs, once its port is bound.
+    pub fn sandbox_at(&mut self, address: SocketAddr) {
+        self.sandbox_address = Some(address);
+        self.registry
+            .set_base_url(registry::SANDBOX, &format!("http://{address}/v1"));
+    }
+
+    /// A redactor of every secret in this configuration: keys, the token, and
+    /// what headers, queries and proxy addresses may hide.
+    pub fn redactor(&self) -> Redactor {
+        let mut secrets: Vec<Secret> = self.keys.values().flatten().cloned().collect();
+        secrets.extend(self.server.token.clone());
+        for provider in &self.registry.providers {
+            let pairs = provider.headers.iter().chain(&provider.query);
+            let pairs = pairs.filter(|(name, value)| telling(name, value));
+            secrets.extend(pairs.filter_map(|(_, value)| Secret::new(value)));
+            let words = provider
+                .headers
+                .iter()
+                .filter_map(|(_, value)| value.split_once(' '));
+            secrets.extend(words.filter_map(|(_, credential)| Secret::new(credential)));
+            let proxy = provider.proxy.as_deref().and_then(address::password);
+            secrets.extend(proxy);
+        }
+        Redactor::new(&secrets)
+    }
+}
+
+/// Whether a header or query parameter may hold a secret, by its name or by the
+/// look of its value.
+fn telling(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    [
+        "key", "token", "auth", "secret", "cookie", "password", "session", "sig",
+    ]
+    .iter()
+    .any(|word| name.contains(word))
+        || (value.len() >= 16 && !value.contains(' ') && value.bytes().any(|b| b.is_ascii_digit()))
+}

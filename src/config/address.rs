@@ -1,0 +1,109 @@
+//! Which addresses are safe to listen on and to send keys to.
+
+use std::net::{IpAddr, SocketAddr};
+
+use reqwest::Url;
+
+use crate::secrets::Secret;
+
+/// Why a provider's address is refused, if it is. `http` to another host needs
+/// `allow_http`: keys and prompts would travel in the open.
+pub fn refused(base_url: &str, allow_http: bool) -> Option<&'static str> {
+    let Ok(url) = Url::parse(base_url) else {
+        return Some("base_url is not a URL such as \"https://host/v1\"");
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Some("base_url holds a user or password; give it as api_key or in headers");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Some("base_url holds a query or fragment; give it in query");
+    }
+    match url.scheme() {
+        "https" => None,
+        "http" if allow_http || is_loopback(&url) => None,
+        "http" => Some("base_url is http to another host; use https or set allow_http = true"),
+        _ => Some("base_url must begin with https:// or http://"),
+    }
+}
+
+/// Why a proxy's address is refused, if it is.
+pub fn refused_proxy(proxy: &str) -> Option<&'static str> {
+    match Url::parse(proxy) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
+        _ => Some("proxy must be a URL such as \"http://host:3128\""),
+    }
+}
+
+/// Whether clients of other machines could reach this address.
+pub fn is_open(listen: SocketAddr) -> bool {
+    !listen.ip().to_canonical().is_loopback()
+}
+
+/// The password in a URL.
+pub fn password(url: &str) -> Option<Secret> {
+    Secret::new(Url::parse(url).ok()?.password()?)
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else {
+        return false;
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost"
+        || host
+            .parse::<IpAddr>()
+            .is_ok_and(|ip| ip.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn safe_addresses_are_taken() {
+        for url in [
+            "https://api.example/v1",
+            "http://127.0.0.1:8080/v1",
+            "http://localhost:8000/v1",
+            "http://[::1]:8000/v1",
+        ] {
+            assert_eq!(refused(url, false), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn unsafe_addresses_are_refused() {
+        for url in [
+            "http://10.0.0.7:8000/v1",
+            "http://localhost.example/v1",
+            "file:///etc/passwd",
+            "https://user:pw@api.example/v1",
+            "https://api.example/v1?key=1",
+            "api.example/v1",
+            "",
+        ] {
+            assert!(refused(url, false).is_some(), "{url}");
+        }
+    }
+
+    #[test]
+    fn open_http_can_be_allowed_and_nothing_else() {
+        assert_eq!(refused("http://10.0.0.7:8000/v1", true), None);
+        assert!(refused("file:///etc/passwd", true).is_some());
+        assert!(refused("http://user:pw@10.0.0.7/v1", true).is_some());
+    }
+
+    #[test]
+    fn only_loopback_is_closed() {
+        for (listen, open) in [
+            ("127.0.0.1:1", false),
+            ("[::1]:1", false),
+            ("[::ffff:127.0.0.1]:1", false),
+            ("0.0.0.0:1", true),
+            ("[::]:1", true),
+            ("192.168.1.2:1", true),
+        ] {
+            assert_eq!(is_open(listen.parse().unwrap()), open, "{listen}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The keys of a provider: from the environment, a file, a command, or the
+//! configuration itself.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use registry::Spec;
+use registry::provider::OneOrMany;
+
+use super::Environment;
+use crate::secrets::Secret;
+
+/// How long a command may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a command or file may hold.
+const LARGEST: u64 = 64 << 10;
+
+/// Where keys are from, for people; never the keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyOrigin {
+    /// These variables.
+    Environment(Vec<String>),
+    /// This file.
+    File(PathBuf),
+    /// The command of this configuration.
+    Command,
+    /// The configuration file itself.
+    Literal,
+}
+
+impl std::fmt::Display for KeyOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Environment(names) => write!(f, "environment {}", names.join(", ")),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Command => f.write_str("command"),
+            Self::Literal => f.write_str("configuration file"),
+        }
+    }
+}
+
+/// Keys and where they are from.
+#[derive(Debug)]
+pub struct Keys {
+    /// At least one.
+    pub secrets: Vec<Secret>,
+    /// Where they are from.
+    pub origin: KeyOrigin,
+    /// Variables that were named and are unset.
+    pub unset: Vec<String>,
+}
+
+/// A refusal: the key of the table that is to blame, and why.
+pub type Refusal = (&'static str, String);
+
+/// The keys that a table tells of; none if it tells of none.
+pub fn told(
+    spec: &Spec,
+    environment: &dyn Environment,
+    resolve: impl Fn(&Path) -> PathBuf,
+) -> Result<Option<Keys>, Refusal> {
+    let ways = [
+        ("api_key_env", spec.api_key_env.is_some()),
+        ("api_key_file", spec.api_key_file.is_some()),
+        ("api_key_command", spec.api_key_command.is_some()),
+        ("api_key", spec.api_key.is_some()),
+    ];
+    let mut given = ways.iter().filter(|(_, given)| *given).map(|(way, _)| *way);
+    if let (Some(first), Some(second)) = (given.next(), given.next()) {
+        return Err((second, format!("give {first} or {second}, not both")));
+    }
+    let (way, keys) = if let Some(names) = &spec.api_key_env {
+        ("api_key_env", from_environment(&names.0, environment)?)
+    } else if let Some(path) = &spec.api_key_file {
+        let path = resolve(path);
+        let text = read(&path).map_err(|why| ("api_key_file", why))?;
+        ("api_key_file", keys(lines(&text), KeyOrigin::File(path)))
+    } else if let Some(command) = &spec.api_key_command {
+        let text = run(command, LIMIT).map_err(|why| ("api_key_command", why))?;
+        ("api_key_command", keys(lines(&text), KeyOrigin::Command))
+    } else if let Some(literal) = &spec.api_key {
+        let secrets = literal
+            .0
+            .iter()
+            .filter_map(|text| Secret::new(text))
+            .collect();
+        ("api_key", keys(secrets, KeyOrigin::Literal))
+    } else {
+        return Ok(None);
+    };
+    sound(&keys).map_err(|why| (way, why.to_owned()))?;
+    Ok(Some(keys))
+}
+
+/// The key in the first of a provider's usual variables that is set.
+pub fn usual(names: &[String], environment: &dyn Environment) -> Result<Option<Keys>, Refusal> {
+    for name in names {
+        if let Some(secret) = environment.get(name).as_deref().and_then(Secret::new) {
+            let keys = keys(vec![secret], KeyOrigin::Environment(vec![name.clone()]));
+            sound(&keys).map_err(|why| ("api_key_env", format!("{name}: {why}")))?;
+            return Ok(Some(keys));
+        }
+    }
+    Ok(None)
+}
+
+/// The first line of a small file.
+pub fn first_line(path: &Path) -> Result<Option<Secret>, String> {
+    Ok(lines(&read(path)?).into_iter().next())
+}
+
+fn keys(secrets: Vec<Secret>, origin: KeyOrigin) -> Keys {
+    Keys {
+        secrets,
+        origin,
+        unset: Vec::new(),
+    }
+}
+
+fn from_environment(names: &[String], environment: &dyn Environment) -> Result<Keys, Refusal> {
+    let mut found = keys(Vec::new(), KeyOrigin::Environment(Vec::new()));
+    let mut set = Vec::new();
+    for name in names {
+        match environment.get(name).as_deref().and_then(Secret::new) {
+            Some(secret) => {
+                found.secrets.push(secret);
+                set.push(name.clone());
+            }
+            None => found.unset.push(name.clone()),
+        }
+    }
+    if set.is_empty() {
+        let names = names.join(", ");
+        return Err(("api_key_env", format!("the environment has no {names}")));
+    }
+    found.origin = KeyOrigin::Environment(set);
+    Ok(found)
+}
+
+/// A key goes into a header: visible ASCII alone fits.
+fn sound(keys: &Keys) -> Result<(), &'static str> {
+    if keys.secrets.is_empty() {
+        return Err("there is no key");
+    }
+    let visible = |secret: &Secret| secret.expose().bytes().all(|byte| byte.is_ascii_graphic());
+    if keys.secrets.iter().all(visible) {
+        Ok(())
+    } else {
+        Err("a key holds characters that no header can carry")
+    }
+}
+
+fn lines(text: &str) -> Vec<Secret> {
+    text.lines().filter_map(Secret::new).collect()
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    std::fs::File::open(path)
+        .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(text)
+}
+
+/// What a command prints. Errors say how it ended, never what it said.
+fn run(command: &OneOrMany, limit: Duration) -> Result<String, String> {
+    let mut child = spawn(command)?;
+    let end = Instant::now() + limit;
+    let output = child.stdout.take().ok_or("has no output")?;
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let read = output.take(LARGEST).read_to_string(&mut text);
+        send.send(read.map(|_| text)).ok();
+    });
+    let read = receive.recv_timeout(limit);
+    let status = ended(&mut child, end);
+    let (Ok(read), Some(status)) = (read, status) else {
+        child.kill().ok();
+        child.wait().ok();
+        return Err(format!("took longer than {limit:?}"));
+    };
+    if !status.success() {
+        return Err(format!("ended with {status}"));
+    }
+    read.map_err(|error| error.to_string())
+}
+
+fn spawn(command: &OneOrMany) -> Result<Child, String> {
+    let mut ready = match command.0.as_slice() {
+        [] => return Err("is empty".to_owned()),
+        [line] => {
+            let (shell, flag) = if cfg!(windows) {
+                ("cmd", "/C")
+            } else {
+                ("sh", "-c")
+            };
+            let mut shell = Command::new(shell);
+            shell.arg(flag).arg(line);
+            shell
+        }
+        [program, arguments @ ..] => {
+            let mut program = Command::new(program);
+            program.args(arguments);
+            program
+        }
+    };
+    ready
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("cannot be run: {error}"))
+}
+
+fn ended(child: &mut Child, end: Instant) -> Option<std::process::ExitStatus> {
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status),
+            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(5)),
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn spec(toml: &str) -> Spec {
+        toml::from_str(toml).unwrap()
+    }
+
+    fn environment() -> HashMap<String, String> {
+        HashMap::from([
+            ("A_KEY".to_owned(), "key-a".to_owned()),
+            ("B_KEY".to_owned(), "key-b".to_owned()),
+            ("EMPTY".to_owned(), String::new()),
+        ])
+    }
+
+    fn keys_of(toml: &str) -> Vec<String> {
+        let keys = told(&spec(toml), &environment(), Path::to_owned)
+            .unwrap()
+            .unwrap();
+        keys.secrets
+            .iter()
+            .map(|secret| secret.expose().to_owned())
+            .collect()
+    }
+
+    fn refusal(toml: &str) -> String {
+        let (key, why) = told(&spec(toml), &environment(), Path::to_owned).unwrap_err();
+        format!("{key}: {why}")
+    }
+
+    #[test]
+    fn one_key_or_several_from_each_way() {
+        assert_eq!(keys_of("api_key_env = \"A_KEY\""), ["key-a"]);
+        assert_eq!(
+            keys_of("api_key_env = [\"A_KEY\", \"B_KEY\"]"),
+            ["key-a", "key-b"]
+        );
+        assert_eq!(keys_of("api_key = [\"x\", \" y \"]"), ["x", "y"]);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        std::fs::write(&path, "one\n\n two \r\n").unwrap();
+        assert_eq!(keys_of(&format!("api_key_file = {path:?}")), ["one", "two"]);
+    }
+
+    #[test]
+    fn no_way_is_no_key() {
+        assert!(
+            told(&spec(""), &environment(), Path::to_owned)
+                .unwrap()
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn two_ways_and_no_key_are_refused() {
+        assert!(refusal("api_key = \"a\"\napi_key_env = \"A_KEY\"").contains("not both"));
+        assert!(refusal("api_key_env = \"EMPTY\"").contains("EMPTY"));
+        assert!(refusal("api_key = \"\"").contains("no key"));
+        assert!(refusal("api_key_file = \"/nonexistent/key\"").contains("/nonexistent/key"));
+    }
+
+    #[test]
+    fn a_key_that_no_header_carries_is_refused_without_being_told() {
+        let why = refusal("api_key = \"secret\\u0007key\"");
+        assert!(why.contains("header") && !why.contains("secret"), "{why}");
+    }
+
+    #[test]
+    fn the_first_usual_variable_counts() {
+        let names = ["EMPTY", "B_KEY", "A_KEY"].map(str::to_owned);
+        let keys = usual(&names, &environment()).unwrap().unwrap();
+        assert_eq!(
+            keys.origin,
+            KeyOrigin::Environment(vec!["B_KEY".to_owned()])
+        );
+    }
+
+    #[cfg(unix)]
+    mod commands {
+        use super::*;
+
+        #[test]
+        fn a_line_is_run_by_the_shell_and_a_list_is_not() {
+            assert_eq!(keys_of("api_key_command = \"echo a; echo b\""), ["a", "b"]);
+            assert_eq!(keys_of("api_key_command = [\"echo\", \"a;\"]"), ["a;"]);
+        }
+
+        #[test]
+        fn a_failure_says_how_and_not_what() {
+            let why = refusal("api_key_command = \"echo canary; exit 3\"");
+            assert!(why.contains('3') && !why.contains("canary"), "{why}");
+            assert!(
+                refusal("api_key_command = [\"/nonexistent/x\", \"y\"]").contains("cannot be run")
+            );
+        }
+
+        #[test]
+        fn a_command_that_hangs_is_ended() {
+            for line in ["exec sleep 600", "exec sleep 600 >&-"] {
+                let command = OneOrMany(vec![line.to_owned()]);
+                let why = run(&command, Duration::from_millis(50)).unwrap_err();
+                assert!(why.contains("longer"), "{why}");
+            }
+        }
+    }
+}

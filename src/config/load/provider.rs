@@ -1,0 +1,219 @@
+//! Providers: which are on, whether their tables are sound, what their keys are.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue};
+use registry::{Provider, Spec, builtin};
+use toml::Table;
+
+use super::Loading;
+use crate::config::keys::{self, Keys};
+use crate::config::source::{ConfigError, Source};
+use crate::config::{KeyOrigin, address};
+
+/// A provider's table: where it stands and what it says.
+pub(super) struct Given<'a> {
+    pub(super) id: &'a str,
+    pub(super) spec: Spec,
+    pub(super) over: Table,
+    pub(super) source: &'a Source,
+    pub(super) path: Vec<&'a str>,
+}
+
+impl Given<'_> {
+    fn error(&self, key: &str, why: &str) -> ConfigError {
+        let mut path = self.path.clone();
+        path.push(key);
+        self.source
+            .error(&path, format!("provider `{}`: {why}", self.id))
+    }
+}
+
+impl Loading<'_> {
+    /// Every `*.toml` of the folder, by name; a folder that is absent is empty.
+    pub(super) fn folder(&mut self, folder: &Path) -> Result<(), ConfigError> {
+        for path in provider_files(folder) {
+            let source = Source::read(&path)?;
+            let Some(id) = path.file_stem().and_then(|stem| stem.to_str()) else {
+                return Err(source.error(&[], "the file name must be the provider's id"));
+            };
+            self.saw(&source);
+            let (spec, over) = (source.parse()?, source.parse()?);
+            self.given(Given {
+                id,
+                spec,
+                over,
+                source: &source,
+                path: Vec::new(),
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn given(&mut self, mut given: Given) -> Result<(), ConfigError> {
+        let id = given.id;
+        let word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if id.is_empty() || !id.bytes().all(word) {
+            return Err(given.error("", "an id is made of letters, digits, '.', '_' and '-'"));
+        }
+        if !self.seen.insert(id.to_owned()) {
+            return Err(given.error("", "it is configured twice"));
+        }
+        if !given.spec.enabled {
+            return Ok(());
+        }
+        let over = std::mem::take(&mut given.over);
+        let spec = builtin::build(id, over).map_err(|error| given.error("", error.message()))?;
+        let mut provider = spec.provider(id);
+        provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
+        sound(&provider).map_err(|(key, why)| given.error(key, why))?;
+        let environment = self.inputs.environment.as_ref();
+        let told = keys::told(&given.spec, environment, |path| self.resolve(path));
+        let keys = match told.map_err(|(key, why)| given.error(key, &why))? {
+            Some(keys) => Some(keys),
+            None => keys::usual(&provider.key_env, environment)
+                .map_err(|(key, why)| given.error(key, &why))?,
+        };
+        if keys.is_none() && provider.key_required {
+            let why = match provider.key_env.first() {
+                Some(name) => format!(
+                    "it needs a key: set {name}, or give api_key_env, \
+                     api_key_file, api_key_command or api_key"
+                ),
+                None => "it needs a key: give api_key_env, api_key_file, api_key_command \
+                     or api_key"
+                    .to_owned(),
+            };
+            return Err(given.error("", &why));
+        }
+        if given.spec.api_key.is_some() {
+            self.warn_if_readable(given.source.path.as_deref());
+        }
+        self.turn_on(provider, keys);
+        Ok(())
+    }
+
+    /// Built-in providers that nobody configured and whose usual variable is set.
+    pub(super) fn usual(&mut self) -> Result<(), ConfigError> {
+        for id in builtin::ids()
+            .filter(|id| !self.seen.contains(*id))
+            .collect::<Vec<_>>()
+        {
+            let provider = embedded(id)?;
+            let keys = keys::usual(&provider.key_env, self.inputs.environment.as_ref())
+                .map_err(|(_, why)| ConfigError::new(format!("provider `{id}`: {why}")))?;
+            if keys.is_some() {
+                self.turn_on(provider, keys);
+            }
+        }
+        Ok(())
+    }
+
+    /// With nothing else on, the embedded provider answers.
+    pub(super) fn sandbox(&mut self) -> Result<(), ConfigError> {
+        if !self.providers.is_empty() {
+            return Ok(());
+        }
+        if self.seen.contains(registry::SANDBOX) {
+            return Err(ConfigError::new(
+                "no provider is on; give a key or configure one",
+            ));
+        }
+        let provider = embedded(registry::SANDBOX)?;
+        self.turn_on(provider, None);
+        Ok(())
+    }
+
+    fn turn_on(&mut self, provider: Provider, keys: Option<Keys>) {
+        if let Some(keys) = keys {
+            for name in &keys.unset {
+                let id = &provider.id;
+                self.warnings
+                    .push(format!("provider `{id}`: the environment has no {name}"));
+            }
+            if let KeyOrigin::File(path) = &keys.origin {
+                self.holds_secret(&path.clone());
+            }
+            self.keys.insert(provider.id.clone(), keys.secrets);
+            self.origins.insert(provider.id.clone(), keys.origin);
+        }
+        self.providers.push(Arc::new(provider));
+    }
+}
+
+/// The `*.toml` files of a folder, by name.
+pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|end| end == "toml") && path.is_file())
+        .collect();
+    files.sort();
+    files
+}
+
+fn embedded(id: &str) -> Result<Provider, ConfigError> {
+    let spec = builtin::build(id, Table::new())
+        .map_err(|error| ConfigError::new(format!("embedded provider `{id}`: {error}")))?;
+    Ok(spec.provider(id))
+}
+
+/// What a provider's table gets wrong, as (key, why).
+fn sound(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
+    let inside = provider.id == registry::SANDBOX && provider.base_url.is_empty();
+    if provider.base_url.is_empty() && !inside {
+        return Err(("base_url", "it is not built in and needs base_url"));
+    }
+    if !inside && let Some(why) = address::refused(&provider.base_url, provider.allow_http) {
+        return Err(("base_url", why));
+    }
+    if let Some(why) = provider.proxy.as_deref().and_then(address::refused_proxy) {
+        return Err(("proxy", why));
+    }
+    if provider
+        .ca_file
+        .as_deref()
+        .is_some_and(|path| !path.is_file())
+    {
+        return Err(("ca_file", "ca_file is not a file"));
+    }
+    for (name, value) in &provider.headers {
+        let fits = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+        if !fits {
+            return Err((
+                "headers",
+                "headers holds a name or value that cannot be sent",
+            ));
+        }
+    }
+    let mut ids = BTreeSet::new();
+    if !provider
+        .models
+        .iter()
+        .all(|model| !model.id.is_empty() && ids.insert(&model.id))
+    {
+        return Err(("models", "models lists an id twice or an empty one"));
+    }
+    let offered = |model: &Arc<registry::Model>| {
+        model
+            .default_reasoning
+            .as_ref()
+            .is_none_or(|level| model.reasoning.contains(level))
+    };
+    if !provider.models.iter().all(offered) {
+        return Err((
+            "models",
+            "a model's default_reasoning is not among its reasoning levels",
+        ));
+    }
+    if provider.models.iter().any(|model| {
+        model
+            .bytes_per_token
+            .is_some_and(|ratio| ratio.is_nan() || ratio <= 0.0)
+    }) {
+        return Err(("models", "bytes_per_token must be above zero"));
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! `[server]` and `[codex]`: the file, then the environment, then the flags.
+
+use std::hash::Hash;
+use std::path::{Path, PathBuf};
+
+use tracing_subscriber::EnvFilter;
+
+use super::Loading;
+use crate::config::inputs::Inputs;
+use crate::config::raw::RawServer;
+use crate::config::source::{ConfigError, Source};
+use crate::config::{Codex, Server, address, keys};
+use crate::secrets::Secret;
+
+impl Loading<'_> {
+    pub(super) fn server(&mut self, main: &Source, raw: RawServer) -> Result<Server, ConfigError> {
+        let Inputs {
+            flags,
+            environment,
+            places,
+        } = self.inputs;
+        let listen = flags
+            .listen
+            .clone()
+            .or_else(|| environment.get("RESPONDENT_LISTEN"));
+        let listen = match listen {
+            None => raw.listen,
+            Some(text) => text.parse().map_err(|_| {
+                ConfigError::new(format!(
+                    "--listen (RESPONDENT_LISTEN) is {text:?}; give ADDR:PORT such as 127.0.0.1:8787"
+                ))
+            })?,
+        };
+        let data_dir = flags.data_dir.clone();
+        let data_dir = data_dir
+            .or_else(|| environment.get("RESPONDENT_DATA_DIR").map(PathBuf::from))
+            .or_else(|| raw.data_dir.as_deref().map(|path| self.resolve(path)))
+            .unwrap_or_else(|| places.data.clone());
+        let log = flags
+            .log
+            .clone()
+            .or_else(|| environment.get("RESPONDENT_LOG"));
+        let log = log.unwrap_or(raw.log);
+        EnvFilter::try_new(&log).map_err(|error| {
+            main.error(&["server", "log"], format!("log filter {log:?}: {error}"))
+        })?;
+        let token = self.token(main, raw.token_env.as_deref(), raw.token_file.as_deref())?;
+        if address::is_open(listen) && token.is_none() {
+            let why = format!(
+                "listening on {listen} lets other machines in; set token_env or token_file \
+                 in [server], or listen on 127.0.0.1"
+            );
+            return Err(main.error(&["server", "listen"], why));
+        }
+        for (key, zero) in [
+            ("body_limit", raw.body_limit == 0),
+            ("max_connections", raw.max_connections == 0),
+            ("header_timeout", raw.header_timeout.is_zero()),
+            ("body_timeout", raw.body_timeout.is_zero()),
+            ("heartbeat", raw.heartbeat.is_zero()),
+        ] {
+            if zero {
+                return Err(main.error(&["server", key], format!("`{key}` must be above zero")));
+            }
+        }
+        Ok(Server {
+            listen,
+            data_dir,
+            allowed_hosts: raw.allowed_hosts,
+            allowed_origins: raw.allowed_origins,
+            token,
+            body_limit: raw.body_limit,
+            header_timeout: raw.header_timeout,
+            body_timeout: raw.body_timeout,
+            grace: raw.grace,
+            heartbeat: raw.heartbeat,
+            commit_after: raw.commit_after,
+            max_connections: raw.max_connections,
+            log,
+            log_format: raw.log_format,
+        })
+    }
+
+    fn token(
+        &mut self,
+        main: &Source,
+        variable: Option<&str>,
+        file: Option<&Path>,
+    ) -> Result<Option<Secret>, ConfigError> {
+        match (variable, file) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => Err(main.error(
+                &["server", "token_file"],
+                "give token_env or token_file, not both",
+            )),
+            (Some(name), None) => {
+                let token = self
+                    .inputs
+                    .environment
+                    .get(name)
+                    .as_deref()
+                    .and_then(Secret::new);
+                let why = || format!("token_env: the environment has no {name}");
+                token
+                    .map(Some)
+                    .ok_or_else(|| main.error(&["server", "token_env"], why()))
+            }
+            (None, Some(path)) => {
+                let path = self.resolve(path);
+                let token = keys::first_line(&path)
+                    .and_then(|token| token.ok_or_else(|| format!("{} is empty", path.display())));
+                let token = token.map_err(|why| main.error(&["server", "token_file"], why))?;
+                self.holds_secret(&path);
+                Ok(Some(token))
+            }
+        }
+    }
+
+    pub(super) fn codex(
+        &mut self,
+        main: &Source,
+        file: Option<&Path>,
+    ) -> Result<Codex, ConfigError> {
+        let Some(path) = file.map(|path| self.resolve(path)) else {
+            return Ok(Codex::default());
+        };
+        let text = std::fs::read_to_string(&path).map_err(|error| {
+            let why = format!("instructions_file {}: {error}", path.display());
+            main.error(&["codex", "instructions_file"], why)
+        })?;
+        text.hash(&mut self.digest);
+        self.sources.push(path);
+        Ok(Codex {
+            instructions: Some(text.into()),
+        })
+    }
+}

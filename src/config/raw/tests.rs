@@ -1,0 +1,109 @@
+use registry::builtin;
+
+use super::*;
+
+const EXAMPLE: &str = include_str!("../../../proxy-config.example.toml");
+
+/// The example with its optional keys turned on: `#key` becomes `key`, while
+/// `# prose` stays.
+fn all_on() -> String {
+    EXAMPLE
+        .lines()
+        .map(|line| match line.strip_prefix('#') {
+            Some(key) if key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '[') => key,
+            _ => line,
+        })
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn known(table: &str) -> Vec<String> {
+    let error = toml::from_str::<Raw>(&format!("{table}\nno_such_key = 1"))
+        .err()
+        .unwrap();
+    let words: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
+    assert_eq!(words[0], "no_such_key", "{error}");
+    words[1..].iter().map(|word| (*word).to_owned()).collect()
+}
+
+#[test]
+fn the_example_equals_the_defaults() {
+    let (example, default) = (toml::from_str::<Raw>(EXAMPLE).unwrap(), Raw::default());
+    assert_eq!(example.server, default.server);
+    assert!(example.routing == default.routing);
+    assert_eq!(example.codex, default.codex);
+    assert!(example.providers.0.is_empty());
+}
+
+#[test]
+fn the_example_sets_every_default_of_the_server() {
+    let table: toml::Table = toml::from_str(EXAMPLE).unwrap();
+    let set = table["server"].as_table().unwrap();
+    let optional = ["data_dir", "token_env", "token_file"];
+    for key in known("[server]") {
+        assert_eq!(
+            set.contains_key(&key),
+            !optional.contains(&key.as_str()),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn the_example_names_every_key() {
+    let text = all_on();
+    let all: toml::Table = toml::from_str(&text).unwrap();
+    let provider = &all["providers"]["example"];
+    let model = &provider["models"][0];
+    for (table, shown) in [
+        ("", &toml::Value::Table(all.clone())),
+        ("[server]", &all["server"]),
+        ("[routing]", &all["routing"]),
+        ("[codex]", &all["codex"]),
+        ("[providers.x]", provider),
+        ("[providers.x.timeouts]", &provider["timeouts"]),
+        ("[providers.x.quirks]", &provider["quirks"]),
+        ("[[providers.x.models]]", model),
+        (
+            "[[providers.x.models]]\n[providers.x.models.price]",
+            &model["price"],
+        ),
+    ] {
+        for key in known(table) {
+            assert!(shown.get(&key).is_some(), "{table} {key}");
+        }
+    }
+    toml::from_str::<Raw>(&text).unwrap();
+}
+
+#[test]
+fn the_example_provider_shows_the_defaults() {
+    let all: Raw = toml::from_str(&all_on()).unwrap();
+    let (id, shown) = all
+        .providers
+        .0
+        .iter()
+        .find(|(id, _)| id == "example")
+        .unwrap();
+    let default = builtin::build(id, toml::Table::new()).unwrap();
+    assert_eq!(shown.enabled, default.enabled);
+    let (shown, default) = (shown.provider(id), default.provider(id));
+    assert_eq!(shown.wire, default.wire);
+    assert_eq!(shown.quirks, default.quirks);
+    assert_eq!(shown.timeouts, default.timeouts);
+    assert_eq!(shown.key_required, default.key_required);
+    assert_eq!(shown.passthrough, default.passthrough);
+    assert_eq!(shown.max_retries, default.max_retries);
+    assert_eq!(shown.allow_http, default.allow_http);
+    let plain: registry::Model = toml::from_str("id = \"x\"").unwrap();
+    let model = &shown.models[0];
+    assert_eq!(
+        (model.images, model.sampling),
+        (plain.images, plain.sampling)
+    );
+    assert_eq!(model.window, Some(registry::Window::assumed().tokens));
+    assert_eq!(
+        model.bytes_per_token,
+        Some(registry::Model::BYTES_PER_TOKEN)
+    );
+}

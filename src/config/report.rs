@@ -1,0 +1,84 @@
+//! What `respondent check` prints: what would run, and never a key.
+
+use std::fmt::Write;
+
+use registry::Provider;
+
+use super::Config;
+
+/// The report, a few lines a provider.
+pub fn report(config: &Config) -> String {
+    let mut text = String::new();
+    write(config, &mut text).ok();
+    text
+}
+
+fn write(config: &Config, out: &mut String) -> std::fmt::Result {
+    let server = &config.server;
+    writeln!(out, "listen     http://{}", server.listen)?;
+    writeln!(
+        out,
+        "token      {}",
+        if server.token.is_some() {
+            "required"
+        } else {
+            "none"
+        }
+    )?;
+    writeln!(out, "data       {}", server.data_dir.display())?;
+    if config.sources.is_empty() {
+        writeln!(out, "files      none")?;
+    }
+    for source in &config.sources {
+        writeln!(out, "file       {}", source.display())?;
+    }
+    for provider in &config.registry.providers {
+        writeln!(out, "\nprovider   {} ({})", provider.id, provider.name)?;
+        write_provider(config, provider, out)?;
+    }
+    if !config.registry.aliases.is_empty() || config.registry.default_model.is_some() {
+        writeln!(out)?;
+    }
+    for (alias, target) in &config.registry.aliases {
+        writeln!(out, "alias      {alias} = {target}")?;
+    }
+    if let Some(model) = &config.registry.default_model {
+        writeln!(
+            out,
+            "default    {model} (for names of Codex that nobody knows)"
+        )?;
+    }
+    if !config.warnings.is_empty() {
+        writeln!(out)?;
+    }
+    for warning in &config.warnings {
+        writeln!(out, "warning    {warning}")?;
+    }
+    Ok(())
+}
+
+fn write_provider(config: &Config, provider: &Provider, out: &mut String) -> std::fmt::Result {
+    let address = match provider.base_url.as_str() {
+        "" => "inside this program, on a free port",
+        url => url,
+    };
+    writeln!(out, "  address  {address}")?;
+    let count = config.keys.get(&provider.id).map_or(0, Vec::len);
+    match config.key_origins.get(&provider.id) {
+        Some(origin) if count > 1 => writeln!(out, "  keys     {count} from {origin}")?,
+        Some(origin) => writeln!(out, "  key      {origin}")?,
+        None => writeln!(out, "  key      none")?,
+    }
+    for model in &provider.models {
+        let name = config.registry.public_name(provider, model);
+        writeln!(out, "  model    {name} ({} tokens)", model.window().tokens)?;
+    }
+    if provider.passthrough {
+        writeln!(
+            out,
+            "  model    {} (any other name)",
+            provider.prefixed("...")
+        )?;
+    }
+    Ok(())
+}

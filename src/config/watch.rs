@@ -1,0 +1,161 @@
+//! Edits while running: files are looked at every two seconds; a good edit is
+//! published, a bad one is reported once and the old configuration stays.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwap;
+
+use super::inputs::FILE;
+use super::load::provider_files;
+use super::{Config, ConfigError, Inputs, load};
+
+/// How often files are looked at.
+pub const EVERY: Duration = Duration::from_secs(2);
+
+/// A running configuration and the files it came from.
+pub struct Watch {
+    inputs: Inputs,
+    live: Arc<ArcSwap<Config>>,
+    seen: Stamp,
+}
+
+/// What a look found.
+#[derive(Debug)]
+pub enum Look {
+    /// No file changed.
+    Same,
+    /// A new configuration is live; the warnings are its own and those about
+    /// what needs a restart.
+    Applied(Vec<String>),
+    /// An edit cannot be used.
+    Refused(ConfigError),
+}
+
+/// Path, time and size of each file that matters; absent ones count too.
+type Stamp = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+
+impl Watch {
+    /// Watches the files of `first`, which was loaded from `inputs`.
+    pub fn new(inputs: Inputs, first: Config) -> Self {
+        let seen = stamp(&inputs, &first);
+        Self {
+            inputs,
+            live: Arc::new(ArcSwap::from_pointee(first)),
+            seen,
+        }
+    }
+
+    /// The configuration that is live.
+    pub fn live(&self) -> Arc<ArcSwap<Config>> {
+        Arc::clone(&self.live)
+    }
+
+    /// Looks once. Blocks when something changed: files are read, commands run.
+    pub fn look(&mut self) -> Look {
+        let old = self.live.load_full();
+        let now = stamp(&self.inputs, &old);
+        if now == self.seen {
+            return Look::Same;
+        }
+        self.seen = now;
+        match load(&self.inputs).and_then(|new| follow(&old, new)) {
+            Ok(new) => {
+                self.seen = stamp(&self.inputs, &new);
+                let warnings = new.warnings.clone();
+                self.live.store(Arc::new(new));
+                Look::Applied(warnings)
+            }
+            Err(error) => Look::Refused(error),
+        }
+    }
+
+    /// Looks every `interval` until dropped, and logs what it finds.
+    pub async fn run(mut self, interval: Duration) {
+        loop {
+            tokio::time::sleep(interval).await;
+            let looked = tokio::task::spawn_blocking(move || {
+                let look = self.look();
+                (self, look)
+            });
+            let Ok((watch, look)) = looked.await else {
+                tracing::error!("the configuration is no longer watched");
+                return;
+            };
+            self = watch;
+            match look {
+                Look::Same => {}
+                Look::Applied(warnings) => {
+                    tracing::info!("configuration changed");
+                    for warning in warnings {
+                        tracing::warn!("{warning}");
+                    }
+                }
+                Look::Refused(error) => {
+                    tracing::error!("configuration not changed: {error}");
+                }
+            }
+        }
+    }
+}
+
+/// `new` as far as a running program can follow it.
+fn follow(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
+    if new.sandbox {
+        let Some(address) = old.sandbox_address else {
+            return Err(ConfigError::new(
+                "the embedded provider starts only with the program; restart to use it",
+            ));
+        };
+        new.sandbox_at(address);
+    } else {
+        new.sandbox_address = old.sandbox_address;
+    }
+    let mut kept = Vec::new();
+    let mut keep = |name: &str, changed: bool| {
+        if changed {
+            kept.push(format!("server.{name} changes only with a restart"));
+        }
+    };
+    let (was, is) = (&old.server, &mut new.server);
+    keep("listen", was.listen != is.listen);
+    keep("data_dir", was.data_dir != is.data_dir);
+    keep("max_connections", was.max_connections != is.max_connections);
+    keep("header_timeout", was.header_timeout != is.header_timeout);
+    keep("log", was.log != is.log);
+    keep("log_format", was.log_format != is.log_format);
+    is.listen = was.listen;
+    is.data_dir.clone_from(&was.data_dir);
+    is.max_connections = was.max_connections;
+    is.header_timeout = was.header_timeout;
+    is.log.clone_from(&was.log);
+    is.log_format = was.log_format;
+    new.warnings.extend(kept);
+    if super::address::is_open(new.server.listen) && new.server.token.is_none() {
+        return Err(ConfigError::new(
+            "the server listens to other machines and needs its token",
+        ));
+    }
+    Ok(new)
+}
+
+fn stamp(inputs: &Inputs, config: &Config) -> Stamp {
+    let found = inputs.find();
+    let places = &inputs.places;
+    let mut paths = config.sources.clone();
+    paths.extend(found.file);
+    paths.extend([places.working.join(FILE), places.config.join(FILE)]);
+    paths.extend(provider_files(&found.providers));
+    paths.sort();
+    paths.dedup();
+    let look = |path: PathBuf| {
+        let meta = path.metadata().ok();
+        let meta = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len())));
+        (path, meta)
+    };
+    paths.into_iter().map(look).collect()
+}
+
+#[cfg(test)]
+mod tests;
