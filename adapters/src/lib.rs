@@ -1,1 +1,3 @@
 //! Pure translation.
+
+pub mod sse;

@@ -1,0 +1,294 @@
+//! Bounded, incremental decoder of server-sent events.
+//!
+//! Works on bytes as they arrive, however the transport cut them, and follows
+//! the event stream format of the HTML standard with two departures that real
+//! servers need: a last event without its blank line is delivered by
+//! [`Decoder::finish`], and invalid UTF-8 is replaced instead of ending the
+//! stream. `id` and `retry` are ignored: an upstream turn is never reconnected.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2};
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+/// Buffers that grew beyond this are given back after use, so that one large
+/// event does not weigh on an idle stream.
+const KEPT_CAPACITY: usize = 16 * 1024;
+
+/// One dispatched event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SseEvent<'a> {
+    /// Value of the last `event` field; `None` when absent or empty.
+    pub name: Option<Cow<'a, str>>,
+    /// The `data` lines joined by LF. Borrowed from the fed chunk when the
+    /// event has one data line that lies in it, else from the decoder.
+    pub data: Cow<'a, str>,
+}
+
+/// A line or an event exceeds the limit; the decoder is dead from here on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("server-sent event larger than {limit} bytes")]
+pub struct TooLarge {
+    /// The limit in bytes that was given to [`Decoder::new`].
+    pub limit: usize,
+}
+
+/// Decoder state between chunks. Holds at most about three times the limit.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    limit: usize,
+    /// How many bytes of a byte order mark were seen; `None` past the start.
+    bom: Option<usize>,
+    /// The last chunk ended in CR, so that a leading LF belongs to it.
+    after_cr: bool,
+    /// Start of a line whose end has not arrived.
+    line: Vec<u8>,
+    name: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    comments: u64,
+    dead: bool,
+}
+
+/// The parts of the open event that still lie in the chunk being fed. They are
+/// always newer than the parts held by the decoder.
+#[derive(Default)]
+struct Open<'c> {
+    name: Option<&'c [u8]>,
+    data: Option<&'c [u8]>,
+}
+
+enum Field<'l> {
+    Blank,
+    Comment,
+    Data(&'l [u8]),
+    Name(&'l [u8]),
+    Other,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new(Self::DEFAULT_LIMIT)
+    }
+}
+
+impl Decoder {
+    /// 8 MiB.
+    pub const DEFAULT_LIMIT: usize = 8 * 1024 * 1024;
+
+    /// A decoder at the start of a stream. `limit` bounds, in bytes, each line
+    /// and the joined data of each event.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            bom: Some(0),
+            after_cr: false,
+            line: Vec::new(),
+            name: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            comments: 0,
+            dead: false,
+        }
+    }
+
+    /// Comment lines seen so far: the keep-alive signal of most servers.
+    pub fn comments(&self) -> u64 {
+        self.comments
+    }
+
+    /// Decodes one chunk and hands every event that it completes to `on`.
+    ///
+    /// Fails when a line or an event exceeds the limit; events before it have
+    /// been delivered, whatever the chunking, and every later call fails too.
+    pub fn feed(
+        &mut self,
+        chunk: &[u8],
+        on: &mut impl FnMut(SseEvent<'_>),
+    ) -> Result<(), TooLarge> {
+        if self.dead {
+            return Err(self.too_large());
+        }
+        let mut rest = self.after_bom(chunk);
+        if self.after_cr && !rest.is_empty() {
+            self.after_cr = false;
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        let mut open = Open::default();
+        while let Some((line, after)) = self.cut(rest) {
+            rest = after;
+            if self.line.is_empty() {
+                self.check(line.len())?;
+                self.take(line, &mut open, on)?;
+            } else {
+                self.check(self.line.len().saturating_add(line.len()))?;
+                self.line.extend_from_slice(line);
+                self.take_held(on)?;
+            }
+        }
+        self.check(self.line.len().saturating_add(rest.len()))?;
+        self.line.extend_from_slice(rest);
+        self.hold(&open);
+        Ok(())
+    }
+
+    /// Ends the stream: a line or event that was not terminated is delivered.
+    pub fn finish(mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
+        if self.dead {
+            return Err(self.too_large());
+        }
+        if let Some(seen @ 1..) = self.bom.take() {
+            self.line.extend(BOM.iter().take(seen));
+        }
+        if !self.line.is_empty() {
+            self.take_held(on)?;
+        }
+        self.dispatch(&mut Open::default(), on);
+        Ok(())
+    }
+
+    /// Drops the byte order mark at the start of the stream, which may arrive
+    /// in pieces.
+    fn after_bom<'c>(&mut self, mut chunk: &'c [u8]) -> &'c [u8] {
+        while let Some(seen) = self.bom {
+            let Some((first, after)) = chunk.split_first() else {
+                break;
+            };
+            if BOM.get(seen) == Some(first) {
+                chunk = after;
+                self.bom = (seen + 1 < BOM.len()).then_some(seen + 1);
+            } else {
+                self.line.extend(BOM.iter().take(seen));
+                self.bom = None;
+            }
+        }
+        chunk
+    }
+
+    /// The first complete line without its end, and what follows it.
+    fn cut<'c>(&mut self, bytes: &'c [u8]) -> Option<(&'c [u8], &'c [u8])> {
+        let at = memchr2(b'\n', b'\r', bytes)?;
+        let (line, end) = bytes.split_at_checked(at)?;
+        let (end, after) = end.split_first()?;
+        if *end == b'\n' {
+            return Some((line, after));
+        }
+        self.after_cr = after.is_empty();
+        Some((line, after.strip_prefix(b"\n").unwrap_or(after)))
+    }
+
+    /// Takes a line that lies in the chunk.
+    fn take<'c>(
+        &mut self,
+        line: &'c [u8],
+        open: &mut Open<'c>,
+        on: &mut impl FnMut(SseEvent<'_>),
+    ) -> Result<(), TooLarge> {
+        match field(line) {
+            Field::Blank => self.dispatch(open, on),
+            Field::Comment => self.comments += 1,
+            Field::Data(value) if !self.has_data && open.data.is_none() => {
+                open.data = Some(value);
+            }
+            Field::Data(value) => {
+                if let Some(first) = open.data.take() {
+                    self.append(first)?;
+                }
+                self.append(value)?;
+            }
+            Field::Name(value) => open.name = Some(value),
+            Field::Other => {}
+        }
+        Ok(())
+    }
+
+    /// Takes the held line. It began in an earlier chunk, so nothing is open
+    /// in this one yet.
+    fn take_held(&mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
+        let mut line = std::mem::take(&mut self.line);
+        let mut open = Open::default();
+        self.take(&line, &mut open, on)?;
+        self.hold(&open);
+        line.clear();
+        line.shrink_to(KEPT_CAPACITY);
+        self.line = line;
+        Ok(())
+    }
+
+    fn hold(&mut self, open: &Open<'_>) {
+        if let Some(name) = open.name {
+            self.name.clear();
+            self.name.extend_from_slice(name);
+        }
+        if let Some(data) = open.data {
+            self.data.extend_from_slice(data);
+            self.has_data = true;
+        }
+    }
+
+    fn append(&mut self, value: &[u8]) -> Result<(), TooLarge> {
+        let joined = self.data.len() + usize::from(self.has_data);
+        self.check(joined.saturating_add(value.len()))?;
+        if self.has_data {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(value);
+        self.has_data = true;
+        Ok(())
+    }
+
+    fn dispatch(&mut self, open: &mut Open<'_>, on: &mut impl FnMut(SseEvent<'_>)) {
+        let name = open.name.take().unwrap_or(&self.name);
+        let data = match open.data.take() {
+            None => self.has_data.then_some(self.data.as_slice()),
+            here => here,
+        };
+        if let Some(data) = data {
+            on(SseEvent {
+                name: (!name.is_empty()).then(|| String::from_utf8_lossy(name)),
+                data: String::from_utf8_lossy(data),
+            });
+        }
+        self.has_data = false;
+        for held in [&mut self.name, &mut self.data] {
+            held.clear();
+            held.shrink_to(KEPT_CAPACITY);
+        }
+    }
+
+    fn check(&mut self, len: usize) -> Result<(), TooLarge> {
+        if len <= self.limit {
+            return Ok(());
+        }
+        self.dead = true;
+        self.line = Vec::new();
+        self.name = Vec::new();
+        self.data = Vec::new();
+        Err(self.too_large())
+    }
+
+    fn too_large(&self) -> TooLarge {
+        TooLarge { limit: self.limit }
+    }
+}
+
+fn field(line: &[u8]) -> Field<'_> {
+    let (name, value) = match memchr(b':', line) {
+        None => (line, &[][..]),
+        Some(at) => {
+            let (name, value) = line.split_at_checked(at).unwrap_or((line, &[]));
+            let value = value.strip_prefix(b":").unwrap_or(value);
+            (name, value.strip_prefix(b" ").unwrap_or(value))
+        }
+    };
+    match name {
+        b"data" => Field::Data(value),
+        b"event" => Field::Name(value),
+        b"" if line.is_empty() => Field::Blank,
+        b"" => Field::Comment,
+        _ => Field::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests;
