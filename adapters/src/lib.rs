@@ -1,3 +1,4 @@
 //! Pure translation.
 
+pub mod responses;
 pub mod sse;

@@ -1,0 +1,3 @@
+//! The client's dialect: Responses requests in, Responses events out.
+
+pub mod patch;

@@ -1,0 +1,249 @@
+//! Repair of `apply_patch` calls (the V4A format).
+//!
+//! Models that were not trained on the format wrap it, lose its end markers or
+//! forget the `+` of new lines. What can mean only one thing is mended; all
+//! else is left to the client, whose error message the model can act on. The
+//! measure is the grammar that Codex sends with the tool: whatever it accepts
+//! is never touched, and only what it accepts is ever returned.
+
+use std::borrow::Cow;
+
+mod grammar;
+mod wrapper;
+
+use grammar::{BEGIN, END, Header, is_patch};
+
+/// A patch that the grammar accepts, made from one that it refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// The whole patch, from `*** Begin Patch` to `*** End Patch`, LF only.
+    pub text: String,
+    /// What was mended, in the order it was done; never empty.
+    pub notes: Vec<&'static str>,
+}
+
+/// Mends `input`, or returns `None` when it is valid or its meaning uncertain.
+///
+/// Only for calls that the model finished: a patch that was cut off by the
+/// output limit can look like one that merely lacks its end marker.
+pub fn repair(input: &str) -> Option<Repaired> {
+    if is_patch(input) {
+        return None;
+    }
+    let mut notes = Vec::new();
+    let text = wrapper::strip(input, &mut notes);
+    let text = mend(&text, &mut notes)?;
+    is_patch(&text).then_some(Repaired { text, notes })
+}
+
+/// One file's part of a patch.
+struct Section<'a> {
+    kind: Header,
+    header: &'a str,
+    body: Vec<&'a str>,
+}
+
+fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
+    let all_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
+    let text = if all_crlf {
+        note(notes, "CRLF line ends made LF");
+        Cow::Owned(text.replace("\r\n", "\n"))
+    } else {
+        Cow::Borrowed(text)
+    };
+    let trimmed = text.trim_matches(['\n', '\r', ' ', '\t']);
+    let terminated = text.trim_end_matches([' ', '\t']).ends_with('\n');
+    let mut lines: Vec<&str> = trimmed.split('\n').collect();
+
+    // A context line keeps its blanks, a marker does not need them.
+    if trimmed.len() != text.strip_suffix('\n').unwrap_or(&text).len() {
+        note(notes, "blank lines and spaces around the patch removed");
+    }
+    for line in &mut lines {
+        if grammar::is_marker(line.trim_end()) && line.trim_end() != *line {
+            *line = line.trim_end();
+            note(notes, "blanks after markers removed");
+        }
+    }
+    if lines.first() == Some(&BEGIN) {
+        lines.remove(0);
+    } else {
+        note(notes, "begin marker added");
+    }
+    let closed = lines.last() == Some(&END);
+    if closed {
+        lines.pop();
+    } else {
+        note(notes, "end marker added");
+    }
+
+    let mut out = String::with_capacity(text.len() + 64);
+    out.push_str(BEGIN);
+    out.push('\n');
+    let sections = sections(&lines, notes)?;
+    let last = sections.len().checked_sub(1)?;
+    for (at, section) in sections.iter().enumerate() {
+        let open_end = at == last && !closed;
+        if open_end && !section.is_complete(terminated) {
+            return None;
+        }
+        out.push_str(section.header);
+        out.push('\n');
+        for line in section.mended(notes)? {
+            out.push_str(&line);
+            out.push('\n');
+        }
+    }
+    out.push_str(END);
+    out.push('\n');
+    Some(out)
+}
+
+/// Splits the lines between the markers; `None` when something stands before
+/// the first file header.
+fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<Section<'a>>> {
+    let mut sections: Vec<Section<'a>> = Vec::new();
+    for line in lines {
+        if let Some(kind) = Header::of(line) {
+            sections.push(Section {
+                kind,
+                header: line,
+                body: Vec::new(),
+            });
+        } else if let Some(section) = sections.last_mut() {
+            section.body.push(line);
+        } else if line.trim().is_empty() {
+            note(notes, "blank lines between files removed");
+        } else {
+            return None;
+        }
+    }
+    Some(sections)
+}
+
+impl Section<'_> {
+    /// Whether the patch can end here although its end marker is missing.
+    /// Without a line end a path may be cut, and lines without `+` may run
+    /// into prose.
+    fn is_complete(&self, terminated: bool) -> bool {
+        match self.kind {
+            Header::Delete => terminated,
+            Header::Add => self.body.iter().any(|line| line.starts_with('+')),
+            Header::Update => !self.body.is_empty(),
+        }
+    }
+
+    fn mended(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
+        match self.kind {
+            Header::Delete => {
+                let blank = self.body.iter().all(|line| line.trim().is_empty());
+                if !self.body.is_empty() {
+                    note(notes, "blank lines between files removed");
+                }
+                blank.then(Vec::new)
+            }
+            Header::Add => self.added(notes),
+            Header::Update => Some(self.updated(notes)),
+        }
+    }
+
+    /// The lines of a new file, each with its `+`.
+    fn added(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
+        let filled = |line: &&&str| !line.trim().is_empty();
+        let marked = self
+            .body
+            .iter()
+            .filter(|line| line.starts_with('+'))
+            .count();
+        if marked == 0 {
+            // A line end before the next marker may be a line of the file or
+            // not, and a column of spaces may be a diff margin or not.
+            let blank_end = self.body.last().is_none_or(|line| line.trim().is_empty());
+            let margin = self
+                .body
+                .iter()
+                .filter(filled)
+                .all(|line| line.starts_with(' '));
+            let other = self
+                .body
+                .iter()
+                .any(|line| grammar::is_marker(line) || *line == "@@");
+            if blank_end || margin || other {
+                return None;
+            }
+            note(notes, "plus signs added to the lines of a new file");
+            return Some(self.body.iter().map(|line| plus(line)).collect());
+        }
+        if self.body.iter().filter(filled).count() != marked {
+            return None;
+        }
+        let end = self.body.iter().rposition(|line| line.starts_with('+'))? + 1;
+        let (inner, trailing) = self.body.split_at_checked(end)?;
+        let gaps = inner.iter().any(|line| !line.starts_with('+'));
+        if !trailing.is_empty() {
+            if gaps {
+                return None;
+            }
+            note(notes, "blank lines between files removed");
+        }
+        if gaps {
+            note(notes, "plus signs added to blank lines of a new file");
+        }
+        Some(
+            inner
+                .iter()
+                .map(|line| {
+                    if line.starts_with('+') {
+                        Cow::Borrowed(*line)
+                    } else {
+                        plus(line)
+                    }
+                })
+                .collect(),
+        )
+    }
+
+    /// The changes of a file, with the space that empty context lines lost.
+    /// At the end of a change an empty line is context that says nothing.
+    fn updated(&self, notes: &mut Vec<&'static str>) -> Vec<Cow<'_, str>> {
+        let mut out = Vec::with_capacity(self.body.len());
+        let mut empty = 0;
+        for line in &self.body {
+            if line.is_empty() {
+                empty += 1;
+                continue;
+            }
+            let inside = line.starts_with(['+', '-', ' ']) && !out.is_empty();
+            if empty > 0 && inside {
+                out.extend(std::iter::repeat_n(Cow::Borrowed(" "), empty));
+                note(notes, "space added to empty context lines");
+            } else if empty > 0 {
+                note(notes, "blank lines between changes removed");
+            }
+            empty = 0;
+            if *line == "@@ " {
+                out.push(Cow::Borrowed("@@"));
+                note(notes, "blanks after markers removed");
+            } else {
+                out.push(Cow::Borrowed(*line));
+            }
+        }
+        if empty > 0 {
+            note(notes, "blank lines between changes removed");
+        }
+        out
+    }
+}
+
+fn plus(line: &str) -> Cow<'_, str> {
+    Cow::Owned(format!("+{line}"))
+}
+
+fn note(notes: &mut Vec<&'static str>, text: &'static str) {
+    if !notes.contains(&text) {
+        notes.push(text);
+    }
+}
+
+#[cfg(test)]
+mod tests;

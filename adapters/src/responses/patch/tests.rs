@@ -1,0 +1,283 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const GOOD: &str = "*** Begin Patch\n*** Update File: a.rs\n@@ fn main() {\n-    old();\n+    new();\n }\n*** End Patch\n";
+
+fn text(input: &str) -> Option<String> {
+    repair(input).map(|repaired| repaired.text)
+}
+
+#[test]
+fn what_is_certain_is_mended() {
+    let json = |key: &str| serde_json::json!({ key: GOOD }).to_string();
+    let cases = [
+        ("fence", format!("```\n{GOOD}```")),
+        ("fence with a language", format!("```diff\n{GOOD}```\n")),
+        ("fence only at the end", format!("{GOOD}```\n")),
+        ("JSON input", json("input")),
+        ("JSON patch", json("patch")),
+        ("JSON string", serde_json::json!(GOOD).to_string()),
+        (
+            "JSON command",
+            serde_json::json!({"command": ["apply_patch", GOOD]}).to_string(),
+        ),
+        (
+            "JSON in a fence",
+            format!("```json\n{}\n```", json("input")),
+        ),
+        ("heredoc", format!("apply_patch <<'EOF'\n{GOOD}EOF\n")),
+        (
+            "heredoc with double quotes",
+            format!("apply_patch << \"PATCH\"\n{GOOD}PATCH"),
+        ),
+        (
+            "heredoc without quotes",
+            format!("apply_patch <<EOF\n{GOOD}EOF\n"),
+        ),
+        ("bare command", format!("apply_patch\n{GOOD}")),
+        ("escaped line ends", GOOD.trim_end().replace('\n', "\\n")),
+        ("no end marker", GOOD.replace("*** End Patch\n", "")),
+        (
+            "no end marker, no line end",
+            GOOD.replace("\n*** End Patch\n", ""),
+        ),
+        ("no begin marker", GOOD.replace("*** Begin Patch\n", "")),
+        ("CRLF", GOOD.replace('\n', "\r\n")),
+        (
+            "CR after markers only",
+            GOOD.replace("Patch\n", "Patch\r\n"),
+        ),
+        (
+            "blanks after markers",
+            GOOD.replace("Patch\n", "Patch \t\n")
+                .replace("a.rs", "a.rs "),
+        ),
+        ("blank lines around", format!("\n\n{GOOD}\n\n")),
+        (
+            "blank line after begin",
+            GOOD.replace("Begin Patch\n", "Begin Patch\n\n"),
+        ),
+        (
+            "blank line before end",
+            GOOD.replace("*** End", "\n*** End"),
+        ),
+    ];
+    for (case, input) in cases {
+        assert_eq!(text(&input).as_deref(), Some(GOOD), "{case}");
+    }
+}
+
+fn patch(body: &str) -> String {
+    format!("*** Begin Patch\n{body}*** End Patch\n")
+}
+
+#[test]
+fn lines_of_a_hunk_are_mended() {
+    let cases = [
+        (
+            "no plus on any line",
+            "*** Add File: a.py\nimport os\n\n    print(1)\n",
+            "*** Add File: a.py\n+import os\n+\n+    print(1)\n",
+        ),
+        (
+            "no plus on blank lines",
+            "*** Add File: a.py\n+import os\n\n+print(1)\n",
+            "*** Add File: a.py\n+import os\n+\n+print(1)\n",
+        ),
+        (
+            "blank lines between files",
+            "*** Add File: a\n+x\n\n*** Delete File: b\n\n*** Update File: c\n-x\n\n",
+            "*** Add File: a\n+x\n*** Delete File: b\n*** Update File: c\n-x\n",
+        ),
+        (
+            "empty context line",
+            "*** Update File: a\n@@\n x\n\n-y\n\n@@ z\n+w\n",
+            "*** Update File: a\n@@\n x\n \n-y\n@@ z\n+w\n",
+        ),
+        (
+            "blank after @@",
+            "*** Update File: a\n@@ \n-y\n*** End of File \n",
+            "*** Update File: a\n@@\n-y\n*** End of File\n",
+        ),
+        (
+            "no plus beside a good hunk",
+            "*** Update File: b\n*** Move to: c \n-x\n*** Add File: a.yml\n- one\n- two\n",
+            "*** Update File: b\n*** Move to: c\n-x\n*** Add File: a.yml\n+- one\n+- two\n",
+        ),
+    ];
+    for (case, input, expected) in cases {
+        assert_eq!(text(&patch(input)), Some(patch(expected)), "{case}");
+    }
+}
+
+#[test]
+fn what_is_uncertain_stays() {
+    let json = serde_json::json!({"input": GOOD, "workdir": "/x"}).to_string();
+    let table = [
+        ("valid", GOOD.to_owned()),
+        (
+            "valid without the last line end",
+            GOOD.trim_end().to_owned(),
+        ),
+        ("empty", String::new()),
+        ("prose", "I changed the file.".to_owned()),
+        ("prose before", format!("Here is the patch:\n{GOOD}")),
+        ("prose after", format!("{GOOD}All done.")),
+        (
+            "unified diff",
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n".to_owned(),
+        ),
+        ("two patches", format!("{GOOD}{GOOD}")),
+        (
+            "only markers",
+            "*** Begin Patch\n*** End Patch\n".to_owned(),
+        ),
+        ("more JSON keys", json),
+        (
+            "another command",
+            format!("cd x && apply_patch <<'EOF'\n{GOOD}EOF\n"),
+        ),
+        (
+            "expanded heredoc",
+            format!("apply_patch <<EOF\n{}EOF\n", GOOD.replace("old", "$old")),
+        ),
+        ("open heredoc", format!("apply_patch <<'EOF'\n{GOOD}")),
+        (
+            "half escaped",
+            "*** Begin Patch\\n*** Add File: a\\n+x = \"1\"\\n*** End Patch".to_owned(),
+        ),
+        ("plus on some lines", patch("*** Add File: a\n+x\ny\n")),
+        ("perhaps a margin", patch("*** Add File: a\n x\n y\n")),
+        ("perhaps a last line", patch("*** Add File: a\nx\n\n")),
+        (
+            "blank lines of two kinds",
+            patch("*** Add File: a\n+x\n\n+y\n\n"),
+        ),
+        (
+            "change without a sign",
+            patch("*** Update File: a\n@@\n-x\ny\n"),
+        ),
+        ("new file without lines", patch("*** Add File: a\n")),
+        ("no file name", patch("*** Update File:\n-x\n")),
+        (
+            "path perhaps cut",
+            "*** Begin Patch\n*** Delete File: src/ma".to_owned(),
+        ),
+        (
+            "update perhaps cut",
+            "*** Begin Patch\n*** Update File: src/ma".to_owned(),
+        ),
+        (
+            "bare lines, no end",
+            "*** Begin Patch\n*** Add File: a\nx\ny\n".to_owned(),
+        ),
+        (
+            "end marker inside",
+            patch("*** Update File: a\n-x\n*** End Patch\n+y\n"),
+        ),
+    ];
+    for (case, input) in table {
+        assert_eq!(repair(&input), None, "{case}");
+    }
+}
+
+#[test]
+fn a_carriage_return_that_belongs_to_the_file_stays() {
+    let input = "*** Update File: a\n-x\r\n+y\r\n*** End Patch";
+    let expected = "*** Begin Patch\n*** Update File: a\n-x\r\n+y\r\n*** End Patch\n";
+    assert_eq!(text(input).as_deref(), Some(expected));
+}
+
+#[test]
+fn notes_say_what_was_done() {
+    let repaired = repair(&format!("```\n{}```", GOOD.replace("*** End Patch\n", ""))).unwrap();
+    assert_eq!(
+        repaired.notes,
+        ["Markdown fence removed", "end marker added"]
+    );
+}
+
+fn line() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "[^\n]{0,12}",
+        prop::sample::select(vec![
+            "",
+            " ",
+            "+",
+            "```",
+            "*** End Patch",
+            "@@",
+            "\r",
+            "{\"input\":1}"
+        ])
+        .prop_map(str::to_owned),
+    ]
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[a-z./ ]{0,8}[a-z]"
+}
+
+fn hunk() -> impl Strategy<Value = String> {
+    let added = prop::collection::vec(line(), 1..5);
+    let change = prop_oneof![
+        (prop::sample::select(vec!["+", "-", " "]), line())
+            .prop_map(|(sign, line)| format!("{sign}{line}\n")),
+        Just("@@\n".to_owned()),
+        "[^\n]{1,8}".prop_map(|line| format!("@@ {line}\n")),
+    ];
+    let moved = prop::option::of(name());
+    prop_oneof![
+        (name(), added).prop_map(|(name, lines)| {
+            format!("*** Add File: {name}\n+{}\n", lines.join("\n+"))
+        }),
+        name().prop_map(|name| format!("*** Delete File: {name}\n")),
+        (
+            name(),
+            moved,
+            prop::collection::vec(change, 0..6),
+            any::<bool>()
+        )
+            .prop_map(|(name, moved, changes, at_end)| {
+                let moved = moved.map_or(String::new(), |to| format!("*** Move to: {to}\n"));
+                let end = if at_end && !changes.is_empty() {
+                    "*** End of File\n"
+                } else {
+                    ""
+                };
+                format!("*** Update File: {name}\n{moved}{}{end}", changes.concat())
+            }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_valid_patch_is_never_changed(
+        hunks in prop::collection::vec(hunk(), 1..5),
+        line_end in any::<bool>(),
+    ) {
+        let whole = patch(&hunks.concat());
+        let input = if line_end { whole.as_str() } else { whole.trim_end() };
+        prop_assert!(is_patch(input));
+        prop_assert_eq!(repair(input), None);
+    }
+
+    #[test]
+    fn a_wrapped_patch_comes_back_unchanged(hunks in prop::collection::vec(hunk(), 1..5)) {
+        let whole = patch(&hunks.concat());
+        let json = serde_json::json!({"input": whole}).to_string();
+        for wrapped in [json, format!("```patch\n{whole}```"), format!("\n{whole}\n")] {
+            prop_assert_eq!(text(&wrapped), Some(whole.clone()));
+        }
+    }
+
+    #[test]
+    fn whatever_is_returned_is_valid(input in "(\\*\\*\\* (Begin Patch|End Patch|(Add|Update|Delete) File: a)\n|[-+ @x]{0,3}\r?\n){0,9}") {
+        if let Some(repaired) = repair(&input) {
+            prop_assert!(is_patch(&repaired.text));
+            prop_assert!(!repaired.notes.is_empty());
+            prop_assert_eq!(repair(&repaired.text), None);
+        }
+    }
+}
