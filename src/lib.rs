@@ -1,1 +1,3 @@
 //! Service.
+
+pub mod codex;

@@ -1,0 +1,146 @@
+use serde_json::{Value, json};
+
+use super::super::models::tests::{REQUIRED, entry};
+use super::*;
+
+fn listed(models: &Value) -> String {
+    json!({ "models": models }).to_string()
+}
+
+#[test]
+fn our_models_get_the_prompt_of_the_best_plain_model() {
+    let printed = listed(&json!([
+        {"slug": "newest", "base_instructions": "js", "tool_mode": "code_mode_only", "priority": 1},
+        {"slug": "lite", "base_instructions": "lite", "use_responses_lite": true, "priority": 2},
+        {"slug": "blank", "base_instructions": "", "priority": 3},
+        {"slug": "hidden", "base_instructions": "hidden", "visibility": "hide", "priority": 4},
+        {"slug": "kimi", "base_instructions": "ours, from an earlier run", "priority": 5},
+        {"slug": "old", "base_instructions": "old", "visibility": "list", "priority": 9},
+        {"slug": "plain", "base_instructions": "plain", "tool_mode": null, "visibility": "list",
+         "priority": 8, "unknown": {"a": [1]}},
+    ]));
+    let catalog = build(&printed, &[entry("kimi"), entry("glm")]).unwrap();
+    assert_eq!(catalog.prompt_of, "plain");
+
+    let written: Value = serde_json::from_str(&catalog.json).unwrap();
+    let models = written["models"].as_array().unwrap();
+    assert_eq!(models.len(), 2);
+    for (model, slug) in models.iter().zip(["kimi", "glm"]) {
+        assert_eq!(model["slug"], slug);
+        assert_eq!(model["base_instructions"], "plain");
+        assert!(REQUIRED.iter().all(|field| !model[*field].is_null()));
+    }
+}
+
+#[test]
+fn what_codex_prints_may_not_serve() {
+    for printed in [
+        "",
+        "no",
+        "[]",
+        "{}",
+        r#"{"models":{}}"#,
+        r#"{"models":[{}]}"#,
+    ] {
+        let error = build(printed, &[]).unwrap_err();
+        assert!(
+            matches!(error, CatalogError::NotAList { .. }),
+            "{printed}: {error}"
+        );
+    }
+    let only_lite =
+        listed(&json!([{"slug": "a", "base_instructions": "x", "use_responses_lite": true}]));
+    assert!(matches!(
+        build(&only_lite, &[]),
+        Err(CatalogError::NoPrompt)
+    ));
+}
+
+#[test]
+fn the_file_stands_beside_codex_config() {
+    let with = |set: &[(&str, &str)]| {
+        default_path(|name| {
+            set.iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value.into())
+        })
+    };
+    let cases = [
+        (
+            vec![("CODEX_HOME", "/c"), ("HOME", "/h")],
+            Some("/c/respondent-models.json"),
+        ),
+        (
+            vec![("CODEX_HOME", ""), ("HOME", "/h")],
+            Some("/h/.codex/respondent-models.json"),
+        ),
+        (
+            vec![("HOME", "/h")],
+            Some("/h/.codex/respondent-models.json"),
+        ),
+        (
+            vec![("USERPROFILE", "/u")],
+            Some("/u/.codex/respondent-models.json"),
+        ),
+        (vec![], None),
+    ];
+    for (set, path) in cases {
+        assert_eq!(with(&set), path.map(PathBuf::from));
+    }
+}
+
+#[test]
+fn a_catalog_replaces_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/models.json");
+    for json in ["first", "second"] {
+        let catalog = Catalog {
+            json: json.to_owned(),
+            prompt_of: String::new(),
+        };
+        write(&path, &catalog).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), json);
+    }
+    assert_eq!(
+        std::fs::read_dir(path.parent().unwrap()).unwrap().count(),
+        1
+    );
+
+    let catalog = Catalog {
+        json: String::new(),
+        prompt_of: String::new(),
+    };
+    let below_a_file = path.join("x.json");
+    let error = write(&below_a_file, &catalog).unwrap_err();
+    assert!(
+        error.to_string().contains("x.json could not be written"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_missing_codex_is_named_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("codex");
+    let error = ask_codex(program.as_os_str()).await.unwrap_err();
+    assert!(matches!(error, CatalogError::NotFound { .. }));
+    assert!(
+        error.to_string().contains("npm install -g @openai/codex"),
+        "{error}"
+    );
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn the_output_or_the_failure_of_the_command_comes_back() {
+    let printed = run(OsStr::new("sh"), &["-c", "echo list; echo noise >&2"])
+        .await
+        .unwrap();
+    assert_eq!(printed, "list\n");
+    let error = run(
+        OsStr::new("sh"),
+        &["-c", "echo first >&2; echo why >&2; exit 2"],
+    )
+    .await;
+    assert!(matches!(&error, Err(CatalogError::Failed { said }) if said == "why"));
+}

@@ -1,0 +1,118 @@
+//! The block for Codex's config.toml that points it at this server.
+
+use std::fmt::Write;
+use std::path::Path;
+
+/// The variable that Codex takes the server's token from.
+pub const KEY_VARIABLE: &str = "RESPONDENT_KEY";
+
+/// What the block depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Setup<'a> {
+    /// Where the server listens, as a client writes it, without a path:
+    /// `http://127.0.0.1:8787`.
+    pub origin: &'a str,
+    /// The model that Codex starts with.
+    pub model: &'a str,
+    /// Whether the server asks for a token.
+    pub token: bool,
+    /// The local catalog, when one was written.
+    pub catalog: Option<&'a Path>,
+}
+
+/// The block as TOML, with comments that say what to do with it.
+///
+/// Codex fetches the model list only when the provider has a key, so a key
+/// variable is named even when the server does not ask for one.
+pub fn print(setup: &Setup<'_>) -> String {
+    let base = format!("{}/v1", setup.origin.trim_end_matches('/'));
+    let mut out = String::from(
+        "# For ~/.codex/config.toml: the first lines above any [table], the table at the end.\n",
+    );
+    entry(&mut out, "model", setup.model);
+    out.push_str("model_provider = \"respondent\"\n");
+    match setup.catalog {
+        Some(path) => entry(&mut out, "model_catalog_json", &path.to_string_lossy()),
+        None => out.push_str(
+            "# Recommended: `respondent codex catalog` writes a model catalog with the prompt of\n\
+             # your own Codex and says which line to add here. Without it Codex gets the models\n\
+             # from the server, with a shorter prompt.\n",
+        ),
+    }
+    out.push_str("\n[model_providers.respondent]\nname = \"Respondent\"\n");
+    entry(&mut out, "base_url", &base);
+    out.push_str("wire_api = \"responses\"\n");
+    entry(&mut out, "env_key", KEY_VARIABLE);
+    entry(&mut out, "model_catalog_url", &format!("{base}/models"));
+    out.push_str(if setup.token {
+        "\n# Before starting Codex: export RESPONDENT_KEY=<the token of this server>\n"
+    } else {
+        "\n# Before starting Codex: export RESPONDENT_KEY=local\n\
+         # This server asks for no token, but Codex reads the model list only with a key set.\n"
+    });
+    out
+}
+
+fn entry(out: &mut String, key: &str, value: &str) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "{key} = {}", toml::Value::String(value.to_owned()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(setup: &Setup<'_>) -> toml::Table {
+        print(setup).parse().unwrap()
+    }
+
+    const SETUP: Setup<'_> = Setup {
+        origin: "http://127.0.0.1:8787",
+        model: "moonshot/kimi-k2.6",
+        token: false,
+        catalog: None,
+    };
+
+    #[test]
+    fn the_block_is_toml_that_names_the_server() {
+        let block = parsed(&SETUP);
+        assert_eq!(block["model"].as_str(), Some("moonshot/kimi-k2.6"));
+        assert_eq!(block["model_provider"].as_str(), Some("respondent"));
+        assert_eq!(block.get("model_catalog_json"), None);
+        let provider = &block["model_providers"]["respondent"];
+        for (key, value) in [
+            ("name", "Respondent"),
+            ("base_url", "http://127.0.0.1:8787/v1"),
+            ("wire_api", "responses"),
+            ("env_key", KEY_VARIABLE),
+            ("model_catalog_url", "http://127.0.0.1:8787/v1/models"),
+        ] {
+            assert_eq!(provider[key].as_str(), Some(value), "{key}");
+        }
+    }
+
+    #[test]
+    fn it_says_what_the_key_is() {
+        assert!(print(&SETUP).contains("export RESPONDENT_KEY=local"));
+        let block = print(&Setup {
+            token: true,
+            ..SETUP
+        });
+        assert!(block.contains("export RESPONDENT_KEY=<the token of this server>"));
+        assert!(block.contains("respondent codex catalog"));
+    }
+
+    #[test]
+    fn odd_names_are_quoted() {
+        let catalog = Path::new("C:\\Users\\\"me\"\\models.json");
+        let model = "a\"b\\c\n[x]";
+        let block = parsed(&Setup {
+            model,
+            catalog: Some(catalog),
+            ..SETUP
+        });
+        assert_eq!(block["model"].as_str(), Some(model));
+        assert_eq!(block["model_catalog_json"].as_str(), catalog.to_str());
+        assert_eq!(block.len(), 4);
+    }
+}
