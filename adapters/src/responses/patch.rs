@@ -80,7 +80,7 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     let mut out = String::with_capacity(text.len() + 64);
     out.push_str(BEGIN);
     out.push('\n');
-    let sections = sections(&lines)?;
+    let sections = sections(&lines, notes)?;
     let last = sections.len().checked_sub(1)?;
     for (at, section) in sections.iter().enumerate() {
         let open_end = at == last && !closed;
@@ -101,7 +101,7 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
 
 /// Splits the lines between the markers; `None` when something stands before
 /// the first file header.
-fn sections<'a>(lines: &[&'a str]) -> Option<Vec<Section<'a>>> {
+fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<Section<'a>>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     for line in lines {
         if let Some(kind) = Header::of(line) {
@@ -112,7 +112,9 @@ fn sections<'a>(lines: &[&'a str]) -> Option<Vec<Section<'a>>> {
             });
         } else if let Some(section) = sections.last_mut() {
             section.body.push(line);
-        } else if !line.trim().is_empty() {
+        } else if line.trim().is_empty() {
+            note(notes, "blank lines between files removed");
+        } else {
             return None;
         }
     }

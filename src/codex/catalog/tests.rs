@@ -3,13 +3,13 @@ use serde_json::{Value, json};
 use super::super::models::tests::{REQUIRED, entry};
 use super::*;
 
-fn listed(models: Value) -> String {
+fn listed(models: &Value) -> String {
     json!({ "models": models }).to_string()
 }
 
 #[test]
 fn our_models_get_the_prompt_of_the_best_plain_model() {
-    let printed = listed(json!([
+    let printed = listed(&json!([
         {"slug": "newest", "base_instructions": "js", "tool_mode": "code_mode_only", "priority": 1},
         {"slug": "lite", "base_instructions": "lite", "use_responses_lite": true, "priority": 2},
         {"slug": "blank", "base_instructions": "", "priority": 3},
@@ -49,7 +49,7 @@ fn what_codex_prints_may_not_serve() {
         );
     }
     let only_lite =
-        listed(json!([{"slug": "a", "base_instructions": "x", "use_responses_lite": true}]));
+        listed(&json!([{"slug": "a", "base_instructions": "x", "use_responses_lite": true}]));
     assert!(matches!(
         build(&only_lite, &[]),
         Err(CatalogError::NoPrompt)
@@ -58,31 +58,34 @@ fn what_codex_prints_may_not_serve() {
 
 #[test]
 fn the_file_stands_beside_codex_config() {
-    let with = |set: &'static [(&str, &str)]| {
+    let with = |set: &[(&str, &str)]| {
         default_path(|name| {
             set.iter()
                 .find(|(key, _)| *key == name)
                 .map(|(_, value)| value.into())
         })
     };
-    let cases: [(&[(&str, &str)], Option<&str>); 5] = [
+    let cases = [
         (
-            &[("CODEX_HOME", "/c"), ("HOME", "/h")],
+            vec![("CODEX_HOME", "/c"), ("HOME", "/h")],
             Some("/c/respondent-models.json"),
         ),
         (
-            &[("CODEX_HOME", ""), ("HOME", "/h")],
+            vec![("CODEX_HOME", ""), ("HOME", "/h")],
             Some("/h/.codex/respondent-models.json"),
         ),
-        (&[("HOME", "/h")], Some("/h/.codex/respondent-models.json")),
         (
-            &[("USERPROFILE", "/u")],
+            vec![("HOME", "/h")],
+            Some("/h/.codex/respondent-models.json"),
+        ),
+        (
+            vec![("USERPROFILE", "/u")],
             Some("/u/.codex/respondent-models.json"),
         ),
-        (&[], None),
+        (vec![], None),
     ];
     for (set, path) in cases {
-        assert_eq!(with(set), path.map(PathBuf::from));
+        assert_eq!(with(&set), path.map(PathBuf::from));
     }
 }
 

@@ -26,8 +26,8 @@ fn parsed(body: &Body) -> Value {
     serde_json::from_str(&body.json).unwrap()
 }
 
-/// The fields without which Codex 0.169 drops the list (facts measured by
-/// leaving one out at a time).
+/// The fields without which Codex 0.169 drops the list, measured by leaving
+/// out one at a time.
 pub(in crate::codex) const REQUIRED: [&str; 11] = [
     "slug",
     "display_name",
