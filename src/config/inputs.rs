@@ -77,6 +77,16 @@ impl Places {
         })
     }
 
+    /// Folders inside `folder`, apart from the user's; for tests.
+    pub fn under(folder: &Path) -> Self {
+        Self {
+            working: folder.to_owned(),
+            home: folder.to_owned(),
+            config: folder.join("config"),
+            data: folder.join("data"),
+        }
+    }
+
     /// `path` as written in a file of `folder`: absolute, under `~`, or beside
     /// the file.
     pub fn beside(&self, folder: &Path, path: &Path) -> PathBuf {

@@ -19,16 +19,16 @@ impl Loading<'_> {
             environment,
             places,
         } = self.inputs;
-        let listen = flags
-            .listen
-            .clone()
-            .or_else(|| environment.get("RESPONDENT_LISTEN"));
-        let listen = match listen {
+        let told = |flag: &Option<String>, name| flag.clone().or_else(|| environment.get(name));
+        let asked = told(&flags.listen, "RESPONDENT_LISTEN");
+        let blame_listen = |why: String| match asked {
+            Some(_) => ConfigError::new(format!("--listen (RESPONDENT_LISTEN): {why}")),
+            None => main.error(&["server", "listen"], why),
+        };
+        let listen = match &asked {
             None => raw.listen,
             Some(text) => text.parse().map_err(|_| {
-                ConfigError::new(format!(
-                    "--listen (RESPONDENT_LISTEN) is {text:?}; give ADDR:PORT such as 127.0.0.1:8787"
-                ))
+                blame_listen(format!("{text:?} is not ADDR:PORT such as 127.0.0.1:8787"))
             })?,
         };
         let data_dir = flags.data_dir.clone();
@@ -36,21 +36,16 @@ impl Loading<'_> {
             .or_else(|| environment.get("RESPONDENT_DATA_DIR").map(PathBuf::from))
             .or_else(|| raw.data_dir.as_deref().map(|path| self.resolve(path)))
             .unwrap_or_else(|| places.data.clone());
-        let log = flags
-            .log
-            .clone()
-            .or_else(|| environment.get("RESPONDENT_LOG"));
-        let log = log.unwrap_or(raw.log);
-        EnvFilter::try_new(&log).map_err(|error| {
-            main.error(&["server", "log"], format!("log filter {log:?}: {error}"))
-        })?;
+        let log = told(&flags.log, "RESPONDENT_LOG").unwrap_or(raw.log);
+        EnvFilter::try_new(&log)
+            .map_err(|error| ConfigError::new(format!("log filter {log:?}: {error}")))?;
         let token = self.token(main, raw.token_env.as_deref(), raw.token_file.as_deref())?;
         if address::is_open(listen) && token.is_none() {
             let why = format!(
                 "listening on {listen} lets other machines in; set token_env or token_file \
                  in [server], or listen on 127.0.0.1"
             );
-            return Err(main.error(&["server", "listen"], why));
+            return Err(blame_listen(why));
         }
         for (key, zero) in [
             ("body_limit", raw.body_limit == 0),

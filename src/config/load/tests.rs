@@ -1,5 +1,7 @@
 use std::collections::HashMap;
 
+use registry::builtin;
+
 use super::*;
 use crate::config::{Flags, Places};
 
@@ -88,10 +90,12 @@ fn with_nothing_at_all_the_sandbox_is_on() {
 #[test]
 fn a_usual_key_variable_turns_its_provider_on() {
     let config = Desk::new("").set("OPENAI_API_KEY", "sk-1").config();
-    assert_eq!((on(&config), config.sandbox), (vec!["openai"], false));
-    assert_eq!(config.keys["openai"][0].expose(), "sk-1");
+    assert!(!config.sandbox);
+    let on = on(&config).join(" ");
+    assert!(builtin::ids().any(|id| id == on), "{on}");
+    assert_eq!(config.keys[&on][0].expose(), "sk-1");
     let origin = KeyOrigin::Environment(vec!["OPENAI_API_KEY".into()]);
-    assert_eq!(config.key_origins["openai"], origin);
+    assert_eq!(config.key_origins[&on], origin);
 }
 
 #[test]
@@ -110,10 +114,7 @@ fn providers_keep_the_order_of_the_file_then_the_folder_then_the_environment() {
     );
     desk.write("here/providers/readme.txt", "not a provider");
     let config = desk.config();
-    assert_eq!(
-        on(&config),
-        ["zeta", "llamacpp", "sandbox", "a", "b", "openai"]
-    );
+    assert_eq!(on(&config).join(" "), "zeta llamacpp sandbox a b openai");
     assert!(config.sandbox);
     assert_eq!(config.sources.len(), 3);
 }
@@ -128,7 +129,7 @@ fn a_provider_can_be_turned_off() {
 #[test]
 fn a_builtin_needs_only_its_key() {
     let config = Desk::new("[providers.openai]\napi_key = [\"k1\", \"k2\"]").config();
-    let keys: Vec<&str> = config.keys["openai"].iter().map(Secret::expose).collect();
+    let keys: Vec<&str> = config.keys.values().flatten().map(Secret::expose).collect();
     assert_eq!(keys, ["k1", "k2"]);
     assert_eq!(
         refusal("\n[providers.openai]"),
@@ -251,6 +252,22 @@ fn wrong_types_name_line_key_and_what_is_wanted() {
         assert_eq!(refusal(config), wanted);
     }
     assert!(refusal("[server\n").starts_with("proxy-config.toml:1: "));
+}
+
+#[test]
+fn a_broken_file_is_refused_without_its_values() {
+    for config in [
+        "[providers.lab]\napi_key = sk-canary",
+        "[providers.lab]\napi_key = \"sk-canary",
+        "[providers.lab]\napi_key = \"sk-canary\"\napi_key = \"sk-canary\"",
+        "[providers.lab]\napi_key = { key = \"sk-canary\" }",
+        "[providers.lab]\nmodels = [\"sk-canary\"]",
+        "[providers.lab.timeouts]\nidle = \"sk-canary\"",
+    ] {
+        let why = refusal(config);
+        assert!(why.starts_with("proxy-config.toml:"), "{why}");
+        assert!(!why.contains("canary"), "{why}");
+    }
 }
 
 #[test]

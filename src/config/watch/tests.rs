@@ -16,12 +16,7 @@ fn watch(folder: &Path) -> Watch {
     let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places {
-            working: folder.to_owned(),
-            home: folder.to_owned(),
-            config: folder.join("config"),
-            data: folder.join("data"),
-        },
+        places: Places::under(folder),
     };
     let mut first = load(&inputs).unwrap();
     if first.sandbox {
