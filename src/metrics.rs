@@ -39,6 +39,8 @@ pub enum Outcome {
     Failed,
     /// Not begun: the request was at fault.
     Refused,
+    /// The client went away before the end.
+    Disconnected,
 }
 
 impl Outcome {
@@ -49,6 +51,7 @@ impl Outcome {
             Self::Incomplete => "incomplete",
             Self::Failed => "failed",
             Self::Refused => "refused",
+            Self::Disconnected => "disconnected",
         }
     }
 }

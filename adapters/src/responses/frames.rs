@@ -19,9 +19,9 @@ impl Frames {
         self.bytes.is_empty()
     }
 
-    /// How many bytes wait.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
+    /// The events as they stand in the stream.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Takes all events as they stand in the stream.

@@ -1,0 +1,327 @@
+//! Sends a prepared turn and turns the upstream's answer into events.
+//!
+//! The commit point: until the first event goes out, a fault is returned and
+//! becomes an HTTP status; afterwards the stream ends in `response.failed`. A
+//! turn is tried again until the first content event, never after it.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use adapters::chat::decode;
+use adapters::event::Event;
+use adapters::fault::{Fault, Kind, Retry};
+use adapters::responses::assembler::Assembler;
+use adapters::responses::frames::Frames;
+use adapters::sse;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::ctx::{Ctx, Seen};
+use super::prepare::Prepared;
+use super::record::Record;
+use super::sink::Sink;
+use crate::secrets::Redactor;
+use crate::upstream::{self, Answer, Upstream};
+
+/// The longest pause that a provider may ask for before a turn is tried
+/// again; a longer one is the client's decision.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The first pause of our own; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+
+/// Times of a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Silence towards the client before a sign of life.
+    pub(super) heartbeat: Duration,
+    /// From the upstream's headers to ours at the latest.
+    pub(super) commit_after: Duration,
+}
+
+/// Runs a turn to its end. An error means that nothing was sent.
+pub(super) async fn run<S: Sink>(
+    ctx: &Ctx,
+    prepared: Prepared,
+    pace: Pace,
+    redactor: impl Fn() -> Redactor + Send + Sync,
+    record: &mut Record,
+    sink: &mut S,
+) -> Result<(), Fault> {
+    let mut engine = Engine {
+        ctx,
+        upstream: &prepared.upstream,
+        pace,
+        record,
+        sink,
+        output: Output { assembler: prepared.assembler, frames: Frames::default(), begun: false, content: false },
+        body: Some(prepared.body),
+        last_sent: Instant::now(),
+    };
+    // A defect costs this turn alone, and its stream still gets an end.
+    let result = std::panic::AssertUnwindSafe(engine.turn()).catch_unwind().await;
+    let fault = match result {
+        Ok(Ok(())) => None,
+        Ok(Err(fault)) => Some(fault),
+        Err(_) => Some(Fault::new(Kind::Internal, "Respondent ran into a defect while it answered this request.")),
+    };
+    engine.end(fault, &redactor).await
+}
+
+struct Engine<'e, S> {
+    ctx: &'e Ctx,
+    upstream: &'e Upstream,
+    pace: Pace,
+    record: &'e mut Record,
+    sink: &'e mut S,
+    output: Output,
+    /// The upstream request, until it is certain that it is not sent again.
+    body: Option<Bytes>,
+    last_sent: Instant,
+}
+
+/// The answer as it is written.
+struct Output {
+    assembler: Assembler,
+    frames: Frames,
+    /// Something was written: `response.created` at least.
+    begun: bool,
+    /// Content was written.
+    content: bool,
+}
+
+impl Output {
+    fn begin(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            self.assembler.begin(&mut self.frames);
+        }
+    }
+}
+
+impl<S: Sink> Engine<'_, S> {
+    async fn turn(&mut self) -> Result<(), Fault> {
+        let mut tries = 0;
+        loop {
+            let Err(fault) = self.attempt().await else { return Ok(()) };
+            if self.output.content || tries >= self.upstream.provider().max_retries {
+                return Err(fault);
+            }
+            let Some(pause) = self.pause(&fault, tries) else { return Err(fault) };
+            tries += 1;
+            self.record.retry(&fault);
+            self.patiently(sleep(pause)).await?;
+        }
+    }
+
+    /// How long to wait before the next try; `None` when there is no point.
+    fn pause(&self, fault: &Fault, tries: u32) -> Option<Duration> {
+        let own = FIRST_PAUSE * 2_u32.saturating_pow(tries);
+        match fault.retry {
+            Retry::Never => None,
+            Retry::Soon => Some(own.mul_f64(0.75 + self.ctx.jitter() / 2.0)),
+            Retry::After(pause) => (pause <= LONGEST_PAUSE).then_some(pause),
+        }
+    }
+
+    /// Sends the request once and reads the answer to its end.
+    async fn attempt(&mut self) -> Result<(), Fault> {
+        let Some(body) = self.body.clone() else { return Ok(()) };
+        self.ctx.tap.saw(&self.ctx.request_id, Seen::UpstreamRequest(&body));
+        let upstream = self.upstream;
+        let key = upstream.keys().choose();
+        let opened = self.patiently(upstream::open(upstream, key, body)).await?;
+        match opened {
+            Ok(answer) => self.read(answer).await,
+            Err(mut fault) => {
+                let rest = match (fault.kind, fault.retry) {
+                    (Kind::RateLimit, Retry::After(pause)) => Some(pause),
+                    (Kind::RateLimit, _) => Some(Duration::from_secs(10)),
+                    (Kind::Authentication | Kind::Quota, _) => Some(Duration::from_mins(10)),
+                    _ => None,
+                };
+                if let (Some(key), Some(rest)) = (key, rest)
+                    && upstream.keys().rest(key, rest)
+                {
+                    fault.retry = Retry::After(Duration::ZERO);
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
+        let idle = self.upstream.provider().timeouts.idle;
+        let commit_at = Instant::now() + self.pace.commit_after;
+        let mut decoding = Decoding::new(answer.is_json);
+        let mut last_piece = Instant::now();
+        let ctx = self.ctx;
+        let mut ending = pin!(ctx.ending.cancelled());
+        let mut timer = pin!(sleep_until(commit_at.min(last_piece + idle)));
+        loop {
+            let piece = tokio::select! {
+                biased;
+                () = &mut ending => return Err(draining()),
+                piece = answer.chunk() => piece?,
+                () = &mut timer => {
+                    let now = Instant::now();
+                    if now >= last_piece + idle {
+                        return Err(Fault::new(Kind::Timeout, format!("The provider was silent for {} seconds.", idle.as_secs())));
+                    }
+                    if S::STREAMS && now >= self.next_sign(commit_at) {
+                        self.sign_of_life().await;
+                    }
+                    let next = if S::STREAMS { self.next_sign(commit_at) } else { last_piece + idle };
+                    timer.as_mut().reset(next.min(last_piece + idle));
+                    continue;
+                }
+            };
+            last_piece = Instant::now();
+            let over = self.take(&mut decoding, piece)?;
+            if !self.output.frames.is_empty() {
+                self.send().await;
+            }
+            if over {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Decodes a piece of the answer, or its end. True when the answer is
+    /// complete.
+    fn take(&mut self, decoding: &mut Decoding, piece: Option<Bytes>) -> Result<bool, Fault> {
+        let now = self.ctx.clock.unix();
+        let output = &mut self.output;
+        let mut failed = None;
+        let mut emit = |event: Event<'_>| match event {
+            Event::Failed(fault) => failed = Some(fault),
+            event => {
+                output.begin();
+                output.content |= event.is_content();
+                output.assembler.event(event, now, &mut output.frames);
+            }
+        };
+        match &piece {
+            Some(bytes) => {
+                self.ctx.tap.saw(&self.ctx.request_id, Seen::UpstreamAnswer(bytes));
+                decoding.feed(bytes, &mut emit)?;
+            }
+            None => decoding.end(&mut emit)?,
+        }
+        if self.output.content {
+            self.body = None;
+        }
+        match failed {
+            Some(fault) => Err(fault),
+            None => Ok(self.output.assembler.outcome().is_some()),
+        }
+    }
+
+    /// Waits for something, with signs of life once the stream has begun.
+    async fn patiently<F: Future>(&mut self, future: F) -> Result<F::Output, Fault> {
+        let mut future = pin!(future);
+        let ctx = self.ctx;
+        let mut ending = pin!(ctx.ending.cancelled());
+        loop {
+            let sign = self.last_sent + self.pace.heartbeat;
+            tokio::select! {
+                biased;
+                () = &mut ending => return Err(draining()),
+                output = &mut future => return Ok(output),
+                () = sleep_until(sign), if S::STREAMS && self.output.begun => self.sign_of_life().await,
+            }
+        }
+    }
+
+    /// When the client must hear something.
+    fn next_sign(&self, commit_at: Instant) -> Instant {
+        if self.output.begun { self.last_sent + self.pace.heartbeat } else { commit_at }
+    }
+
+    async fn sign_of_life(&mut self) {
+        if self.output.begun {
+            self.output.assembler.heartbeat(&mut self.output.frames);
+        } else {
+            self.output.begin();
+        }
+        self.send().await;
+    }
+
+    async fn send(&mut self) {
+        self.record.event();
+        if let Some(outcome) = self.output.assembler.outcome() {
+            // Told before the last event goes out: a client may leave with it.
+            self.record.usage = self.output.assembler.usage();
+            self.record.notes.extend(self.output.assembler.notes());
+            self.record.ended(outcome);
+        }
+        self.ctx.tap.saw(&self.ctx.request_id, Seen::ClientEvents(self.output.frames.bytes()));
+        self.sink.send(&mut self.output.frames).await;
+        self.last_sent = Instant::now();
+    }
+
+    /// Tells the record how it went, and the client if it was promised a
+    /// stream.
+    async fn end(mut self, fault: Option<Fault>, redactor: &(impl Fn() -> Redactor + Send + Sync)) -> Result<(), Fault> {
+        let Some(mut fault) = fault else { return Ok(()) };
+        self.record.failed(&mut fault, &redactor());
+        if S::STREAMS && self.output.begun {
+            self.output.assembler.fail(&fault, &mut self.output.frames);
+            self.send().await;
+            Ok(())
+        } else {
+            self.record.notes.extend(self.output.assembler.notes());
+            Err(fault)
+        }
+    }
+}
+
+fn draining() -> Fault {
+    Fault::new(Kind::Draining, "Respondent is shutting down; send the request again in a moment.")
+}
+
+/// The decoders of one answer.
+struct Decoding {
+    /// `None` when the answer is one JSON document, gathered in `document`.
+    sse: Option<sse::Decoder>,
+    document: Vec<u8>,
+    chat: decode::Decoder,
+}
+
+impl Decoding {
+    fn new(is_json: bool) -> Self {
+        Self {
+            sse: (!is_json).then(sse::Decoder::default),
+            document: Vec::new(),
+            chat: decode::Decoder::default(),
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+        let chat = &mut self.chat;
+        match &mut self.sse {
+            Some(sse) => sse.feed(bytes, &mut |event| chat.data(&event.data, emit)).map_err(too_large),
+            None if self.document.len() + bytes.len() > sse::Decoder::DEFAULT_LIMIT => {
+                Err(too_large(sse::TooLarge { limit: sse::Decoder::DEFAULT_LIMIT }))
+            }
+            None => {
+                self.document.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+        let chat = &mut self.chat;
+        match self.sse.take() {
+            Some(sse) => sse.finish(&mut |event| chat.data(&event.data, emit)).map_err(too_large)?,
+            None => chat.data(&String::from_utf8_lossy(&self.document), emit),
+        }
+        chat.end(emit);
+        Ok(())
+    }
+}
+
+fn too_large(error: sse::TooLarge) -> Fault {
+    Fault::new(Kind::BadReply, format!("The provider sent an event of more than {} bytes.", error.limit))
+}

@@ -1,0 +1,16 @@
+//! The one engine. A request becomes a plan and an upstream request in
+//! [`prepare`], [`engine`] carries it out and writes to a [`sink`], and
+//! [`record`] tells log and metrics how it went.
+
+mod caller;
+mod ctx;
+mod engine;
+mod prepare;
+mod record;
+mod respond;
+mod sink;
+mod stream;
+
+pub use caller::{Caller, Session, TurnKind};
+pub use ctx::{Clock, Ctx, Random, Seen, System, Tap, TraceTap};
+pub use respond::{Service, respond};

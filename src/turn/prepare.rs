@@ -1,0 +1,123 @@
+//! From a request body to everything the engine needs. Nothing here waits; at
+//! the end nothing borrows the request any more, so its body can go.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use adapters::chat::encode::{self, Options};
+use adapters::fault::{Fault, Kind};
+use adapters::notes::Notes;
+use adapters::plan;
+use adapters::responses::assembler::{Assembler, Settings};
+use adapters::responses::envelope::Envelope;
+use adapters::responses::request::Source;
+use adapters::turn::{ItemKind, Turn};
+use bytes::Bytes;
+use registry::{ReasoningReplay, Route, Wire};
+
+use super::caller::Session;
+use super::ctx::Ctx;
+use crate::config::Config;
+use crate::upstream::{Upstream, Upstreams};
+
+/// The most bytes of text that an answer may have.
+const ANSWER_LIMIT: usize = 64 << 20;
+
+/// A turn that is ready to be sent.
+pub(super) struct Prepared {
+    pub(super) route: Route,
+    pub(super) upstream: Arc<Upstream>,
+    pub(super) session: Session,
+    /// The upstream request.
+    pub(super) body: Bytes,
+    pub(super) assembler: Assembler,
+    pub(super) notes: Notes,
+    /// Whether the client wants events.
+    pub(super) stream: bool,
+}
+
+/// Parses, routes, plans and encodes a turn.
+pub(super) fn prepare(
+    ctx: &Ctx,
+    config: &Config,
+    upstreams: &Upstreams,
+    source: &Source,
+) -> Result<Prepared, Fault> {
+    let turn = source.turn()?;
+    let route = config
+        .registry
+        .resolve(&turn.model, ctx.caller.codex)
+        .map_err(|unresolved| Fault {
+            param: Some("model".into()),
+            ..Fault::new(Kind::ModelNotFound, unresolved.to_string())
+        })?;
+    let upstream = upstreams.get(config, &route.provider)?;
+    let plan = plan::plan(&turn);
+    let encoded = match route.provider.wire {
+        Wire::Chat => {
+            let options = Options {
+                quirks: &route.provider.quirks,
+                model: &route.model,
+                upstream_model: &route.upstream_model,
+            };
+            encode::encode(&turn, &plan, &options)?
+        }
+    };
+    let mut notes = encoded.notes;
+    if route.found == registry::Found::Default {
+        notes.add("default_model", format!("nobody knows '{}'", turn.model));
+    }
+    Ok(Prepared {
+        session: Session::of(&ctx.caller, &ctx.owner, &turn),
+        assembler: Assembler::new(settings(ctx, &turn, &route, encoded.body.len())),
+        stream: turn.stream,
+        body: encoded.body.into(),
+        upstream,
+        route,
+        notes,
+    })
+}
+
+fn settings(ctx: &Ctx, turn: &Turn<'_>, route: &Route, bytes: usize) -> Settings {
+    let replays = match route.provider.quirks.reasoning_replay {
+        ReasoningReplay::None => false,
+        ReasoningReplay::ReasoningContent => true,
+    };
+    let bytes_per_token = route.model.bytes_per_token();
+    Settings {
+        envelope: Envelope::new(turn, &ctx.id("resp"), ctx.clock.unix()),
+        tools: turn.tools.names(),
+        known_calls: known_calls(turn),
+        codex: ctx.caller.codex,
+        seal_reasoning: replays || turn.controls.encrypted_reasoning,
+        estimated_input: tokens(bytes, bytes_per_token),
+        bytes_per_token,
+        limit: ANSWER_LIMIT,
+    }
+}
+
+/// The call ids of the history: a new call must not repeat one.
+fn known_calls(turn: &Turn<'_>) -> HashSet<String> {
+    let calls = turn.items.iter().filter(|item| {
+        matches!(
+            item.kind,
+            ItemKind::FunctionCall
+                | ItemKind::CustomToolCall
+                | ItemKind::ToolSearchCall
+                | ItemKind::LocalShellCall
+                | ItemKind::ShellCall
+                | ItemKind::ApplyPatchCall
+        )
+    });
+    calls.filter_map(|item| item.call_id()).map(std::borrow::Cow::into_owned).collect()
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate"
+)]
+fn tokens(bytes: usize, bytes_per_token: f32) -> u64 {
+    (bytes as f32 / bytes_per_token.max(0.1)).ceil() as u64
+}

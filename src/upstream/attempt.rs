@@ -1,0 +1,131 @@
+//! One request to a provider: sent, and its answer opened.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use adapters::chat::refusal;
+use adapters::fault::{Fault, Kind};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use registry::Wire;
+
+use super::{Key, Upstream};
+
+/// The most bytes of an error reply that are read, and how long for.
+const ERROR_LIMIT: usize = 64 * 1024;
+const ERROR_PATIENCE: Duration = Duration::from_secs(10);
+
+/// An answer with a 2xx status whose body has not been read.
+#[derive(Debug)]
+pub struct Answer {
+    response: reqwest::Response,
+    /// The body is one JSON document although a stream was asked for.
+    pub is_json: bool,
+}
+
+impl Answer {
+    /// The next bytes; `None` at the end of the body.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+        self.response.chunk().await.map_err(|error| {
+            Fault::new(Kind::Cut, "The connection to the provider broke before the answer was complete.")
+                .caused_by(chain(&error))
+        })
+    }
+}
+
+/// Sends a request and waits for the head of its answer, within the
+/// provider's limits. A status that is not 2xx is a fault.
+pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<Answer, Fault> {
+    let mut request = upstream
+        .client
+        .post(upstream.url.clone())
+        .headers(upstream.headers.clone())
+        .body(body);
+    if let Some(value) = key.and_then(|key| upstream.keys.authorization(key)) {
+        request = request.header(AUTHORIZATION, value);
+    }
+    let patience = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
+    let sent = tokio::time::timeout(patience, request.send()).await;
+    let response = match sent {
+        Ok(Ok(response)) => response,
+        Ok(Err(error)) => return Err(unreachable(upstream, &error)),
+        Err(_) => {
+            let seconds = upstream.provider.timeouts.first_byte.as_secs();
+            return Err(Fault::new(Kind::Timeout, format!("The provider '{}' did not answer within {seconds} seconds.", upstream.provider.id)));
+        }
+    };
+    if response.status().is_success() {
+        let is_json = content_type(response.headers()).starts_with("application/json");
+        return Ok(Answer { response, is_json });
+    }
+    Err(refused(upstream, response).await)
+}
+
+async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault {
+    let status = response.status().as_u16();
+    let retry_after = retry_after(response.headers());
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            let room = ERROR_LIMIT.saturating_sub(body.len());
+            body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
+            if chunk.len() >= room {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
+    if (300..400).contains(&status) {
+        return Fault::new(Kind::BadReply, format!("The provider '{}' redirects elsewhere; a key does not follow. Check its 'base_url'.", upstream.provider.id));
+    }
+    match upstream.provider.wire {
+        Wire::Chat => refusal::reply(status, retry_after, &body),
+    }
+}
+
+/// `Retry-After` in seconds, or the finer `retry-after-ms`.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
+    let id = &upstream.provider.id;
+    let fault = if error.is_timeout() {
+        Fault::new(Kind::Timeout, format!("The connection to the provider '{id}' timed out."))
+    } else if error.is_connect() {
+        Fault::new(Kind::Unreachable, format!("The provider '{id}' cannot be reached at {}.", place(upstream)))
+    } else {
+        Fault::new(Kind::Cut, format!("The provider '{id}' closed the connection before it answered."))
+    };
+    fault.caused_by(chain(error))
+}
+
+/// Host and port, without path and query, which may hold secrets.
+fn place(upstream: &Upstream) -> String {
+    let host = upstream.url.host_str().unwrap_or_default();
+    match upstream.url.port_or_known_default() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
+/// An error and its sources, without the URL.
+fn chain(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    let mut source = error.source();
+    while let Some(error) = source {
+        if !text.is_empty() {
+            text.push_str(": ");
+        }
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    if text.is_empty() { "the transfer failed".to_owned() } else { text }
+}

@@ -1,0 +1,84 @@
+//! A provider's HTTP client. Redirects are never followed: a key must not
+//! travel to another host.
+
+use std::sync::Arc;
+
+use adapters::fault::{Fault, Kind};
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use registry::{Provider, Wire};
+
+use super::{KeyRing, Upstream};
+use crate::secrets::Secret;
+
+pub(super) fn build(provider: &Arc<Provider>, keys: &[Secret]) -> Result<Upstream, Fault> {
+    let url = url(provider)?;
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(provider.timeouts.connect)
+        .redirect(reqwest::redirect::Policy::none())
+        .tcp_nodelay(true);
+    if let Some(proxy) = &provider.proxy {
+        let proxy = reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
+        builder = builder.no_proxy().proxy(proxy);
+    } else if is_loopback(&url) {
+        builder = builder.no_proxy();
+    }
+    if let Some(path) = &provider.ca_file {
+        let pem = std::fs::read(path).map_err(|error| unusable(provider, "ca_file", &error))?;
+        let certificates = reqwest::Certificate::from_pem_bundle(&pem)
+            .map_err(|error| unusable(provider, "ca_file", &error))?;
+        builder = builder.tls_certs_merge(certificates);
+    }
+    Ok(Upstream {
+        provider: Arc::clone(provider),
+        client: builder.build().map_err(|error| unusable(provider, "client", &error))?,
+        url,
+        headers: headers(provider)?,
+        keys: KeyRing::new(keys),
+    })
+}
+
+fn url(provider: &Provider) -> Result<reqwest::Url, Fault> {
+    let path = match provider.wire {
+        Wire::Chat => adapters::chat::PATH,
+    };
+    let whole = format!("{}{path}", provider.base_url.trim_end_matches('/'));
+    let mut url = reqwest::Url::parse(&whole).map_err(|error| unusable(provider, "base_url", &error))?;
+    if !provider.query.is_empty() {
+        url.query_pairs_mut().extend_pairs(&provider.query);
+    }
+    Ok(url)
+}
+
+fn headers(provider: &Provider) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    for (name, value) in &provider.headers {
+        let name = HeaderName::try_from(name).map_err(|error| unusable(provider, "headers", &error))?;
+        let mut value = HeaderValue::try_from(value).map_err(|error| unusable(provider, "headers", &error))?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    Ok(headers)
+}
+
+fn is_loopback(url: &reqwest::Url) -> bool {
+    match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback()),
+        None => false,
+    }
+}
+
+fn unusable(provider: &Provider, setting: &str, error: &dyn std::fmt::Display) -> Fault {
+    Fault::new(
+        Kind::Internal,
+        format!("The provider '{}' cannot be used: check its '{setting}' with `respondent check`.", provider.id),
+    )
+    .caused_by(error.to_string())
+}
