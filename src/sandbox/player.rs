@@ -66,7 +66,11 @@ impl Player {
     /// # Errors
     /// The address could not be bound.
     pub async fn start_on(address: SocketAddr, script: Script) -> io::Result<Self> {
-        let deck: Vec<(Answer, bool)> = script.answers.into_iter().map(|answer| (answer, false)).collect();
+        let deck: Vec<(Answer, bool)> = script
+            .answers
+            .into_iter()
+            .map(|answer| (answer, false))
+            .collect();
         let deck = Arc::new(Mutex::new(deck));
         let mut models = script.models;
         if models.is_empty() {
@@ -82,7 +86,14 @@ impl Player {
     /// # Errors
     /// No port could be bound.
     pub async fn serve(models: Vec<String>, answerer: Answerer) -> io::Result<Self> {
-        Self::bind((Ipv4Addr::LOCALHOST, 0).into(), models, answerer, Arc::default(), 0).await
+        Self::bind(
+            (Ipv4Addr::LOCALHOST, 0).into(),
+            models,
+            answerer,
+            Arc::default(),
+            0,
+        )
+        .await
     }
 
     async fn bind(
@@ -94,11 +105,26 @@ impl Player {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let log = Arc::new(Log { limit: records, ..Log::default() });
-        let stage = Arc::new(Stage { models, answerer, log: Arc::clone(&log) });
+        let log = Arc::new(Log {
+            limit: records,
+            ..Log::default()
+        });
+        let stage = Arc::new(Stage {
+            models,
+            answerer,
+            log: Arc::clone(&log),
+        });
         let stop = CancellationToken::new();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(listener, stage, stop.clone())));
-        Ok(Self { address, deck, log, _stop: stop.drop_guard() })
+        tokio::spawn(
+            stop.clone()
+                .run_until_cancelled_owned(accept(listener, stage, stop.clone())),
+        );
+        Ok(Self {
+            address,
+            deck,
+            log,
+            _stop: stop.drop_guard(),
+        })
     }
 
     /// Where it listens, with `/v1` and without a slash at the end.
@@ -128,13 +154,17 @@ impl Player {
 
     /// Waits until the peer closed the connection of the n-th request, counted from 0.
     pub async fn wait_closed(&self, n: usize) {
-        self.log.wait(|records| records.get(n).is_some_and(|record| record.closed)).await;
+        self.log
+            .wait(|records| records.get(n).is_some_and(|record| record.closed))
+            .await;
     }
 }
 
 /// The first answer that fits and is not used up.
 fn draw(deck: &mut [(Answer, bool)], request: &Request) -> Answer {
-    let fits = deck.iter_mut().find(|(answer, used)| !*used && answer.when.holds(request));
+    let fits = deck
+        .iter_mut()
+        .find(|(answer, used)| !*used && answer.when.holds(request));
     fits.map_or_else(
         || Answer::error(500, "script exhausted"),
         |(answer, used)| {
@@ -241,7 +271,11 @@ async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize
         let Ok(Some(request)) = http::read(&mut socket, &mut buffer).await else {
             return Left::Peer;
         };
-        let place = if request.method == "POST" { stage.log.add(&request) } else { None };
+        let place = if request.method == "POST" {
+            stage.log.add(&request)
+        } else {
+            None
+        };
         places.extend(place);
         let answer = answer(stage, &request);
         let (mut reading, mut writing) = socket.split();
@@ -251,7 +285,9 @@ async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize
             () = gone(&mut reading) => return Left::Peer,
         };
         let Ok(end) = end else { return Left::Peer };
-        stage.log.note(place.as_slice(), |record| record.finished = true);
+        stage
+            .log
+            .note(place.as_slice(), |record| record.finished = true);
         match end {
             End::Whole if !request.closes => {}
             End::Whole | End::Fin => {
@@ -277,23 +313,41 @@ fn answer(stage: &Stage, request: &Request) -> Answer {
     match request.method.as_str() {
         "POST" => (stage.answerer)(request),
         "GET" if request.path.ends_with("/models") => {
-            let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "sandbox"});
+            let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
             let data: Vec<Value> = stage.models.iter().map(model).collect();
-            Answer { json: Some(json!({"object": "list", "data": data})), ..Answer::default() }
+            Answer {
+                json: Some(json!({"object": "list", "data": data})),
+                ..Answer::default()
+            }
         }
         _ => Answer::error(404, "no such route"),
     }
 }
 
-async fn play<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
+async fn play<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    answer: &Answer,
+    request: &Request,
+) -> io::Result<End> {
     pause(answer.head_delay_ms).await;
     if let Some(body) = &answer.body {
         return whole(to, answer, answer.status, "text/plain", body).await;
     }
     if let Some(json) = &answer.json {
-        return whole(to, answer, answer.status, "application/json", &json.to_string()).await;
+        return whole(
+            to,
+            answer,
+            answer.status,
+            "application/json",
+            &json.to_string(),
+        )
+        .await;
     }
-    if request.streams() { stream(to, answer, request).await } else { compose(to, answer, request).await }
+    if request.streams() {
+        stream(to, answer, request).await
+    } else {
+        compose(to, answer, request).await
+    }
 }
 
 async fn whole<W: AsyncWrite + Unpin>(
@@ -307,10 +361,18 @@ async fn whole<W: AsyncWrite + Unpin>(
     bytes.push_str(body);
     to.write_all(bytes.as_bytes()).await?;
     to.flush().await?;
-    Ok(if own_length(&answer.headers) { End::Fin } else { End::Whole })
+    Ok(if own_length(&answer.headers) {
+        End::Fin
+    } else {
+        End::Whole
+    })
 }
 
-async fn compose<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
+async fn compose<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    answer: &Answer,
+    request: &Request,
+) -> io::Result<End> {
     let mut completion = Completion::new(request);
     for step in Walk::new(&answer.steps) {
         match step {
@@ -321,16 +383,34 @@ async fn compose<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &R
         }
     }
     match completion.body() {
-        Ok(body) => whole(to, answer, answer.status, "application/json", &body.to_string()).await,
+        Ok(body) => {
+            whole(
+                to,
+                answer,
+                answer.status,
+                "application/json",
+                &body.to_string(),
+            )
+            .await
+        }
         Err(body) => whole(to, answer, 500, "application/json", &body.to_string()).await,
     }
 }
 
-async fn stream<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
+async fn stream<W: AsyncWrite + Unpin>(
+    to: &mut W,
+    answer: &Answer,
+    request: &Request,
+) -> io::Result<End> {
     let head = http::reply_head(answer.status, &answer.headers, "text/event-stream", None);
     to.write_all(head.as_bytes()).await?;
     let own_length = own_length(&answer.headers);
-    let mut out = Out { to, split: answer.split, pending: Vec::new(), chunked: !own_length };
+    let mut out = Out {
+        to,
+        split: answer.split,
+        pending: Vec::new(),
+        chunked: !own_length,
+    };
     let mut voice = Voice::new(request);
     let by_itself = !ends_itself(&answer.steps);
     let mut usage = None;
@@ -422,7 +502,9 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(steps: &'a [Step]) -> Self {
-        Self { open: vec![(steps, steps.iter(), 1)] }
+        Self {
+            open: vec![(steps, steps.iter(), 1)],
+        }
     }
 }
 
@@ -434,7 +516,8 @@ impl<'a> Iterator for Walk<'a> {
             let (steps, ahead, times) = self.open.last_mut()?;
             match ahead.next() {
                 Some(Step::Repeat(inner)) if inner.times > 0 && !inner.steps.is_empty() => {
-                    self.open.push((&inner.steps, inner.steps.iter(), inner.times));
+                    self.open
+                        .push((&inner.steps, inner.steps.iter(), inner.times));
                 }
                 Some(Step::Repeat(_)) => {}
                 Some(step) => return Some(step),
@@ -451,7 +534,9 @@ impl<'a> Iterator for Walk<'a> {
 }
 
 fn own_length(headers: &BTreeMap<String, String>) -> bool {
-    headers.keys().any(|name| name.eq_ignore_ascii_case("content-length"))
+    headers
+        .keys()
+        .any(|name| name.eq_ignore_ascii_case("content-length"))
 }
 
 async fn pause(milliseconds: u64) {
