@@ -4,16 +4,20 @@ use serde_json::{Map, Value, json};
 
 /// Schemas nest and may refer to themselves.
 const DEPTH: usize = 8;
+/// A schema that refers to itself many times would grow with every level.
+const NODES: usize = 2_000;
 
 /// The plainest value of a schema.
 pub(super) fn value(schema: &Value) -> Value {
-    fit(schema, schema, DEPTH)
+    let mut left = NODES;
+    fit(schema, schema, DEPTH, &mut left)
 }
 
-fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
-    let Some(depth) = depth.checked_sub(1) else {
+fn fit(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Value {
+    let (Some(depth), Some(rest)) = (depth.checked_sub(1), left.checked_sub(1)) else {
         return Value::Null;
     };
+    *left = rest;
     if let Some(target) = schema
         .get("$ref")
         .and_then(Value::as_str)
@@ -21,7 +25,7 @@ fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
     {
         return root
             .pointer(target)
-            .map_or(Value::Null, |target| fit(target, root, depth));
+            .map_or(Value::Null, |target| fit(target, root, depth, left));
     }
     if let Some(fixed) = schema.get("const") {
         return fixed.clone();
@@ -34,7 +38,7 @@ fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
         .or_else(|| first("oneOf"))
         .or_else(|| first("allOf"))
     {
-        return fit(choice, root, depth);
+        return fit(choice, root, depth, left);
     }
     let kind = schema
         .get("type")
@@ -45,16 +49,16 @@ fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
         Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or_else(|| 1.into()),
         Some("boolean") => true.into(),
         Some("array") => match schema.get("items") {
-            Some(items) => json!([fit(items, root, depth)]),
+            Some(items) => json!([fit(items, root, depth, left)]),
             None => json!([]),
         },
         Some("null") => Value::Null,
-        _ => object(schema, root, depth),
+        _ => object(schema, root, depth, left),
     }
 }
 
 /// The required properties; all of them if the schema does not say.
-fn object(schema: &Value, root: &Value, depth: usize) -> Value {
+fn object(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Value {
     let required = schema.get("required").and_then(Value::as_array);
     let wanted =
         |name: &str| required.is_none_or(|names| names.iter().any(|required| required == name));
@@ -64,7 +68,7 @@ fn object(schema: &Value, root: &Value, depth: usize) -> Value {
         .flatten()
         .filter(|(name, _)| wanted(name))
         .take(100)
-        .map(|(name, property)| (name.clone(), fit(property, root, depth)))
+        .map(|(name, property)| (name.clone(), fit(property, root, depth, left)))
         .collect();
     Value::Object(fitted)
 }

@@ -233,7 +233,10 @@ fn pasted_matter_and_compaction_are_no_wishes() {
 
 #[test]
 fn any_body_is_answered_and_always_the_same_way() {
-    let loops = json!({"$ref": "#"});
+    let again: serde_json::Map<String, Value> = (0..100)
+        .map(|n| (n.to_string(), json!({"$ref": "#"})))
+        .collect();
+    let loops = json!({"type": "object", "properties": again});
     for body in [
         String::new(),
         "{".to_owned(),

@@ -26,8 +26,12 @@ pub(super) fn name(function: &Value) -> &str {
 }
 
 pub(super) fn is_shell(function: &Value) -> bool {
+    // A namespace, flattened into the name, stands before two underscores.
     let name = name(function).to_ascii_lowercase();
-    SHELLS.contains(&name.as_str())
+    let name = name
+        .rsplit_once("__")
+        .map_or(name.as_str(), |(_, name)| name);
+    SHELLS.contains(&name)
 }
 
 pub(super) fn patches(function: &Value) -> bool {
