@@ -85,12 +85,14 @@ impl Voice {
     fn call(&mut self, call: &Call) -> String {
         let index = call.index.unwrap_or(self.calls);
         self.calls = self.calls.max(index.saturating_add(1));
-        let mut head = json!({"index": index});
+        let mut head = Map::new();
+        head.insert("index".to_owned(), index.into());
         if let Some(id) = &call.id {
-            head["id"] = id.as_str().into();
+            head.insert("id".to_owned(), id.as_str().into());
         }
-        head["type"] = "function".into();
-        head["function"] = json!({"name": call.name, "arguments": ""});
+        head.insert("type".to_owned(), "function".into());
+        let function = json!({"name": call.name, "arguments": ""});
+        head.insert("function".to_owned(), function);
         let mut bytes = self.delta(&call.name, &json!({"tool_calls": [head]}));
         for piece in pieces(&call.arguments, call.pieces) {
             bytes.push_str(&self.arguments(index, &piece));
@@ -119,14 +121,13 @@ impl Voice {
     }
 
     fn chunk(&self, choices: &Value, usage: Option<&Map<String, Value>>) -> String {
-        let mut chunk = json!({
+        let chunk = json!({
             "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": CREATED,
             "model": self.model, "choices": choices,
         });
-        if let Some(usage) = usage {
-            chunk["usage"] = Value::Object(usage.clone());
-        }
-        data(&chunk)
+        let usage = usage.map(|usage| ("usage".to_owned(), Value::Object(usage.clone())));
+        let chunk = chunk.as_object().cloned().unwrap_or_default();
+        data(&chunk.into_iter().chain(usage).collect())
     }
 }
 
@@ -137,7 +138,7 @@ pub(super) struct Completion {
     text: String,
     reasoning: String,
     refusal: String,
-    calls: Vec<(u64, Value, String)>,
+    calls: Vec<(u64, Call)>,
     finish: Option<String>,
     usage: Option<Map<String, Value>>,
     error: Option<Value>,
@@ -166,17 +167,15 @@ impl Completion {
             Step::Call(call) => {
                 let index = call.index.unwrap_or(self.voice.calls);
                 self.voice.calls = self.voice.calls.max(index.saturating_add(1));
-                let head =
-                    json!({"id": call.id, "type": "function", "function": {"name": call.name}});
-                self.calls.push((index, head, call.arguments.clone()));
+                self.calls.push((index, call.clone()));
             }
             Step::Args(args) => {
-                if let Some((_, _, arguments)) = self
+                let call = self
                     .calls
                     .iter_mut()
-                    .find(|(index, ..)| *index == args.index)
-                {
-                    arguments.push_str(&args.text);
+                    .find(|(index, _)| *index == args.index);
+                if let Some((_, call)) = call {
+                    call.arguments.push_str(&args.text);
                 }
             }
             Step::Usage(usage) => self.usage = Some(usage.clone()),
@@ -204,26 +203,28 @@ impl Completion {
                 text.into()
             }
         };
-        let mut message = json!({"role": "assistant", "content": said(&self.text)});
+        let mut message = Map::new();
+        message.insert("role".to_owned(), "assistant".into());
+        message.insert("content".to_owned(), said(&self.text));
         if !self.reasoning.is_empty() {
-            message["reasoning_content"] = self.reasoning.as_str().into();
+            message.insert("reasoning_content".to_owned(), said(&self.reasoning));
         }
         if !self.refusal.is_empty() {
-            message["refusal"] = self.refusal.as_str().into();
+            message.insert("refusal".to_owned(), said(&self.refusal));
         }
         let mut bytes = self.text.len() + self.reasoning.len() + self.refusal.len();
-        self.calls.sort_by_key(|(index, ..)| *index);
+        self.calls.sort_by_key(|(index, _)| *index);
         let calls: Vec<Value> = self
             .calls
             .into_iter()
-            .map(|(_, mut call, arguments)| {
-                bytes += arguments.len();
-                call["function"]["arguments"] = arguments.into();
-                call
+            .map(|(_, call)| {
+                bytes += call.arguments.len();
+                let function = json!({"name": call.name, "arguments": call.arguments});
+                json!({"id": call.id, "type": "function", "function": function})
             })
             .collect();
         if !calls.is_empty() {
-            message["tool_calls"] = calls.into();
+            message.insert("tool_calls".to_owned(), calls.into());
         }
         self.voice.output_bytes = bytes;
         let usage = self.usage.unwrap_or_else(|| self.voice.usage());
