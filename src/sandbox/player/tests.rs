@@ -43,8 +43,8 @@ fn chunks(reply: &str) -> Vec<String> {
     let mut chunks = Vec::new();
     while let Some((size, after)) = rest.split_once("\r\n") {
         let size = usize::from_str_radix(size, 16).unwrap();
-        chunks.push(after[..size].to_owned());
-        rest = &after[size + 2..];
+        chunks.push(after.get(..size).unwrap().to_owned());
+        rest = after.get(size + 2..).unwrap();
     }
     chunks
 }

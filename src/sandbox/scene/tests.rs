@@ -37,7 +37,7 @@ fn ask(body: &Value) -> Said {
     said
 }
 
-fn function(name: &str, properties: Value, required: Value) -> Value {
+fn function(name: &str, properties: &Value, required: &Value) -> Value {
     json!({"type": "function", "function": {"name": name,
         "parameters": {"type": "object", "properties": properties, "required": required}}})
 }
@@ -50,9 +50,9 @@ fn codex(prompt: &str) -> Value {
             {"role": "user", "content": [{"type": "text", "text": prompt}]},
         ],
         "tools": [
-            function("view_image", json!({"path": {"type": "string"}}), json!(["path"])),
-            function("exec_command", json!({"cmd": {"type": "string"}, "tty": {"type": "boolean"}}), json!(["cmd"])),
-            function("apply_patch", json!({"input": {"type": "string"}}), json!(["input"])),
+            function("view_image", &json!({"path": {"type": "string"}}), &json!(["path"])),
+            function("exec_command", &json!({"cmd": {"type": "string"}, "tty": {"type": "boolean"}}), &json!(["cmd"])),
+            function("apply_patch", &json!({"input": {"type": "string"}}), &json!(["input"])),
         ],
     })
 }
@@ -138,7 +138,7 @@ fn every_known_shell_gets_its_own_form() {
         ),
     ] {
         let mut request = bare("Hi");
-        request["tools"] = json!([function(name, properties, required)]);
+        request["tools"] = json!([function(name, &properties, &required)]);
         assert_eq!(ask(&request).calls, [(name.to_owned(), arguments)]);
     }
 }
@@ -179,8 +179,8 @@ fn a_patch_creates_a_small_file() {
     assert!(ask(&request).text.starts_with("No tool for that"));
     request["tools"] = json!([function(
         "apply_patch",
-        json!({"operation": {"type": "object"}}),
-        json!([])
+        &json!({"operation": {"type": "object"}}),
+        &json!([])
     )]);
     assert_eq!(ask(&request).calls[0].1["operation"]["type"], "create_file");
 }
@@ -189,8 +189,8 @@ fn a_patch_creates_a_small_file() {
 fn tool_choice_and_formats_are_obeyed() {
     let weather = function(
         "get_weather",
-        json!({"location": {"type": "string"}, "unit": {"enum": ["c", "f"]}}),
-        json!(["location", "unit"]),
+        &json!({"location": {"type": "string"}, "unit": {"enum": ["c", "f"]}}),
+        &json!(["location", "unit"]),
     );
     let mut request = bare("How is the weather?");
     request["tools"] = json!([weather]);
@@ -198,7 +198,7 @@ fn tool_choice_and_formats_are_obeyed() {
         "get_weather".to_owned(),
         json!({"location": "offline", "unit": "c"}),
     );
-    assert_eq!(ask(&request).calls, [call.clone()]);
+    assert_eq!(ask(&request).calls, std::slice::from_ref(&call));
     request["messages"][0]["content"] = json!("Hi");
     assert!(ask(&request).calls.is_empty());
     for choice in [
@@ -206,7 +206,7 @@ fn tool_choice_and_formats_are_obeyed() {
         json!({"type": "function", "function": {"name": "get_weather"}}),
     ] {
         request["tool_choice"] = choice;
-        assert_eq!(ask(&request).calls, [call.clone()]);
+        assert_eq!(ask(&request).calls, std::slice::from_ref(&call));
     }
     let mut request = codex("Hi");
     request["tool_choice"] = json!("none");
