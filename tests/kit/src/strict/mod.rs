@@ -157,6 +157,60 @@ pub fn check_response_or_panic(json: &str) -> Value {
     }
 }
 
+/// Judges the body of an HTTP error, `{"error":{message,type,param,code}}`, and gives the inner
+/// object.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_error(json: &str) -> Result<Value, String> {
+    let value: Value = serde_json::from_str(json).map_err(|error| format!("{error}: {json}"))?;
+    let error = value.get("error").cloned().unwrap_or_default();
+    let said = |key: &str| string(&error, key).is_some_and(|text| !text.is_empty());
+    let optional = |key: &str| {
+        error
+            .get(key)
+            .is_some_and(|value| value.is_null() || value.is_string())
+    };
+    if said("message") && said("type") && optional("param") && optional("code") {
+        return Ok(error);
+    }
+    Err(format!("not an error body: {json}"))
+}
+
+/// Compares what a response repeats of its request: tools, tool_choice, instructions and other
+/// settings, in the client's own words. Keys that the request leaves out are not compared.
+///
+/// # Errors
+/// The first key that differs.
+pub fn same_settings(request: &Value, response: &Value) -> Result<(), String> {
+    const SETTINGS: [&str; 13] = [
+        "tools",
+        "tool_choice",
+        "instructions",
+        "previous_response_id",
+        "parallel_tool_calls",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "temperature",
+        "top_p",
+        "store",
+        "prompt_cache_key",
+        "safety_identifier",
+    ];
+    let differs = SETTINGS.iter().find(|key| {
+        let asked = request.get(**key).filter(|value| !value.is_null());
+        asked.is_some() && asked != response.get(**key)
+    });
+    differs.map_or(Ok(()), |key| {
+        Err(format!(
+            "{key}: asked {:?}, told {:?}",
+            request.get(*key),
+            response.get(*key)
+        ))
+    })
+}
+
 /// Compares the `output` of two response objects, item ids aside.
 ///
 /// # Errors
