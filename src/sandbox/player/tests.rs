@@ -318,6 +318,37 @@ async fn a_request_may_be_chunked_and_a_get_lists_models() {
     assert_eq!(socket.read_buf(&mut Vec::new()).await.unwrap_or(0), 0);
 }
 
+#[tokio::test]
+async fn a_function_answers_and_nothing_is_remembered() {
+    let answerer: Answerer = Box::new(super::super::scene::answer);
+    let player = Player::serve(vec!["offline-1".to_owned()], answerer)
+        .await
+        .unwrap();
+    let text: String = said(&ask(&player, &streamed()).await.unwrap())
+        .iter()
+        .filter_map(|choices| {
+            choices
+                .pointer("/0/delta/content")?
+                .as_str()
+                .map(str::to_owned)
+        })
+        .collect();
+    assert!(text.contains("scripted offline model"));
+    let reply = ask(&player, &plain()).await.unwrap();
+    assert!(reply.contains("> out"), "{reply}");
+    assert!(player.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_dropped_player_listens_no_more() {
+    let player = player(json!({"answers": [{"steps": [{"text": "a"}, {"stall": true}]}]})).await;
+    let mut socket = connect(&player).await;
+    post(&mut socket, &streamed(), "").await;
+    until(&mut socket, "\n\n\r\n").await;
+    drop(player);
+    assert_eq!(socket.read_buf(&mut Vec::new()).await.unwrap_or(0), 0);
+}
+
 #[test]
 fn unknown_keys_are_refused() {
     for script in [
