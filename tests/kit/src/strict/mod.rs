@@ -122,6 +122,37 @@ pub fn check_or_panic(sse_body: &str) -> Stream {
 
 /// Judges the response object of an answer that was not streamed, and gives it.
 pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
+    object(json, |value, report| {
+        response::settled(value, report);
+        for item in array(value, "output") {
+            item::shape(item, item::Stage::Done, report);
+        }
+    })
+}
+
+/// Judges the object of a response that still runs (a background response when polled).
+pub fn check_running(json: &str) -> Result<Value, Vec<Violation>> {
+    object(json, |value, report| {
+        let status = string(value, "status").unwrap_or_default();
+        report.need(
+            matches!(status, "queued" | "in_progress"),
+            Rule::ResponseStatus,
+            || format!("{status:?} while it runs"),
+        );
+        response::endings(value, status, report);
+        for item in array(value, "output") {
+            let open = string(item, "status") == Some("in_progress");
+            let stage = if open {
+                item::Stage::Added
+            } else {
+                item::Stage::Done
+            };
+            item::shape(item, stage, report);
+        }
+    })
+}
+
+fn object(json: &str, rules: fn(&Value, &mut Report)) -> Result<Value, Vec<Violation>> {
     let mut report = Report::default();
     let value = match serde_json::from_str::<Value>(json) {
         Ok(value) => value,
@@ -131,10 +162,9 @@ pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
         }
     };
     response::object(&value, &mut report);
-    response::settled(&value, &mut report);
+    rules(&value, &mut report);
     let mut ids = item::Ids::default();
     for item in array(&value, "output") {
-        item::shape(item, item::Stage::Done, &mut report);
         ids.admit(item, &mut report);
     }
     types::response(&value, &mut report);

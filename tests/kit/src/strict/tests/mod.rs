@@ -4,7 +4,10 @@
 mod streams;
 mod table;
 
-use super::{Rule, check, check_error, check_or_panic, check_response, same_output, same_settings};
+use super::{
+    Rule, check, check_error, check_or_panic, check_response, check_running, same_output,
+    same_settings,
+};
 use serde_json::{Value, json};
 use streams::{
     Events, compaction, function_call, good, message, number, plain_calls, raw_thinking, refusal,
@@ -144,6 +147,23 @@ fn a_background_response_may_be_queued_first() {
     check_or_panic(&sse(&events));
     insert_before(&mut events, DELTA, 0, queued);
     assert!(kinds(&sse(&events)).contains(&Rule::Order));
+}
+
+#[test]
+fn a_running_response_has_no_ending() {
+    let mut running = response("in_progress", &[thinking().1]);
+    check_running(&running.to_string()).unwrap();
+    assert!(check_response(&running.to_string()).is_err());
+    running["completed_at"] = json!(1);
+    assert_eq!(
+        check_running(&running.to_string()).unwrap_err()[0].rule,
+        Rule::CompletedAt
+    );
+    let done = response("completed", &[]).to_string();
+    assert!(check_response(&done).is_ok() && check_running(&done).is_err());
+    let mut cancelled = response("cancelled", &[]);
+    cancelled["usage"] = Value::Null;
+    check_response(&cancelled.to_string()).unwrap();
 }
 
 #[test]
