@@ -21,7 +21,11 @@ pub(super) struct Voice {
 impl Voice {
     pub(super) fn new(request: &Request) -> Self {
         Self {
-            model: request.json.get("model").cloned().unwrap_or_else(|| "scripted".into()),
+            model: request
+                .json
+                .get("model")
+                .cloned()
+                .unwrap_or_else(|| "scripted".into()),
             prompt_bytes: request.body.len(),
             output_bytes: 0,
             wants_usage: request.wants_usage(),
@@ -39,10 +43,13 @@ impl Voice {
             Step::Call(call) => self.call(call),
             Step::Args(args) => self.arguments(args.index, &args.text),
             Step::Usage(usage) if self.wants_usage => self.chunk(&json!([]), Some(usage)),
-            Step::Usage(_) | Step::DelayMs(_) | Step::Stall(_) | Step::Cut(_) | Step::Repeat(_) => String::new(),
-            Step::Finish(reason) => {
-                self.chunk(&json!([{"index": 0, "delta": {}, "finish_reason": reason}]), None)
+            Step::Usage(_) | Step::DelayMs(_) | Step::Stall(_) | Step::Cut(_) | Step::Repeat(_) => {
+                String::new()
             }
+            Step::Finish(reason) => self.chunk(
+                &json!([{"index": 0, "delta": {}, "finish_reason": reason}]),
+                None,
+            ),
             Step::Error(error) => data(&json!({"error": error})),
             Step::Done(_) => "data: [DONE]\n\n".to_owned(),
             Step::Raw(bytes) => bytes.clone(),
@@ -64,7 +71,10 @@ impl Voice {
 
     /// About four bytes make a token.
     fn usage(&self) -> Map<String, Value> {
-        let (prompt, output) = ((self.prompt_bytes / 4).max(1), (self.output_bytes / 4).max(1));
+        let (prompt, output) = (
+            (self.prompt_bytes / 4).max(1),
+            (self.output_bytes / 4).max(1),
+        );
         Map::from_iter([
             ("prompt_tokens".to_owned(), prompt.into()),
             ("completion_tokens".to_owned(), output.into()),
@@ -75,12 +85,14 @@ impl Voice {
     fn call(&mut self, call: &Call) -> String {
         let index = call.index.unwrap_or(self.calls);
         self.calls = self.calls.max(index.saturating_add(1));
-        let mut head = json!({"index": index});
+        let mut head = Map::new();
+        head.insert("index".to_owned(), index.into());
         if let Some(id) = &call.id {
-            head["id"] = id.as_str().into();
+            head.insert("id".to_owned(), id.as_str().into());
         }
-        head["type"] = "function".into();
-        head["function"] = json!({"name": call.name, "arguments": ""});
+        head.insert("type".to_owned(), "function".into());
+        let function = json!({"name": call.name, "arguments": ""});
+        head.insert("function".to_owned(), function);
         let mut bytes = self.delta(&call.name, &json!({"tool_calls": [head]}));
         for piece in pieces(&call.arguments, call.pieces) {
             bytes.push_str(&self.arguments(index, &piece));
@@ -89,7 +101,10 @@ impl Voice {
     }
 
     fn arguments(&mut self, index: u64, text: &str) -> String {
-        self.delta(text, &json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}))
+        self.delta(
+            text,
+            &json!({"tool_calls": [{"index": index, "function": {"arguments": text}}]}),
+        )
     }
 
     fn delta(&mut self, text: &str, delta: &Value) -> String {
@@ -99,18 +114,20 @@ impl Voice {
             whole.insert("role".to_owned(), "assistant".into());
         }
         whole.extend(delta.as_object().cloned().unwrap_or_default());
-        self.chunk(&json!([{"index": 0, "delta": whole, "finish_reason": null}]), None)
+        self.chunk(
+            &json!([{"index": 0, "delta": whole, "finish_reason": null}]),
+            None,
+        )
     }
 
     fn chunk(&self, choices: &Value, usage: Option<&Map<String, Value>>) -> String {
-        let mut chunk = json!({
+        let chunk = json!({
             "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": CREATED,
             "model": self.model, "choices": choices,
         });
-        if let Some(usage) = usage {
-            chunk["usage"] = Value::Object(usage.clone());
-        }
-        data(&chunk)
+        let usage = usage.map(|usage| ("usage".to_owned(), Value::Object(usage.clone())));
+        let chunk = chunk.as_object().cloned().unwrap_or_default();
+        data(&chunk.into_iter().chain(usage).collect())
     }
 }
 
@@ -121,7 +138,7 @@ pub(super) struct Completion {
     text: String,
     reasoning: String,
     refusal: String,
-    calls: Vec<(u64, Value, String)>,
+    calls: Vec<(u64, Call)>,
     finish: Option<String>,
     usage: Option<Map<String, Value>>,
     error: Option<Value>,
@@ -150,12 +167,15 @@ impl Completion {
             Step::Call(call) => {
                 let index = call.index.unwrap_or(self.voice.calls);
                 self.voice.calls = self.voice.calls.max(index.saturating_add(1));
-                let head = json!({"id": call.id, "type": "function", "function": {"name": call.name}});
-                self.calls.push((index, head, call.arguments.clone()));
+                self.calls.push((index, call.clone()));
             }
             Step::Args(args) => {
-                if let Some((_, _, arguments)) = self.calls.iter_mut().find(|(index, ..)| *index == args.index) {
-                    arguments.push_str(&args.text);
+                let call = self
+                    .calls
+                    .iter_mut()
+                    .find(|(index, _)| *index == args.index);
+                if let Some((_, call)) = call {
+                    call.arguments.push_str(&args.text);
                 }
             }
             Step::Usage(usage) => self.usage = Some(usage.clone()),
@@ -176,31 +196,41 @@ impl Completion {
         if let Some(error) = self.error {
             return Err(json!({"error": error}));
         }
-        let said = |text: &str| if text.is_empty() { Value::Null } else { text.into() };
-        let mut message = json!({"role": "assistant", "content": said(&self.text)});
+        let said = |text: &str| {
+            if text.is_empty() {
+                Value::Null
+            } else {
+                text.into()
+            }
+        };
+        let mut message = Map::new();
+        message.insert("role".to_owned(), "assistant".into());
+        message.insert("content".to_owned(), said(&self.text));
         if !self.reasoning.is_empty() {
-            message["reasoning_content"] = self.reasoning.as_str().into();
+            message.insert("reasoning_content".to_owned(), said(&self.reasoning));
         }
         if !self.refusal.is_empty() {
-            message["refusal"] = self.refusal.as_str().into();
+            message.insert("refusal".to_owned(), said(&self.refusal));
         }
         let mut bytes = self.text.len() + self.reasoning.len() + self.refusal.len();
-        self.calls.sort_by_key(|(index, ..)| *index);
+        self.calls.sort_by_key(|(index, _)| *index);
         let calls: Vec<Value> = self
             .calls
             .into_iter()
-            .map(|(_, mut call, arguments)| {
-                bytes += arguments.len();
-                call["function"]["arguments"] = arguments.into();
-                call
+            .map(|(_, call)| {
+                bytes += call.arguments.len();
+                let function = json!({"name": call.name, "arguments": call.arguments});
+                json!({"id": call.id, "type": "function", "function": function})
             })
             .collect();
         if !calls.is_empty() {
-            message["tool_calls"] = calls.into();
+            message.insert("tool_calls".to_owned(), calls.into());
         }
         self.voice.output_bytes = bytes;
         let usage = self.usage.unwrap_or_else(|| self.voice.usage());
-        let finish = self.finish.unwrap_or_else(|| self.voice.reason().to_owned());
+        let finish = self
+            .finish
+            .unwrap_or_else(|| self.voice.reason().to_owned());
         Ok(json!({
             "id": "chatcmpl-1", "object": "chat.completion", "created": CREATED, "model": self.voice.model,
             "choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage,
@@ -216,5 +246,8 @@ fn data(value: &Value) -> String {
 fn pieces(text: &str, count: usize) -> Vec<String> {
     let letters: Vec<char> = text.chars().collect();
     let size = letters.len().div_ceil(count.max(1)).max(1);
-    letters.chunks(size).map(|piece| piece.iter().collect()).collect()
+    letters
+        .chunks(size)
+        .map(|piece| piece.iter().collect())
+        .collect()
 }

@@ -40,17 +40,26 @@ impl Request {
 
     /// `stream` of the body.
     pub fn streams(&self) -> bool {
-        self.json.get("stream").and_then(Value::as_bool).unwrap_or_default()
+        self.json
+            .get("stream")
+            .and_then(Value::as_bool)
+            .unwrap_or_default()
     }
 
     /// `stream_options.include_usage` of the body.
     pub fn wants_usage(&self) -> bool {
-        self.json.pointer("/stream_options/include_usage").and_then(Value::as_bool).unwrap_or_default()
+        self.json
+            .pointer("/stream_options/include_usage")
+            .and_then(Value::as_bool)
+            .unwrap_or_default()
     }
 
     /// The chat messages; empty if there are none.
     pub fn messages(&self) -> &[Value] {
-        self.json.get("messages").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+        self.json
+            .get("messages")
+            .and_then(Value::as_array)
+            .map_or(&[], Vec::as_slice)
     }
 
     /// Role of the last message.
@@ -65,13 +74,17 @@ impl Request {
 
     /// The offered function of this name.
     pub fn tool(&self, name: &str) -> Option<&Value> {
-        self.tools().find(|function| function.get("name").and_then(Value::as_str) == Some(name))
+        self.tools()
+            .find(|function| function.get("name").and_then(Value::as_str) == Some(name))
     }
 
     /// The offered functions, in order.
     pub fn tools(&self) -> impl Iterator<Item = &Value> {
         let tools = self.json.get("tools").and_then(Value::as_array);
-        tools.into_iter().flatten().filter_map(|tool| tool.get("function"))
+        tools
+            .into_iter()
+            .flatten()
+            .filter_map(|tool| tool.get("function"))
     }
 }
 
@@ -79,9 +92,10 @@ impl Request {
 pub fn text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(parts)) => {
-            parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()
-        }
+        Some(Value::Array(parts)) => parts
+            .iter()
+            .filter_map(|part| part.get("text").and_then(Value::as_str))
+            .collect(),
         _ => String::new(),
     }
 }
@@ -96,7 +110,11 @@ pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
             break parsed;
         }
         if more(socket, buffer).await? == 0 {
-            return if buffer.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            return if buffer.is_empty() {
+                Ok(None)
+            } else {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            };
         }
         if buffer.len() > HEAD_LIMIT && head(buffer)?.is_none() {
             return Err(bad("the head is too large"));
@@ -110,7 +128,8 @@ pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
         None => chunks(socket, buffer).await?,
     };
     request.json = serde_json::from_slice(&body).unwrap_or_default();
-    request.body = String::from_utf8(body).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    request.body = String::from_utf8(body)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
     Ok(Some(request))
 }
 
@@ -123,10 +142,16 @@ struct Frame {
 fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(Request, Frame)>> {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut parsed = httparse::Request::new(&mut headers);
-    let httparse::Status::Complete(end) = parsed.parse(buffer).map_err(|error| bad(&error.to_string()))? else {
+    let httparse::Status::Complete(end) = parsed
+        .parse(buffer)
+        .map_err(|error| bad(&error.to_string()))?
+    else {
         return Ok(None);
     };
-    let mut frame = Frame { length: Some(0), expects: false };
+    let mut frame = Frame {
+        length: Some(0),
+        expects: false,
+    };
     let mut closes = false;
     for header in parsed.headers.iter() {
         let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
@@ -179,7 +204,11 @@ async fn chunks<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>) -> i
     }
 }
 
-async fn take<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>, length: usize) -> io::Result<Vec<u8>> {
+async fn take<S: AsyncRead + Unpin>(
+    socket: &mut S,
+    buffer: &mut Vec<u8>,
+    length: usize,
+) -> io::Result<Vec<u8>> {
     if length > BODY_LIMIT {
         return Err(bad("the body is too large"));
     }
@@ -204,7 +233,9 @@ pub(super) fn reply_head(
     kind: &str,
     length: Option<usize>,
 ) -> String {
-    let reason = http::StatusCode::from_u16(status).ok().and_then(|code| code.canonical_reason());
+    let reason = http::StatusCode::from_u16(status)
+        .ok()
+        .and_then(|code| code.canonical_reason());
     let mut head = format!("HTTP/1.1 {status} {}\r\n", reason.unwrap_or("Status"));
     let given = |name: &str| headers.keys().any(|key| key.eq_ignore_ascii_case(name));
     let mut line = |name: &str, value: &str| {

@@ -2,6 +2,7 @@
 //!
 //! - `script`: what to play, as data (JSON or Rust)
 //! - `player`: the listener and its connections
+//! - `play`: one reply on its way
 //! - `http`: requests read from and replies written to a socket by hand, because a played fault
 //!   (a reset, a lying length, a missing terminator) is what a server library prevents
 //! - `chat`: steps as stream chunks, or composed into one completion
@@ -9,6 +10,7 @@
 
 mod chat;
 pub mod http;
+mod play;
 pub mod player;
 pub mod scene;
 pub mod script;

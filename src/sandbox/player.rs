@@ -1,15 +1,14 @@
 //! The listener, its connections, and what it remembers of them.
 
-use super::chat::{Completion, Voice};
 use super::http::{self, Request};
-use super::script::{Answer, Cut, Script, Step, ends_itself};
+use super::play::{End, play};
+use super::script::{Answer, Script};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::tcp::ReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -66,7 +65,11 @@ impl Player {
     /// # Errors
     /// The address could not be bound.
     pub async fn start_on(address: SocketAddr, script: Script) -> io::Result<Self> {
-        let deck: Vec<(Answer, bool)> = script.answers.into_iter().map(|answer| (answer, false)).collect();
+        let deck: Vec<(Answer, bool)> = script
+            .answers
+            .into_iter()
+            .map(|answer| (answer, false))
+            .collect();
         let deck = Arc::new(Mutex::new(deck));
         let mut models = script.models;
         if models.is_empty() {
@@ -82,7 +85,14 @@ impl Player {
     /// # Errors
     /// No port could be bound.
     pub async fn serve(models: Vec<String>, answerer: Answerer) -> io::Result<Self> {
-        Self::bind((Ipv4Addr::LOCALHOST, 0).into(), models, answerer, Arc::default(), 0).await
+        Self::bind(
+            (Ipv4Addr::LOCALHOST, 0).into(),
+            models,
+            answerer,
+            Arc::default(),
+            0,
+        )
+        .await
     }
 
     async fn bind(
@@ -94,11 +104,26 @@ impl Player {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let log = Arc::new(Log { limit: records, ..Log::default() });
-        let stage = Arc::new(Stage { models, answerer, log: Arc::clone(&log) });
+        let log = Arc::new(Log {
+            limit: records,
+            ..Log::default()
+        });
+        let stage = Arc::new(Stage {
+            models,
+            answerer,
+            log: Arc::clone(&log),
+        });
         let stop = CancellationToken::new();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(accept(listener, stage, stop.clone())));
-        Ok(Self { address, deck, log, _stop: stop.drop_guard() })
+        tokio::spawn(
+            stop.clone()
+                .run_until_cancelled_owned(accept(listener, stage, stop.clone())),
+        );
+        Ok(Self {
+            address,
+            deck,
+            log,
+            _stop: stop.drop_guard(),
+        })
     }
 
     /// Where it listens, with `/v1` and without a slash at the end.
@@ -128,13 +153,17 @@ impl Player {
 
     /// Waits until the peer closed the connection of the n-th request, counted from 0.
     pub async fn wait_closed(&self, n: usize) {
-        self.log.wait(|records| records.get(n).is_some_and(|record| record.closed)).await;
+        self.log
+            .wait(|records| records.get(n).is_some_and(|record| record.closed))
+            .await;
     }
 }
 
 /// The first answer that fits and is not used up.
 fn draw(deck: &mut [(Answer, bool)], request: &Request) -> Answer {
-    let fits = deck.iter_mut().find(|(answer, used)| !*used && answer.when.holds(request));
+    let fits = deck
+        .iter_mut()
+        .find(|(answer, used)| !*used && answer.when.holds(request));
     fits.map_or_else(
         || Answer::error(500, "script exhausted"),
         |(answer, used)| {
@@ -226,14 +255,6 @@ enum Left {
     Peer,
 }
 
-/// How a reply ended.
-enum End {
-    /// Another request may follow.
-    Whole,
-    Fin,
-    Rst,
-}
-
 async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize>) -> Left {
     let _ = socket.set_nodelay(true);
     let mut buffer = Vec::new();
@@ -241,7 +262,11 @@ async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize
         let Ok(Some(request)) = http::read(&mut socket, &mut buffer).await else {
             return Left::Peer;
         };
-        let place = if request.method == "POST" { stage.log.add(&request) } else { None };
+        let place = if request.method == "POST" {
+            stage.log.add(&request)
+        } else {
+            None
+        };
         places.extend(place);
         let answer = answer(stage, &request);
         let (mut reading, mut writing) = socket.split();
@@ -251,7 +276,9 @@ async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize
             () = gone(&mut reading) => return Left::Peer,
         };
         let Ok(end) = end else { return Left::Peer };
-        stage.log.note(place.as_slice(), |record| record.finished = true);
+        stage
+            .log
+            .note(place.as_slice(), |record| record.finished = true);
         match end {
             End::Whole if !request.closes => {}
             End::Whole | End::Fin => {
@@ -277,186 +304,14 @@ fn answer(stage: &Stage, request: &Request) -> Answer {
     match request.method.as_str() {
         "POST" => (stage.answerer)(request),
         "GET" if request.path.ends_with("/models") => {
-            let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "sandbox"});
+            let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
             let data: Vec<Value> = stage.models.iter().map(model).collect();
-            Answer { json: Some(json!({"object": "list", "data": data})), ..Answer::default() }
+            Answer {
+                json: Some(json!({"object": "list", "data": data})),
+                ..Answer::default()
+            }
         }
         _ => Answer::error(404, "no such route"),
-    }
-}
-
-async fn play<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
-    pause(answer.head_delay_ms).await;
-    if let Some(body) = &answer.body {
-        return whole(to, answer, answer.status, "text/plain", body).await;
-    }
-    if let Some(json) = &answer.json {
-        return whole(to, answer, answer.status, "application/json", &json.to_string()).await;
-    }
-    if request.streams() { stream(to, answer, request).await } else { compose(to, answer, request).await }
-}
-
-async fn whole<W: AsyncWrite + Unpin>(
-    to: &mut W,
-    answer: &Answer,
-    status: u16,
-    kind: &str,
-    body: &str,
-) -> io::Result<End> {
-    let mut bytes = http::reply_head(status, &answer.headers, kind, Some(body.len()));
-    bytes.push_str(body);
-    to.write_all(bytes.as_bytes()).await?;
-    to.flush().await?;
-    Ok(if own_length(&answer.headers) { End::Fin } else { End::Whole })
-}
-
-async fn compose<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
-    let mut completion = Completion::new(request);
-    for step in Walk::new(&answer.steps) {
-        match step {
-            Step::DelayMs(time) => pause(*time).await,
-            Step::Stall(_) => std::future::pending().await,
-            Step::Cut(cut) => return Ok(cut.end()),
-            _ => completion.add(step),
-        }
-    }
-    match completion.body() {
-        Ok(body) => whole(to, answer, answer.status, "application/json", &body.to_string()).await,
-        Err(body) => whole(to, answer, 500, "application/json", &body.to_string()).await,
-    }
-}
-
-async fn stream<W: AsyncWrite + Unpin>(to: &mut W, answer: &Answer, request: &Request) -> io::Result<End> {
-    let head = http::reply_head(answer.status, &answer.headers, "text/event-stream", None);
-    to.write_all(head.as_bytes()).await?;
-    let own_length = own_length(&answer.headers);
-    let mut out = Out { to, split: answer.split, pending: Vec::new(), chunked: !own_length };
-    let mut voice = Voice::new(request);
-    let by_itself = !ends_itself(&answer.steps);
-    let mut usage = None;
-    for step in Walk::new(&answer.steps) {
-        match step {
-            Step::DelayMs(time) => {
-                out.flush().await?;
-                pause(*time).await;
-            }
-            Step::Stall(_) => {
-                out.flush().await?;
-                std::future::pending::<()>().await;
-            }
-            Step::Cut(cut) => {
-                out.flush().await?;
-                return Ok(cut.end());
-            }
-            Step::Usage(counts) if by_itself => usage = Some(counts),
-            _ => out.put(voice.say(step).as_bytes()).await?,
-        }
-        if answer.gap_ms > 0 {
-            out.flush().await?;
-            pause(answer.gap_ms).await;
-        }
-    }
-    if by_itself {
-        out.put(voice.end(usage).as_bytes()).await?;
-    }
-    out.flush().await?;
-    if own_length {
-        return Ok(End::Fin);
-    }
-    out.to.write_all(b"0\r\n\r\n").await?;
-    out.to.flush().await?;
-    Ok(End::Whole)
-}
-
-impl Cut {
-    fn end(self) -> End {
-        match self {
-            Self::Fin => End::Fin,
-            Self::Rst => End::Rst,
-        }
-    }
-}
-
-/// A streamed body on its way, cut into writes.
-struct Out<'a, W> {
-    to: &'a mut W,
-    split: usize,
-    pending: Vec<u8>,
-    chunked: bool,
-}
-
-impl<W: AsyncWrite + Unpin> Out<'_, W> {
-    async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.pending.extend_from_slice(bytes);
-        if self.split == 0 {
-            return self.flush().await;
-        }
-        while self.pending.len() >= self.split {
-            let rest = self.pending.split_off(self.split);
-            self.flush().await?;
-            self.pending = rest;
-        }
-        Ok(())
-    }
-
-    async fn flush(&mut self) -> io::Result<()> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        let mut bytes = std::mem::take(&mut self.pending);
-        if self.chunked {
-            let mut framed = format!("{:x}\r\n", bytes.len()).into_bytes();
-            framed.append(&mut bytes);
-            framed.extend_from_slice(b"\r\n");
-            bytes = framed;
-        }
-        self.to.write_all(&bytes).await?;
-        self.to.flush().await
-    }
-}
-
-/// The steps in order, repeats unrolled as they are reached.
-struct Walk<'a> {
-    open: Vec<(&'a [Step], std::slice::Iter<'a, Step>, u64)>,
-}
-
-impl<'a> Walk<'a> {
-    fn new(steps: &'a [Step]) -> Self {
-        Self { open: vec![(steps, steps.iter(), 1)] }
-    }
-}
-
-impl<'a> Iterator for Walk<'a> {
-    type Item = &'a Step;
-
-    fn next(&mut self) -> Option<&'a Step> {
-        loop {
-            let (steps, ahead, times) = self.open.last_mut()?;
-            match ahead.next() {
-                Some(Step::Repeat(inner)) if inner.times > 0 && !inner.steps.is_empty() => {
-                    self.open.push((&inner.steps, inner.steps.iter(), inner.times));
-                }
-                Some(Step::Repeat(_)) => {}
-                Some(step) => return Some(step),
-                None if *times > 1 => {
-                    *times -= 1;
-                    *ahead = steps.iter();
-                }
-                None => {
-                    self.open.pop();
-                }
-            }
-        }
-    }
-}
-
-fn own_length(headers: &BTreeMap<String, String>) -> bool {
-    headers.keys().any(|name| name.eq_ignore_ascii_case("content-length"))
-}
-
-async fn pause(milliseconds: u64) {
-    if milliseconds > 0 {
-        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
     }
 }
 

@@ -61,7 +61,10 @@ impl Default for Answer {
 impl Answer {
     /// These steps with the default head.
     pub fn steps(steps: impl Into<Vec<Step>>) -> Self {
-        Self { steps: steps.into(), ..Self::default() }
+        Self {
+            steps: steps.into(),
+            ..Self::default()
+        }
     }
 
     /// An error reply in OpenAI's form.
@@ -69,7 +72,11 @@ impl Answer {
         let json = serde_json::json!({"error": {
             "message": message, "type": "server_error", "param": null, "code": null,
         }});
-        Self { status, json: Some(json), ..Self::default() }
+        Self {
+            status,
+            json: Some(json),
+            ..Self::default()
+        }
     }
 }
 
@@ -92,9 +99,12 @@ pub struct When {
 impl When {
     /// Whether every condition holds.
     pub fn holds(&self, request: &Request) -> bool {
-        let is = |want: &Option<String>, test: &dyn Fn(&str) -> bool| want.as_deref().is_none_or(test);
+        let is =
+            |want: &Option<String>, test: &dyn Fn(&str) -> bool| want.as_deref().is_none_or(test);
         is(&self.last_role, &|role| request.last_role() == Some(role))
-            && is(&self.last_contains, &|text| request.last_text().contains(text))
+            && is(&self.last_contains, &|text| {
+                request.last_text().contains(text)
+            })
             && is(&self.tool_offered, &|name| request.tool(name).is_some())
             && is(&self.body_contains, &|text| request.body.contains(text))
             && self.stream.is_none_or(|stream| request.streams() == stream)
@@ -195,7 +205,12 @@ pub struct Repeat {
 /// Whether the script says itself how the stream ends.
 pub(super) fn ends_itself(steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
-        Step::Finish(_) | Step::Error(_) | Step::Done(_) | Step::Raw(_) | Step::Stall(_) | Step::Cut(_) => true,
+        Step::Finish(_)
+        | Step::Error(_)
+        | Step::Done(_)
+        | Step::Raw(_)
+        | Step::Stall(_)
+        | Step::Cut(_) => true,
         Step::Repeat(repeat) => ends_itself(&repeat.steps),
         Step::Text(_)
         | Step::Reasoning(_)

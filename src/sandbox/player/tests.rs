@@ -2,7 +2,9 @@ use super::*;
 use tokio::io::AsyncReadExt as _;
 
 async fn player(script: Value) -> Player {
-    Player::start(serde_json::from_value(script).unwrap()).await.unwrap()
+    Player::start(serde_json::from_value(script).unwrap())
+        .await
+        .unwrap()
 }
 
 /// Sends a POST on a new connection and gives all bytes up to its end.
@@ -20,7 +22,10 @@ async fn connect(player: &Player) -> TcpStream {
 
 async fn post(socket: &mut TcpStream, body: &Value, headers: &str) {
     let body = body.to_string();
-    let head = format!("POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\ncontent-length: {}\r\n{headers}\r\n",
+        body.len()
+    );
     socket.write_all((head + &body).as_bytes()).await.unwrap();
 }
 
@@ -38,21 +43,26 @@ fn chunks(reply: &str) -> Vec<String> {
     let mut chunks = Vec::new();
     while let Some((size, after)) = rest.split_once("\r\n") {
         let size = usize::from_str_radix(size, 16).unwrap();
-        chunks.push(after[..size].to_owned());
-        rest = &after[size + 2..];
+        chunks.push(after.get(..size).unwrap().to_owned());
+        rest = after.get(size + 2..).unwrap();
     }
     chunks
 }
 
 fn events(reply: &str) -> Vec<String> {
     let body = chunks(reply).concat();
-    body.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").unwrap().to_owned()).collect()
+    body.split_terminator("\n\n")
+        .map(|event| event.strip_prefix("data: ").unwrap().to_owned())
+        .collect()
 }
 
 /// The choices (or the usage, the error, the marker) of each event.
 fn said(reply: &str) -> Vec<Value> {
     let pick = |event: String| match serde_json::from_str::<Value>(&event) {
-        Ok(chunk) => ["usage", "error", "choices"].iter().find_map(|key| chunk.get(key).cloned()).unwrap(),
+        Ok(chunk) => ["usage", "error", "choices"]
+            .iter()
+            .find_map(|key| chunk.get(key).cloned())
+            .unwrap(),
         Err(_) => Value::from(event),
     };
     events(reply).into_iter().map(pick).collect()
@@ -78,15 +88,18 @@ async fn a_turn_ends_by_itself() {
     .await;
     let reply = ask(&player, &streamed()).await.unwrap();
     let delta = |delta: Value| json!([{"index": 0, "delta": delta, "finish_reason": null}]);
-    let args = |text: &str| delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}));
+    let args =
+        |text: &str| delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}));
     assert!(reply.contains("content-type: text/event-stream\r\n"));
     assert_eq!(
         said(&reply),
         [
             delta(json!({"role": "assistant", "reasoning_content": "Hm"})),
             delta(json!({"content": "Hi"})),
-            delta(json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
-                "function": {"name": "ls", "arguments": ""}}]})),
+            delta(
+                json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+                "function": {"name": "ls", "arguments": ""}}]})
+            ),
             args("{\"é\""),
             args(":1}"),
             json!([{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]),
@@ -99,11 +112,15 @@ async fn a_turn_ends_by_itself() {
 
 #[tokio::test]
 async fn usage_is_sent_if_asked_for() {
-    let player = player(json!({"answers": [{"repeat": true, "steps": [{"text": "12345678"}]}]})).await;
+    let player =
+        player(json!({"answers": [{"repeat": true, "steps": [{"text": "12345678"}]}]})).await;
     let mut request = streamed();
     let reply = said(&ask(&player, &request).await.unwrap());
     let prompt = request.to_string().len() / 4;
-    assert_eq!(reply[2], json!({"prompt_tokens": prompt, "completion_tokens": 2, "total_tokens": prompt + 2}));
+    assert_eq!(
+        reply[2],
+        json!({"prompt_tokens": prompt, "completion_tokens": 2, "total_tokens": prompt + 2})
+    );
     request.as_object_mut().unwrap().remove("stream_options");
     assert_eq!(said(&ask(&player, &request).await.unwrap()).len(), 3);
 }
@@ -111,10 +128,19 @@ async fn usage_is_sent_if_asked_for() {
 #[tokio::test]
 async fn a_script_may_end_as_it_likes() {
     for (steps, last) in [
-        (json!([{"text": "a"}, {"finish": "length"}]), json!([{"index": 0, "delta": {}, "finish_reason": "length"}])),
-        (json!([{"text": "a"}, {"error": {"message": "m"}}]), json!({"message": "m"})),
+        (
+            json!([{"text": "a"}, {"finish": "length"}]),
+            json!([{"index": 0, "delta": {}, "finish_reason": "length"}]),
+        ),
+        (
+            json!([{"text": "a"}, {"error": {"message": "m"}}]),
+            json!({"message": "m"}),
+        ),
         (json!([{"text": "a"}, {"done": true}]), json!("[DONE]")),
-        (json!([{"chunk": {"choices": []}}, {"raw": "data: x\n\n"}]), json!("x")),
+        (
+            json!([{"chunk": {"choices": []}}, {"raw": "data: x\n\n"}]),
+            json!("x"),
+        ),
     ] {
         let player = player(json!({"answers": [{"steps": steps}]})).await;
         let reply = ask(&player, &streamed()).await.unwrap();
@@ -135,9 +161,7 @@ async fn without_a_stream_the_steps_make_one_completion() {
     let reply = ask(&player, &plain()).await.unwrap();
     let (_, body) = reply.split_once("\r\n\r\n").unwrap();
     let body: Value = serde_json::from_str(body).unwrap();
-    let call = |id: &str, name: &str| {
-        json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}})
-    };
+    let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
     assert_eq!(
         body["choices"],
         json!([{"index": 0, "finish_reason": "tool_calls", "message": {"role": "assistant", "content": "Hi",
@@ -145,7 +169,10 @@ async fn without_a_stream_the_steps_make_one_completion() {
     );
     assert!(body["usage"]["total_tokens"].as_u64().unwrap() > 0);
     let reply = ask(&player, &plain()).await.unwrap();
-    assert!(reply.starts_with("HTTP/1.1 500 ") && reply.ends_with(r#"{"error":{"message":"m"}}"#), "{reply}");
+    assert!(
+        reply.starts_with("HTTP/1.1 500 ") && reply.ends_with(r#"{"error":{"message":"m"}}"#),
+        "{reply}"
+    );
 }
 
 #[tokio::test]
@@ -157,27 +184,47 @@ async fn the_first_fitting_answer_is_used_once() {
         {"when": {"last_role": "user"}, "repeat": true, "status": 429, "headers": {"retry-after": "2"}, "json": {"a": 1}},
     ]}))
     .await;
-    assert!(ask(&player, &streamed()).await.unwrap().ends_with("offered"));
+    assert!(
+        ask(&player, &streamed())
+            .await
+            .unwrap()
+            .ends_with("offered")
+    );
     for _ in 0..2 {
         let reply = ask(&player, &streamed()).await.unwrap();
         assert!(reply.starts_with("HTTP/1.1 429 Too Many Requests\r\nretry-after: 2\r\n"));
         assert!(reply.ends_with("\r\n\r\n{\"a\":1}"));
     }
     assert!(ask(&player, &plain()).await.unwrap().ends_with("tool"));
-    assert!(ask(&player, &plain()).await.unwrap().contains("script exhausted"));
-    player.push(Answer { body: Some("late".to_owned()), ..Answer::default() });
+    assert!(
+        ask(&player, &plain())
+            .await
+            .unwrap()
+            .contains("script exhausted")
+    );
+    player.push(Answer {
+        body: Some("late".to_owned()),
+        ..Answer::default()
+    });
     assert!(ask(&player, &plain()).await.unwrap().ends_with("late"));
     let records = player.requests();
     assert_eq!(records.len(), 6);
     assert_eq!(records[0].json(), streamed());
-    assert!(records[0].head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"));
+    assert!(
+        records[0]
+            .head
+            .starts_with("POST /v1/chat/completions HTTP/1.1\r\n")
+    );
 }
 
 #[tokio::test]
 async fn a_body_is_cut_into_writes_of_equal_size() {
     let player = player(json!({"answers": [{"split": 7, "steps": [{"text": "Hello"}]}]})).await;
     let reply = ask(&player, &streamed()).await.unwrap();
-    let (end, rest) = chunks(&reply).split_last().map(|(end, rest)| (end.clone(), rest.to_vec())).unwrap();
+    let (end, rest) = chunks(&reply)
+        .split_last()
+        .map(|(end, rest)| (end.clone(), rest.to_vec()))
+        .unwrap();
     let (short, full) = rest.split_last().unwrap();
     assert!(end.is_empty() && short.len() <= 7 && full.iter().all(|chunk| chunk.len() == 7));
     assert_eq!(said(&reply).last(), Some(&json!("[DONE]")));
@@ -185,13 +232,20 @@ async fn a_body_is_cut_into_writes_of_equal_size() {
 
 #[tokio::test]
 async fn floods_are_unrolled_as_they_go() {
-    let player = player(json!({"answers": [{"steps": [{"repeat": {"times": 100, "steps": [
-        {"repeat": {"times": 3, "steps": [{"text": "a"}]}}, {"text": "b"},
-    ]}}]}]}))
+    let player = player(
+        json!({"answers": [{"steps": [{"repeat": {"times": 100, "steps": [
+            {"repeat": {"times": 3, "steps": [{"text": "a"}]}}, {"text": "b"},
+        ]}}]}]}),
+    )
     .await;
     let text: String = said(&ask(&player, &streamed()).await.unwrap())
         .iter()
-        .filter_map(|choices| choices.pointer("/0/delta/content")?.as_str().map(str::to_owned))
+        .filter_map(|choices| {
+            choices
+                .pointer("/0/delta/content")?
+                .as_str()
+                .map(str::to_owned)
+        })
         .collect();
     assert_eq!(text, "aaab".repeat(100));
 }
@@ -205,7 +259,10 @@ async fn a_connection_is_cut_as_told() {
     ]}))
     .await;
     let reply = ask(&player, &streamed()).await.unwrap();
-    assert!(!chunks(&reply).last().unwrap().is_empty(), "no end of the body");
+    assert!(
+        !chunks(&reply).last().unwrap().is_empty(),
+        "no end of the body"
+    );
     let error = ask(&player, &streamed()).await.unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
     let reply = ask(&player, &streamed()).await.unwrap();
@@ -214,18 +271,29 @@ async fn a_connection_is_cut_as_told() {
 
 #[tokio::test]
 async fn a_stall_holds_until_the_peer_leaves() {
-    let player = player(json!({"answers": [{"body": "first"}, {"steps": [{"text": "a"}, {"stall": true}]}]})).await;
+    let player = player(
+        json!({"answers": [{"body": "first"}, {"steps": [{"text": "a"}, {"stall": true}]}]}),
+    )
+    .await;
     let mut socket = connect(&player).await;
     post(&mut socket, &streamed(), "").await;
     until(&mut socket, "first").await;
     post(&mut socket, &streamed(), "").await;
     until(&mut socket, "\n\n\r\n").await;
     player.wait_requests(2).await;
-    let states: Vec<_> = player.requests().iter().map(|record| (record.finished, record.closed)).collect();
+    let states: Vec<_> = player
+        .requests()
+        .iter()
+        .map(|record| (record.finished, record.closed))
+        .collect();
     assert_eq!(states, [(true, false), (false, false)]);
     drop(socket);
     player.wait_closed(1).await;
-    let states: Vec<_> = player.requests().iter().map(|record| (record.finished, record.closed)).collect();
+    let states: Vec<_> = player
+        .requests()
+        .iter()
+        .map(|record| (record.finished, record.closed))
+        .collect();
     assert_eq!(states, [(true, true), (false, true)]);
 }
 
@@ -240,10 +308,44 @@ async fn a_request_may_be_chunked_and_a_get_lists_models() {
     let reply = until(&mut socket, "ok").await;
     assert!(reply.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"));
     assert_eq!(player.requests()[0].json(), json!({"a": 1}));
-    socket.write_all(b"GET /v1/models HTTP/1.1\r\n\r\n").await.unwrap();
+    socket
+        .write_all(b"GET /v1/models HTTP/1.1\r\n\r\n")
+        .await
+        .unwrap();
     let reply = until(&mut socket, "]}").await;
     assert!(reply.contains(r#"{"id":"a","object":"model""#) && reply.contains(r#"{"id":"b""#));
     socket.write_all(b"\x00garbage\r\n\r\n").await.unwrap();
+    assert_eq!(socket.read_buf(&mut Vec::new()).await.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn a_function_answers_and_nothing_is_remembered() {
+    let answerer: Answerer = Box::new(super::super::scene::answer);
+    let player = Player::serve(vec!["offline-1".to_owned()], answerer)
+        .await
+        .unwrap();
+    let text: String = said(&ask(&player, &streamed()).await.unwrap())
+        .iter()
+        .filter_map(|choices| {
+            choices
+                .pointer("/0/delta/content")?
+                .as_str()
+                .map(str::to_owned)
+        })
+        .collect();
+    assert!(text.contains("scripted offline model"));
+    let reply = ask(&player, &plain()).await.unwrap();
+    assert!(reply.contains("> out"), "{reply}");
+    assert!(player.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_dropped_player_listens_no_more() {
+    let player = player(json!({"answers": [{"steps": [{"text": "a"}, {"stall": true}]}]})).await;
+    let mut socket = connect(&player).await;
+    post(&mut socket, &streamed(), "").await;
+    until(&mut socket, "\n\n\r\n").await;
+    drop(player);
     assert_eq!(socket.read_buf(&mut Vec::new()).await.unwrap_or(0), 0);
 }
 
@@ -257,6 +359,9 @@ fn unknown_keys_are_refused() {
         json!({"answers": [{"steps": [{"text": "x", "reasoning": "y"}]}]}),
         json!({"answers": [{"steps": [{"call": {"name": "ls", "args": ""}}]}]}),
     ] {
-        assert!(serde_json::from_value::<Script>(script.clone()).is_err(), "{script}");
+        assert!(
+            serde_json::from_value::<Script>(script.clone()).is_err(),
+            "{script}"
+        );
     }
 }

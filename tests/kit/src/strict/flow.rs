@@ -121,8 +121,15 @@ impl Flow {
             .iter()
             .zip(&self.done)
             .all(|(sent, done)| sent == done);
-        let more = frame.output.len().checked_sub(self.done.len());
-        let fits = same && matches!((more, &self.open), (Some(0), _) | (Some(1), Some(_)));
+        let fits = same
+            && match (frame.output.get(self.done.len()..), &self.open) {
+                (Some([]), _) => true,
+                (Some([item]), Some(open)) => {
+                    let item = serde_json::from_str::<Value>(item).unwrap_or_default();
+                    string(&item, "id") == Some(&open.id)
+                }
+                _ => false,
+            };
         report.need(fits, Rule::Heartbeat, || {
             format!(
                 "{:?} while {} items are done",

@@ -122,6 +122,37 @@ pub fn check_or_panic(sse_body: &str) -> Stream {
 
 /// Judges the response object of an answer that was not streamed, and gives it.
 pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
+    object(json, |value, report| {
+        response::settled(value, report);
+        for item in array(value, "output") {
+            item::shape(item, item::Stage::Done, report);
+        }
+    })
+}
+
+/// Judges the object of a response that still runs (a background response when polled).
+pub fn check_running(json: &str) -> Result<Value, Vec<Violation>> {
+    object(json, |value, report| {
+        let status = string(value, "status").unwrap_or_default();
+        report.need(
+            matches!(status, "queued" | "in_progress"),
+            Rule::ResponseStatus,
+            || format!("{status:?} while it runs"),
+        );
+        response::endings(value, status, report);
+        for item in array(value, "output") {
+            let open = string(item, "status") == Some("in_progress");
+            let stage = if open {
+                item::Stage::Added
+            } else {
+                item::Stage::Done
+            };
+            item::shape(item, stage, report);
+        }
+    })
+}
+
+fn object(json: &str, rules: fn(&Value, &mut Report)) -> Result<Value, Vec<Violation>> {
     let mut report = Report::default();
     let value = match serde_json::from_str::<Value>(json) {
         Ok(value) => value,
@@ -131,10 +162,9 @@ pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
         }
     };
     response::object(&value, &mut report);
-    response::settled(&value, &mut report);
+    rules(&value, &mut report);
     let mut ids = item::Ids::default();
     for item in array(&value, "output") {
-        item::shape(item, item::Stage::Done, &mut report);
         ids.admit(item, &mut report);
     }
     types::response(&value, &mut report);
@@ -155,6 +185,60 @@ pub fn check_response_or_panic(json: &str) -> Value {
         Ok(value) => value,
         Err(found) => panic!("{}\nin the response:\n{json}", list(&found)),
     }
+}
+
+/// Judges the body of an HTTP error, `{"error":{message,type,param,code}}`, and gives the inner
+/// object.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_error(json: &str) -> Result<Value, String> {
+    let value: Value = serde_json::from_str(json).map_err(|error| format!("{error}: {json}"))?;
+    let error = value.get("error").cloned().unwrap_or_default();
+    let said = |key: &str| string(&error, key).is_some_and(|text| !text.is_empty());
+    let optional = |key: &str| {
+        error
+            .get(key)
+            .is_some_and(|value| value.is_null() || value.is_string())
+    };
+    if said("message") && said("type") && optional("param") && optional("code") {
+        return Ok(error);
+    }
+    Err(format!("not an error body: {json}"))
+}
+
+/// Compares what a response repeats of its request: tools, tool_choice, instructions and other
+/// settings, in the client's own words. Keys that the request leaves out are not compared.
+///
+/// # Errors
+/// The first key that differs.
+pub fn same_settings(request: &Value, response: &Value) -> Result<(), String> {
+    const SETTINGS: [&str; 13] = [
+        "tools",
+        "tool_choice",
+        "instructions",
+        "previous_response_id",
+        "parallel_tool_calls",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "temperature",
+        "top_p",
+        "store",
+        "prompt_cache_key",
+        "safety_identifier",
+    ];
+    let differs = SETTINGS.iter().find(|key| {
+        let asked = request.get(**key).filter(|value| !value.is_null());
+        asked.is_some() && asked != response.get(**key)
+    });
+    differs.map_or(Ok(()), |key| {
+        Err(format!(
+            "{key}: asked {:?}, told {:?}",
+            request.get(*key),
+            response.get(*key)
+        ))
+    })
 }
 
 /// Compares the `output` of two response objects, item ids aside.

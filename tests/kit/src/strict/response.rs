@@ -94,13 +94,25 @@ pub(super) fn settled(response: &Value, report: &mut Report) {
         Rule::ResponseStatus,
         || format!("{status:?} at the end"),
     );
+    // A cancelled upstream no longer says what it used.
     report.need(
-        response.get("usage").is_some_and(Value::is_object),
+        status == "cancelled" || response.get("usage").is_some_and(Value::is_object),
         Rule::Usage,
         || "no usage at the end".into(),
     );
     endings(response, status, report);
     let items = array(response, "output");
+    for (item, next) in items.iter().zip(items.iter().skip(1)) {
+        let bare = |part: &Value| {
+            string(part, "refusal").is_none()
+                && string(part, "text").is_none_or(|text| text.trim().is_empty())
+        };
+        let blank =
+            string(item, "type") == Some("message") && array(item, "content").iter().all(bare);
+        report.need(!blank, Rule::BlankMessage, || {
+            format!("before a {:?}", next.get("type"))
+        });
+    }
     let statuses: Vec<&str> = items
         .iter()
         .filter_map(|item| string(item, "status"))

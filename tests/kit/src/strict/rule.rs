@@ -49,6 +49,8 @@ pub enum Rule {
     ItemStatus,
     /// A finished message says whether it is commentary or the final answer.
     Phase,
+    /// A message of blanks alone is no message (upstreams send them between thinking and calls).
+    BlankMessage,
     /// Deltas come between their part's added and done events, at the part's index.
     PartBracket,
     /// No delta is empty.

@@ -4,7 +4,10 @@
 mod streams;
 mod table;
 
-use super::{Rule, check, check_or_panic, check_response, same_output};
+use super::{
+    Rule, check, check_error, check_or_panic, check_response, check_running, same_output,
+    same_settings,
+};
 use serde_json::{Value, json};
 use streams::{
     Events, compaction, function_call, good, message, number, plain_calls, raw_thinking, refusal,
@@ -121,6 +124,71 @@ fn a_heartbeat_repeats_the_output_so_far() {
     let beat = json!({"type": PROGRESS, "response": response("in_progress", &done)});
     insert_before(&mut events, DELTA, 1, beat);
     check_or_panic(&sse(&events));
+}
+
+#[test]
+fn a_heartbeat_may_show_the_open_item_and_no_other() {
+    for (id, fits) in [("msg_1", true), ("msg_9", false)] {
+        let mut events = good();
+        let open = json!({"id": id, "type": "message", "role": "assistant", "status": "in_progress", "content": []});
+        let beat =
+            json!({"type": PROGRESS, "response": response("in_progress", &[thinking().1, open])});
+        insert_before(&mut events, DELTA, 1, beat);
+        assert_eq!(kinds(&sse(&events)).is_empty(), fits, "{id}");
+    }
+}
+
+#[test]
+fn a_background_response_may_be_queued_first() {
+    let mut events = good();
+    events[0]["response"]["status"] = json!("queued");
+    let queued = json!({"type": "response.queued", "response": response("queued", &[])});
+    insert_before(&mut events, PROGRESS, 0, queued.clone());
+    check_or_panic(&sse(&events));
+    insert_before(&mut events, DELTA, 0, queued);
+    assert!(kinds(&sse(&events)).contains(&Rule::Order));
+}
+
+#[test]
+fn a_running_response_has_no_ending() {
+    let mut running = response("in_progress", &[thinking().1]);
+    check_running(&running.to_string()).unwrap();
+    assert!(check_response(&running.to_string()).is_err());
+    running["completed_at"] = json!(1);
+    assert_eq!(
+        check_running(&running.to_string()).unwrap_err()[0].rule,
+        Rule::CompletedAt
+    );
+    let done = response("completed", &[]).to_string();
+    assert!(check_response(&done).is_ok() && check_running(&done).is_err());
+    let mut cancelled = response("cancelled", &[]);
+    cancelled["usage"] = Value::Null;
+    check_response(&cancelled.to_string()).unwrap();
+}
+
+#[test]
+fn error_bodies_have_four_keys() {
+    let body = json!({"error": {"message": "m", "type": "invalid_request_error", "param": null, "code": "c"}});
+    assert_eq!(check_error(&body.to_string()).unwrap()["code"], "c");
+    for key in ["message", "type", "param", "code"] {
+        let mut broken = body.clone();
+        broken["error"].as_object_mut().unwrap().remove(key);
+        assert!(check_error(&broken.to_string()).is_err(), "without {key}");
+    }
+    assert!(check_error("oops").is_err());
+}
+
+#[test]
+fn settings_are_given_back_as_asked() {
+    let response = response("completed", &[]);
+    let request = json!({"instructions": "Be brief.", "tools": response["tools"], "store": false, "metadata": null});
+    same_settings(&request, &response).unwrap();
+    let other = json!({"tools": [{"type": "function", "name": "apply_patch"}]});
+    assert!(
+        same_settings(&other, &response)
+            .unwrap_err()
+            .starts_with("tools")
+    );
 }
 
 #[test]

@@ -272,6 +272,9 @@ fn every_broken_event_is_named() {
         (Rule::ItemStatus, "incomplete in completed", |e| {
             set_item(e, 1, "/status", &json!("incomplete"))
         }),
+        (Rule::BlankMessage, "before a call", |e| {
+            set_item(e, 1, "/content/0/text", &json!("\n\n"))
+        }),
         (Rule::Phase, "missing", |e| unset(e, DONE, 1, "/item/phase")),
         (Rule::Phase, "unknown", |e| {
             set_item(e, 1, "/phase", &json!("analysis"))
