@@ -1,10 +1,11 @@
 //! The log on standard error.
-use std::io;
-use std::panic;
+use std::{io, panic};
 
 use thiserror::Error;
+use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
 use super::line::{Line, OneLine};
@@ -36,18 +37,110 @@ pub enum LogError {
 /// `respondent=debug,warn`.
 pub fn init(filter: &str, format: Format) -> Result<(), LogError> {
     let filter = EnvFilter::builder().parse(filter)?;
-    let records = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(false)
-        .with_writer(|| OneLine(io::stderr()));
     match format {
-        Format::Human => records.finish().try_init()?,
-        Format::Json => records.json().flatten_event(true).finish().try_init()?,
+        Format::Human => human(filter, || OneLine(io::stderr())).try_init()?,
+        Format::Json => json(filter, || OneLine(io::stderr())).try_init()?,
     }
     panic::set_hook(Box::new(|info| {
         // The payload may quote a request, so the place alone is told.
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place = %Line::new(&place), "a request panicked");
+        tracing::error!(place = %Line::new(&place), "panicked");
     }));
     Ok(())
+}
+
+fn human<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_writer(writer)
+        .finish()
+}
+
+fn json<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(writer)
+        .json()
+        .flatten_event(true)
+        .finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::EnvFilter;
+
+    use super::{human, json};
+    use crate::diagnostics::line::OneLine;
+
+    #[derive(Clone, Default)]
+    struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const FORGED: &str = "m\r\n2026-01-01T00:00:00Z ERROR forged\x1b[2J\u{9b}1m\u{2028}";
+
+    /// Writes a record whose value, message and error are an attacker's.
+    fn records(write: impl FnOnce(Memory)) -> String {
+        let memory = Memory::default();
+        write(memory.clone());
+        let bytes = std::mem::take(&mut *memory.0.lock().unwrap());
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.ends_with('\n'));
+        text
+    }
+
+    fn speak() {
+        let error = io::Error::other(FORGED);
+        tracing::info!(model = FORGED, shown = %FORGED, debugged = ?FORGED, %error, "{FORGED}");
+    }
+
+    fn is_one_clean_line(text: &str) {
+        let line = text.strip_suffix('\n').unwrap();
+        assert!(line.contains("forged"), "{line}");
+        assert!(
+            !line.contains(|c: char| c.is_control() || c == '\u{2028}'),
+            "{line:?}"
+        );
+    }
+
+    // S44
+    #[test]
+    fn a_record_for_a_reader_is_one_line() {
+        let text = records(|memory| {
+            let log = human(EnvFilter::new("info"), move || OneLine(memory.clone()));
+            tracing::subscriber::with_default(log, speak);
+        });
+        is_one_clean_line(&text);
+    }
+
+    // S44
+    #[test]
+    fn a_json_record_is_one_line_and_keeps_its_values() {
+        let text = records(|memory| {
+            let log = json(EnvFilter::new("info"), move || OneLine(memory.clone()));
+            tracing::subscriber::with_default(log, speak);
+        });
+        is_one_clean_line(&text);
+        let record: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(record["model"], FORGED);
+        assert_eq!(record["level"], "INFO");
+    }
 }

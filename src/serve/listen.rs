@@ -48,8 +48,9 @@ impl Default for ListenLimits {
 
 /// The number that hyper allows by itself, and parses without allocating.
 const HYPER_HEADERS: usize = 100;
-/// What a peer may still send after our last byte.
-const LINGER: Duration = Duration::from_secs(1);
+/// How long a peer may be silent after our last byte, and go on sending.
+const LINGER_SILENT: Duration = Duration::from_secs(1);
+const LINGER_SENDING: Duration = Duration::from_secs(10);
 
 /// How serving comes to its end.
 ///
@@ -202,14 +203,14 @@ async fn connection<S>(
     linger(connection.into_parts().io.into_inner()).await;
 }
 
-/// Closes our side and reads the peer's rest for a moment. Closing with unread
+/// Closes our side and throws away what the peer still sends. Closing with unread
 /// bytes resets the connection, and the peer may lose the refusal that says why.
 async fn linger(mut stream: TcpStream) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
     let mut rest = [0; 4096];
-    let reading = async {
-        if stream.shutdown().await.is_ok() {
-            while stream.read(&mut rest).await.is_ok_and(|read| read > 0) {}
-        }
-    };
-    let _ = timeout(LINGER, reading).await;
+    let reading =
+        async { while let Ok(Ok(1..)) = timeout(LINGER_SILENT, stream.read(&mut rest)).await {} };
+    let _ = timeout(LINGER_SENDING, reading).await;
 }

@@ -31,8 +31,9 @@ pub trait App: Send + Sync + 'static {
     /// `GET /metrics`.
     fn metrics(&self, head: Parts) -> impl Future<Output = Response<Body>> + Send;
 
-    /// Told of each request that the edge refused.
-    fn refused(&self, _reason: Reason) {}
+    /// Told of each request that the edge refused, with the answer to it, which may
+    /// be changed for callers that treat a status in their own way.
+    fn refused(&self, _reason: Reason, _head: &Parts, _answer: &mut Response<Body>) {}
 }
 
 /// What can change while running.
@@ -140,8 +141,8 @@ impl<A: App> Inner<A> {
         let settings = self.settings.load_full();
         match check(&settings.guard, &head) {
             Verdict::Answer(response) => response,
-            Verdict::Refuse(reason, response) => {
-                self.app.refused(reason);
+            Verdict::Refuse(reason, mut response) => {
+                self.app.refused(reason, &head, &mut response);
                 response
             }
             Verdict::Pass(origin) => {
@@ -172,8 +173,9 @@ impl<A: App> Inner<A> {
             Route::Responses => match read(limits, &head, body).await {
                 Ok(body) => self.app.responses(head, body).await,
                 Err(fault) => {
-                    self.app.refused(fault.reason());
-                    fault.respond()
+                    let mut response = fault.respond();
+                    self.app.refused(fault.reason(), &head, &mut response);
+                    response
                 }
             },
             Route::Models => self.app.models(head).await,

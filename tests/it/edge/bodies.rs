@@ -23,6 +23,11 @@ pub fn trials() -> Vec<Trial> {
             "R25 a refusal arrives though the whole body is sent",
             refused_while_sending,
         ),
+        case(
+            "R25 a coded body is refused by its size on the wire too",
+            too_much_of_nothing,
+        ),
+        case("the app may change a refusal", app_may_change_a_refusal),
         case("R26 bombs are refused at the decoded limit", bombs),
         case(
             "R26 codings: members join, truncation and unknown ones are refused",
@@ -115,8 +120,60 @@ async fn lying_length() {
 
 async fn refused_while_sending() {
     let server = limited().await;
-    // More than the sockets' buffers hold, so the close meets unread bytes.
-    let body = vec![b'x'; 2 * LIMIT];
+    // More than the sockets' buffers hold. A client whose write fails does not read
+    // the answer, so each write must succeed.
+    let length = 32 * LIMIT;
+    let mut stream = server.connect().await;
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\n{JSON}Content-Length: {length}\r\n\r\n"
+    );
+    stream
+        .write_all(&server.fill(head.as_bytes()))
+        .await
+        .unwrap();
+    stream.write_all(&vec![b'x'; length]).await.unwrap();
+    rest(&mut stream).await.refuses(413, "request_too_large");
+}
+
+/// A frame that decodes to nothing, however long it is.
+fn zstd_skipped(length: u32) -> Vec<u8> {
+    let mut frame = vec![0x50, 0x2a, 0x4d, 0x18];
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.resize(frame.len() + length as usize, 0);
+    frame
+}
+
+async fn too_much_of_nothing() {
+    let server = limited().await;
+    let headers = format!("{JSON}Content-Encoding: zstd\r\nTransfer-Encoding: chunked\r\n");
+    for (length, status) in [(1000, 200), (2 << 20, 413)] {
+        let frames = [
+            zstd_skipped(length),
+            zstd::encode_all(b"{}".as_slice(), 0).unwrap(),
+        ]
+        .concat();
+        let chunk = [
+            format!("{:x}\r\n", frames.len()).as_bytes(),
+            &frames,
+            b"\r\n0\r\n\r\n",
+        ]
+        .concat();
+        let reply = server.ask("POST /v1/responses", &headers, &chunk).await;
+        assert_eq!(reply.status(), status, "{reply:?}");
+    }
+}
+
+async fn app_may_change_a_refusal() {
+    let server = limited().await;
+    let body = vec![b'x'; LIMIT + 1];
+    server
+        .turn(&body, "X-Impatient: 1\r\n")
+        .await
+        .refuses(400, "request_too_large");
+    server
+        .turn(b"{}", "X-Impatient: 1\r\nOrigin: null\r\n")
+        .await
+        .refuses(400, "origin_not_allowed");
     server
         .turn(&body, "")
         .await

@@ -87,8 +87,11 @@ impl App for Tiny {
         Response::new(Body::full("metrics"))
     }
 
-    fn refused(&self, reason: Reason) {
+    fn refused(&self, reason: Reason, head: &Parts, answer: &mut Response<Body>) {
         self.seen.refused.lock().unwrap().push(reason.label());
+        if head.headers.contains_key("x-impatient") {
+            *answer.status_mut() = http::StatusCode::BAD_REQUEST;
+        }
     }
 }
 

@@ -48,7 +48,14 @@ async fn stopping(grace: Duration) -> Server {
 const LONG: Duration = Duration::from_mins(10);
 
 async fn idle_at_drain() {
-    let server = stopping(LONG).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    // The drain must end the connection, not the time that it may be idle.
+    let limits = ListenLimits {
+        header_timeout: LONG,
+        ..ListenLimits::default()
+    };
+    let server = Server::on(listener, addr, EdgeSettings::default(), limits, LONG);
     let mut idle = server.connect().await;
     let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
     idle.write_all(&request).await.unwrap();
