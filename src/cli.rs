@@ -37,17 +37,24 @@ pub enum Command {
     Sandbox {
         /// The script to play
         #[arg(long, value_name = "FILE")]
-        script: Option<PathBuf>,
+        script: PathBuf,
     },
 }
 
 /// Set up Codex.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum Codex {
     /// Print the block for Codex's config.toml
     Print,
-    /// Print a model catalog with the prompt of the installed Codex
-    Catalog,
+    /// Write a model catalog with the prompt of the installed Codex
+    Catalog {
+        /// The Codex to ask
+        #[arg(long, value_name = "PROGRAM", default_value = "codex")]
+        codex: std::ffi::OsString,
+        /// Where to write it; - for standard output; in Codex's folder when left out
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 //! the way to the provider. [`config`] and [`secrets`] say with whom and how,
 //! [`codex`] and [`sandbox`] are what a user meets first.
 
+pub mod app;
 pub mod cli;
+pub mod commands;
 pub mod codex;
 pub mod config;
 pub mod diagnostics;
@@ -12,3 +14,6 @@ pub mod metrics;
 pub mod sandbox;
 pub mod secrets;
 pub mod serve;
+pub mod start;
+pub mod turn;
+pub mod upstream;

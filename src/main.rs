@@ -5,8 +5,11 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use respondent::cli::{BAD_CONFIG, Cli, Command};
+use respondent::cli::{BAD_CONFIG, Cli, Codex, Command};
+use respondent::commands::{self, say};
 use respondent::config::{self, Config, Inputs};
+use respondent::diagnostics::log;
+use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -28,23 +31,36 @@ fn main() -> ExitCode {
         Ok(config) => config,
         Err(error) => return fail(BAD_CONFIG, &error),
     };
-    match run(&cli.command.unwrap_or_default(), &config) {
+    match run(cli.command.unwrap_or_default(), inputs, config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(1, &format!("{error:#}")),
     }
 }
 
-fn run(command: &Command, config: &Config) -> anyhow::Result<()> {
+fn run(command: Command, inputs: Inputs, config: Config) -> anyhow::Result<()> {
     match command {
-        Command::Check => say(&config::report::report(config)),
-        Command::Serve | Command::Codex(_) | Command::Sandbox { .. } => {
-            anyhow::bail!("this build only checks configurations")
+        Command::Check => say(&config::report::report(&config)),
+        Command::Codex(Codex::Print) => say(&commands::codex_print(&config)),
+        Command::Codex(Codex::Catalog { codex, output }) => {
+            say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)
+        }
+        Command::Sandbox { script } => runtime()?.block_on(sandbox::run(&script, config.server.listen)),
+        Command::Serve => {
+            let format = match config.server.log_format {
+                config::LogFormat::Human => log::Format::Human,
+                config::LogFormat::Json => log::Format::Json,
+            };
+            log::init(&config.server.log, format)?;
+            runtime()?.block_on(start::serve(inputs, config))
         }
     }
 }
 
-fn say(text: &str) -> anyhow::Result<()> {
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        anyhow::bail!("the TLS provider was set up twice");
+    }
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {

@@ -71,8 +71,9 @@ impl Watch {
         }
     }
 
-    /// Looks every `interval` until dropped, and logs what it finds.
-    pub async fn run(mut self, interval: Duration) {
+    /// Looks every `interval` until dropped, and logs what it finds. `applied`
+    /// is told of each new configuration.
+    pub async fn run(mut self, interval: Duration, applied: impl Fn(&Config) + Send) {
         loop {
             tokio::time::sleep(interval).await;
             let looked = tokio::task::spawn_blocking(move || {
@@ -87,6 +88,7 @@ impl Watch {
             match look {
                 Look::Same => {}
                 Look::Applied(warnings) => {
+                    applied(&self.live.load());
                     tracing::info!("configuration changed");
                     for warning in warnings {
                         tracing::warn!("{warning}");

@@ -52,7 +52,7 @@ impl Upstreams {
         let keys = config.keys.get(&provider.id).map(Vec::as_slice).unwrap_or_default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(upstream) = known.get(&provider.id)
-            && Arc::ptr_eq(&upstream.provider, provider)
+            && (Arc::ptr_eq(&upstream.provider, provider) || upstream.provider == *provider)
             && upstream.keys.holds(keys)
         {
             return Ok(Arc::clone(upstream));

@@ -1,0 +1,96 @@
+//! What answers behind the edge: turns, the model list, health and figures.
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{HeaderValue, Response, StatusCode};
+
+use crate::codex::models::{self, ModelEntry};
+use crate::codex::prompt;
+use crate::config::Config;
+use crate::metrics;
+use crate::serve::{App, Body, Reason};
+use crate::turn::{self, Caller, Service};
+
+/// The application.
+#[derive(Clone)]
+pub struct Respondent(pub Arc<Service>);
+
+impl App for Respondent {
+    async fn responses(&self, head: Parts, body: String) -> Response<Body> {
+        turn::respond(&self.0, &head, body).await
+    }
+
+    async fn models(&self, _head: Parts) -> Response<Body> {
+        let config = self.0.config.load();
+        let instructions = config.codex.instructions.as_deref().unwrap_or(prompt::PROMPT);
+        let body = models::body(&entries(&config), instructions);
+        if body.shortened + body.dropped > 0 {
+            tracing::debug!(body.shortened, body.dropped, "the model list was cut to the size that Codex reads");
+        }
+        reply("application/json", body.json)
+    }
+
+    async fn healthz(&self, _head: Parts) -> Response<Body> {
+        reply("application/json", concat!(r#"{"status":"ok","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#))
+    }
+
+    async fn metrics(&self, _head: Parts) -> Response<Body> {
+        reply(metrics::CONTENT_TYPE, self.0.metrics.render())
+    }
+
+    /// Codex repeats every status of these but 400 five times.
+    fn refused(&self, reason: Reason, head: &Parts, answer: &mut Response<Body>) {
+        self.0.metrics.refused(reason);
+        if Caller::of(&head.headers).codex && answer.status().is_client_error() {
+            *answer.status_mut() = StatusCode::BAD_REQUEST;
+        }
+    }
+}
+
+fn reply(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// The listed models, the default one first: the order is Codex's preference.
+pub fn entries(config: &Config) -> Vec<ModelEntry> {
+    let registry = &config.registry;
+    let mut entries: Vec<ModelEntry> = registry
+        .models()
+        .map(|(provider, model)| {
+            let window = model.window().tokens;
+            ModelEntry {
+                slug: registry.public_name(provider, model),
+                display_name: model.display_name().to_owned(),
+                description: if model.description.is_empty() {
+                    format!("by {}", provider.name)
+                } else {
+                    model.description.clone()
+                },
+                owned_by: provider.id.clone(),
+                window,
+                auto_compact: ModelEntry::default_auto_compact(window),
+                images: model.images,
+                reasoning: model.reasoning.clone(),
+                default_reasoning: model.default_reasoning.clone(),
+            }
+        })
+        .collect();
+    if let Some(default) = &registry.default_model
+        && let Ok(route) = registry.resolve(default, false)
+    {
+        let name = registry.public_name(&route.provider, &route.model);
+        entries.sort_by_key(|entry| entry.slug != name);
+    }
+    entries
+}
+
+/// The model that a new user starts with.
+pub fn first_model(config: &Config) -> String {
+    let first = || entries(config).into_iter().next().map(|entry| entry.slug);
+    let passed = || config.registry.providers.first().map(|provider| provider.prefixed("MODEL"));
+    config.registry.default_model.clone().or_else(first).or_else(passed).unwrap_or_default()
+}

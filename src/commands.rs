@@ -1,0 +1,52 @@
+//! The commands that are no server.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::app::{entries, first_model};
+use crate::codex::{catalog, print};
+use crate::config::Config;
+
+/// Writes to standard output.
+pub fn say(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// `respondent codex print`: the block for Codex's config.toml.
+pub fn codex_print(config: &Config) -> String {
+    let written = catalog::default_path(|name| std::env::var_os(name)).filter(|path| path.exists());
+    print::print(&print::Setup {
+        origin: &format!("http://{}", config.server.listen),
+        model: &first_model(config),
+        token: config.server.token.is_some(),
+        catalog: written.as_deref(),
+    })
+}
+
+/// `respondent codex catalog`: asks the installed Codex for its prompt and
+/// writes a catalog of our models with it.
+pub async fn codex_catalog(
+    config: &Config,
+    codex: &OsStr,
+    output: Option<PathBuf>,
+) -> anyhow::Result<String> {
+    let printed = catalog::ask_codex(codex).await?;
+    let catalog = catalog::build(&printed, &entries(config))?;
+    if output.as_deref() == Some(Path::new("-")) {
+        return Ok(catalog.json);
+    }
+    let path = match output.or_else(|| catalog::default_path(|name| std::env::var_os(name))) {
+        Some(path) => std::path::absolute(path)?,
+        None => anyhow::bail!("there is no home folder to write to: name a file with --output"),
+    };
+    catalog::write(&path, &catalog)?;
+    Ok(format!(
+        "Wrote {} with the prompt of {}.\nAdd this line to the top of Codex's config.toml:\nmodel_catalog_json = {}\n",
+        path.display(),
+        catalog.prompt_of,
+        toml::Value::String(path.to_string_lossy().into_owned()),
+    ))
+}
