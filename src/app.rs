@@ -24,16 +24,31 @@ impl App for Respondent {
 
     async fn models(&self, _head: Parts) -> Response<Body> {
         let config = self.0.config.load();
-        let instructions = config.codex.instructions.as_deref().unwrap_or(prompt::PROMPT);
+        let instructions = config
+            .codex
+            .instructions
+            .as_deref()
+            .unwrap_or(prompt::PROMPT);
         let body = models::body(&entries(&config), instructions);
         if body.shortened + body.dropped > 0 {
-            tracing::debug!(body.shortened, body.dropped, "the model list was cut to the size that Codex reads");
+            tracing::debug!(
+                body.shortened,
+                body.dropped,
+                "the model list was cut to the size that Codex reads"
+            );
         }
         reply("application/json", body.json)
     }
 
     async fn healthz(&self, _head: Parts) -> Response<Body> {
-        reply("application/json", concat!(r#"{"status":"ok","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#))
+        reply(
+            "application/json",
+            concat!(
+                r#"{"status":"ok","version":""#,
+                env!("CARGO_PKG_VERSION"),
+                r#""}"#
+            ),
+        )
     }
 
     async fn metrics(&self, _head: Parts) -> Response<Body> {
@@ -51,7 +66,9 @@ impl App for Respondent {
 
 fn reply(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::full(body));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -91,6 +108,18 @@ pub fn entries(config: &Config) -> Vec<ModelEntry> {
 /// The model that a new user starts with.
 pub fn first_model(config: &Config) -> String {
     let first = || entries(config).into_iter().next().map(|entry| entry.slug);
-    let passed = || config.registry.providers.first().map(|provider| provider.prefixed("MODEL"));
-    config.registry.default_model.clone().or_else(first).or_else(passed).unwrap_or_default()
+    let passed = || {
+        config
+            .registry
+            .providers
+            .first()
+            .map(|provider| provider.prefixed("MODEL"))
+    };
+    config
+        .registry
+        .default_model
+        .clone()
+        .or_else(first)
+        .or_else(passed)
+        .unwrap_or_default()
 }

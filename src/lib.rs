@@ -6,8 +6,8 @@
 
 pub mod app;
 pub mod cli;
-pub mod commands;
 pub mod codex;
+pub mod commands;
 pub mod config;
 pub mod diagnostics;
 pub mod metrics;

@@ -44,7 +44,9 @@ fn run(command: Command, inputs: Inputs, config: Config) -> anyhow::Result<()> {
         Command::Codex(Codex::Catalog { codex, output }) => {
             say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)
         }
-        Command::Sandbox { script } => runtime()?.block_on(sandbox::run(&script, config.server.listen)),
+        Command::Sandbox { script } => {
+            runtime()?.block_on(sandbox::run(&script, config.server.listen))
+        }
         Command::Serve => {
             let format = match config.server.log_format {
                 config::LogFormat::Human => log::Format::Human,
@@ -57,10 +59,15 @@ fn run(command: Command, inputs: Inputs, config: Config) -> anyhow::Result<()> {
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
+    if rustls::crypto::ring::default_provider()
+        .install_default()
+        .is_err()
+    {
         anyhow::bail!("the TLS provider was set up twice");
     }
-    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?)
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {

@@ -15,14 +15,20 @@ use crate::commands::say;
 use crate::config::{self, Config, Inputs, Watch, address};
 use crate::metrics::Metrics;
 use crate::sandbox::{Player, scene};
-use crate::serve::{self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token};
+use crate::serve::{
+    self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
+};
 use crate::turn::Service;
 
 /// Serves until a signal asks to stop, and returns when all turns have ended.
 pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let listener = bind(config.server.listen).await?;
     let address = listener.local_addr()?;
-    let _sandbox = if config.sandbox { Some(sandbox(&mut config).await?) } else { None };
+    let _sandbox = if config.sandbox {
+        Some(sandbox(&mut config).await?)
+    } else {
+        None
+    };
     let settings = Arc::new(ArcSwap::from_pointee(edge_settings(&config, address)?));
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -62,9 +68,17 @@ async fn sandbox(config: &mut Config) -> anyhow::Result<Player> {
     let models = config
         .registry
         .provider(registry::SANDBOX)
-        .map(|provider| provider.models.iter().map(|model| model.id.clone()).collect())
+        .map(|provider| {
+            provider
+                .models
+                .iter()
+                .map(|model| model.id.clone())
+                .collect()
+        })
         .unwrap_or_default();
-    let player = Player::serve(models, Box::new(scene::answer)).await.context("cannot start the offline model")?;
+    let player = Player::serve(models, Box::new(scene::answer))
+        .await
+        .context("cannot start the offline model")?;
     config.sandbox_at(player.address());
     Ok(player)
 }
@@ -80,16 +94,32 @@ fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSet
         hosts.push(address.to_string());
     }
     Ok(EdgeSettings {
-        guard: GuardSettings { hosts, port: address.port(), origins: server.allowed_origins.clone(), token },
-        body: BodyLimits { max: server.body_limit, idle: server.body_timeout, ..BodyLimits::default() },
+        guard: GuardSettings {
+            hosts,
+            port: address.port(),
+            origins: server.allowed_origins.clone(),
+            token,
+        },
+        body: BodyLimits {
+            max: server.body_limit,
+            idle: server.body_timeout,
+            ..BodyLimits::default()
+        },
     })
 }
 
 /// What a user reads first: what is served, and what to do with it.
 fn greeting(config: &Config, address: SocketAddr) -> String {
-    let mut lines = vec![format!("Respondent {} serves the Responses API on http://{address}/v1", env!("CARGO_PKG_VERSION"))];
+    let mut lines = vec![format!(
+        "Respondent {} serves the Responses API on http://{address}/v1",
+        env!("CARGO_PKG_VERSION")
+    )];
     for provider in &config.registry.providers {
-        let mut models: Vec<String> = provider.models.iter().map(|model| config.registry.public_name(provider, model)).collect();
+        let mut models: Vec<String> = provider
+            .models
+            .iter()
+            .map(|model| config.registry.public_name(provider, model))
+            .collect();
         let listed = models.len();
         models.truncate(4);
         if listed > models.len() {
@@ -107,7 +137,11 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
         lines.push("Anyone who has the token can use this server over the network.".to_owned());
     }
     let model = app::first_model(config);
-    let listen = if address.port() == 8787 { String::new() } else { format!(" --listen {address}") };
+    let listen = if address.port() == 8787 {
+        String::new()
+    } else {
+        format!(" --listen {address}")
+    };
     lines.push(format!("Point Codex at it: respondent codex print{listen}    SDKs: base_url http://{address}/v1, model {model}"));
     lines.push(String::new());
     lines.join("\n")

@@ -28,7 +28,10 @@ impl Baggage {
 
     /// The content of a blob that we sealed; `None` for any other string.
     pub fn open(blob: &str) -> Option<Self> {
-        let (sum, encoded) = blob.strip_prefix(VERSION)?.strip_prefix('.')?.split_once('.')?;
+        let (sum, encoded) = blob
+            .strip_prefix(VERSION)?
+            .strip_prefix('.')?
+            .split_once('.')?;
         let json = URL_SAFE_NO_PAD.decode(encoded).ok()?;
         let expected = u32::from_str_radix(sum, 16).ok()?;
         (crc32fast::hash(&json) == expected).then_some(())?;
@@ -42,12 +45,20 @@ mod tests {
 
     #[test]
     fn only_an_intact_blob_of_ours_opens() {
-        let baggage = Baggage { reasoning: "first\n\"then\" 漢".into() };
+        let baggage = Baggage {
+            reasoning: "first\n\"then\" 漢".into(),
+        };
         let blob = baggage.seal();
         assert_eq!(Baggage::open(&blob), Some(baggage));
         let mut damaged = blob.clone();
         damaged.pop();
-        for foreign in [damaged.as_str(), "", "gAAAAAB", "rsp1.00000000.e30", "rsp2.x.y"] {
+        for foreign in [
+            damaged.as_str(),
+            "",
+            "gAAAAAB",
+            "rsp1.00000000.e30",
+            "rsp2.x.y",
+        ] {
             assert_eq!(Baggage::open(foreign), None, "{foreign}");
         }
     }

@@ -101,19 +101,28 @@ impl Fault {
 
     /// A request that makes no sense; `param` names the place.
     pub fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
-        Self { param: Some(param.into()), ..Self::new(Kind::InvalidRequest, message) }
+        Self {
+            param: Some(param.into()),
+            ..Self::new(Kind::InvalidRequest, message)
+        }
     }
 
     /// The same with a code of its own.
     #[must_use]
     pub fn with_code(self, code: impl Into<Cow<'static, str>>) -> Self {
-        Self { code: Some(code.into()), ..self }
+        Self {
+            code: Some(code.into()),
+            ..self
+        }
     }
 
     /// The same with a cause for the log.
     #[must_use]
     pub fn caused_by(self, cause: impl Into<String>) -> Self {
-        Self { cause: Some(cause.into()), ..self }
+        Self {
+            cause: Some(cause.into()),
+            ..self
+        }
     }
 
     /// Whose fault it is.
@@ -142,8 +151,20 @@ impl Fault {
         match self.kind {
             Kind::InvalidRequest | Kind::ContextLength => 400,
             Kind::ModelNotFound => 404,
-            Kind::Authentication => if codex { 400 } else { 401 },
-            Kind::Permission => if codex { 400 } else { 403 },
+            Kind::Authentication => {
+                if codex {
+                    400
+                } else {
+                    401
+                }
+            }
+            Kind::Permission => {
+                if codex {
+                    400
+                } else {
+                    403
+                }
+            }
             Kind::Refused => match self.upstream_status {
                 Some(status @ (402..=428 | 430..=499)) if !codex => status,
                 _ => 400,
@@ -234,7 +255,12 @@ impl Fault {
     pub fn response_message(&self) -> Cow<'_, str> {
         match (self.kind, self.retry) {
             (Kind::RateLimit, Retry::After(pause)) if !self.message.contains("try again in") => {
-                format!("{} Please try again in {:.1}s.", self.message, pause.as_secs_f64()).into()
+                format!(
+                    "{} Please try again in {:.1}s.",
+                    self.message,
+                    pause.as_secs_f64()
+                )
+                .into()
             }
             _ => Cow::Borrowed(&self.message),
         }

@@ -117,7 +117,8 @@ fn surrogates(json: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
             };
             from = at + 6;
             if (0xD800..0xDC00).contains(&unit) {
-                let paired = self::unit(bytes, from).is_some_and(|low| (0xDC00..0xE000).contains(&low));
+                let paired =
+                    self::unit(bytes, from).is_some_and(|low| (0xDC00..0xE000).contains(&low));
                 if paired {
                     from += 6;
                 }
@@ -150,7 +151,11 @@ mod tests {
             (r#""plain""#, None),
         ] {
             assert_eq!(lone_surrogate(json), lone, "{json}");
-            assert_eq!(lone_surrogate(&replace_lone_surrogates(json)), None, "{json}");
+            assert_eq!(
+                lone_surrogate(&replace_lone_surrogates(json)),
+                None,
+                "{json}"
+            );
         }
         assert_eq!(unescape(r"a\ud83db"), "a\u{fffd}b");
         assert_eq!(unescape(r"\ud83d\ude00"), "😀");

@@ -19,7 +19,10 @@ pub struct Notes(Vec<Note>);
 impl Notes {
     /// Adds a note unless it is there already or the turn has too many.
     pub fn add(&mut self, code: &'static str, detail: impl Into<String>) {
-        let note = Note { code, detail: detail.into() };
+        let note = Note {
+            code,
+            detail: detail.into(),
+        };
         if self.0.len() < LIMIT && !self.0.contains(&note) {
             self.0.push(note);
         }

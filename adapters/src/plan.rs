@@ -21,7 +21,9 @@ pub enum Step {
 
 /// Decides for every item of the turn. Pure: the same turn has the same plan.
 pub fn plan(turn: &Turn<'_>) -> Plan {
-    Plan { steps: turn.items.iter().map(|item| step(item.kind)).collect() }
+    Plan {
+        steps: turn.items.iter().map(|item| step(item.kind)).collect(),
+    }
 }
 
 fn step(kind: ItemKind) -> Step {

@@ -99,7 +99,13 @@ impl<'a> Toolbox<'a> {
         let flat = wire_name(target.namespace.as_deref(), &target.name);
         let taken = self.tools.iter().any(|tool| tool.wire_name == flat);
         let wire_name = if taken { hashed(&flat, &target) } else { flat };
-        self.tools.push(Tool { wire_name, target, description, parameters, strict });
+        self.tools.push(Tool {
+            wire_name,
+            target,
+            description,
+            parameters,
+            strict,
+        });
     }
 
     /// The tools in the order in which they were offered.
@@ -118,7 +124,10 @@ impl<'a> Toolbox<'a> {
         self.tools
             .iter()
             .find(|tool| tool.target.name == name && tool.target.namespace.as_deref() == namespace)
-            .map_or_else(|| Cow::Owned(wire_name(namespace, name)), |tool| Cow::Borrowed(tool.wire_name.as_str()))
+            .map_or_else(
+                || Cow::Owned(wire_name(namespace, name)),
+                |tool| Cow::Borrowed(tool.wire_name.as_str()),
+            )
     }
 
     /// The wire name of the first tool of this kind and, if given, name.
@@ -126,7 +135,8 @@ impl<'a> Toolbox<'a> {
         self.tools
             .iter()
             .find(|tool| {
-                kinds.contains(&tool.target.kind) && name.is_none_or(|name| tool.target.name == name)
+                kinds.contains(&tool.target.kind)
+                    && name.is_none_or(|name| tool.target.name == name)
             })
             .map(|tool| tool.wire_name.as_str())
     }
@@ -161,7 +171,10 @@ impl ToolNames {
     /// models write often, then for a function that the client may know.
     pub fn resolve(&self, wire_name: &str) -> Resolved {
         if let Some(target) = self.by_wire_name.get(wire_name) {
-            return Resolved { target: target.clone(), guessed: false };
+            return Resolved {
+                target: target.clone(),
+                guessed: false,
+            };
         }
         let mut bare = self.by_wire_name.values().filter(|target| {
             target.name == wire_name
@@ -173,7 +186,10 @@ impl ToolNames {
                     .is_some_and(|rest| rest == target.name)
         });
         match (bare.next(), bare.next()) {
-            (Some(target), None) => Resolved { target: target.clone(), guessed: true },
+            (Some(target), None) => Resolved {
+                target: target.clone(),
+                guessed: true,
+            },
             _ => Resolved {
                 target: Target {
                     kind: ToolKind::Function,
@@ -203,7 +219,13 @@ fn wire_name(namespace: Option<&str>, name: &str) -> String {
     };
     let clean: String = full
         .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '_' || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
     if clean == full && (1..=NAME_LIMIT).contains(&clean.len()) {
         clean
@@ -219,7 +241,11 @@ fn wire_name(namespace: Option<&str>, name: &str) -> String {
 
 /// `clean` cut and marked with a hash of the full name: the same every time.
 fn hashed(clean: &str, target: &Target) -> String {
-    let full = format!("{}\0{}", target.namespace.as_deref().unwrap_or_default(), target.name);
+    let full = format!(
+        "{}\0{}",
+        target.namespace.as_deref().unwrap_or_default(),
+        target.name
+    );
     let hash = crc32fast::hash(full.as_bytes());
     let mut name: String = clean.chars().take(NAME_LIMIT - 9).collect();
     name.push_str(&format!("_{hash:08x}"));
@@ -260,7 +286,10 @@ mod tests {
         for target in &targets {
             let wire = toolbox.wire_name(target.namespace.as_deref(), &target.name);
             assert!(!wire.is_empty() && wire.len() <= 64, "{wire}");
-            assert!(wire.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-'));
+            assert!(
+                wire.bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+            );
             assert_eq!(names.resolve(&wire).target, *target);
         }
     }

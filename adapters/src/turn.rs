@@ -115,7 +115,10 @@ pub struct Item<'a> {
 
 /// The kinds of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the item types of the Responses API and of Codex")]
+#[expect(
+    missing_docs,
+    reason = "the item types of the Responses API and of Codex"
+)]
 pub enum ItemKind {
     Message,
     Reasoning,
@@ -199,8 +202,14 @@ impl<'a> Item<'a> {
 
     /// A user message of one text, as the string form of `input` means it.
     pub(crate) fn user(text: &'a RawValue) -> Self {
-        let fields = Fields { content: Some(text), ..Fields::default() };
-        Self { kind: ItemKind::Message, fields }
+        let fields = Fields {
+            content: Some(text),
+            ..Fields::default()
+        };
+        Self {
+            kind: ItemKind::Message,
+            fields,
+        }
     }
 
     /// The `type` as the client wrote it.

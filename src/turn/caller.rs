@@ -51,8 +51,14 @@ impl Caller {
             Some("compaction") => TurnKind::Compaction,
             _ => TurnKind::Turn,
         };
-        let thread = text("thread-id").map(str::to_owned).or(metadata.and_then(|m| m.thread_id));
-        Self { codex, kind, thread }
+        let thread = text("thread-id")
+            .map(str::to_owned)
+            .or(metadata.and_then(|m| m.thread_id));
+        Self {
+            codex,
+            kind,
+            thread,
+        }
     }
 }
 
@@ -70,20 +76,35 @@ impl Session {
     /// the instructions and the first user item.
     pub fn of(caller: &Caller, owner: &str, turn: &Turn<'_>) -> Self {
         if let Some(thread) = &caller.thread {
-            return Self { id: thread.clone(), derived: false };
+            return Self {
+                id: thread.clone(),
+                derived: false,
+            };
         }
         if let Some(key) = &turn.controls.prompt_cache_key {
-            return Self { id: key.decoded().into_owned(), derived: false };
+            return Self {
+                id: key.decoded().into_owned(),
+                derived: false,
+            };
         }
         let mut hasher = DefaultHasher::new();
         owner.hash(&mut hasher);
-        turn.echo.instructions.map(|raw| raw.get()).hash(&mut hasher);
+        turn.echo
+            .instructions
+            .map(|raw| raw.get())
+            .hash(&mut hasher);
         let first = turn
             .items
             .iter()
             .find(|item| item.kind == ItemKind::Message && item.role() == "user");
-        first.and_then(|item| item.content()).map(|raw| raw.get()).hash(&mut hasher);
-        Self { id: format!("{:016x}", hasher.finish()), derived: true }
+        first
+            .and_then(|item| item.content())
+            .map(|raw| raw.get())
+            .hash(&mut hasher);
+        Self {
+            id: format!("{:016x}", hasher.finish()),
+            derived: true,
+        }
     }
 }
 
@@ -95,7 +116,15 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| {
+                (
+                    http::HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                )
+            })
+            .collect()
     }
 
     #[test]
@@ -103,7 +132,10 @@ mod tests {
         let caller = Caller::of(&headers(&[
             ("originator", "codex_exec"),
             ("thread-id", "t1"),
-            ("x-codex-turn-metadata", r#"{"request_kind":"compaction","thread_id":"t1"}"#),
+            (
+                "x-codex-turn-metadata",
+                r#"{"request_kind":"compaction","thread_id":"t1"}"#,
+            ),
         ]));
         assert!(caller.codex);
         assert_eq!(caller.kind, TurnKind::Compaction);
@@ -114,11 +146,19 @@ mod tests {
     fn a_session_is_the_same_for_all_turns_of_a_conversation() {
         let first = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"}]}"#.into());
         let second = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"},{"role":"user","content":"go on"}]}"#.into());
-        let of = |source: &Source, caller: &Caller| Session::of(caller, "local", &source.turn().unwrap());
+        let of = |source: &Source, caller: &Caller| {
+            Session::of(caller, "local", &source.turn().unwrap())
+        };
         let nobody = Caller::default();
         assert_eq!(of(&first, &nobody), of(&second, &nobody));
         assert!(of(&first, &nobody).derived);
         let codex = Caller::of(&headers(&[("thread-id", "t1")]));
-        assert_eq!(of(&second, &codex), Session { id: "t1".into(), derived: false });
+        assert_eq!(
+            of(&second, &codex),
+            Session {
+                id: "t1".into(),
+                derived: false
+            }
+        );
     }
 }

@@ -46,7 +46,9 @@ pub struct System;
 
 impl Clock for System {
     fn unix(&self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |elapsed| elapsed.as_secs())
     }
 }
 
@@ -55,7 +57,10 @@ impl Random for System {
         let mut bytes = [0; 16];
         // Without randomness ids repeat, which is worse than stopping; the
         // panic costs this request alone.
-        #[expect(clippy::expect_used, reason = "an id that repeats would mix up responses")]
+        #[expect(
+            clippy::expect_used,
+            reason = "an id that repeats would mix up responses"
+        )]
         getrandom::fill(&mut bytes).expect("the operating system has randomness");
         u128::from_le_bytes(bytes)
     }

@@ -54,16 +54,26 @@ pub(super) async fn run<S: Sink>(
         pace,
         record,
         sink,
-        output: Output { assembler: prepared.assembler, frames: Frames::default(), begun: false, content: false },
+        output: Output {
+            assembler: prepared.assembler,
+            frames: Frames::default(),
+            begun: false,
+            content: false,
+        },
         body: Some(prepared.body),
         last_sent: Instant::now(),
     };
     // A defect costs this turn alone, and its stream still gets an end.
-    let result = std::panic::AssertUnwindSafe(engine.turn()).catch_unwind().await;
+    let result = std::panic::AssertUnwindSafe(engine.turn())
+        .catch_unwind()
+        .await;
     let fault = match result {
         Ok(Ok(())) => None,
         Ok(Err(fault)) => Some(fault),
-        Err(_) => Some(Fault::new(Kind::Internal, "Respondent ran into a defect while it answered this request.")),
+        Err(_) => Some(Fault::new(
+            Kind::Internal,
+            "Respondent ran into a defect while it answered this request.",
+        )),
     };
     engine.end(fault, &redactor).await
 }
@@ -103,11 +113,15 @@ impl<S: Sink> Engine<'_, S> {
     async fn turn(&mut self) -> Result<(), Fault> {
         let mut tries = 0;
         loop {
-            let Err(fault) = self.attempt().await else { return Ok(()) };
+            let Err(fault) = self.attempt().await else {
+                return Ok(());
+            };
             if self.output.content || tries >= self.upstream.provider().max_retries {
                 return Err(fault);
             }
-            let Some(pause) = self.pause(&fault, tries) else { return Err(fault) };
+            let Some(pause) = self.pause(&fault, tries) else {
+                return Err(fault);
+            };
             tries += 1;
             self.record.retry(&fault);
             self.patiently(sleep(pause)).await?;
@@ -126,8 +140,12 @@ impl<S: Sink> Engine<'_, S> {
 
     /// Sends the request once and reads the answer to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
-        let Some(body) = self.body.clone() else { return Ok(()) };
-        self.ctx.tap.saw(&self.ctx.request_id, Seen::UpstreamRequest(&body));
+        let Some(body) = self.body.clone() else {
+            return Ok(());
+        };
+        self.ctx
+            .tap
+            .saw(&self.ctx.request_id, Seen::UpstreamRequest(&body));
         let upstream = self.upstream;
         let key = upstream.keys().choose();
         let opened = self.patiently(upstream::open(upstream, key, body)).await?;
@@ -203,7 +221,9 @@ impl<S: Sink> Engine<'_, S> {
         };
         match &piece {
             Some(bytes) => {
-                self.ctx.tap.saw(&self.ctx.request_id, Seen::UpstreamAnswer(bytes));
+                self.ctx
+                    .tap
+                    .saw(&self.ctx.request_id, Seen::UpstreamAnswer(bytes));
                 decoding.feed(bytes, &mut emit)?;
             }
             None => decoding.end(&mut emit)?,
@@ -235,7 +255,11 @@ impl<S: Sink> Engine<'_, S> {
 
     /// When the client must hear something.
     fn next_sign(&self, commit_at: Instant) -> Instant {
-        if self.output.begun { self.last_sent + self.pace.heartbeat } else { commit_at }
+        if self.output.begun {
+            self.last_sent + self.pace.heartbeat
+        } else {
+            commit_at
+        }
     }
 
     async fn sign_of_life(&mut self) {
@@ -255,15 +279,24 @@ impl<S: Sink> Engine<'_, S> {
             self.record.notes.extend(self.output.assembler.notes());
             self.record.ended(outcome);
         }
-        self.ctx.tap.saw(&self.ctx.request_id, Seen::ClientEvents(self.output.frames.bytes()));
+        self.ctx.tap.saw(
+            &self.ctx.request_id,
+            Seen::ClientEvents(self.output.frames.bytes()),
+        );
         self.sink.send(&mut self.output.frames).await;
         self.last_sent = Instant::now();
     }
 
     /// Tells the record how it went, and the client if it was promised a
     /// stream.
-    async fn end(mut self, fault: Option<Fault>, redactor: &(impl Fn() -> Redactor + Send + Sync)) -> Result<(), Fault> {
-        let Some(mut fault) = fault else { return Ok(()) };
+    async fn end(
+        mut self,
+        fault: Option<Fault>,
+        redactor: &(impl Fn() -> Redactor + Send + Sync),
+    ) -> Result<(), Fault> {
+        let Some(mut fault) = fault else {
+            return Ok(());
+        };
         self.record.failed(&mut fault, &redactor());
         if S::STREAMS && self.output.begun {
             self.output.assembler.fail(&fault, &mut self.output.frames);
@@ -277,7 +310,10 @@ impl<S: Sink> Engine<'_, S> {
 }
 
 fn draining() -> Fault {
-    Fault::new(Kind::Draining, "Respondent is shutting down; send the request again in a moment.")
+    Fault::new(
+        Kind::Draining,
+        "Respondent is shutting down; send the request again in a moment.",
+    )
 }
 
 /// The decoders of one answer.
@@ -300,9 +336,13 @@ impl Decoding {
     fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
         match &mut self.sse {
-            Some(sse) => sse.feed(bytes, &mut |event| chat.data(&event.data, emit)).map_err(too_large),
+            Some(sse) => sse
+                .feed(bytes, &mut |event| chat.data(&event.data, emit))
+                .map_err(too_large),
             None if self.document.len() + bytes.len() > sse::Decoder::DEFAULT_LIMIT => {
-                Err(too_large(sse::TooLarge { limit: sse::Decoder::DEFAULT_LIMIT }))
+                Err(too_large(sse::TooLarge {
+                    limit: sse::Decoder::DEFAULT_LIMIT,
+                }))
             }
             None => {
                 self.document.extend_from_slice(bytes);
@@ -314,7 +354,9 @@ impl Decoding {
     fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
         match self.sse.take() {
-            Some(sse) => sse.finish(&mut |event| chat.data(&event.data, emit)).map_err(too_large)?,
+            Some(sse) => sse
+                .finish(&mut |event| chat.data(&event.data, emit))
+                .map_err(too_large)?,
             None => chat.data(&String::from_utf8_lossy(&self.document), emit),
         }
         chat.end(emit);
@@ -323,5 +365,11 @@ impl Decoding {
 }
 
 fn too_large(error: sse::TooLarge) -> Fault {
-    Fault::new(Kind::BadReply, format!("The provider sent an event of more than {} bytes.", error.limit))
+    Fault::new(
+        Kind::BadReply,
+        format!(
+            "The provider sent an event of more than {} bytes.",
+            error.limit
+        ),
+    )
 }

@@ -109,7 +109,10 @@ fn known_calls(turn: &Turn<'_>) -> HashSet<String> {
                 | ItemKind::ApplyPatchCall
         )
     });
-    calls.filter_map(|item| item.call_id()).map(std::borrow::Cow::into_owned).collect()
+    calls
+        .filter_map(|item| item.call_id())
+        .map(std::borrow::Cow::into_owned)
+        .collect()
 }
 
 #[expect(

@@ -80,10 +80,15 @@ impl Record {
     /// to the client and into the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
         fault.message = redactor.redact(&fault.message).into_owned();
-        fault.cause = fault.cause.take().map(|cause| redactor.redact(&cause).into_owned());
+        fault.cause = fault
+            .cause
+            .take()
+            .map(|cause| redactor.redact(&cause).into_owned());
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
-            adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => Outcome::Refused,
+            adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
+                Outcome::Refused
+            }
             _ => Outcome::Failed,
         });
         self.fault = Some(fault.clone());
@@ -110,7 +115,11 @@ impl Drop for Record {
         });
         let cached = (usage.cached * 100).checked_div(usage.input).unwrap_or(0);
         let route = format!("{}/{}", self.provider, self.model);
-        let notes: Vec<String> = self.notes.iter().map(|note| format!("{}({})", note.code, note.detail)).collect();
+        let notes: Vec<String> = self
+            .notes
+            .iter()
+            .map(|note| format!("{}({})", note.code, note.detail))
+            .collect();
         let notes = notes.join(" ");
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(

@@ -44,7 +44,11 @@ pub struct Service {
 
 impl Service {
     /// A service on the system's clock and randomness.
-    pub fn new(config: Arc<ArcSwap<Config>>, metrics: Arc<Metrics>, ending: CancellationToken) -> Self {
+    pub fn new(
+        config: Arc<ArcSwap<Config>>,
+        metrics: Arc<Metrics>,
+        ending: CancellationToken,
+    ) -> Self {
         Self {
             config,
             metrics,
@@ -57,7 +61,10 @@ impl Service {
     }
 
     fn ctx(&self, head: &Parts) -> Ctx {
-        let request_id = head.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| Arc::clone(&id.0));
+        let request_id = head
+            .extensions
+            .get::<RequestId>()
+            .map_or_else(|| "".into(), |id| Arc::clone(&id.0));
         Ctx {
             request_id,
             owner: "local".into(),
@@ -73,9 +80,14 @@ impl Service {
 /// Answers `POST /v1/responses`.
 pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let ctx = service.ctx(head);
-    ctx.tap.saw(&ctx.request_id, Seen::ClientRequest(body.as_bytes()));
+    ctx.tap
+        .saw(&ctx.request_id, Seen::ClientRequest(body.as_bytes()));
     let config = service.config.load_full();
-    let mut record = Record::new(&service.metrics, Arc::clone(&ctx.request_id), ctx.caller.codex);
+    let mut record = Record::new(
+        &service.metrics,
+        Arc::clone(&ctx.request_id),
+        ctx.caller.codex,
+    );
     let codex = ctx.caller.codex;
     let source = Source::new(body);
     let prepared = match prepare(&ctx, &config, &service.upstreams, &source) {
@@ -90,8 +102,14 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     record.model.clone_from(&prepared.route.model.id);
     record.session.clone_from(&prepared.session.id);
     record.notes.extend(&prepared.notes);
-    let told = Told { route: prepared.route.full_name(), notes: prepared.notes.clone() };
-    let pace = Pace { heartbeat: config.server.heartbeat, commit_after: config.server.commit_after };
+    let told = Told {
+        route: prepared.route.full_name(),
+        notes: prepared.notes.clone(),
+    };
+    let pace = Pace {
+        heartbeat: config.server.heartbeat,
+        commit_after: config.server.commit_after,
+    };
     if prepared.stream {
         stream(ctx, prepared, pace, config, record, &told).await
     } else {
@@ -111,7 +129,15 @@ async fn stream(
     let slot = Slot::default();
     let mut sink = SseSink(slot.clone());
     let engine = Box::pin(async move {
-        engine::run(&ctx, prepared, pace, || config.redactor(), &mut record, &mut sink).await
+        engine::run(
+            &ctx,
+            prepared,
+            pace,
+            || config.redactor(),
+            &mut record,
+            &mut sink,
+        )
+        .await
     });
     let mut events = EventStream::new(engine, slot);
     match events.committed().await {
@@ -129,7 +155,14 @@ async fn whole(
     told: &Told,
 ) -> Response<Body> {
     let mut sink = JsonSink::default();
-    let run = engine::run(ctx, prepared, pace, || config.redactor(), &mut record, &mut sink);
+    let run = engine::run(
+        ctx,
+        prepared,
+        pace,
+        || config.redactor(),
+        &mut record,
+        &mut sink,
+    );
     match Box::pin(run).await {
         Ok(()) => told.reply("application/json", Body::full(sink.0.unwrap_or_default())),
         Err(fault) => refuse(&fault, ctx.caller.codex, Some(told)),
@@ -145,7 +178,9 @@ struct Told {
 impl Told {
     fn reply(&self, content_type: &'static str, body: Body) -> Response<Body> {
         let mut response = Response::new(body);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         self.add_to(&mut response);
         response
     }
@@ -167,9 +202,13 @@ fn refuse(fault: &Fault, codex: bool, told: Option<&Told>) -> Response<Body> {
     let mut response = Response::new(Body::full(fault.body()));
     *response.status_mut() =
         StatusCode::from_u16(fault.status(codex)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(seconds) = fault.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        response
+            .headers_mut()
+            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     if let Some(told) = told {
         told.add_to(&mut response);

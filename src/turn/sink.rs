@@ -29,7 +29,10 @@ impl Slot {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none()
     }
 
     fn put(&self, bytes: Bytes) {
@@ -46,7 +49,14 @@ impl Sink for SseSink {
     async fn send(&mut self, frames: &mut Frames) {
         self.0.put(frames.take().into());
         // Whoever takes the piece polls the engine next: no waker is needed.
-        poll_fn(|_| if self.0.is_empty() { Poll::Ready(()) } else { Poll::Pending }).await;
+        poll_fn(|_| {
+            if self.0.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 }
 

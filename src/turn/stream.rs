@@ -21,7 +21,10 @@ pub(super) struct EventStream {
 
 impl EventStream {
     pub(super) fn new(engine: Engine, slot: Slot) -> Self {
-        Self { engine: Some(engine), slot }
+        Self {
+            engine: Some(engine),
+            slot,
+        }
     }
 
     /// Waits for the first event: until it is there, a fault is still an HTTP
@@ -36,7 +39,9 @@ impl EventStream {
     }
 
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        let Some(engine) = &mut self.engine else { return Poll::Ready(Ok(())) };
+        let Some(engine) = &mut self.engine else {
+            return Poll::Ready(Ok(()));
+        };
         let result = std::task::ready!(engine.as_mut().poll(cx));
         self.engine = None;
         Poll::Ready(result)

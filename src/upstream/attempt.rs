@@ -28,8 +28,11 @@ impl Answer {
     /// The next bytes; `None` at the end of the body.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         self.response.chunk().await.map_err(|error| {
-            Fault::new(Kind::Cut, "The connection to the provider broke before the answer was complete.")
-                .caused_by(chain(&error))
+            Fault::new(
+                Kind::Cut,
+                "The connection to the provider broke before the answer was complete.",
+            )
+            .caused_by(chain(&error))
         })
     }
 }
@@ -52,7 +55,13 @@ pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<
         Ok(Err(error)) => return Err(unreachable(upstream, &error)),
         Err(_) => {
             let seconds = upstream.provider.timeouts.first_byte.as_secs();
-            return Err(Fault::new(Kind::Timeout, format!("The provider '{}' did not answer within {seconds} seconds.", upstream.provider.id)));
+            return Err(Fault::new(
+                Kind::Timeout,
+                format!(
+                    "The provider '{}' did not answer within {seconds} seconds.",
+                    upstream.provider.id
+                ),
+            ));
         }
     };
     if response.status().is_success() {
@@ -77,7 +86,13 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
     };
     let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
     if (300..400).contains(&status) {
-        return Fault::new(Kind::BadReply, format!("The provider '{}' redirects elsewhere; a key does not follow. Check its 'base_url'.", upstream.provider.id));
+        return Fault::new(
+            Kind::BadReply,
+            format!(
+                "The provider '{}' redirects elsewhere; a key does not follow. Check its 'base_url'.",
+                upstream.provider.id
+            ),
+        );
     }
     match upstream.provider.wire {
         Wire::Chat => refusal::reply(status, retry_after, &body),
@@ -87,22 +102,39 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
 /// `Retry-After` in seconds, or the finer `retry-after-ms`.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number(RETRY_AFTER.as_str()))?;
+    let seconds = number("retry-after-ms")
+        .map(|ms| ms / 1000.0)
+        .or_else(|| number(RETRY_AFTER.as_str()))?;
     Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn content_type(headers: &HeaderMap) -> &str {
-    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default()
 }
 
 fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
     let id = &upstream.provider.id;
     let fault = if error.is_timeout() {
-        Fault::new(Kind::Timeout, format!("The connection to the provider '{id}' timed out."))
+        Fault::new(
+            Kind::Timeout,
+            format!("The connection to the provider '{id}' timed out."),
+        )
     } else if error.is_connect() {
-        Fault::new(Kind::Unreachable, format!("The provider '{id}' cannot be reached at {}.", place(upstream)))
+        Fault::new(
+            Kind::Unreachable,
+            format!(
+                "The provider '{id}' cannot be reached at {}.",
+                place(upstream)
+            ),
+        )
     } else {
-        Fault::new(Kind::Cut, format!("The provider '{id}' closed the connection before it answered."))
+        Fault::new(
+            Kind::Cut,
+            format!("The provider '{id}' closed the connection before it answered."),
+        )
     };
     fault.caused_by(chain(error))
 }
@@ -127,5 +159,9 @@ fn chain(error: &reqwest::Error) -> String {
         text.push_str(&error.to_string());
         source = error.source();
     }
-    if text.is_empty() { "the transfer failed".to_owned() } else { text }
+    if text.is_empty() {
+        "the transfer failed".to_owned()
+    } else {
+        text
+    }
 }

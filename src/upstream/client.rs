@@ -19,7 +19,8 @@ pub(super) fn build(provider: &Arc<Provider>, keys: &[Secret]) -> Result<Upstrea
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true);
     if let Some(proxy) = &provider.proxy {
-        let proxy = reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
+        let proxy =
+            reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
         builder = builder.no_proxy().proxy(proxy);
     } else if is_loopback(&url) {
         builder = builder.no_proxy();
@@ -32,7 +33,9 @@ pub(super) fn build(provider: &Arc<Provider>, keys: &[Secret]) -> Result<Upstrea
     }
     Ok(Upstream {
         provider: Arc::clone(provider),
-        client: builder.build().map_err(|error| unusable(provider, "client", &error))?,
+        client: builder
+            .build()
+            .map_err(|error| unusable(provider, "client", &error))?,
         url,
         headers: headers(provider)?,
         keys: KeyRing::new(keys),
@@ -44,7 +47,8 @@ fn url(provider: &Provider) -> Result<reqwest::Url, Fault> {
         Wire::Chat => adapters::chat::PATH,
     };
     let whole = format!("{}{path}", provider.base_url.trim_end_matches('/'));
-    let mut url = reqwest::Url::parse(&whole).map_err(|error| unusable(provider, "base_url", &error))?;
+    let mut url =
+        reqwest::Url::parse(&whole).map_err(|error| unusable(provider, "base_url", &error))?;
     if !provider.query.is_empty() {
         url.query_pairs_mut().extend_pairs(&provider.query);
     }
@@ -56,8 +60,10 @@ fn headers(provider: &Provider) -> Result<HeaderMap, Fault> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     for (name, value) in &provider.headers {
-        let name = HeaderName::try_from(name).map_err(|error| unusable(provider, "headers", &error))?;
-        let mut value = HeaderValue::try_from(value).map_err(|error| unusable(provider, "headers", &error))?;
+        let name =
+            HeaderName::try_from(name).map_err(|error| unusable(provider, "headers", &error))?;
+        let mut value =
+            HeaderValue::try_from(value).map_err(|error| unusable(provider, "headers", &error))?;
         value.set_sensitive(true);
         headers.insert(name, value);
     }
@@ -78,7 +84,10 @@ fn is_loopback(url: &reqwest::Url) -> bool {
 fn unusable(provider: &Provider, setting: &str, error: &dyn std::fmt::Display) -> Fault {
     Fault::new(
         Kind::Internal,
-        format!("The provider '{}' cannot be used: check its '{setting}' with `respondent check`.", provider.id),
+        format!(
+            "The provider '{}' cannot be used: check its '{setting}' with `respondent check`.",
+            provider.id
+        ),
     )
     .caused_by(error.to_string())
 }

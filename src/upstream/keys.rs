@@ -22,12 +22,19 @@ pub struct Key(usize);
 
 impl KeyRing {
     pub(super) fn new(keys: &[Secret]) -> Self {
-        Self { keys: keys.to_vec(), resting: Mutex::new(vec![None; keys.len()]) }
+        Self {
+            keys: keys.to_vec(),
+            resting: Mutex::new(vec![None; keys.len()]),
+        }
     }
 
     pub(super) fn holds(&self, keys: &[Secret]) -> bool {
         self.keys.len() == keys.len()
-            && self.keys.iter().zip(keys).all(|(mine, other)| mine.matches(other.expose().as_bytes()))
+            && self
+                .keys
+                .iter()
+                .zip(keys)
+                .all(|(mine, other)| mine.matches(other.expose().as_bytes()))
     }
 
     /// The key to use now; the one that rests least when all rest. `None`
@@ -49,7 +56,9 @@ impl KeyRing {
         if let Some(until) = resting.get_mut(key.0) {
             *until = Some(now + pause);
         }
-        resting.iter().any(|until| until.is_none_or(|until| until <= now))
+        resting
+            .iter()
+            .any(|until| until.is_none_or(|until| until <= now))
     }
 
     /// The `Authorization` value of a key, marked as sensitive.
@@ -67,7 +76,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_resting_key_gives_way_and_comes_back() {
-        let keys: Vec<Secret> = ["first-key", "second-key"].into_iter().filter_map(Secret::new).collect();
+        let keys: Vec<Secret> = ["first-key", "second-key"]
+            .into_iter()
+            .filter_map(Secret::new)
+            .collect();
         let ring = KeyRing::new(&keys);
         assert_eq!(ring.choose(), Some(Key(0)));
         assert!(ring.rest(Key(0), Duration::from_secs(10)));

@@ -49,7 +49,11 @@ impl Upstreams {
     /// configuration gives the provider other settings or keys. Errors name
     /// the setting that cannot be used.
     pub fn get(&self, config: &Config, provider: &Arc<Provider>) -> Result<Arc<Upstream>, Fault> {
-        let keys = config.keys.get(&provider.id).map(Vec::as_slice).unwrap_or_default();
+        let keys = config
+            .keys
+            .get(&provider.id)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(upstream) = known.get(&provider.id)
             && (Arc::ptr_eq(&upstream.provider, provider) || upstream.provider == *provider)

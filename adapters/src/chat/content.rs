@@ -61,17 +61,26 @@ impl<'a> Content<'a> {
         place: usize,
         notes: &mut Notes,
     ) -> Result<Self, Fault> {
-        let Some(raw) = raw else { return Ok(Self::default()) };
+        let Some(raw) = raw else {
+            return Ok(Self::default());
+        };
         if let Some(text) = Text::from_raw(raw) {
-            return Ok(Self { parts: vec![Part::Text(text)] });
+            return Ok(Self {
+                parts: vec![Part::Text(text)],
+            });
         }
         let fields: Vec<Fields<'a>> = match serde_json::from_str(raw.get()) {
             Ok(fields) => fields,
             Err(_) if !raw.get().starts_with('[') => {
-                return Ok(Self { parts: vec![Part::Text(raw.get().into())] });
+                return Ok(Self {
+                    parts: vec![Part::Text(raw.get().into())],
+                });
             }
             Err(error) => {
-                return Err(Fault::invalid(format!("input[{place}]"), format!("The content of input[{place}] cannot be read: {error}.")));
+                return Err(Fault::invalid(
+                    format!("input[{place}]"),
+                    format!("The content of input[{place}] cannot be read: {error}."),
+                ));
             }
         };
         let mut parts = Vec::with_capacity(fields.len());
@@ -83,7 +92,9 @@ impl<'a> Content<'a> {
 
     /// Whether there is nothing to say.
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.iter().all(|part| matches!(part, Part::Text(text) if text.is_empty()))
+        self.parts
+            .iter()
+            .all(|part| matches!(part, Part::Text(text) if text.is_empty()))
     }
 
     /// All text, separated, as the inside of a JSON string.
@@ -120,7 +131,14 @@ impl<'a> Content<'a> {
 
     /// The parts that are not text, as list elements.
     pub(super) fn push_media(&self, out: &mut Vec<u8>, files: bool, notes: &mut Notes) {
-        push_parts(self.parts.iter().filter(|part| !matches!(part, Part::Text(_))), out, files, notes);
+        push_parts(
+            self.parts
+                .iter()
+                .filter(|part| !matches!(part, Part::Text(_))),
+            out,
+            files,
+            notes,
+        );
     }
 }
 
@@ -130,22 +148,32 @@ fn read_part<'a>(
     notes: &mut Notes,
 ) -> Result<Option<Part<'a>>, Fault> {
     let invalid = |message: &str| {
-        Fault::invalid(format!("input[{place}].content"), format!("{message} (input[{place}])"))
-            .with_code("unsupported_content")
+        Fault::invalid(
+            format!("input[{place}].content"),
+            format!("{message} (input[{place}])"),
+        )
+        .with_code("unsupported_content")
     };
     match part.kind.as_deref() {
         Some("input_image" | "image_url" | "computer_screenshot") => {
             let Some(image) = part.image_url else {
-                return Err(invalid("There is no Files API here: send the image as a data URL or an https URL in 'image_url'."));
+                return Err(invalid(
+                    "There is no Files API here: send the image as a data URL or an https URL in 'image_url'.",
+                ));
             };
-            let url = serde_json::from_str::<ImageUrl<'a>>(image.get()).map_or(image, |nested| nested.url);
+            let url = serde_json::from_str::<ImageUrl<'a>>(image.get())
+                .map_or(image, |nested| nested.url);
             let detail = part.detail.filter(|detail| string(Some(detail)).is_some());
             Ok(Some(Part::Image(url, detail)))
         }
         Some("input_file" | "file") => match (part.file_data, part.file_id, part.file_url) {
             (Some(data), _, _) => Ok(Some(Part::File(data, part.filename))),
-            (None, Some(_), _) => Err(invalid("There is no Files API here, so 'file_id' cannot be resolved: send the file in 'file_data'.")),
-            (None, None, _) => Err(invalid("A file must be sent in 'file_data'; 'file_url' is not fetched.")),
+            (None, Some(_), _) => Err(invalid(
+                "There is no Files API here, so 'file_id' cannot be resolved: send the file in 'file_data'.",
+            )),
+            (None, None, _) => Err(invalid(
+                "A file must be sent in 'file_data'; 'file_url' is not fetched.",
+            )),
         },
         kind => match part.text.or(part.refusal).and_then(Text::from_raw) {
             Some(text) => Ok(Some(Part::Text(text))),
@@ -191,7 +219,10 @@ fn push_parts<'p, 'a: 'p>(
             }
             Part::File(_, name) => {
                 let name = string(*name).unwrap_or_else(|| "a file".into());
-                notes.add("file_dropped", format!("{name}: the provider takes no files"));
+                notes.add(
+                    "file_dropped",
+                    format!("{name}: the provider takes no files"),
+                );
                 let line = format!("[The file {name} was left out: this model takes no files.]");
                 out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
                 Text::from(line).push(out);

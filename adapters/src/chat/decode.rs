@@ -113,7 +113,12 @@ impl Decoder {
             self.started = true;
             emit(Event::Started);
         }
-        for choice in chunk.choices.into_iter().flatten().filter(|choice| choice.index == 0) {
+        for choice in chunk
+            .choices
+            .into_iter()
+            .flatten()
+            .filter(|choice| choice.index == 0)
+        {
             self.choice(choice, emit);
         }
         if let Some(usage) = chunk.usage.and_then(read_usage) {
@@ -152,7 +157,10 @@ impl Decoder {
                 emit(Event::Reasoning(reasoning));
             }
             if let Some(text) = fragment(delta.content) {
-                emit(Event::Text(text, choice.logprobs.and_then(|logprobs| logprobs.content)));
+                emit(Event::Text(
+                    text,
+                    choice.logprobs.and_then(|logprobs| logprobs.content),
+                ));
             }
             if let Some(refusal) = fragment(delta.refusal) {
                 emit(Event::Refusal(refusal));
@@ -186,9 +194,16 @@ impl Decoder {
         let slot = match self.slot(call.index, &id) {
             Some(slot) => slot,
             None => {
-                self.calls.push(Call { index: call.index, id: id.clone().into_owned() });
+                self.calls.push(Call {
+                    index: call.index,
+                    id: id.clone().into_owned(),
+                });
                 let slot = self.calls.len() - 1;
-                emit(Event::CallStart { slot: slot_number(slot), id, name });
+                emit(Event::CallStart {
+                    slot: slot_number(slot),
+                    id,
+                    name,
+                });
                 slot
             }
         };
@@ -207,7 +222,9 @@ impl Decoder {
                 .calls
                 .iter()
                 .rposition(|call| call.index == index)
-                .filter(|slot| id.is_empty() || self.calls.get(*slot).is_some_and(|call| call.id == id)),
+                .filter(|slot| {
+                    id.is_empty() || self.calls.get(*slot).is_some_and(|call| call.id == id)
+                }),
             None if id.is_empty() => self.calls.len().checked_sub(1),
             None => self.calls.iter().rposition(|call| call.id == id),
         }
@@ -234,8 +251,11 @@ fn object_text(raw: &RawValue) -> Fragment<'static> {
 
 fn bad_chunk(data: &str, error: &serde_json::Error) -> Fault {
     let start: String = data.chars().take(200).collect();
-    Fault::new(Kind::BadReply, "The provider sent something that is not a chat completion chunk.")
-        .caused_by(format!("{error}: {start}"))
+    Fault::new(
+        Kind::BadReply,
+        "The provider sent something that is not a chat completion chunk.",
+    )
+    .caused_by(format!("{error}: {start}"))
 }
 
 fn read_usage(raw: &RawValue) -> Option<Usage> {
@@ -265,6 +285,9 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
         cached: prompt.cached_tokens.unwrap_or(0),
         cache_write: prompt.cache_write_tokens.unwrap_or(0),
         output: counts.completion_tokens.unwrap_or(0),
-        reasoning: counts.completion_tokens_details.and_then(|d| d.reasoning_tokens).unwrap_or(0),
+        reasoning: counts
+            .completion_tokens_details
+            .and_then(|d| d.reasoning_tokens)
+            .unwrap_or(0),
     })
 }

@@ -38,7 +38,9 @@ impl Options<'_> {
 
     /// The instruction that stands in for a JSON schema.
     pub(super) fn format_instruction(&self, format: &Format<'_>) -> Option<String> {
-        let Format::JsonSchema { schema, .. } = format else { return None };
+        let Format::JsonSchema { schema, .. } = format else {
+            return None;
+        };
         (!self.quirks.json_schema).then(|| {
             format!("Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}", schema.get())
         })
@@ -63,7 +65,11 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &Options<'_>) -> Result<Enc
     json::key(&mut out, "messages");
     history::push_messages(&mut out, turn, plan, options, &mut spans, &mut notes)?;
     out.push(b'}');
-    Ok(Encoded { body: out, spans, notes })
+    Ok(Encoded {
+        body: out,
+        spans,
+        notes,
+    })
 }
 
 /// About as long as the request: nearly all of it is copied.
@@ -100,9 +106,15 @@ fn push_sampling(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, note
         }
     }
     if let Some(wanted) = controls.max_output_tokens {
-        let limit = options.model.max_output.map_or(wanted, |limit| limit.min(wanted));
+        let limit = options
+            .model
+            .max_output
+            .map_or(wanted, |limit| limit.min(wanted));
         if limit < wanted {
-            notes.add("max_output_tokens_lowered", format!("{wanted} to the model's limit {limit}"));
+            notes.add(
+                "max_output_tokens_lowered",
+                format!("{wanted} to the model's limit {limit}"),
+            );
         }
         let name = match options.quirks.max_tokens_field {
             MaxTokensField::MaxTokens => "max_tokens",
@@ -114,11 +126,36 @@ fn push_sampling(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, note
 
 fn push_controls(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) {
     let (controls, quirks) = (&turn.controls, options.quirks);
-    let effort = controls.effort.as_deref().map(|effort| known_effort(effort, options.model, notes));
-    push_if(out, "reasoning_effort", effort, quirks.reasoning_effort, notes);
-    push_if(out, "verbosity", controls.verbosity.as_deref(), quirks.verbosity, notes);
-    push_if(out, "service_tier", controls.service_tier.as_deref(), quirks.service_tier, notes);
-    if let Some(key) = controls.prompt_cache_key.as_ref().filter(|_| quirks.prompt_cache_key) {
+    let effort = controls
+        .effort
+        .as_deref()
+        .map(|effort| known_effort(effort, options.model, notes));
+    push_if(
+        out,
+        "reasoning_effort",
+        effort,
+        quirks.reasoning_effort,
+        notes,
+    );
+    push_if(
+        out,
+        "verbosity",
+        controls.verbosity.as_deref(),
+        quirks.verbosity,
+        notes,
+    );
+    push_if(
+        out,
+        "service_tier",
+        controls.service_tier.as_deref(),
+        quirks.service_tier,
+        notes,
+    );
+    if let Some(key) = controls
+        .prompt_cache_key
+        .as_ref()
+        .filter(|_| quirks.prompt_cache_key)
+    {
         json::key(out, "prompt_cache_key");
         key.push(out);
     }
@@ -131,7 +168,9 @@ fn known_effort<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t
         return wanted;
     }
     let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
-    let Some(target) = rank(wanted) else { return wanted };
+    let Some(target) = rank(wanted) else {
+        return wanted;
+    };
     let nearest = model
         .reasoning
         .iter()
@@ -166,9 +205,17 @@ fn push_format(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes:
         Format::Text => {}
         Format::JsonObject => json::raw_field(out, "response_format", r#"{"type":"json_object"}"#),
         Format::JsonSchema { .. } if !options.quirks.json_schema => {
-            notes.add("json_schema_described", "the schema is given as an instruction");
+            notes.add(
+                "json_schema_described",
+                "the schema is given as an instruction",
+            );
         }
-        Format::JsonSchema { name, schema, strict, description } => {
+        Format::JsonSchema {
+            name,
+            schema,
+            strict,
+            description,
+        } => {
             json::key(out, "response_format");
             out.extend_from_slice(br#"{"type":"json_schema","json_schema":{"name":"#);
             name.push(out);
@@ -219,7 +266,13 @@ fn push_tools(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes: 
             out.extend_from_slice(b"}}");
         }
     }
-    push_if(out, "parallel_tool_calls", turn.parallel, options.quirks.parallel_tool_calls, notes);
+    push_if(
+        out,
+        "parallel_tool_calls",
+        turn.parallel,
+        options.quirks.parallel_tool_calls,
+        notes,
+    );
 }
 
 fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks) {
@@ -229,7 +282,9 @@ fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks) {
         json::key(out, "description");
         description.push(out);
     }
-    let parameters = tool.parameters.map_or(r#"{"type":"object","properties":{}}"#, |raw| raw.get());
+    let parameters = tool
+        .parameters
+        .map_or(r#"{"type":"object","properties":{}}"#, |raw| raw.get());
     json::raw_field(out, "parameters", parameters);
     if let Some(strict) = tool.strict.filter(|_| quirks.strict_tools) {
         json::field(out, "strict", &strict);

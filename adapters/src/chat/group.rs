@@ -46,14 +46,19 @@ impl Groups {
     fn end_round(&mut self) {
         self.end_answer();
         if !self.media.is_empty() {
-            self.done.push(Group::Media(std::mem::take(&mut self.media)));
+            self.done
+                .push(Group::Media(std::mem::take(&mut self.media)));
         }
     }
 
     /// The answer for a piece of reasoning or text: a text without calls is
     /// complete once something else than a call follows it.
     fn answer(&mut self) -> &mut Answer {
-        if self.answer.as_ref().is_some_and(|a| a.calls.is_empty() && !a.text.is_empty()) {
+        if self
+            .answer
+            .as_ref()
+            .is_some_and(|a| a.calls.is_empty() && !a.text.is_empty())
+        {
             self.end_answer();
         }
         if self.answer.is_none() {
@@ -71,15 +76,14 @@ impl Groups {
 }
 
 /// Groups the kept items in their order.
-pub(super) fn group(
-    turn: &Turn<'_>,
-    plan: &Plan,
-    notes: &mut Notes,
-) -> Result<Vec<Group>, Fault> {
+pub(super) fn group(turn: &Turn<'_>, plan: &Plan, notes: &mut Notes) -> Result<Vec<Group>, Fault> {
     let mut groups = Groups::default();
     for (index, item) in turn.items.iter().enumerate() {
         if let Some(Step::Drop(reason)) = plan.steps.get(index) {
-            if matches!(item.kind, ItemKind::Unknown | ItemKind::Hosted | ItemKind::Compaction) {
+            if matches!(
+                item.kind,
+                ItemKind::Unknown | ItemKind::Hosted | ItemKind::Compaction
+            ) {
                 notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
             }
             continue;
@@ -143,8 +147,14 @@ fn role(item: &Item<'_>, index: usize) -> Result<Role, Fault> {
         | ItemKind::ShellCallOutput
         | ItemKind::ApplyPatchCallOutput => Role::Output,
         ItemKind::ItemReference => {
-            return Err(Fault::invalid(format!("input[{index}]"), format!("Item '{}' is not stored here: send the item itself instead of a reference.", item.id().unwrap_or_default()))
-                .with_code("item_not_found"));
+            return Err(Fault::invalid(
+                format!("input[{index}]"),
+                format!(
+                    "Item '{}' is not stored here: send the item itself instead of a reference.",
+                    item.id().unwrap_or_default()
+                ),
+            )
+            .with_code("item_not_found"));
         }
         ItemKind::CompactionTrigger => {
             return Err(Fault::invalid(format!("input[{index}]"), "Remote compaction ('compaction_trigger') is not available here. In Codex, give the provider another name than \"OpenAI\": it then compacts by itself.")
@@ -172,5 +182,8 @@ fn has_media(item: &Item<'_>, index: usize) -> Result<bool, Fault> {
 
 /// Whether a list in this item's output is a list of content parts.
 pub(super) fn output_has_parts(kind: ItemKind) -> bool {
-    matches!(kind, ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput)
+    matches!(
+        kind,
+        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput
+    )
 }

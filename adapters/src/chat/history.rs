@@ -26,7 +26,13 @@ pub(super) fn push_messages(
     notes: &mut Notes,
 ) -> Result<(), Fault> {
     let groups = group(turn, plan, notes)?;
-    let mut writer = Writer { out, turn, options, spans, notes };
+    let mut writer = Writer {
+        out,
+        turn,
+        options,
+        spans,
+        notes,
+    };
     writer.out.push(b'[');
     if let Some(instructions) = &turn.instructions {
         writer.open("system");
@@ -67,12 +73,19 @@ impl<'a> Writer<'_, 'a> {
             self.out.push(b',');
         }
         self.out.push(b'{');
-        let role = if role == "system" && self.options.quirks.developer_role { "developer" } else { role };
+        let role = if role == "system" && self.options.quirks.developer_role {
+            "developer"
+        } else {
+            role
+        };
         json::field(self.out, "role", role);
     }
 
     fn span(&mut self, item: usize, start: usize) {
-        self.spans.push(Span { item, bytes: start..self.out.len() });
+        self.spans.push(Span {
+            item,
+            bytes: start..self.out.len(),
+        });
     }
 
     fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
@@ -109,7 +122,10 @@ impl<'a> Writer<'_, 'a> {
     fn assistant(&mut self, answer: &Answer) -> Result<(), Fault> {
         if answer.text.is_empty() && answer.calls.is_empty() {
             for &index in &answer.reasoning {
-                self.notes.add("reasoning_skipped", format!("input[{index}]: no answer follows it"));
+                self.notes.add(
+                    "reasoning_skipped",
+                    format!("input[{index}]: no answer follows it"),
+                );
             }
             return Ok(());
         }
@@ -154,13 +170,23 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn answer_reasoning(&mut self, answer: &Answer) -> Result<(), Fault> {
-        let Some(field) = self.options.reasoning_field() else { return Ok(()) };
+        let Some(field) = self.options.reasoning_field() else {
+            return Ok(());
+        };
         let mut first = true;
         for &index in &answer.reasoning {
-            let Some(item) = self.turn.items.get(index) else { continue };
-            let baggage = item.encrypted_content().and_then(|blob| Baggage::open(&blob));
+            let Some(item) = self.turn.items.get(index) else {
+                continue;
+            };
+            let baggage = item
+                .encrypted_content()
+                .and_then(|blob| Baggage::open(&blob));
             let text = baggage.map(|baggage| Text::from(baggage.reasoning));
-            let visible = if text.is_some() { Content::default() } else { visible_reasoning(item, index, self.notes)? };
+            let visible = if text.is_some() {
+                Content::default()
+            } else {
+                visible_reasoning(item, index, self.notes)?
+            };
             if text.as_ref().is_none_or(Text::is_empty) && visible.is_empty() {
                 continue;
             }
@@ -185,15 +211,30 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn call(&mut self, index: usize) -> Result<(), Fault> {
-        let Some(item) = self.turn.items.get(index) else { return Ok(()) };
-        let call_id = item.call_id().filter(|id| !id.is_empty()).ok_or_else(|| lacks(index, "call_id"))?;
+        let Some(item) = self.turn.items.get(index) else {
+            return Ok(());
+        };
+        let call_id = item
+            .call_id()
+            .filter(|id| !id.is_empty())
+            .ok_or_else(|| lacks(index, "call_id"))?;
         let name = match item.kind {
             ItemKind::FunctionCall | ItemKind::CustomToolCall => {
-                let name = item.name().filter(|name| !name.is_empty()).ok_or_else(|| lacks(index, "name"))?;
-                self.turn.tools.wire_name(item.namespace().as_deref(), &name).into_owned()
+                let name = item
+                    .name()
+                    .filter(|name| !name.is_empty())
+                    .ok_or_else(|| lacks(index, "name"))?;
+                self.turn
+                    .tools
+                    .wire_name(item.namespace().as_deref(), &name)
+                    .into_owned()
             }
             kind => hosted_name(kind).map_or_else(String::new, |(kind, name)| {
-                self.turn.tools.find(&[kind], None).unwrap_or(name).to_owned()
+                self.turn
+                    .tools
+                    .find(&[kind], None)
+                    .unwrap_or(name)
+                    .to_owned()
             }),
         };
         self.out.push(b'{');
@@ -210,8 +251,13 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn tool(&mut self, index: usize) -> Result<(), Fault> {
-        let Some(item) = self.turn.items.get(index) else { return Ok(()) };
-        let call_id = item.call_id().filter(|id| !id.is_empty()).ok_or_else(|| lacks(index, "call_id"))?;
+        let Some(item) = self.turn.items.get(index) else {
+            return Ok(());
+        };
+        let call_id = item
+            .call_id()
+            .filter(|id| !id.is_empty())
+            .ok_or_else(|| lacks(index, "call_id"))?;
         let start = self.out.len();
         self.open("tool");
         json::field(self.out, "tool_call_id", call_id.as_ref());
@@ -225,7 +271,10 @@ impl<'a> Writer<'_, 'a> {
 
     fn tool_output(&mut self, item: &Item<'_>, index: usize) -> Result<(), Fault> {
         if item.kind == ItemKind::ToolSearchOutput {
-            let names = item.tools().map(crate::responses::tools::wire_names).unwrap_or_default();
+            let names = item
+                .tools()
+                .map(crate::responses::tools::wire_names)
+                .unwrap_or_default();
             let text = if names.is_empty() {
                 "No tool was found.".to_owned()
             } else {
@@ -249,7 +298,8 @@ impl<'a> Writer<'_, 'a> {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
             }
-            self.out.extend_from_slice(b"(The image stands in the next user message.)");
+            self.out
+                .extend_from_slice(b"(The image stands in the next user message.)");
         }
         Ok(())
     }
@@ -259,13 +309,18 @@ impl<'a> Writer<'_, 'a> {
         json::key(self.out, "content");
         self.out.push(b'[');
         for &index in indices {
-            let Some(item) = self.turn.items.get(index) else { continue };
+            let Some(item) = self.turn.items.get(index) else {
+                continue;
+            };
             let content = Content::read(item.output(), index, self.notes)?;
             if self.out.last() != Some(&b'[') {
                 self.out.push(b',');
             }
             let start = self.out.len();
-            let caption = format!("Output of the tool call {}:", item.call_id().unwrap_or_default());
+            let caption = format!(
+                "Output of the tool call {}:",
+                item.call_id().unwrap_or_default()
+            );
             self.out.push(b'{');
             json::field(self.out, "type", "text");
             json::field(self.out, "text", &caption);
@@ -286,7 +341,11 @@ fn visible_reasoning<'a>(
     notes: &mut Notes,
 ) -> Result<Content<'a>, Fault> {
     let content = Content::read(item.content(), index, notes)?;
-    if content.is_empty() { Content::read(item.summary(), index, notes) } else { Ok(content) }
+    if content.is_empty() {
+        Content::read(item.summary(), index, notes)
+    } else {
+        Ok(content)
+    }
 }
 
 /// The inside of the `arguments` string of a call.
@@ -325,6 +384,9 @@ fn hosted_name(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
 }
 
 fn lacks(index: usize, field: &str) -> Fault {
-    Fault::invalid(format!("input[{index}].{field}"), format!("input[{index}] needs a '{field}'."))
-        .with_code("missing_required_parameter")
+    Fault::invalid(
+        format!("input[{index}].{field}"),
+        format!("input[{index}] needs a '{field}'."),
+    )
+    .with_code("missing_required_parameter")
 }

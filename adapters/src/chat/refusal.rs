@@ -39,10 +39,15 @@ struct Error<'a> {
 pub fn reply(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Fault {
     let text = String::from_utf8_lossy(body);
     let outer = serde_json::from_str::<Body<'_>>(&text).ok();
-    let raw = outer.as_ref().and_then(|body| body.error.or(body.message).or(body.detail));
+    let raw = outer
+        .as_ref()
+        .and_then(|body| body.error.or(body.message).or(body.detail));
     let said = match raw {
         Some(raw) => Said::read(raw),
-        None => Said { message: plain(&text), ..Said::default() },
+        None => Said {
+            message: plain(&text),
+            ..Said::default()
+        },
     };
     let mut fault = fault(status, said);
     if let (Some(pause), Retry::Soon) = (retry_after, fault.retry) {
@@ -54,7 +59,12 @@ pub fn reply(status: u16, retry_after: Option<Duration>, body: &[u8]) -> Fault {
 /// The fault of an error object inside a stream.
 pub(super) fn in_stream(error: &RawValue) -> Fault {
     let said = Said::read(error);
-    let status = said.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(500);
+    let status = said
+        .code
+        .parse()
+        .ok()
+        .filter(|code| (400..600).contains(code))
+        .unwrap_or(500);
     fault(status, said)
 }
 
@@ -70,17 +80,26 @@ struct Said {
 impl Said {
     fn read(raw: &RawValue) -> Self {
         if let Ok(message) = serde_json::from_str::<String>(raw.get()) {
-            return Self { message: limited(&message), ..Self::default() };
+            return Self {
+                message: limited(&message),
+                ..Self::default()
+            };
         }
         let error: Error<'_> = serde_json::from_str(raw.get()).unwrap_or_default();
         let scalar = |raw: Option<&RawValue>| {
-            raw.map(|raw| raw.get().trim_matches('"').to_owned()).unwrap_or_default()
+            raw.map(|raw| raw.get().trim_matches('"').to_owned())
+                .unwrap_or_default()
         };
         Self {
-            message: error.message.as_deref().map_or_else(|| limited(raw.get()), limited),
+            message: error
+                .message
+                .as_deref()
+                .map_or_else(|| limited(raw.get()), limited),
             kind: scalar(error.kind),
             code: scalar(error.code),
-            param: error.param.and_then(|raw| serde_json::from_str(raw.get()).ok()),
+            param: error
+                .param
+                .and_then(|raw| serde_json::from_str(raw.get()).ok()),
         }
     }
 }
@@ -116,8 +135,11 @@ fn fault(status: u16, said: Said) -> Fault {
         "" => format!("The provider answered with status {status} and said nothing more."),
         message => message.to_owned(),
     };
-    let code = (kind == Kind::Refused && !said.code.is_empty() && said.code != "null" && said.code.parse::<u16>().is_err())
-        .then_some(said.code);
+    let code = (kind == Kind::Refused
+        && !said.code.is_empty()
+        && said.code != "null"
+        && said.code.parse::<u16>().is_err())
+    .then_some(said.code);
     Fault {
         param: said.param.map(Cow::Owned),
         code: code.map(Cow::Owned),
@@ -138,7 +160,9 @@ fn kind(status: u16, said: &Said) -> Kind {
             Kind::ModelNotFound
         }
         408 => Kind::Timeout,
-        429 if said.code == "insufficient_quota" || said.kind == "insufficient_quota" => Kind::Quota,
+        429 if said.code == "insufficient_quota" || said.kind == "insufficient_quota" => {
+            Kind::Quota
+        }
         429 => Kind::RateLimit,
         400..=499 => Kind::Refused,
         503 | 529 => Kind::Overloaded,

@@ -38,7 +38,11 @@ impl Envelope {
         json::field(&mut head, "id", id);
         json::field(&mut head, "object", "response");
         json::field(&mut head, "created_at", &created_at);
-        Self { id: id.to_owned(), head, tail: tail(turn) }
+        Self {
+            id: id.to_owned(),
+            head,
+            tail: tail(turn),
+        }
     }
 
     /// The response's id.
@@ -101,24 +105,49 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     json::field(&mut out, "max_output_tokens", &controls.max_output_tokens);
     raw(&mut out, "max_tool_calls", echo.max_tool_calls, "null");
     json::field(&mut out, "model", turn.model.as_ref());
-    json::field(&mut out, "parallel_tool_calls", &turn.parallel.unwrap_or(true));
+    json::field(
+        &mut out,
+        "parallel_tool_calls",
+        &turn.parallel.unwrap_or(true),
+    );
     json::raw_field(&mut out, "previous_response_id", "null");
     raw(&mut out, "prompt_cache_key", echo.prompt_cache_key, "null");
     let reasoning = json!({"effort": null, "summary": null});
     json::field(&mut out, "reasoning", &filled(echo.reasoning, reasoning));
-    raw(&mut out, "safety_identifier", echo.safety_identifier, "null");
+    raw(
+        &mut out,
+        "safety_identifier",
+        echo.safety_identifier,
+        "null",
+    );
     json::field(&mut out, "service_tier", "default");
     json::field(&mut out, "store", &false);
     json::field(&mut out, "background", &false);
-    json::field(&mut out, "temperature", &controls.temperature.unwrap_or(1.0));
+    json::field(
+        &mut out,
+        "temperature",
+        &controls.temperature.unwrap_or(1.0),
+    );
     let text = json!({"format": {"type": "text"}, "verbosity": "medium"});
     json::field(&mut out, "text", &filled(echo.text, text));
     raw(&mut out, "tool_choice", echo.tool_choice, "\"auto\"");
     raw(&mut out, "tools", echo.tools, "[]");
-    json::field(&mut out, "top_logprobs", &controls.top_logprobs.unwrap_or(0));
+    json::field(
+        &mut out,
+        "top_logprobs",
+        &controls.top_logprobs.unwrap_or(0),
+    );
     json::field(&mut out, "top_p", &controls.top_p.unwrap_or(1.0));
-    json::field(&mut out, "presence_penalty", &controls.presence_penalty.unwrap_or(0.0));
-    json::field(&mut out, "frequency_penalty", &controls.frequency_penalty.unwrap_or(0.0));
+    json::field(
+        &mut out,
+        "presence_penalty",
+        &controls.presence_penalty.unwrap_or(0.0),
+    );
+    json::field(
+        &mut out,
+        "frequency_penalty",
+        &controls.frequency_penalty.unwrap_or(0.0),
+    );
     raw(&mut out, "truncation", echo.truncation, "\"disabled\"");
     raw(&mut out, "user", echo.user, "null");
     raw(&mut out, "metadata", echo.metadata, "{}");
@@ -128,9 +157,12 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
 
 /// The client's object with the missing keys of `defaults`.
 fn filled(raw: Option<&RawValue>, defaults: Value) -> Value {
-    let given: Map<String, Value> =
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    let Value::Object(mut all) = defaults else { return Value::Object(given) };
+    let given: Map<String, Value> = raw
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default();
+    let Value::Object(mut all) = defaults else {
+        return Value::Object(given);
+    };
     for (key, value) in given {
         if !value.is_null() {
             all.insert(key, value);

@@ -34,7 +34,9 @@ impl Frames {
     /// wants only that.
     pub fn take_response(&mut self) -> Option<Vec<u8>> {
         let range = self.terminal.take();
-        let response = range.and_then(|range| self.bytes.get(range)).map(<[u8]>::to_vec);
+        let response = range
+            .and_then(|range| self.bytes.get(range))
+            .map(<[u8]>::to_vec);
         self.bytes.clear();
         response
     }

@@ -106,9 +106,15 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
     let mut notes = Notes::default();
 
     let model = match body.model.map(RawValue::get) {
-        None => return Err(Fault::invalid("model", "The parameter 'model' is missing.").with_code("missing_required_parameter")),
-        Some(_) => string(body.model).filter(|model| !model.trim().is_empty())
-            .ok_or_else(|| Fault::invalid("model", "The parameter 'model' must be a non-empty string."))?,
+        None => {
+            return Err(Fault::invalid("model", "The parameter 'model' is missing.")
+                .with_code("missing_required_parameter"));
+        }
+        Some(_) => string(body.model)
+            .filter(|model| !model.trim().is_empty())
+            .ok_or_else(|| {
+                Fault::invalid("model", "The parameter 'model' must be a non-empty string.")
+            })?,
     };
     refuse_what_needs_a_store(&body)?;
     check_metadata(body.metadata)?;
@@ -118,11 +124,20 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
         None => Vec::new(),
     };
     if items.is_empty() && body.instructions.is_none() {
-        return Err(Fault::invalid("input", "The parameter 'input' is missing: send a string or a list of items.").with_code("missing_required_parameter"));
+        return Err(Fault::invalid(
+            "input",
+            "The parameter 'input' is missing: send a string or a list of items.",
+        )
+        .with_code("missing_required_parameter"));
     }
     let instructions = match body.instructions {
         None => None,
-        Some(raw) => Some(Text::from_raw(raw).ok_or_else(|| Fault::invalid("instructions", "The parameter 'instructions' must be a string."))?),
+        Some(raw) => Some(Text::from_raw(raw).ok_or_else(|| {
+            Fault::invalid(
+                "instructions",
+                "The parameter 'instructions' must be a string.",
+            )
+        })?),
     };
 
     let mut controls = Controls {
@@ -139,22 +154,36 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
     read_text(body.text, &mut controls)?;
     read_reasoning(body.reasoning, &mut controls);
     read_include(body.include, &mut controls, &mut notes);
-    for update in items.iter().filter(|item| item.kind == ItemKind::ConfigurationUpdate) {
+    for update in items
+        .iter()
+        .filter(|item| item.kind == ItemKind::ConfigurationUpdate)
+    {
         read_text(update.text(), &mut controls)?;
         read_reasoning(update.reasoning(), &mut controls);
     }
-    for (name, raw) in [("context_management", body.context_management), ("moderation", body.moderation)] {
+    for (name, raw) in [
+        ("context_management", body.context_management),
+        ("moderation", body.moderation),
+    ] {
         if raw.is_some() {
             notes.add("parameter_ignored", name);
         }
     }
     if string(body.truncation).is_some_and(|mode| mode == "auto") {
-        notes.add("parameter_ignored", "truncation: nothing is dropped; an overflow is reported");
+        notes.add(
+            "parameter_ignored",
+            "truncation: nothing is dropped; an overflow is reported",
+        );
     }
 
     let mut toolbox = Toolbox::default();
     let mut dropped = Vec::new();
-    let inside = items.iter().filter(|item| matches!(item.kind, ItemKind::AdditionalTools | ItemKind::ToolSearchOutput));
+    let inside = items.iter().filter(|item| {
+        matches!(
+            item.kind,
+            ItemKind::AdditionalTools | ItemKind::ToolSearchOutput
+        )
+    });
     for list in body.tools.into_iter().chain(inside.filter_map(Item::tools)) {
         tools::collect(list, &mut toolbox, &mut dropped)?;
     }
@@ -195,8 +224,13 @@ fn not_json(json: &str, error: &serde_json::Error) -> Fault {
         serde_json::error::Category::Data => "does not fit the Responses API",
         _ => "is not valid JSON",
     };
-    let hint = if json.trim_start().starts_with('{') { "" } else { " It must be one JSON object." };
-    Fault::invalid("body", format!("The request body {what}: {error}.{hint}")).with_code("invalid_json")
+    let hint = if json.trim_start().starts_with('{') {
+        ""
+    } else {
+        " It must be one JSON object."
+    };
+    Fault::invalid("body", format!("The request body {what}: {error}.{hint}"))
+        .with_code("invalid_json")
 }
 
 /// Nothing is stored yet: what refers to stored things cannot be found.
@@ -206,23 +240,39 @@ fn refuse_what_needs_a_store(body: &Body<'_>) -> Result<(), Fault> {
             .with_code("previous_response_not_found"));
     }
     if body.conversation.is_some() {
-        return Err(Fault::invalid("conversation", "Conversations are not stored: send the whole input.").with_code("conversation_not_found"));
+        return Err(Fault::invalid(
+            "conversation",
+            "Conversations are not stored: send the whole input.",
+        )
+        .with_code("conversation_not_found"));
     }
     if flag(body.background, "background")?.unwrap_or(false) {
-        return Err(Fault::invalid("background", "Background responses are not available: send the request without 'background'.").with_code("unsupported_parameter"));
+        return Err(Fault::invalid(
+            "background",
+            "Background responses are not available: send the request without 'background'.",
+        )
+        .with_code("unsupported_parameter"));
     }
     if body.prompt.is_some() {
-        return Err(Fault::invalid("prompt", "Stored prompts are not available: send 'instructions' and 'input'.").with_code("unsupported_parameter"));
+        return Err(Fault::invalid(
+            "prompt",
+            "Stored prompts are not available: send 'instructions' and 'input'.",
+        )
+        .with_code("unsupported_parameter"));
     }
     Ok(())
 }
 
 /// At most 16 pairs of strings, keys up to 64 and values up to 512 characters.
 fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
-    let Some(metadata) = metadata else { return Ok(()) };
+    let Some(metadata) = metadata else {
+        return Ok(());
+    };
     let wrong = |message: &str| Fault::invalid("metadata", message.to_owned());
-    let pairs: std::collections::HashMap<Cow<'_, str>, String> = serde_json::from_str(metadata.get())
-        .map_err(|_| wrong("The parameter 'metadata' must be an object whose values are strings."))?;
+    let pairs: std::collections::HashMap<Cow<'_, str>, String> =
+        serde_json::from_str(metadata.get()).map_err(|_| {
+            wrong("The parameter 'metadata' must be an object whose values are strings.")
+        })?;
     if pairs.len() > 16 {
         return Err(wrong("The parameter 'metadata' holds more than 16 pairs."));
     }
@@ -230,7 +280,9 @@ fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
         return Err(wrong("A key of 'metadata' is longer than 64 characters."));
     }
     if pairs.values().any(|value| value.chars().count() > 512) {
-        return Err(wrong("A value of 'metadata' is longer than 512 characters."));
+        return Err(wrong(
+            "A value of 'metadata' is longer than 512 characters.",
+        ));
     }
     Ok(())
 }
@@ -256,22 +308,42 @@ fn read_text<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) -> Resu
         description: Option<&'a RawValue>,
     }
     let Some(raw) = raw else { return Ok(()) };
-    let part: Part<'a> = serde_json::from_str(raw.get())
-        .map_err(|error| Fault::invalid("text", format!("The parameter 'text' cannot be read: {error}.")))?;
+    let part: Part<'a> = serde_json::from_str(raw.get()).map_err(|error| {
+        Fault::invalid(
+            "text",
+            format!("The parameter 'text' cannot be read: {error}."),
+        )
+    })?;
     if part.verbosity.is_some() {
         controls.verbosity = string(part.verbosity);
     }
-    let Some(format) = part.format else { return Ok(()) };
+    let Some(format) = part.format else {
+        return Ok(());
+    };
     controls.format = match format.kind.as_deref() {
         None | Some("text") => Format::Text,
         Some("json_object") => Format::JsonObject,
         Some("json_schema") => Format::JsonSchema {
-            name: format.name.and_then(Text::from_raw).ok_or_else(|| Fault::invalid("text.format.name", "A JSON schema needs a 'name'."))?,
-            schema: format.schema.ok_or_else(|| Fault::invalid("text.format.schema", "The format 'json_schema' needs a 'schema'."))?,
+            name: format.name.and_then(Text::from_raw).ok_or_else(|| {
+                Fault::invalid("text.format.name", "A JSON schema needs a 'name'.")
+            })?,
+            schema: format.schema.ok_or_else(|| {
+                Fault::invalid(
+                    "text.format.schema",
+                    "The format 'json_schema' needs a 'schema'.",
+                )
+            })?,
             strict: format.strict,
             description: format.description.and_then(Text::from_raw),
         },
-        Some(other) => return Err(Fault::invalid("text.format.type", format!("The text format '{other}' is not known: use text, json_object or json_schema."))),
+        Some(other) => {
+            return Err(Fault::invalid(
+                "text.format.type",
+                format!(
+                    "The text format '{other}' is not known: use text, json_object or json_schema."
+                ),
+            ));
+        }
     };
     Ok(())
 }
@@ -289,8 +361,9 @@ fn read_reasoning<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) {
 }
 
 fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, notes: &mut Notes) {
-    let list: Vec<Cow<'_, str>> =
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let list: Vec<Cow<'_, str>> = raw
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default();
     for entry in list {
         match entry.as_ref() {
             "reasoning.encrypted_content" => controls.encrypted_reasoning = true,
@@ -306,7 +379,11 @@ fn number(
     range: std::ops::RangeInclusive<f64>,
 ) -> Result<Option<f64>, Fault> {
     scalar(raw, name, "a number", |value: &f64| range.contains(value)).map_err(|mut fault| {
-        fault.message.push_str(&format!(" Allowed is {} to {}.", range.start(), range.end()));
+        fault.message.push_str(&format!(
+            " Allowed is {} to {}.",
+            range.start(),
+            range.end()
+        ));
         fault
     })
 }
@@ -316,7 +393,9 @@ fn integer(
     name: &'static str,
     range: std::ops::RangeInclusive<u64>,
 ) -> Result<Option<u64>, Fault> {
-    scalar(raw, name, "a whole number in its range", |value| range.contains(value))
+    scalar(raw, name, "a whole number in its range", |value| {
+        range.contains(value)
+    })
 }
 
 fn flag(raw: Option<&RawValue>, name: &'static str) -> Result<Option<bool>, Fault> {
@@ -332,7 +411,10 @@ fn scalar<'a, T: Deserialize<'a>>(
     let Some(raw) = raw else { return Ok(None) };
     match serde_json::from_str(raw.get()) {
         Ok(value) if fits(&value) => Ok(Some(value)),
-        _ => Err(Fault::invalid(name, format!("The parameter '{name}' must be {wanted}."))),
+        _ => Err(Fault::invalid(
+            name,
+            format!("The parameter '{name}' must be {wanted}."),
+        )),
     }
 }
 
@@ -348,7 +430,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Input<'a> {
         if raw.get().starts_with('"') {
             return Ok(Self::Text(raw));
         }
-        serde_json::from_str::<Items<'a>>(raw.get()).map(|items| Self::Items(items.0)).map_err(de::Error::custom)
+        serde_json::from_str::<Items<'a>>(raw.get())
+            .map(|items| Self::Items(items.0))
+            .map_err(de::Error::custom)
     }
 }
 
@@ -373,7 +457,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
-                Err(de::Error::custom("'input' is an object; it must be a string or a list of items"))
+                Err(de::Error::custom(
+                    "'input' is an object; it must be a string or a list of items",
+                ))
             }
         }
         deserializer.deserialize_seq(List).map(Items)

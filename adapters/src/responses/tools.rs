@@ -54,7 +54,8 @@ pub(super) fn collect<'a>(
 pub(crate) fn wire_names(list: &RawValue) -> Vec<String> {
     let mut toolbox = Toolbox::default();
     let read = collect(list, &mut toolbox, &mut Vec::new());
-    read.map(|()| toolbox.iter().map(|tool| tool.wire_name.clone()).collect()).unwrap_or_default()
+    read.map(|()| toolbox.iter().map(|tool| tool.wire_name.clone()).collect())
+        .unwrap_or_default()
 }
 
 fn add_all<'a>(
@@ -64,7 +65,10 @@ fn add_all<'a>(
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
     let tools: Vec<Fields<'a>> = serde_json::from_str(list.get()).map_err(|error| {
-        Fault::invalid("tools", format!("The parameter 'tools' cannot be read: {error}."))
+        Fault::invalid(
+            "tools",
+            format!("The parameter 'tools' cannot be read: {error}."),
+        )
     })?;
     for tool in tools {
         add(tool, namespace, toolbox, dropped)?;
@@ -144,13 +148,17 @@ fn is_patch(name: &str, grammar: Option<&str>) -> bool {
 /// A function carries free text in one string: the description tells the model
 /// how, and holds the grammar that nobody enforces.
 fn custom_description(description: Option<&Text<'_>>, format: Option<&Grammar<'_>>) -> String {
-    let mut text = description.map(|text| text.decoded().into_owned()).unwrap_or_default();
+    let mut text = description
+        .map(|text| text.decoded().into_owned())
+        .unwrap_or_default();
     if !text.is_empty() {
         text.push_str("\n\n");
     }
     text.push_str("Call it with one argument, `input`: the tool's whole input as plain text. Where this description says not to wrap the input in JSON, that is about the text inside `input`.");
     if let Some(definition) = format.and_then(|format| format.definition.as_deref()) {
-        let syntax = format.and_then(|format| format.syntax.as_deref()).unwrap_or("lark");
+        let syntax = format
+            .and_then(|format| format.syntax.as_deref())
+            .unwrap_or("lark");
         text.push_str("\n\nThe text of `input` must follow this ");
         text.push_str(syntax);
         text.push_str(" grammar:\n");
@@ -181,7 +189,9 @@ pub(super) fn choice(
     toolbox: &Toolbox<'_>,
     dropped: &[String],
 ) -> Result<Choice, Fault> {
-    let Some(raw) = raw else { return Ok(Choice::Auto) };
+    let Some(raw) = raw else {
+        return Ok(Choice::Auto);
+    };
     if let Some(mode) = string(Some(raw)) {
         return match mode.as_ref() {
             "auto" => Ok(Choice::Auto),
@@ -189,18 +199,28 @@ pub(super) fn choice(
             "required" if toolbox.is_empty() => Err(wrong(if dropped.is_empty() {
                 "The tool choice 'required' needs tools.".to_owned()
             } else {
-                format!("The tool choice 'required' needs a tool that can be run here; {} cannot.", dropped.join(", "))
+                format!(
+                    "The tool choice 'required' needs a tool that can be run here; {} cannot.",
+                    dropped.join(", ")
+                )
             })),
             "required" => Ok(Choice::Required),
-            other => Err(wrong(format!("The tool choice '{other}' is not known: use auto, none, required or an object."))),
+            other => Err(wrong(format!(
+                "The tool choice '{other}' is not known: use auto, none, required or an object."
+            ))),
         };
     }
-    let form: Form<'_> = serde_json::from_str(raw.get())
-        .map_err(|error| wrong(format!("The parameter 'tool_choice' cannot be read: {error}.")))?;
+    let form: Form<'_> = serde_json::from_str(raw.get()).map_err(|error| {
+        wrong(format!(
+            "The parameter 'tool_choice' cannot be read: {error}."
+        ))
+    })?;
     if form.kind.as_deref() == Some("allowed_tools") {
         return allowed(&form, toolbox, dropped);
     }
-    find(&form, toolbox).map(Choice::Named).ok_or_else(|| missing(&form))
+    find(&form, toolbox)
+        .map(Choice::Named)
+        .ok_or_else(|| missing(&form))
 }
 
 #[derive(Deserialize)]
@@ -221,18 +241,27 @@ fn allowed(form: &Form<'_>, toolbox: &Toolbox<'_>, dropped: &[String]) -> Result
     let required = match form.mode.as_deref() {
         None | Some("auto") => false,
         Some("required") => true,
-        Some(other) => return Err(wrong(format!("The mode '{other}' of 'allowed_tools' is not known: use auto or required."))),
+        Some(other) => {
+            return Err(wrong(format!(
+                "The mode '{other}' of 'allowed_tools' is not known: use auto or required."
+            )));
+        }
     };
     let mut names = Vec::new();
     for tool in &form.tools {
         match find(tool, toolbox) {
             Some(name) => names.push(name),
-            None if tool.kind.as_deref().is_some_and(|kind| dropped.iter().any(|d| d == kind)) => {}
+            None if tool
+                .kind
+                .as_deref()
+                .is_some_and(|kind| dropped.iter().any(|d| d == kind)) => {}
             None => return Err(missing(tool)),
         }
     }
     if required && names.is_empty() {
-        return Err(wrong("None of the allowed tools can be run here, but one is required.".to_owned()));
+        return Err(wrong(
+            "None of the allowed tools can be run here, but one is required.".to_owned(),
+        ));
     }
     Ok(Choice::Allowed { required, names })
 }
@@ -248,7 +277,10 @@ fn find(form: &Form<'_>, toolbox: &Toolbox<'_>) -> Option<String> {
                 .find(|tool| {
                     tool.target.kind == ToolKind::Function
                         && (tool.target.name == name || tool.wire_name == name)
-                        && form.namespace.as_deref().is_none_or(|ns| tool.target.namespace.as_deref() == Some(ns))
+                        && form
+                            .namespace
+                            .as_deref()
+                            .is_none_or(|ns| tool.target.namespace.as_deref() == Some(ns))
                 })
                 .map(|tool| tool.wire_name.clone());
         }
@@ -265,8 +297,12 @@ fn find(form: &Form<'_>, toolbox: &Toolbox<'_>) -> Option<String> {
 fn missing(form: &Form<'_>) -> Fault {
     let kind = form.kind.as_deref().unwrap_or("?");
     match &form.name {
-        Some(name) => wrong(format!("The tool choice names the {kind} tool '{name}', which is not among the tools.")),
-        None => wrong(format!("The tool choice forces '{kind}', which cannot be run here. Leave the choice to 'auto' or offer a function instead.")),
+        Some(name) => wrong(format!(
+            "The tool choice names the {kind} tool '{name}', which is not among the tools."
+        )),
+        None => wrong(format!(
+            "The tool choice forces '{kind}', which cannot be run here. Leave the choice to 'auto' or offer a function instead."
+        )),
     }
 }
 

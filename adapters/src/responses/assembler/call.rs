@@ -72,7 +72,12 @@ impl Call {
         if self.open.is_none() {
             self.open(writer, frames);
         }
-        let news = self.arguments.text.get(self.seen..).unwrap_or_default().to_owned();
+        let news = self
+            .arguments
+            .text
+            .get(self.seen..)
+            .unwrap_or_default()
+            .to_owned();
         self.seen = self.arguments.text.len();
         let delta = match (&mut self.open, self.target.kind) {
             (Some(opened), ToolKind::Custom) => opened.unwrap.feed(&json::unescape(&news)),
@@ -90,21 +95,32 @@ impl Call {
         frames: &mut Frames,
     ) {
         if let Some(rest) = self.arguments.rest() {
-            notes.add("text_repaired", format!("half a character at the end of the arguments: {rest}"));
+            notes.add(
+                "text_repaired",
+                format!("half a character at the end of the arguments: {rest}"),
+            );
         }
         let content = self.content(status == "completed", notes);
         if self.open.is_none() {
             self.open(writer, frames);
         }
-        let rest = self.open.as_ref().and_then(|opened| content.strip_prefix(opened.sent.as_str())).map(str::to_owned);
+        let rest = self
+            .open
+            .as_ref()
+            .and_then(|opened| content.strip_prefix(opened.sent.as_str()))
+            .map(str::to_owned);
         if let Some(rest) = &rest {
             self.delta(rest, writer, frames);
         }
-        let Some(opened) = self.open.take() else { return };
+        let Some(opened) = self.open.take() else {
+            return;
+        };
         // What was sent is the truth should the whole read otherwise.
         let content = if rest.is_some() { content } else { opened.sent };
         if let Some((_, done, field)) = self.stream_events() {
-            writer.event(done, &opened.locate, frames, |out| push_escaped(out, field, &content));
+            writer.event(done, &opened.locate, frames, |out| {
+                push_escaped(out, field, &content)
+            });
         }
         let item = self.item(&opened.place, status, &content);
         writer.done(&opened.place, &item, frames);
@@ -130,20 +146,32 @@ impl Call {
         });
         let content = match self.target.kind {
             ToolKind::Function | ToolKind::Custom | ToolKind::Patch => String::new(),
-            ToolKind::ToolSearch | ToolKind::LocalShell | ToolKind::Shell | ToolKind::ApplyPatch => {
-                self.arguments.text.clone()
-            }
+            ToolKind::ToolSearch
+            | ToolKind::LocalShell
+            | ToolKind::Shell
+            | ToolKind::ApplyPatch => self.arguments.text.clone(),
         };
         writer.added(&place, &self.item(&place, "in_progress", &content), frames);
         let locate = locator(&place, None);
-        self.open = Some(Opened { place, locate, unwrap: Unwrap::default(), sent: String::new() });
+        self.open = Some(Opened {
+            place,
+            locate,
+            unwrap: Unwrap::default(),
+            sent: String::new(),
+        });
     }
 
     fn delta(&mut self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
-        let Some((name, _, _)) = self.stream_events() else { return };
-        let Some(opened) = self.open.as_mut().filter(|_| !escaped.is_empty()) else { return };
+        let Some((name, _, _)) = self.stream_events() else {
+            return;
+        };
+        let Some(opened) = self.open.as_mut().filter(|_| !escaped.is_empty()) else {
+            return;
+        };
         opened.sent.push_str(escaped);
-        writer.event(name, &opened.locate, frames, |out| push_escaped(out, "delta", escaped));
+        writer.event(name, &opened.locate, frames, |out| {
+            push_escaped(out, "delta", escaped)
+        });
     }
 
     /// Delta event, done event and the field of the latter, for the forms that
@@ -160,7 +188,10 @@ impl Call {
                 "response.custom_tool_call_input.done",
                 "input",
             )),
-            ToolKind::ToolSearch | ToolKind::LocalShell | ToolKind::Shell | ToolKind::ApplyPatch => None,
+            ToolKind::ToolSearch
+            | ToolKind::LocalShell
+            | ToolKind::Shell
+            | ToolKind::ApplyPatch => None,
         }
     }
 
@@ -198,14 +229,18 @@ impl Call {
         let mut out = Vec::with_capacity(content.len() + 200);
         out.push(b'{');
         json::field(&mut out, "id", &place.id);
-        json::field(&mut out, "type", match self.target.kind {
-            ToolKind::Function => "function_call",
-            ToolKind::Custom | ToolKind::Patch => "custom_tool_call",
-            ToolKind::ToolSearch => "tool_search_call",
-            ToolKind::LocalShell => "local_shell_call",
-            ToolKind::Shell => "shell_call",
-            ToolKind::ApplyPatch => "apply_patch_call",
-        });
+        json::field(
+            &mut out,
+            "type",
+            match self.target.kind {
+                ToolKind::Function => "function_call",
+                ToolKind::Custom | ToolKind::Patch => "custom_tool_call",
+                ToolKind::ToolSearch => "tool_search_call",
+                ToolKind::LocalShell => "local_shell_call",
+                ToolKind::Shell => "shell_call",
+                ToolKind::ApplyPatch => "apply_patch_call",
+            },
+        );
         json::field(&mut out, "status", status);
         json::field(&mut out, "call_id", &self.call_id);
         match self.target.kind {
@@ -214,16 +249,24 @@ impl Call {
                 if let Some(namespace) = &self.target.namespace {
                     json::field(&mut out, "namespace", namespace);
                 }
-                let field = if self.target.kind == ToolKind::Function { "arguments" } else { "input" };
+                let field = if self.target.kind == ToolKind::Function {
+                    "arguments"
+                } else {
+                    "input"
+                };
                 push_escaped(&mut out, field, content);
             }
             ToolKind::ToolSearch => {
                 json::field(&mut out, "execution", "client");
                 json::field(&mut out, "arguments", &Value::Object(object(content)));
             }
-            ToolKind::LocalShell => json::field(&mut out, "action", &local_shell_action(&object(content))),
+            ToolKind::LocalShell => {
+                json::field(&mut out, "action", &local_shell_action(&object(content)))
+            }
             ToolKind::Shell => json::field(&mut out, "action", &shell_action(&object(content))),
-            ToolKind::ApplyPatch => json::field(&mut out, "operation", &patch_operation(&object(content))),
+            ToolKind::ApplyPatch => {
+                json::field(&mut out, "operation", &patch_operation(&object(content)))
+            }
         }
         out.push(b'}');
         out
@@ -245,7 +288,9 @@ fn strings(value: Option<&Value>) -> Vec<String> {
 }
 
 fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn local_shell_action(arguments: &Map<String, Value>) -> Value {
@@ -274,7 +319,9 @@ fn patch_operation(arguments: &Map<String, Value>) -> Value {
     let text = |name: &str| arguments.get(name).map(plain).unwrap_or_default();
     match arguments.get("type").and_then(Value::as_str) {
         Some("delete_file") => json!({"type": "delete_file", "path": text("path")}),
-        Some("create_file") => json!({"type": "create_file", "path": text("path"), "diff": text("diff")}),
+        Some("create_file") => {
+            json!({"type": "create_file", "path": text("path"), "diff": text("diff")})
+        }
         _ => json!({"type": "update_file", "path": text("path"), "diff": text("diff")}),
     }
 }

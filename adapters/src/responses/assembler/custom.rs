@@ -150,7 +150,10 @@ mod tests {
                 let (a, b) = (json.get(..cut).unwrap(), json.get(cut..).unwrap());
                 let parts = [unwrap.feed(a), unwrap.feed(b)];
                 for part in &parts {
-                    assert!(serde_json::from_str::<String>(&format!("\"{part}\"")).is_ok(), "{part}");
+                    assert!(
+                        serde_json::from_str::<String>(&format!("\"{part}\"")).is_ok(),
+                        "{part}"
+                    );
                 }
                 assert_eq!(crate::json::unescape(&parts.concat()), text, "cut at {cut}");
             }

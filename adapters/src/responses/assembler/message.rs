@@ -34,9 +34,16 @@ impl Message {
         let mut item = Vec::new();
         item.push(b'{');
         json::field(&mut item, "id", &place.id);
-        item.extend_from_slice(br#","type":"message","status":"in_progress","role":"assistant","content":[]}"#);
+        item.extend_from_slice(
+            br#","type":"message","status":"in_progress","role":"assistant","content":[]}"#,
+        );
         writer.added(&place, &item, frames);
-        Self { place, parts: Vec::new(), count: 0, part: None }
+        Self {
+            place,
+            parts: Vec::new(),
+            count: 0,
+            part: None,
+        }
     }
 
     pub(super) fn text(
@@ -47,7 +54,11 @@ impl Message {
         writer: &mut Writer,
         frames: &mut Frames,
     ) {
-        if self.part.as_ref().is_some_and(|part| part.refusal != refusal) {
+        if self
+            .part
+            .as_ref()
+            .is_some_and(|part| part.refusal != refusal)
+        {
             self.close_part(writer, frames);
         }
         let part = match &mut self.part {
@@ -135,7 +146,8 @@ impl Part {
             if !self.logprobs.is_empty() {
                 self.logprobs.push(',');
             }
-            self.logprobs.push_str(list.get(1..list.len() - 1).unwrap_or_default());
+            self.logprobs
+                .push_str(list.get(1..list.len() - 1).unwrap_or_default());
         }
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
@@ -144,7 +156,11 @@ impl Part {
     }
 
     fn send(&self, escaped: &str, logprobs: &str, writer: &mut Writer, frames: &mut Frames) {
-        let name = if self.refusal { "response.refusal.delta" } else { "response.output_text.delta" };
+        let name = if self.refusal {
+            "response.refusal.delta"
+        } else {
+            "response.output_text.delta"
+        };
         let refusal = self.refusal;
         writer.event(name, &self.locate, frames, |out| {
             push_escaped(out, "delta", escaped);
@@ -155,12 +171,19 @@ impl Part {
     }
 
     fn annotation(&mut self, raw: &RawValue, writer: &mut Writer, frames: &mut Frames) {
-        let Some(annotation) = url_citation(raw) else { return };
+        let Some(annotation) = url_citation(raw) else {
+            return;
+        };
         let index = self.annotations.len();
-        writer.event("response.output_text.annotation.added", &self.locate, frames, |out| {
-            json::field(out, "annotation_index", &index);
-            json::raw_field(out, "annotation", &annotation);
-        });
+        writer.event(
+            "response.output_text.annotation.added",
+            &self.locate,
+            frames,
+            |out| {
+                json::field(out, "annotation_index", &index);
+                json::raw_field(out, "annotation", &annotation);
+            },
+        );
         self.annotations.push(annotation);
     }
 
@@ -196,7 +219,11 @@ impl Part {
         } else {
             json::field(&mut out, "type", "output_text");
             push_escaped(&mut out, "text", &self.text.text);
-            json::raw_field(&mut out, "annotations", &format!("[{}]", self.annotations.join(",")));
+            json::raw_field(
+                &mut out,
+                "annotations",
+                &format!("[{}]", self.annotations.join(",")),
+            );
             json::raw_field(&mut out, "logprobs", &format!("[{}]", self.logprobs));
         }
         out.push(b'}');
@@ -220,8 +247,14 @@ fn url_citation(raw: &RawValue) -> Option<String> {
         #[serde(default)]
         end_index: u64,
     }
-    let Citation { url, title, start_index, end_index } =
-        serde_json::from_str::<Annotation>(raw.get()).ok()?.url_citation;
+    let Citation {
+        url,
+        title,
+        start_index,
+        end_index,
+    } = serde_json::from_str::<Annotation>(raw.get())
+        .ok()?
+        .url_citation;
     Some(
         json!({"type": "url_citation", "url": url, "title": title, "start_index": start_index, "end_index": end_index})
             .to_string(),

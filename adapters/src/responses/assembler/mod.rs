@@ -132,16 +132,23 @@ impl Assembler {
                 self.text(Text::Output, &fragment, logprobs, frames);
             }
             Event::Refusal(fragment) => {
-                let kind = if self.settings.codex { Text::Output } else { Text::Refusal };
+                let kind = if self.settings.codex {
+                    Text::Output
+                } else {
+                    Text::Refusal
+                };
                 self.text(kind, &fragment, None, frames);
             }
             Event::Reasoning(fragment) => self.text(Text::Reasoning, &fragment, None, frames),
             Event::CallStart { slot, id, name } => self.call_start(slot, &id, &name, frames),
             Event::CallArguments(slot, fragment) => {
                 self.grow(fragment.escaped().len());
-                let taken = self.calls.arguments(slot, &fragment, &mut self.writer, frames);
+                let taken = self
+                    .calls
+                    .arguments(slot, &fragment, &mut self.writer, frames);
                 if !taken && !fragment.is_blank() {
-                    self.notes.add("arguments_after_end", format!("call {slot}"));
+                    self.notes
+                        .add("arguments_after_end", format!("call {slot}"));
                 }
             }
             Event::Annotation(raw) => {
@@ -155,7 +162,10 @@ impl Assembler {
             Event::Failed(fault) => self.fail(&fault, frames),
         }
         if self.size > self.settings.limit && self.outcome.is_none() {
-            let message = format!("The provider's answer is larger than {} bytes.", self.settings.limit);
+            let message = format!(
+                "The provider's answer is larger than {} bytes.",
+                self.settings.limit
+            );
             self.fail(&Fault::new(Kind::BadReply, message), frames);
         }
     }
@@ -167,6 +177,7 @@ impl Assembler {
         }
         self.close_text("incomplete", true, frames);
         self.calls.fail(&mut self.writer, &mut self.notes, frames);
+        self.count_tokens();
         let message = fault.response_message().into_owned();
         let state = State {
             status: "failed",
@@ -197,15 +208,29 @@ impl Assembler {
         self.size += bytes;
     }
 
-    fn text(&mut self, kind: Text, fragment: &Fragment<'_>, logprobs: Option<&str>, frames: &mut Frames) {
+    fn text(
+        &mut self,
+        kind: Text,
+        fragment: &Fragment<'_>,
+        logprobs: Option<&str>,
+        frames: &mut Frames,
+    ) {
         self.grow(fragment.escaped().len());
+        if !self.calls.is_empty() && self.waiting.is_empty() && fragment.is_blank() {
+            // White space behind a call says nothing unless text follows it.
+            if kind == Text::Output {
+                self.blank.push_str(fragment.escaped());
+            }
+            return;
+        }
         if !self.calls.is_empty() {
-            self.calls.settle(&mut self.writer, &mut self.notes, frames, true);
+            self.calls
+                .settle(&mut self.writer, &mut self.notes, frames, true);
         }
         if self.calls.is_empty() {
             self.flush_waiting(frames);
             self.write_text(kind, fragment.escaped(), logprobs, frames);
-        } else if !fragment.is_blank() || !self.waiting.is_empty() {
+        } else {
             match self.waiting.last_mut() {
                 Some((last, text)) if *last == kind => text.push_str(fragment.escaped()),
                 _ => self.waiting.push((kind, fragment.escaped().to_owned())),
@@ -213,9 +238,16 @@ impl Assembler {
         }
     }
 
-    fn write_text(&mut self, kind: Text, escaped: &str, logprobs: Option<&str>, frames: &mut Frames) {
+    fn write_text(
+        &mut self,
+        kind: Text,
+        escaped: &str,
+        logprobs: Option<&str>,
+        frames: &mut Frames,
+    ) {
         let fits = match (&self.open, kind) {
-            (Open::Message(_), Text::Output | Text::Refusal) | (Open::Reasoning(_), Text::Reasoning) => true,
+            (Open::Message(_), Text::Output | Text::Refusal)
+            | (Open::Reasoning(_), Text::Reasoning) => true,
             (Open::Nothing | Open::Message(_) | Open::Reasoning(_), _) => false,
         };
         let held;
@@ -235,13 +267,21 @@ impl Assembler {
             }
             self.blank.clear();
             self.open = match kind {
-                Text::Output | Text::Refusal => Open::Message(Message::open(&mut self.writer, frames)),
+                Text::Output | Text::Refusal => {
+                    Open::Message(Message::open(&mut self.writer, frames))
+                }
                 Text::Reasoning => Open::Reasoning(Reasoning::open(&mut self.writer, frames)),
             };
         }
         match &mut self.open {
             Open::Message(message) => {
-                message.text(kind == Text::Refusal, escaped, logprobs, &mut self.writer, frames);
+                message.text(
+                    kind == Text::Refusal,
+                    escaped,
+                    logprobs,
+                    &mut self.writer,
+                    frames,
+                );
             }
             Open::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, frames),
             Open::Nothing => {}
@@ -260,11 +300,20 @@ impl Assembler {
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Nothing => {}
             Open::Message(message) => {
-                let phase = if followed { "commentary" } else { "final_answer" };
+                let phase = if followed {
+                    "commentary"
+                } else {
+                    "final_answer"
+                };
                 message.close(status, phase, &mut self.writer, frames);
             }
             Open::Reasoning(reasoning) => {
-                reasoning.close(status, self.settings.seal_reasoning, &mut self.writer, frames);
+                reasoning.close(
+                    status,
+                    self.settings.seal_reasoning,
+                    &mut self.writer,
+                    frames,
+                );
             }
         }
     }
@@ -277,11 +326,16 @@ impl Assembler {
         self.grow(id.len() + name.len());
         let resolved = self.settings.tools.resolve(name);
         if resolved.guessed {
-            self.notes.add("tool_name_repaired", format!("{name} to {}", resolved.target.name));
+            self.notes.add(
+                "tool_name_repaired",
+                format!("{name} to {}", resolved.target.name),
+            );
         }
         let call_id = self.call_id(id, name, slot);
-        self.calls.start(slot, call_id, resolved.target, self.settings.codex);
-        self.calls.settle(&mut self.writer, &mut self.notes, frames, false);
+        self.calls
+            .start(slot, call_id, resolved.target, self.settings.codex);
+        self.calls
+            .settle(&mut self.writer, &mut self.notes, frames, false);
     }
 
     /// The upstream's call id if it can be used, else one made from what the
@@ -290,7 +344,13 @@ impl Assembler {
         if (1..=64).contains(&id.len()) && self.settings.known_calls.insert(id.to_owned()) {
             return id.to_owned();
         }
-        self.notes.add("call_id_minted", format!("{name}: the provider's id was {}", if id.is_empty() { "empty" } else { "not usable" }));
+        self.notes.add(
+            "call_id_minted",
+            format!(
+                "{name}: the provider's id was {}",
+                if id.is_empty() { "empty" } else { "not usable" }
+            ),
+        );
         let mut count = self.settings.known_calls.len();
         loop {
             let seed = format!("{id}\0{name}\0{slot}\0{count}");
@@ -306,34 +366,52 @@ impl Assembler {
         let whole = finish == Finish::Stop;
         let called = !self.calls.is_empty();
         let status = if whole { "completed" } else { "incomplete" };
-        self.calls.finish(whole, &mut self.writer, &mut self.notes, frames);
+        self.calls
+            .finish(whole, &mut self.writer, &mut self.notes, frames);
         if called {
             self.flush_waiting(frames);
         }
         self.close_text(status, false, frames);
-        if self.usage.is_none() {
-            self.notes.add("usage_estimated", "the provider sent no token counts");
-            self.usage = Some(self.estimate());
-        }
-        let state = State { usage: self.usage, ..self.state() };
+        self.count_tokens();
+        let state = State {
+            usage: self.usage,
+            ..self.state()
+        };
         let (outcome, name, state) = match finish {
             Finish::Stop => (
                 Outcome::Completed,
                 "response.completed",
-                State { status: "completed", completed_at: Some(now), ..state },
+                State {
+                    status: "completed",
+                    completed_at: Some(now),
+                    ..state
+                },
             ),
             Finish::Length | Finish::ContentFilter => (
                 Outcome::Incomplete,
                 "response.incomplete",
                 State {
                     status: "incomplete",
-                    incomplete: Some(if finish == Finish::Length { "max_output_tokens" } else { "content_filter" }),
+                    incomplete: Some(if finish == Finish::Length {
+                        "max_output_tokens"
+                    } else {
+                        "content_filter"
+                    }),
                     ..state
                 },
             ),
         };
         self.terminal(name, &state, frames);
         self.outcome = Some(outcome);
+    }
+
+    /// Estimates the token counts if the provider sent none.
+    fn count_tokens(&mut self) {
+        if self.usage.is_none() {
+            self.notes
+                .add("usage_estimated", "the provider sent no token counts");
+            self.usage = Some(self.estimate());
+        }
     }
 
     #[expect(
@@ -344,7 +422,11 @@ impl Assembler {
     )]
     fn estimate(&self) -> Usage {
         let output = (self.size as f32 / self.settings.bytes_per_token.max(0.1)).ceil() as u64;
-        Usage { input: self.settings.estimated_input, output, ..Usage::default() }
+        Usage {
+            input: self.settings.estimated_input,
+            output,
+            ..Usage::default()
+        }
     }
 
     fn state(&self) -> State<'_> {

@@ -22,10 +22,19 @@ impl Reasoning {
         item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
         writer.added(&place, &item, frames);
         let locate = locator(&place, Some(("summary_index", 0)));
-        let reasoning = Self { place, locate, text: Growing::default() };
-        writer.event("response.reasoning_summary_part.added", &reasoning.locate, frames, |out| {
-            reasoning.push_part(out);
-        });
+        let reasoning = Self {
+            place,
+            locate,
+            text: Growing::default(),
+        };
+        writer.event(
+            "response.reasoning_summary_part.added",
+            &reasoning.locate,
+            frames,
+            |out| {
+                reasoning.push_part(out);
+            },
+        );
         reasoning
     }
 
@@ -37,9 +46,14 @@ impl Reasoning {
     }
 
     fn send(&self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
-        writer.event("response.reasoning_summary_text.delta", &self.locate, frames, |out| {
-            push_escaped(out, "delta", escaped);
-        });
+        writer.event(
+            "response.reasoning_summary_text.delta",
+            &self.locate,
+            frames,
+            |out| {
+                push_escaped(out, "delta", escaped);
+            },
+        );
     }
 
     pub(super) fn close(
@@ -52,12 +66,22 @@ impl Reasoning {
         if let Some(rest) = self.text.rest() {
             self.send(rest, writer, frames);
         }
-        writer.event("response.reasoning_summary_text.done", &self.locate, frames, |out| {
-            push_escaped(out, "text", &self.text.text);
-        });
-        writer.event("response.reasoning_summary_part.done", &self.locate, frames, |out| {
-            self.push_part(out);
-        });
+        writer.event(
+            "response.reasoning_summary_text.done",
+            &self.locate,
+            frames,
+            |out| {
+                push_escaped(out, "text", &self.text.text);
+            },
+        );
+        writer.event(
+            "response.reasoning_summary_part.done",
+            &self.locate,
+            frames,
+            |out| {
+                self.push_part(out);
+            },
+        );
         let mut item = Vec::with_capacity(self.text.text.len() * 3 + 160);
         item.push(b'{');
         json::field(&mut item, "id", &self.place.id);
@@ -69,7 +93,11 @@ impl Reasoning {
         item.extend_from_slice(b"}]");
         if seal {
             let reasoning = json::unescape(&self.text.text).into_owned();
-            json::field(&mut item, "encrypted_content", &Baggage { reasoning }.seal());
+            json::field(
+                &mut item,
+                "encrypted_content",
+                &Baggage { reasoning }.seal(),
+            );
         }
         item.push(b'}');
         writer.done(&self.place, &item, frames);

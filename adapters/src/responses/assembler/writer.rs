@@ -25,8 +25,15 @@ pub(super) struct Place {
 
 impl Writer {
     pub(super) fn new(response_id: &str) -> Self {
-        let token = response_id.split_once('_').map_or(response_id, |(_, token)| token);
-        Self { sequence: 0, output: Vec::new(), token: token.to_owned(), next_index: 0 }
+        let token = response_id
+            .split_once('_')
+            .map_or(response_id, |(_, token)| token);
+        Self {
+            sequence: 0,
+            output: Vec::new(),
+            token: token.to_owned(),
+            next_index: 0,
+        }
     }
 
     pub(super) fn next_sequence(&mut self) -> u64 {
@@ -39,7 +46,10 @@ impl Writer {
     pub(super) fn place(&mut self, prefix: &str) -> Place {
         let index = self.next_index;
         self.next_index += 1;
-        Place { id: format!("{prefix}_{}_{index}", self.token), index }
+        Place {
+            id: format!("{prefix}_{}_{index}", self.token),
+            index,
+        }
     }
 
     /// Writes `response.output_item.added`.
@@ -112,19 +122,20 @@ pub(super) struct Growing {
 impl Growing {
     /// Appends a piece and returns what may be sent of it.
     pub(super) fn push<'f>(&mut self, escaped: &'f str) -> Cow<'f, str> {
-        let whole = if self.half.is_empty() && memchr::memmem::find(escaped.as_bytes(), b"\\u").is_none() {
-            Cow::Borrowed(escaped)
-        } else {
-            let mut joined = std::mem::take(&mut self.half);
-            joined.push_str(escaped);
-            if let Some(at) = json::lone_surrogate(&joined)
-                && at + 6 == joined.len()
-                && json::is_high_surrogate(&joined, at)
-            {
-                self.half = joined.split_off(at);
-            }
-            Cow::Owned(json::replace_lone_surrogates(&joined))
-        };
+        let whole =
+            if self.half.is_empty() && memchr::memmem::find(escaped.as_bytes(), b"\\u").is_none() {
+                Cow::Borrowed(escaped)
+            } else {
+                let mut joined = std::mem::take(&mut self.half);
+                joined.push_str(escaped);
+                if let Some(at) = json::lone_surrogate(&joined)
+                    && at + 6 == joined.len()
+                    && json::is_high_surrogate(&joined, at)
+                {
+                    self.half = joined.split_off(at);
+                }
+                Cow::Owned(json::replace_lone_surrogates(&joined))
+            };
         self.text.push_str(&whole);
         whole
     }

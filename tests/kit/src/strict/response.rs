@@ -121,13 +121,8 @@ pub(super) fn settled(response: &Value, report: &mut Report) {
         "completed" => report.need(!statuses.contains(&"incomplete"), Rule::ItemStatus, || {
             "an incomplete item in a completed response".into()
         }),
-        "incomplete" => report.need(
-            statuses.is_empty() || statuses.contains(&"incomplete"),
-            Rule::ItemStatus,
-            || "no item of the incomplete response is incomplete".into(),
-        ),
-        "failed" => report.need(!ends_whole(items), Rule::ItemStatus, || {
-            "the item that was open when the response failed says completed".into()
+        "incomplete" | "failed" => report.need(!ends_whole(items), Rule::ItemStatus, || {
+            "the item that was open when the answer was cut says completed".into()
         }),
         _ => {}
     }
@@ -182,14 +177,22 @@ pub(super) fn endings(response: &Value, status: &str, report: &mut Report) {
     }
 }
 
-/// A stream only fails inside an item or between two; the proxy's own items may be whole.
+/// Whether the last item claims to be whole although the answer was cut in it: a
+/// message that says it is the final answer, or a call whose arguments are no
+/// JSON. A proxy may hold back a call that was cut; what stands before it is whole.
 fn ends_whole(items: &[Value]) -> bool {
-    items.last().is_some_and(|item| {
-        matches!(
-            string(item, "type"),
-            Some("message" | "function_call" | "custom_tool_call")
-        ) && string(item, "status") == Some("completed")
-    })
+    let Some(item) = items
+        .last()
+        .filter(|item| string(item, "status") == Some("completed"))
+    else {
+        return false;
+    };
+    match string(item, "type") {
+        Some("message") => string(item, "phase") != Some("commentary"),
+        Some("function_call") => string(item, "arguments")
+            .is_none_or(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_err()),
+        _ => false,
+    }
 }
 
 fn usage(response: &Value, report: &mut Report) {
