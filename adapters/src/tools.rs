@@ -247,9 +247,8 @@ fn hashed(clean: &str, target: &Target) -> String {
         target.name
     );
     let hash = crc32fast::hash(full.as_bytes());
-    let mut name: String = clean.chars().take(NAME_LIMIT - 9).collect();
-    name.push_str(&format!("_{hash:08x}"));
-    name
+    let head: String = clean.chars().take(NAME_LIMIT - 9).collect();
+    format!("{head}_{hash:08x}")
 }
 
 #[cfg(test)]

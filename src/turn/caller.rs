@@ -91,15 +91,15 @@ impl Session {
         owner.hash(&mut hasher);
         turn.echo
             .instructions
-            .map(|raw| raw.get())
+            .map(serde_json::value::RawValue::get)
             .hash(&mut hasher);
         let first = turn
             .items
             .iter()
             .find(|item| item.kind == ItemKind::Message && item.role() == "user");
         first
-            .and_then(|item| item.content())
-            .map(|raw| raw.get())
+            .and_then(adapters::turn::Item::content)
+            .map(serde_json::value::RawValue::get)
             .hash(&mut hasher);
         Self {
             id: format!("{:016x}", hasher.finish()),

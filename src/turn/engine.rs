@@ -195,7 +195,7 @@ impl<S: Sink> Engine<'_, S> {
                 }
             };
             last_piece = Instant::now();
-            let over = self.take(&mut decoding, piece)?;
+            let over = self.take(&mut decoding, piece.as_ref())?;
             if !self.output.frames.is_empty() {
                 self.send().await;
             }
@@ -207,7 +207,7 @@ impl<S: Sink> Engine<'_, S> {
 
     /// Decodes a piece of the answer, or its end. True when the answer is
     /// complete.
-    fn take(&mut self, decoding: &mut Decoding, piece: Option<Bytes>) -> Result<bool, Fault> {
+    fn take(&mut self, decoding: &mut Decoding, piece: Option<&Bytes>) -> Result<bool, Fault> {
         let now = self.ctx.clock.unix();
         let output = &mut self.output;
         let mut failed = None;
@@ -219,7 +219,7 @@ impl<S: Sink> Engine<'_, S> {
                 output.assembler.event(event, now, &mut output.frames);
             }
         };
-        match &piece {
+        match piece {
             Some(bytes) => {
                 self.ctx
                     .tap

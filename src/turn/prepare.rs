@@ -110,7 +110,7 @@ fn known_calls(turn: &Turn<'_>) -> HashSet<String> {
         )
     });
     calls
-        .filter_map(|item| item.call_id())
+        .filter_map(adapters::turn::Item::call_id)
         .map(std::borrow::Cow::into_owned)
         .collect()
 }

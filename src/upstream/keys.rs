@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(ring.choose(), Some(Key(0)));
         assert!(ring.rest(Key(0), Duration::from_secs(10)));
         assert_eq!(ring.choose(), Some(Key(1)));
-        assert!(!ring.rest(Key(1), Duration::from_secs(60)));
+        assert!(!ring.rest(Key(1), Duration::from_mins(1)));
         assert_eq!(ring.choose(), Some(Key(0)));
         tokio::time::advance(Duration::from_secs(11)).await;
         assert_eq!(ring.choose(), Some(Key(0)));

@@ -175,13 +175,13 @@ fn read_part<'a>(
                 "A file must be sent in 'file_data'; 'file_url' is not fetched.",
             )),
         },
-        kind => match part.text.or(part.refusal).and_then(Text::from_raw) {
-            Some(text) => Ok(Some(Part::Text(text))),
-            None => {
+        kind => {
+            let text = part.text.or(part.refusal).and_then(Text::from_raw);
+            if text.is_none() {
                 notes.add("content_skipped", kind.unwrap_or("a part without type"));
-                Ok(None)
             }
-        },
+            Ok(text.map(Part::Text))
+        }
     }
 }
 

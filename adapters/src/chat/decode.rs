@@ -191,26 +191,19 @@ impl Decoder {
             Some(function) => (function.name.unwrap_or_default(), function.arguments),
             None => (Cow::default(), None),
         };
-        let slot = match self.slot(call.index, &id) {
-            Some(slot) => slot,
-            None => {
-                self.calls.push(Call {
-                    index: call.index,
-                    id: id.clone().into_owned(),
-                });
-                let slot = self.calls.len() - 1;
-                emit(Event::CallStart {
-                    slot: slot_number(slot),
-                    id,
-                    name,
-                });
-                slot
-            }
-        };
+        let known = self.slot(call.index, &id);
+        let slot = slot_number(known.unwrap_or(self.calls.len()));
+        if known.is_none() {
+            self.calls.push(Call {
+                index: call.index,
+                id: id.clone().into_owned(),
+            });
+            emit(Event::CallStart { slot, id, name });
+        }
         let Some(arguments) = arguments else { return };
         let fragment = Fragment::from_raw(arguments).unwrap_or_else(|| object_text(arguments));
         if !fragment.is_empty() {
-            emit(Event::CallArguments(slot_number(slot), fragment));
+            emit(Event::CallArguments(slot, fragment));
         }
     }
 

@@ -379,11 +379,8 @@ fn number(
     range: std::ops::RangeInclusive<f64>,
 ) -> Result<Option<f64>, Fault> {
     scalar(raw, name, "a number", |value: &f64| range.contains(value)).map_err(|mut fault| {
-        fault.message.push_str(&format!(
-            " Allowed is {} to {}.",
-            range.start(),
-            range.end()
-        ));
+        let (low, high) = (range.start(), range.end());
+        fault.message = format!("{} Allowed is {low} to {high}.", fault.message);
         fault
     })
 }

@@ -70,14 +70,14 @@ fn add_all<'a>(
             format!("The parameter 'tools' cannot be read: {error}."),
         )
     })?;
-    for tool in tools {
+    for tool in &tools {
         add(tool, namespace, toolbox, dropped)?;
     }
     Ok(())
 }
 
 fn add<'a>(
-    tool: Fields<'a>,
+    tool: &Fields<'a>,
     namespace: Option<&str>,
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,

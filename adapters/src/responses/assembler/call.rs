@@ -15,7 +15,7 @@ use crate::tools::{Target, ToolKind};
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) slot: u32,
-    call_id: String,
+    id: String,
     target: Target,
     /// The arguments as JSON text, inside of a JSON string.
     arguments: Growing,
@@ -42,7 +42,7 @@ impl Call {
         let streams = matches!(target.kind, ToolKind::Function | ToolKind::Custom);
         Self {
             slot,
-            call_id,
+            id: call_id,
             target,
             arguments: Growing::default(),
             seen: 0,
@@ -119,7 +119,7 @@ impl Call {
         let content = if rest.is_some() { content } else { opened.sent };
         if let Some((_, done, field)) = self.stream_events() {
             writer.event(done, &opened.locate, frames, |out| {
-                push_escaped(out, field, &content)
+                push_escaped(out, field, &content);
             });
         }
         let item = self.item(&opened.place, status, &content);
@@ -170,7 +170,7 @@ impl Call {
         };
         opened.sent.push_str(escaped);
         writer.event(name, &opened.locate, frames, |out| {
-            push_escaped(out, "delta", escaped)
+            push_escaped(out, "delta", escaped);
         });
     }
 
@@ -242,7 +242,7 @@ impl Call {
             },
         );
         json::field(&mut out, "status", status);
-        json::field(&mut out, "call_id", &self.call_id);
+        json::field(&mut out, "call_id", &self.id);
         match self.target.kind {
             ToolKind::Function | ToolKind::Custom | ToolKind::Patch => {
                 json::field(&mut out, "name", &self.target.name);
@@ -261,11 +261,11 @@ impl Call {
                 json::field(&mut out, "arguments", &Value::Object(object(content)));
             }
             ToolKind::LocalShell => {
-                json::field(&mut out, "action", &local_shell_action(&object(content)))
+                json::field(&mut out, "action", &local_shell_action(&object(content)));
             }
             ToolKind::Shell => json::field(&mut out, "action", &shell_action(&object(content))),
             ToolKind::ApplyPatch => {
-                json::field(&mut out, "operation", &patch_operation(&object(content)))
+                json::field(&mut out, "operation", &patch_operation(&object(content)));
             }
         }
         out.push(b'}');

@@ -61,14 +61,11 @@ impl Message {
         {
             self.close_part(writer, frames);
         }
-        let part = match &mut self.part {
-            Some(part) => part,
-            None => {
-                let part = Part::open(&self.place, self.count, refusal, writer, frames);
-                self.count += 1;
-                self.part.insert(part)
-            }
-        };
+        let part = self.part.get_or_insert_with(|| {
+            let index = self.count;
+            self.count += 1;
+            Part::open(&self.place, index, refusal, writer, frames)
+        });
         part.delta(escaped, logprobs, writer, frames);
     }
 
