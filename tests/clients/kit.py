@@ -111,7 +111,7 @@ class Player(Process):
         path = folder / "script.json"
         path.write_text(json.dumps(script))
         argv = [binary(), "sandbox", "--script", path, "--listen", "127.0.0.1:0"]
-        super().__init__(argv, folder / "player.log", env=plain_env(folder))
+        super().__init__(argv, folder / "player.log", env=plain_env(folder), cwd=folder)
         self.base_url = self.wait_for(r"sandbox listening on (http://\S+)", 10)[1]
 
 
@@ -131,7 +131,7 @@ class Proxy(Process):
                 'wire = "chat"\n'
                 f'base_url = "{base_url}"\n'
                 f'api_key = "{API_KEY}"\n'
-                f"models = {json.dumps(list(models))}\n"
+                + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
             )
             argv += ["--config", config]
         super().__init__(argv, folder / "proxy.log", env=plain_env(folder), cwd=folder)
@@ -146,10 +146,14 @@ class Proxy(Process):
     def first_model(self) -> str:
         return json.loads(self.get("/v1/models"))["data"][0]["id"]
 
+    def counted(self, metric: str) -> int:
+        """The sum of a counter over all its labels."""
+        lines = self.get("/metrics").splitlines()
+        return round(sum(float(line.split()[-1]) for line in lines if line.startswith(metric)))
+
     def turns(self) -> int:
         """How many turns the proxy has finished, of every kind and outcome."""
-        lines = self.get("/metrics").splitlines()
-        return round(sum(float(line.split()[-1]) for line in lines if line.startswith("respondent_turns_total")))
+        return self.counted("respondent_turns_total")
 
     def settled_turns(self, at_least: int) -> int:
         """The count once it has reached `at_least`; a turn is counted a moment after its last byte."""
