@@ -29,7 +29,7 @@ def run(case: dict, folder: Path):
         for name, content in expect.get("files", {}).items():
             path = session.work / name
             kit.check(kit.mismatch(content, path.read_text() if path.exists() else None, name))
-        seen = {"code": turn.code, "message": turn.message, "items": session.items, "usage": turn.usage}
+        seen = {"code": turn.code, "message": turn.message, "items": session.items, "usage": turn.usage, "errors": session.errors}
         named = {key: expect[key] for key in seen if key in expect}
         kit.check(kit.mismatch(named, seen, "codex"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
@@ -59,7 +59,9 @@ class Session:
         self.folder = folder
         self.work = folder / "work"
         self.work.mkdir()
+        self.args = options.get("args", [])
         self.items: list[dict] = []
+        self.errors: list[str] = []
         self.seconds = 0.0
         self.runs = 0
         for name, content in options.get("files", {}).items():
@@ -68,25 +70,45 @@ class Session:
             (self.work / name).write_bytes(base64.b64decode(content))
         home = folder / "codex"
         home.mkdir()
-        (home / "config.toml").write_text(config(proxy, options))
-        self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": "any"}
+        self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": "any", "RESPONDENT_KEY": "any"}
+        provider = own_provider(proxy, options)
+        if "setup" in options:
+            provider = self.printed_provider(proxy, options["setup"])
+        (home / "config.toml").write_text("\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options)]))
+
+    def printed_provider(self, proxy: kit.Proxy, commands: list[list[str]]) -> str:
+        """What the last of these commands of the proxy prints for the user to paste."""
+        env = self.env | {"PATH": f"{CODEX.parent}:{self.env['PATH']}"}
+        for words in commands:
+            argv = [kit.binary(), *words, *proxy.flags]
+            code, stdout, stderr = kit.run_program(argv, self.folder, env, 60, "-".join(words))
+            if code != 0:
+                raise kit.Failure(f"{' '.join(words)} exited with {code}")
+        return stdout
 
     def turn(self, prompt: str, seconds: float) -> Turn:
         # The proxy's own handling of a dead upstream is judged, so the client's endless wait for a
         # network is off. Its commands are the scripts' own and run in no second sandbox.
         argv = [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable", "unbounded_connection_retries"]
         argv += ["--dangerously-bypass-approvals-and-sandbox"]
-        argv += [prompt] if self.runs == 0 else ["resume", "--last", prompt]
+        argv += [*self.args, prompt] if self.runs == 0 else ["resume", "--last", prompt]
         self.runs += 1
         began = time.monotonic()
         code, stdout, _ = kit.run_program(argv, self.folder, self.env, seconds, f"codex-{self.runs}")
         self.seconds += time.monotonic() - began
         turn = Turn(code, stdout)
         self.items += turn.items
+        self.errors += turn.errors
         return turn
 
 
-def config(proxy: kit.Proxy, options: dict) -> str:
+# Nothing is fetched and nothing is sent but to the proxy.
+QUIET_KEYS = 'check_for_update_on_startup = false\nweb_search = "disabled"'
+QUIET_TABLES = "[analytics]\nenabled = false\n[features]\nplugins = false\napps = false"
+
+
+def own_provider(proxy: kit.Proxy, options: dict) -> str:
+    """The provider, written by hand; a null in the case leaves a key out."""
     provider = {
         "name": "proxy",
         "base_url": proxy.base_url,
@@ -94,19 +116,11 @@ def config(proxy: kit.Proxy, options: dict) -> str:
         "env_key": "PROXY_KEY",
         "model_catalog_url": f"{proxy.base_url}/models",
     } | options.get("provider", {})
-    lines = [
-        f'model = "{options.get("model") or proxy.first_model()}"',
-        'model_provider = "proxy"',
-        "check_for_update_on_startup = false",
-        'web_search = "disabled"',
-        "[analytics]",
-        "enabled = false",
-        "[features]",
-        "plugins = false",
-        "apps = false",
-        "[model_providers.proxy]",
-    ]
-    lines += [f"{key} = {json.dumps(value)}" for key, value in provider.items()]
-    if options.get("mcp"):
-        lines += ["[mcp_servers.demo]", f'command = "{kit.python()}"', f'args = ["{MCP_SERVER}"]']
-    return "\n".join(lines) + "\n"
+    lines = [f'model = "{proxy.first_model()}"', 'model_provider = "proxy"', "[model_providers.proxy]"]
+    return "\n".join(lines + [f"{key} = {json.dumps(value)}" for key, value in provider.items() if value is not None])
+
+
+def mcp(options: dict) -> str:
+    if not options.get("mcp"):
+        return ""
+    return f'[mcp_servers.demo]\ncommand = "{kit.python()}"\nargs = ["{MCP_SERVER}"]\n'

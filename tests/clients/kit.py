@@ -123,7 +123,7 @@ class Proxy(Process):
 
     def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted"):
         port = free_port()
-        argv = [binary(), "--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
+        self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
         if base_url:
             config = folder / "proxy-config.toml"
             config.write_text(
@@ -133,8 +133,8 @@ class Proxy(Process):
                 f'api_key = "{API_KEY}"\n'
                 + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
             )
-            argv += ["--config", config]
-        super().__init__(argv, folder / "proxy.log", env=plain_env(folder), cwd=folder)
+            self.flags += ["--config", config]
+        super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder), cwd=folder)
         self.origin = f"http://127.0.0.1:{port}"
         self.base_url = f"{self.origin}/v1"
         self.wait_for_url(f"{self.origin}/healthz", 15)
@@ -228,8 +228,8 @@ def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
 def mismatch(expected, actual, where="result") -> str | None:
     """What is wrong with `actual`, if anything.
 
-    Objects need the named keys, lists the named elements in that order with others between,
-    a string that starts with "~" is a regular expression to be found, all else is equal.
+    Objects need the named keys, lists the named elements in that order with others between (an
+    empty list is empty), a string that starts with "~" is a regular expression to be found, all else is equal.
     """
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
@@ -241,8 +241,8 @@ def mismatch(expected, actual, where="result") -> str | None:
                 return wrong
         return None
     if isinstance(expected, list):
-        if not isinstance(actual, list):
-            return f"{where} is {actual!r}, no list"
+        if not isinstance(actual, list) or (actual and not expected):
+            return f"{where} is {brief(actual)}, not a list of {brief(expected)}"
         rest = iter(actual)
         for element in expected:
             if not any(mismatch(element, candidate) is None for candidate in rest):
