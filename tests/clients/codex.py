@@ -1,0 +1,126 @@
+"""Cases of the real Codex CLI.
+
+A case gives the prompts (the first is `codex exec`, the rest `codex exec resume --last`), the files of
+the working directory and what the user has to see: exit code, final message, items, usage, the
+number of POSTs that reached the proxy, seconds.
+"""
+
+import base64
+import json
+import time
+from pathlib import Path
+
+import kit
+
+CODEX = kit.NODE_MODULES / ".bin/codex"
+MCP_SERVER = kit.HERE / "programs/mcp_server.py"
+
+
+def run(case: dict, folder: Path):
+    kit.need(CODEX, "the Codex CLI")
+    with kit.proxy_for(case, folder) as proxy:
+        session = Session(proxy, folder, case.get("codex", {}))
+        for prompt in case.get("prompts", ["Do what the script says."]):
+            turn = session.turn(prompt, case.get("seconds", 60))
+        expect = case["expect"]
+        if "wall_s" in expect and session.seconds > expect["wall_s"]:
+            raise kit.Failure(f"took {session.seconds:.1f} s, more than {expect['wall_s']}")
+        posts = proxy.settled_turns(min(expect["posts"])) if "posts" in expect else None
+        for name, content in expect.get("files", {}).items():
+            path = session.work / name
+            kit.check(kit.mismatch(content, path.read_text() if path.exists() else None, name))
+        seen = {"code": turn.code, "message": turn.message, "items": session.items, "usage": turn.usage, "errors": session.errors}
+        named = {key: expect[key] for key in seen if key in expect}
+        kit.check(kit.mismatch(named, seen, "codex"))
+        if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
+            raise kit.Failure(f"{posts} POSTs reached the proxy, expected {expect['posts']}")
+        return f"{posts} POSTs, {session.seconds:.1f} s" if posts is not None else None
+
+
+class Turn:
+    """What one run of the CLI showed its user."""
+
+    def __init__(self, code: int, stdout: str):
+        events = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
+        self.code = code
+        self.items = [event["item"] for event in events if event["type"] == "item.completed"]
+        self.errors = [event["message"] for event in events if event["type"] == "error"]
+        ends = [event for event in events if event["type"] in ("turn.completed", "turn.failed")]
+        self.usage = ends[-1].get("usage") if ends else None
+        self.failure = ends[-1]["error"]["message"] if ends and ends[-1]["type"] == "turn.failed" else None
+        texts = [item["text"] for item in self.items if item["type"] == "agent_message"]
+        self.message = self.failure if self.failure is not None else (texts[-1] if texts else None)
+
+
+class Session:
+    """One thread of the CLI with a home of its own, pointed at the proxy."""
+
+    def __init__(self, proxy: kit.Proxy, folder: Path, options: dict):
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir()
+        self.args = options.get("args", [])
+        self.items: list[dict] = []
+        self.errors: list[str] = []
+        self.seconds = 0.0
+        self.runs = 0
+        for name, content in options.get("files", {}).items():
+            (self.work / name).write_text(content)
+        for name, content in options.get("files_base64", {}).items():
+            (self.work / name).write_bytes(base64.b64decode(content))
+        home = folder / "codex"
+        home.mkdir()
+        self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": "any", "RESPONDENT_KEY": "any"}
+        provider = own_provider(proxy, options)
+        if "setup" in options:
+            provider = self.printed_provider(proxy, options["setup"])
+        (home / "config.toml").write_text("\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options)]))
+
+    def printed_provider(self, proxy: kit.Proxy, commands: list[list[str]]) -> str:
+        """What the last of these commands of the proxy prints for the user to paste."""
+        env = self.env | {"PATH": f"{CODEX.parent}:{self.env['PATH']}"}
+        for words in commands:
+            argv = [kit.binary(), *words, *proxy.flags]
+            code, stdout, stderr = kit.run_program(argv, self.folder, env, 60, "-".join(words))
+            if code != 0:
+                raise kit.Failure(f"{' '.join(words)} exited with {code}")
+        return stdout
+
+    def turn(self, prompt: str, seconds: float) -> Turn:
+        # The proxy's own handling of a dead upstream is judged, so the client's endless wait for a
+        # network is off. Its commands are the scripts' own and run in no second sandbox.
+        argv = [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable", "unbounded_connection_retries"]
+        argv += ["--dangerously-bypass-approvals-and-sandbox"]
+        argv += [*self.args, prompt] if self.runs == 0 else ["resume", "--last", prompt]
+        self.runs += 1
+        began = time.monotonic()
+        code, stdout, _ = kit.run_program(argv, self.folder, self.env, seconds, f"codex-{self.runs}")
+        self.seconds += time.monotonic() - began
+        turn = Turn(code, stdout)
+        self.items += turn.items
+        self.errors += turn.errors
+        return turn
+
+
+# Nothing is fetched and nothing is sent but to the proxy.
+QUIET_KEYS = 'check_for_update_on_startup = false\nweb_search = "disabled"'
+QUIET_TABLES = "[analytics]\nenabled = false\n[features]\nplugins = false\napps = false"
+
+
+def own_provider(proxy: kit.Proxy, options: dict) -> str:
+    """The provider, written by hand; a null in the case leaves a key out."""
+    provider = {
+        "name": "proxy",
+        "base_url": proxy.base_url,
+        "wire_api": "responses",
+        "env_key": "PROXY_KEY",
+        "model_catalog_url": f"{proxy.base_url}/models",
+    } | options.get("provider", {})
+    lines = [f'model = "{proxy.first_model()}"', 'model_provider = "proxy"', "[model_providers.proxy]"]
+    return "\n".join(lines + [f"{key} = {json.dumps(value)}" for key, value in provider.items() if value is not None])
+
+
+def mcp(options: dict) -> str:
+    if not options.get("mcp"):
+        return ""
+    return f'[mcp_servers.demo]\ncommand = "{kit.python()}"\nargs = ["{MCP_SERVER}"]\n'

@@ -1,0 +1,269 @@
+"""What every client case stands on: the proxy process, the scripted upstream, matching, counting.
+
+The cases are data (cases/<client>/*.json); the modules named after a client drive its real program.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+VENV_PYTHON = HERE / ".venv/bin/python"
+NODE_MODULES = HERE / "node_modules"
+API_KEY = "sk-upstream-of-the-client-tests"
+
+
+class Failure(Exception):
+    """The program ran and did something else than the case says."""
+
+
+class Skip(Exception):
+    """The program that the case needs is not installed."""
+
+
+def binary() -> Path:
+    """The proxy under test: $RESPONDENT_BIN, else the release build."""
+    return Path(os.environ.get("RESPONDENT_BIN", ROOT / "target/release/respondent")).resolve()
+
+
+def need(path: Path, what: str) -> Path:
+    if not path.exists():
+        raise Skip(f"{what} is not installed, run tests/clients/install.sh")
+    return path
+
+
+class Process:
+    """A child in its own process group, its output in a file, ended with everything it started."""
+
+    def __init__(self, argv, log: Path, env=None, cwd=None):
+        self.log = log
+        self.out = open(log, "wb")
+        self.child = subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=self.out,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+
+    def text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, pattern: str, seconds: float) -> re.Match:
+        """The first match of `pattern` in what the child has printed."""
+        return self._until(lambda: re.search(pattern, self.text()), f"no line like {pattern!r}", seconds)
+
+    def wait_for_url(self, url: str, seconds: float):
+        """Until `url` answers 200."""
+
+        def answers():
+            with contextlib.suppress(OSError):
+                with urllib.request.urlopen(url, timeout=5) as reply:
+                    return reply.status == 200
+
+        return self._until(answers, f"no answer from {url}", seconds)
+
+    def _until(self, probe, complaint, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = probe()
+            if found:
+                return found
+            if self.child.poll() is not None:
+                raise Failure(f"{self.child.args[0]} exited with {self.child.returncode}:\n{self.text()}")
+            time.sleep(0.05)
+        raise Failure(f"{complaint} within {seconds} s:\n{self.text()}")
+
+    def close(self):
+        for sig, patience in ((signal.SIGTERM, 3), (signal.SIGKILL, 5)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.child.pid, sig)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(patience)
+                break
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.child.pid, signal.SIGKILL)
+        self.out.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Player(Process):
+    """The scripted Chat Completions upstream."""
+
+    def __init__(self, script: dict, folder: Path):
+        path = folder / "script.json"
+        path.write_text(json.dumps(script))
+        argv = [binary(), "sandbox", "--script", path, "--listen", "127.0.0.1:0"]
+        super().__init__(argv, folder / "player.log", env=plain_env(folder), cwd=folder)
+        self.base_url = self.wait_for(r"sandbox listening on (http://\S+)", 10)[1]
+
+
+class Proxy(Process):
+    """The proxy on a port of its own, with a home of its own, serving one upstream.
+
+    Without `base_url` it has no configuration and no key: the embedded sandbox.
+    """
+
+    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted"):
+        port = free_port()
+        self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
+        if base_url:
+            config = folder / "proxy-config.toml"
+            config.write_text(
+                f"[providers.{provider}]\n"
+                'wire = "chat"\n'
+                f'base_url = "{base_url}"\n'
+                f'api_key = "{API_KEY}"\n'
+                + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
+            )
+            self.flags += ["--config", config]
+        super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder), cwd=folder)
+        self.origin = f"http://127.0.0.1:{port}"
+        self.base_url = f"{self.origin}/v1"
+        self.wait_for_url(f"{self.origin}/healthz", 15)
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(self.origin + path, timeout=10) as reply:
+            return reply.read().decode()
+
+    def first_model(self) -> str:
+        return json.loads(self.get("/v1/models"))["data"][0]["id"]
+
+    def counted(self, metric: str) -> int:
+        """The sum of a counter over all its labels."""
+        lines = self.get("/metrics").splitlines()
+        return round(sum(float(line.split()[-1]) for line in lines if line.startswith(metric)))
+
+    def turns(self) -> int:
+        """How many turns the proxy has finished, of every kind and outcome."""
+        return self.counted("respondent_turns_total")
+
+    def settled_turns(self, at_least: int) -> int:
+        """The count once it has reached `at_least`; a turn is counted a moment after its last byte."""
+        end = time.monotonic() + 3
+        while (count := self.turns()) < at_least and time.monotonic() < end:
+            time.sleep(0.05)
+        return count
+
+
+def plain_env(home: Path) -> dict:
+    """An environment without keys, proxies and settings of the person who runs the tests."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    return kept | {"HOME": str(home), "NO_PROXY": "127.0.0.1,localhost", "XDG_CONFIG_HOME": str(home / ".config")}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def refused_url():
+    """A base URL whose port is held and never listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+
+
+@contextlib.contextmanager
+def proxy_for(case: dict, folder: Path):
+    """The proxy in front of what the case names: its script, the embedded sandbox, or a closed port."""
+    upstream = case.get("upstream", "script")
+    if upstream == "sandbox":
+        with Proxy(folder) as proxy:
+            yield proxy
+    elif upstream == "refused":
+        with refused_url() as url, Proxy(folder, url) as proxy:
+            yield proxy
+    else:
+        with Player(case["script"], folder) as player, Proxy(folder, player.base_url) as proxy:
+            yield proxy
+
+
+def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
+    """Runs a client to its end; (exit code, stdout, stderr)."""
+    out, err = folder / f"{name}.out", folder / f"{name}.err"
+    with open(out, "wb") as stdout, open(err, "wb") as stderr:
+        child = subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env=env,
+            cwd=folder / "work",
+            start_new_session=True,
+        )
+        try:
+            code = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    texts = out.read_text(errors="replace"), err.read_text(errors="replace")
+    if code is None:
+        raise Failure(f"{Path(argv[0]).name} was not done after {seconds} s\n{texts[0]}{texts[1]}")
+    return code, *texts
+
+
+def mismatch(expected, actual, where="result") -> str | None:
+    """What is wrong with `actual`, if anything.
+
+    Objects need the named keys, lists the named elements in that order with others between (an
+    empty list is empty), a string that starts with "~" is a regular expression to be found, all else is equal.
+    """
+    if isinstance(expected, dict):
+        if not isinstance(actual, dict):
+            return f"{where} is {actual!r}, no object"
+        for key, value in expected.items():
+            if key not in actual:
+                return f"{where} has no {key!r}: {brief(actual)}"
+            if wrong := mismatch(value, actual[key], f"{where}.{key}"):
+                return wrong
+        return None
+    if isinstance(expected, list):
+        if not isinstance(actual, list) or (actual and not expected):
+            return f"{where} is {brief(actual)}, not a list of {brief(expected)}"
+        rest = iter(actual)
+        for element in expected:
+            if not any(mismatch(element, candidate) is None for candidate in rest):
+                return f"{where} lacks {brief(element)} at its place: {brief(actual)}"
+        return None
+    if isinstance(expected, str) and expected.startswith("~"):
+        found = isinstance(actual, str) and re.search(expected[1:], actual, re.S)
+        return None if found else f"{where} is {brief(actual)}, nothing like /{expected[1:]}/"
+    return None if expected == actual else f"{where} is {brief(actual)}, not {brief(expected)}"
+
+
+def brief(value) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 1500 else f"{text[:1000]} … {text[-400:]}"
+
+
+def check(wrong: str | None):
+    if wrong:
+        raise Failure(wrong)
+
+
+def python() -> str:
+    """An interpreter for small helpers that need only the standard library."""
+    return shutil.which("python3.11") or shutil.which("python3") or "python3"

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""A long working day of the real Codex CLI on a bad upstream: long.py [--turns N] [--sessions N]
+
+Every turn runs a command and answers from its output; most meet a fault of the upstream on the way.
+Prints what the user saw. Exit 1 when a turn failed or said something else than its answer.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import codex
+import kit
+
+OVERLOADED = {"error": {"message": "The engine is overloaded.", "type": "server_error"}}
+TOO_MANY = {"error": {"message": "Too many requests.", "code": "rate_limit_exceeded"}}
+
+# Answers that are played before the good one.
+FAULTS = {
+    "none": [],
+    "429 with retry-after": [{"status": 429, "headers": {"retry-after": "1"}, "json": TOO_MANY}],
+    "reset before content": [{"steps": [{"cut": "rst"}]}],
+    "cut mid-stream": [{"steps": [{"text": "Let me "}, {"cut": "fin"}]}],
+    "500": [{"status": 500, "json": {"error": {"message": "Internal error."}}}],
+    "503 twice": [{"status": 503, "json": OVERLOADED}] * 2,
+    "reset mid-stream": [{"steps": [{"reasoning": "Let me see."}, {"text": "Let me "}, {"cut": "rst"}]}],
+    "end before content": [{"steps": [{"cut": "fin"}]}],
+    "cut in a call": [{"steps": [{"call": {"index": 0, "id": "call_torn", "name": "exec_command", "arguments": "{\"cmd\":\"ec"}}, {"cut": "rst"}]}],
+    "error chunk": [{"steps": [{"text": "Let me "}, {"error": {"message": "The worker died.", "code": 500}}]}],
+    "no finish reason": [{"steps": [{"text": "Let me "}, {"raw": "data: [DONE]\n\n"}]}],
+}  # fmt: skip
+# What the good answer does while it is given.
+MANNERS = [{}, {"head_delay_ms": 12000}, {"split": 5}, {"pause": 8000}, {"gap_ms": 40}]
+
+
+def script(turns: int) -> dict:
+    """For every turn a call and an answer, each after its faults, found by the number of the turn."""
+    answers = []
+    names = list(FAULTS)
+    for turn in range(turns):
+        asked = {"last_role": "user", "last_contains": f"(turn {turn})"}
+        told = {"last_role": "tool", "last_contains": f"output-{turn}-end"}
+        call = {"index": 0, "id": f"call_{turn}", "name": "exec_command", "pieces": 3}
+        call["arguments"] = json.dumps({"cmd": f"echo output-{turn}-end"})
+        answers += [{"when": asked} | fault for fault in FAULTS[names[turn % len(names)]]]
+        answers.append(good(asked, turn, [{"reasoning": "A command tells."}, {"call": call}]))
+        answers += [{"when": told} | fault for fault in FAULTS[names[turn * 3 // 2 % len(names)]]]
+        answers.append(good(told, turn + 2, [{"text": "Answer "}, {"text": f"{turn}."}]))
+    return {"answers": answers}
+
+
+def good(when: dict, turn: int, steps: list) -> dict:
+    manner = dict(MANNERS[turn % len(MANNERS)])
+    pause = manner.pop("pause", None)
+    if pause:
+        steps = [*steps[:1], {"delay_ms": pause}, *steps[1:]]
+    return {"when": when, "steps": steps} | manner
+
+
+def work(proxy: kit.Proxy, folder: Path, turns: list[int]) -> list[tuple[int, str | None, list[str]]]:
+    """One session over these turns: (turn, what went wrong, errors that were shown)."""
+    folder.mkdir()
+    session = codex.Session(proxy, folder, {})
+    seen = []
+    for number in turns:
+        try:
+            turn = session.turn(f"Run the command. (turn {number})", 240)
+        except kit.Failure as reason:
+            seen.append((number, str(reason), []))
+            continue
+        ran = any(f"output-{number}-end" in item.get("aggregated_output", "") for item in turn.items)
+        if turn.code != 0 or turn.failure is not None:
+            wrong = f"exit code {turn.code}: {turn.failure}"
+        elif not ran:
+            wrong = "the command did not run"
+        elif turn.message != f"Answer {number}.":
+            wrong = f"the answer was {turn.message!r}"
+        else:
+            wrong = None
+        seen.append((number, wrong, turn.errors))
+    return seen
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--turns", type=int, default=120)
+    options.add_argument("--sessions", type=int, default=4)
+    chosen = options.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="respondent-long-"))
+    began = time.monotonic()
+    try:
+        kit.need(codex.CODEX, "the Codex CLI")
+        with kit.Player(script(chosen.turns), folder) as player, kit.Proxy(folder, player.base_url) as proxy:
+            with concurrent.futures.ThreadPoolExecutor(chosen.sessions) as pool:
+                shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
+                runs = [pool.submit(work, proxy, folder / f"session-{n}", list(share)) for n, share in enumerate(shares)]
+                seen = sorted(turn for run in runs for turn in run.result())
+            posts = proxy.settled_turns(2 * chosen.turns)
+            retries = proxy.counted("respondent_upstream_retries_total")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+    shown = collections.Counter(error for _, _, errors in seen for error in errors)
+    for error, count in shown.most_common():
+        print(f"shown {count} times: {error}")
+    failed = [(number, wrong) for number, wrong, _ in seen if wrong]
+    for number, wrong in failed:
+        print(f"turn {number}: {wrong}")
+    print(
+        f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - began:.0f} s: "
+        f"{len(seen) - len(failed)} well, {len(failed)} failed, {sum(shown.values())} errors shown, "
+        f"{posts} POSTs ({posts - 2 * chosen.turns} repeated by the client), {retries} retries by the proxy"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

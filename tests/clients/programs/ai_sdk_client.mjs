@@ -1,0 +1,88 @@
+// One scenario with the AI SDK: ai_sdk_client.mjs PROVIDER BASE_URL MODEL SCENARIO
+// The last line printed is a JSON object of what the SDK handed to its user.
+
+import { createOpenAI } from '@ai-sdk/openai';
+import { createOpenResponses } from '@ai-sdk/open-responses';
+import { APICallError, generateText, isStepCount, jsonSchema, Output, streamText, tool } from 'ai';
+
+const [provider, baseURL, modelId, scenario] = process.argv.slice(2);
+
+const model =
+  provider === 'openai'
+    ? createOpenAI({ baseURL, apiKey: 'any' }).responses(modelId)
+    : createOpenResponses({ name: 'respondent', url: `${baseURL}/responses`, apiKey: 'any' })(modelId);
+
+const weather = tool({
+  description: 'The weather in a city.',
+  inputSchema: jsonSchema({
+    type: 'object',
+    properties: { city: { type: 'string' } },
+    required: ['city'],
+    additionalProperties: false,
+  }),
+  execute: async ({ city }) => `sleet in ${city}`,
+});
+
+const recipe = jsonSchema({
+  type: 'object',
+  properties: { name: { type: 'string' }, minutes: { type: 'integer' } },
+  required: ['name', 'minutes'],
+  additionalProperties: false,
+});
+
+const base = { model, maxRetries: 0 };
+const loop = { ...base, tools: { weather }, stopWhen: isStepCount(3), prompt: 'How is the weather in Ghent?' };
+
+async function streamed(options) {
+  const parts = [];
+  const errors = [];
+  const result = streamText({ ...options, onError: ({ error }) => errors.push(String(error?.message ?? JSON.stringify(error))) });
+  for await (const part of result.fullStream) parts.push(part);
+  const kinds = parts.map((part) => part.type);
+  const joined = (kind) => parts.filter((part) => part.type === kind).map((part) => part.text).join('');
+  const finish = parts.findLast((part) => part.type === 'finish');
+  return {
+    kinds,
+    text: joined('text-delta'),
+    reasoning: joined('reasoning-delta'),
+    calls: parts.filter((part) => part.type === 'tool-call').map((part) => ({ name: part.toolName, input: part.input })),
+    results: parts.filter((part) => part.type === 'tool-result').map((part) => part.output),
+    finish: finish?.finishReason,
+    usage: finish?.totalUsage,
+    errors,
+  };
+}
+
+async function generated(options) {
+  const result = await generateText(options);
+  const calls = result.steps.flatMap((step) => step.toolCalls);
+  return {
+    text: result.text,
+    reasoning: result.steps.map((step) => step.reasoningText ?? '').join(''),
+    calls: calls.map((call) => ({ name: call.toolName, input: call.input })),
+    finish: result.finishReason,
+    usage: result.usage,
+    steps: result.steps.length,
+  };
+}
+
+const scenarios = {
+  stream: () => streamed({ ...base, prompt: 'Say it.' }),
+  stream_loop: () => streamed(loop),
+  generate: () => generated({ ...base, prompt: 'Say it.' }),
+  generate_loop: () => generated(loop),
+  object: async () => {
+    const result = await generateText({ ...base, prompt: 'A recipe.', output: Output.object({ schema: recipe }) });
+    return { object: result.output };
+  },
+  error: async () => {
+    try {
+      await generateText({ ...base, prompt: 'Say it.' });
+      return { status: null };
+    } catch (error) {
+      return { api_error: APICallError.isInstance(error), status: error.statusCode, message: error.message, body: error.responseBody };
+    }
+  },
+};
+
+console.log(JSON.stringify(await scenarios[scenario]()));

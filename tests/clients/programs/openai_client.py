@@ -1,0 +1,156 @@
+"""One scenario with the OpenAI SDK for Python: openai_client.py BASE_URL MODEL SCENARIO
+
+The last line printed is a JSON object of what the SDK handed to its user.
+"""
+
+import json
+import sys
+
+import openai
+from pydantic import BaseModel
+
+WEATHER_TOOL = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "The weather in a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+    "strict": True,
+}
+
+
+class Recipe(BaseModel):
+    name: str
+    minutes: int
+    steps: list[str]
+
+
+def summary(response) -> dict:
+    return {
+        "status": response.status,
+        "text": response.output_text,
+        "types": [item.type for item in response.output],
+        "usage": response.usage and response.usage.model_dump(),
+        "incomplete": response.incomplete_details and response.incomplete_details.reason,
+    }
+
+
+def create(client, model):
+    return summary(client.responses.create(model=model, input="Say it.", instructions="Be brief."))
+
+
+def create_stream(client, model):
+    events = list(client.responses.create(model=model, input="Say it.", stream=True))
+    return {
+        "types": [event.type for event in events],
+        "numbers": [event.sequence_number for event in events] == list(range(len(events))),
+        "text": "".join(event.delta for event in events if event.type == "response.output_text.delta"),
+        "final": summary(events[-1].response),
+    }
+
+
+def stream_helper(client, model):
+    with client.responses.stream(model=model, input="Say it.") as stream:
+        types = [event.type for event in stream]
+        final = stream.get_final_response()
+    return {"types": types, "final": summary(final)}
+
+
+def parse(client, model):
+    response = client.responses.parse(model=model, input="A recipe.", text_format=Recipe)
+    return {"parsed": response.output_parsed.model_dump(), "status": response.status}
+
+
+def parse_stream(client, model):
+    with client.responses.stream(model=model, input="A recipe.", text_format=Recipe) as stream:
+        snapshots = [event.snapshot for event in stream if event.type == "response.output_text.delta"]
+        final = stream.get_final_response()
+    return {"parsed": final.output_parsed.model_dump(), "snapshots": snapshots}
+
+
+def tool_round_trip(client, model):
+    question = [{"role": "user", "content": "How is the weather in Ghent?"}]
+    first = client.responses.create(model=model, input=question, tools=[WEATHER_TOOL])
+    calls = [item for item in first.output if item.type == "function_call"]
+    results = [
+        {"type": "function_call_output", "call_id": call.call_id, "output": f"sleet in {json.loads(call.arguments)['city']}"}
+        for call in calls
+    ]
+    second = client.responses.create(model=model, input=question + first.output + results, tools=[WEATHER_TOOL])
+    return {
+        "calls": [{"name": call.name, "arguments": json.loads(call.arguments), "id": bool(call.id)} for call in calls],
+        "first": summary(first),
+        "second": summary(second),
+    }
+
+
+def tool_stream(client, model):
+    with client.responses.stream(model=model, input="How is the weather?", tools=[WEATHER_TOOL]) as stream:
+        pieces = [event.delta for event in stream if event.type == "response.function_call_arguments.delta"]
+        final = stream.get_final_response()
+    calls = [item for item in final.output if item.type == "function_call"]
+    return {
+        "calls": [{"name": call.name, "arguments": json.loads(call.arguments)} for call in calls],
+        "pieces_are_the_arguments": "".join(pieces) == "".join(call.arguments for call in calls),
+        "final": summary(final),
+    }
+
+
+def error(client, model):
+    return caught(lambda: client.responses.create(model=model, input="Say it."))
+
+
+def unknown_model(client, model):
+    return caught(lambda: client.responses.create(model="no/such-model", input="Say it."))
+
+
+def bad_request(client, model):
+    return caught(lambda: client.responses.create(model=model, input="Say it.", previous_response_id="resp_nobody"))
+
+
+def stream_error(client, model):
+    """What a stream shows that fails after its first text."""
+    events = list(client.responses.create(model=model, input="Say it.", stream=True))
+    last = events[-1]
+    fault = last.response.error
+    return {"type": last.type, "status": last.response.status, "code": fault.code, "message": fault.message}
+
+
+def models(client, model):
+    return {"ids": [entry.id for entry in client.models.list()], "objects": [entry.object for entry in client.models.list()]}
+
+
+def caught(request):
+    try:
+        request()
+    except openai.APIStatusError as fault:
+        keys = sorted(fault.body) if isinstance(fault.body, dict) else fault.body
+        return {
+            "class": type(fault).__name__,
+            "status": fault.status_code,
+            "code": fault.code,
+            "message": fault.message,
+            "keys": keys,
+            "request_id": bool(fault.request_id),
+        }
+    return {"class": None}
+
+
+SCENARIOS = [
+    bad_request, create, create_stream, error, models, parse, parse_stream,
+    stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
+]  # fmt: skip
+
+
+def main():
+    base_url, model, name = sys.argv[1:]
+    scenario = {function.__name__: function for function in SCENARIOS}[name]
+    client = openai.OpenAI(base_url=base_url, api_key="any", max_retries=0, timeout=45)
+    print(json.dumps(scenario(client, model)))
+
+
+main()

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Acceptance tests with real client programs: run.py [--jobs N] [--strict] [--keep] [filter]
+
+Needs the proxy binary ($RESPONDENT_BIN, else target/release/respondent) and what install.sh installs.
+Prints a line a case and the totals last; exit 1 when a case failed, or with --strict when one was
+skipped. Each case has a temporary folder of its own, which --keep leaves behind.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+import ai_sdk
+import codex
+import kit
+import llamacpp
+import openai_python
+
+CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "llamacpp": llamacpp, "openai": openai_python}
+
+
+def load(filter_text: str) -> list[tuple[str, dict]]:
+    """Cases by name: a file holds one, or an object of several."""
+    found = []
+    for path in sorted((kit.HERE / "cases").glob("*/*.json")):
+        name = f"{path.parent.name}/{path.stem}"
+        content = json.loads(path.read_text())
+        if "expect" in content:
+            found.append((name, content))
+        else:
+            found += [(f"{name}/{key}", case) for key, case in content.items()]
+    return [(name, case) for name, case in found if filter_text in name]
+
+
+def judge(name: str, case: dict, keep: bool) -> tuple[str, str, str]:
+    """(name, verdict, detail)"""
+    folder = Path(tempfile.mkdtemp(prefix="respondent-"))
+    began = time.monotonic()
+    try:
+        note = CLIENTS[name.split("/")[0]].run(case, folder)
+        return name, "ok", note or f"{time.monotonic() - began:.1f} s"
+    except kit.Skip as reason:
+        return name, "SKIPPED", str(reason)
+    except kit.Failure as reason:
+        return name, "FAILED", f"{reason}\n{outputs(folder)}"
+    except Exception:
+        return name, "FAILED", f"{traceback.format_exc()}\n{outputs(folder)}"
+    finally:
+        if keep:
+            print(f"     {name} left {folder}", flush=True)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def outputs(folder: Path) -> str:
+    """The ends of what every program of the case printed."""
+    parts = []
+    printed = [path for kind in ("out", "err", "log") for path in folder.glob(f"**/*.{kind}")]
+    for path in sorted(printed):
+        text = path.read_text(errors="replace")[-3000:].strip()
+        if text:
+            parts.append(f"--- {path.name}\n{text}")
+    return "\n".join(parts)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("filter", nargs="?", default="")
+    options.add_argument("--jobs", type=int, default=4)
+    options.add_argument("--strict", action="store_true", help="a skipped case is a failure")
+    options.add_argument("--keep", action="store_true", help="leave the folders of the cases")
+    chosen = options.parse_args()
+    if not kit.binary().exists():
+        print(f"{kit.binary()} is missing: build it, or name it in RESPONDENT_BIN")
+        return 2
+    cases = load(chosen.filter)
+    if not cases:
+        print(f"no case is named like {chosen.filter!r}")
+        return 2
+    # The long ones first, so that the last worker is not left with a minute of waiting.
+    cases.sort(key=lambda named: -named[1].get("seconds", 60))
+    totals = {"ok": 0, "FAILED": 0, "SKIPPED": 0}
+    with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
+        runs = [pool.submit(judge, name, case, chosen.keep) for name, case in cases]
+        for finished in concurrent.futures.as_completed(runs):
+            name, verdict, detail = finished.result()
+            totals[verdict] += 1
+            print(f"{verdict:7} {name}: {detail}", flush=True)
+    print(f"{totals['ok']} passed, {totals['FAILED']} failed, {totals['SKIPPED']} skipped")
+    return 1 if totals["FAILED"] or (chosen.strict and totals["SKIPPED"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""The judge itself: what `kit.mismatch` lets through and what it does not."""
+
+import unittest
+
+from kit import mismatch
+
+
+class Mismatch(unittest.TestCase):
+    def test_equal_values_fit(self):
+        for value in (1, "text", None, True, [1, 2], {"a": {"b": []}}):
+            self.assertIsNone(mismatch(value, value))
+
+    def test_other_values_do_not(self):
+        for expected, actual in ((1, 2), ("a", "ab"), (None, ""), ({}, []), ([], {}), ([], [1]), ({"a": 1}, {})):
+            self.assertIsNotNone(mismatch(expected, actual), (expected, actual))
+
+    def test_objects_may_have_more_keys(self):
+        self.assertIsNone(mismatch({"a": 1}, {"a": 1, "b": 2}))
+
+    def test_lists_are_subsequences_in_order(self):
+        self.assertIsNone(mismatch([1, 3], [1, 2, 3]))
+        self.assertIsNotNone(mismatch([3, 1], [1, 2, 3]))
+        self.assertIsNotNone(mismatch([1, 1], [1]))
+
+    def test_patterns_are_found_in_strings_alone(self):
+        self.assertIsNone(mismatch("~b.c", "ab\ncd"))
+        self.assertIsNotNone(mismatch("~b", "a"))
+        self.assertIsNotNone(mismatch("~n", None))
+
+
+if __name__ == "__main__":
+    unittest.main()
