@@ -34,7 +34,8 @@ def run(case: dict, folder: Path):
         kit.check(kit.mismatch(named, seen, "codex"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
             raise kit.Failure(f"{posts} POSTs reached the proxy, expected {expect['posts']}")
-        return f"{posts} POSTs, {session.seconds:.1f} s" if posts is not None else None
+        said = "" if turn.failure is None else f", {turn.failure!r}"
+        return f"{posts} POSTs, {session.seconds:.1f} s{said}" if posts is not None else None
 
 
 class Turn:

@@ -133,6 +133,7 @@ class Proxy(Process):
                 f'api_key = "{API_KEY}"\n'
                 + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
             )
+            config.chmod(0o600)
             self.flags += ["--config", config]
         super().__init__([binary(), *self.flags], folder / "proxy.log", env=plain_env(folder), cwd=folder)
         self.origin = f"http://127.0.0.1:{port}"

@@ -69,6 +69,7 @@ async function generated(options) {
 const scenarios = {
   stream: () => streamed({ ...base, prompt: 'Say it.' }),
   stream_loop: () => streamed(loop),
+  stream_loop_unstored: () => streamed({ ...loop, providerOptions: { openai: { store: false } } }),
   generate: () => generated({ ...base, prompt: 'Say it.' }),
   generate_loop: () => generated(loop),
   object: async () => {
