@@ -181,6 +181,17 @@ impl Fault {
         }
     }
 
+    /// Whether this is told in a stream even if nothing was sent yet. Codex
+    /// repeats a 5xx thirty times, a failed stream six times, and shows the
+    /// message of the latter.
+    pub fn is_told_in_stream(&self, codex: bool) -> bool {
+        codex
+            && matches!(
+                self.kind,
+                Kind::Unavailable | Kind::Unreachable | Kind::Timeout | Kind::Cut | Kind::BadReply
+            )
+    }
+
     /// The `error.type` of an HTTP body.
     pub fn error_type(&self) -> &'static str {
         match self.kind {

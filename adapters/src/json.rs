@@ -12,13 +12,15 @@ pub fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     }
 }
 
-/// Appends `,"key":` (or `"key":` directly after an opening brace).
+/// Appends `,"key":` (or `"key":` directly after an opening brace). The name
+/// must need no escape.
 pub fn key(out: &mut Vec<u8>, name: &str) {
     if out.last().is_some_and(|last| *last != b'{') {
         out.push(b',');
     }
-    push(out, name);
-    out.push(b':');
+    out.push(b'"');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
 }
 
 /// Appends a key and its value.

@@ -1,7 +1,7 @@
 //! Decides what will be sent of each item. Encode carries it out; logs,
 //! replay and tests read the same value.
 
-use crate::turn::{ItemKind, Turn};
+use crate::turn::{Item, ItemKind, Turn};
 
 /// One decision an item.
 #[derive(Debug)]
@@ -22,12 +22,15 @@ pub enum Step {
 /// Decides for every item of the turn. Pure: the same turn has the same plan.
 pub fn plan(turn: &Turn<'_>) -> Plan {
     Plan {
-        steps: turn.items.iter().map(|item| step(item.kind)).collect(),
+        steps: turn.items.iter().map(step).collect(),
     }
 }
 
-fn step(kind: ItemKind) -> Step {
-    match kind {
+fn step(item: &Item<'_>) -> Step {
+    match item.kind {
+        ItemKind::ItemReference if item.id().is_some_and(|id| id.starts_with("rs_")) => {
+            Step::Drop("reasoning that is only referred to is not stored here")
+        }
         ItemKind::Message
         | ItemKind::Reasoning
         | ItemKind::FunctionCall

@@ -113,12 +113,14 @@ where
             match listener.accept().await {
                 Ok((stream, _)) => {
                     pause = FIRST_PAUSE;
-                    let connection = connection(
+                    // Boxed: a future that is moved into others is kept once
+                    // in each, as long as the connection lives.
+                    let connection = Box::pin(connection(
                         builder.clone(),
                         stream,
                         service.clone(),
                         shutdown.drain.clone(),
-                    );
+                    ));
                     let dropped = dropped.clone();
                     tasks.spawn(async move {
                         let _ = dropped.run_until_cancelled(connection).await;
@@ -209,7 +211,7 @@ async fn linger(mut stream: TcpStream) {
     if stream.shutdown().await.is_err() {
         return;
     }
-    let mut rest = [0; 4096];
+    let mut rest = vec![0; 4096];
     let reading =
         async { while let Ok(Ok(1..)) = timeout(LINGER_SILENT, stream.read(&mut rest)).await {} };
     let _ = timeout(LINGER_SENDING, reading).await;

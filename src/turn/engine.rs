@@ -92,7 +92,7 @@ struct Engine<'e, S> {
 
 /// The answer as it is written.
 struct Output {
-    assembler: Assembler,
+    assembler: Box<Assembler>,
     frames: Frames,
     /// Something was written: `response.created` at least.
     begun: bool,
@@ -148,7 +148,9 @@ impl<S: Sink> Engine<'_, S> {
             .saw(&self.ctx.request_id, Seen::UpstreamRequest(&body));
         let upstream = self.upstream;
         let key = upstream.keys().choose();
-        let opened = self.patiently(upstream::open(upstream, key, body)).await?;
+        // Boxed: it would weigh on the stream that follows it.
+        let opening = Box::pin(upstream::open(upstream, key, body));
+        let opened = self.patiently(opening).await?;
         match opened {
             Ok(answer) => self.read(answer).await,
             Err(mut fault) => {
@@ -298,7 +300,9 @@ impl<S: Sink> Engine<'_, S> {
             return Ok(());
         };
         self.record.failed(&mut fault, &redactor());
-        if S::STREAMS && self.output.begun {
+        let in_stream = self.output.begun || fault.is_told_in_stream(self.ctx.caller.codex);
+        if S::STREAMS && in_stream {
+            self.output.begin();
             self.output.assembler.fail(&fault, &mut self.output.frames);
             self.send().await;
             Ok(())

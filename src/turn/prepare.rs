@@ -30,7 +30,7 @@ pub(super) struct Prepared {
     pub(super) session: Session,
     /// The upstream request.
     pub(super) body: Bytes,
-    pub(super) assembler: Assembler,
+    pub(super) assembler: Box<Assembler>,
     pub(super) notes: Notes,
     /// Whether the client wants events.
     pub(super) stream: bool,
@@ -69,7 +69,12 @@ pub(super) fn prepare(
     }
     Ok(Prepared {
         session: Session::of(&ctx.caller, &ctx.owner, &turn),
-        assembler: Assembler::new(settings(ctx, &turn, &route, encoded.body.len())),
+        assembler: Box::new(Assembler::new(settings(
+            ctx,
+            &turn,
+            &route,
+            encoded.body.len(),
+        ))),
         stream: turn.stream,
         body: encoded.body.into(),
         upstream,

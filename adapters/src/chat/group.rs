@@ -82,7 +82,10 @@ pub(super) fn group(turn: &Turn<'_>, plan: &Plan, notes: &mut Notes) -> Result<V
         if let Some(Step::Drop(reason)) = plan.steps.get(index) {
             if matches!(
                 item.kind,
-                ItemKind::Unknown | ItemKind::Hosted | ItemKind::Compaction
+                ItemKind::Unknown
+                    | ItemKind::Hosted
+                    | ItemKind::Compaction
+                    | ItemKind::ItemReference
             ) {
                 notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
             }

@@ -79,19 +79,20 @@ impl Envelope {
 }
 
 fn push_usage(out: &mut Vec<u8>, usage: Usage) {
-    json::push(
-        out,
-        &json!({
-            "input_tokens": usage.input,
-            "input_tokens_details": {
-                "cached_tokens": usage.cached,
-                "cache_write_tokens": usage.cache_write,
-            },
-            "output_tokens": usage.output,
-            "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-            "total_tokens": usage.input + usage.output,
-        }),
-    );
+    out.push(b'{');
+    json::field(out, "input_tokens", &usage.input);
+    json::key(out, "input_tokens_details");
+    out.push(b'{');
+    json::field(out, "cached_tokens", &usage.cached);
+    json::field(out, "cache_write_tokens", &usage.cache_write);
+    out.push(b'}');
+    json::field(out, "output_tokens", &usage.output);
+    json::key(out, "output_tokens_details");
+    out.push(b'{');
+    json::field(out, "reasoning_tokens", &usage.reasoning);
+    out.push(b'}');
+    json::field(out, "total_tokens", &(usage.input + usage.output));
+    out.push(b'}');
 }
 
 fn tail(turn: &Turn<'_>) -> Vec<u8> {
@@ -112,8 +113,12 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     );
     json::raw_field(&mut out, "previous_response_id", "null");
     raw(&mut out, "prompt_cache_key", echo.prompt_cache_key, "null");
-    let reasoning = json!({"effort": null, "summary": null});
-    json::field(&mut out, "reasoning", &filled(echo.reasoning, reasoning));
+    filled(
+        &mut out,
+        "reasoning",
+        echo.reasoning,
+        r#"{"effort":null,"summary":null}"#,
+    );
     raw(
         &mut out,
         "safety_identifier",
@@ -128,8 +133,12 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
         "temperature",
         &controls.temperature.unwrap_or(1.0),
     );
-    let text = json!({"format": {"type": "text"}, "verbosity": "medium"});
-    json::field(&mut out, "text", &filled(echo.text, text));
+    filled(
+        &mut out,
+        "text",
+        echo.text,
+        r#"{"format":{"type":"text"},"verbosity":"medium"}"#,
+    );
     raw(&mut out, "tool_choice", echo.tool_choice, "\"auto\"");
     raw(&mut out, "tools", echo.tools, "[]");
     json::field(
@@ -155,18 +164,18 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     out
 }
 
-/// The client's object with the missing keys of `defaults`.
-fn filled(raw: Option<&RawValue>, defaults: Value) -> Value {
-    let given: Map<String, Value> = raw
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default();
-    let Value::Object(mut all) = defaults else {
-        return Value::Object(given);
+/// Appends the client's object with the missing keys of `defaults`.
+fn filled(out: &mut Vec<u8>, name: &str, given: Option<&RawValue>, defaults: &str) {
+    let Some(given) = given else {
+        json::raw_field(out, name, defaults);
+        return;
     };
-    for (key, value) in given {
-        if !value.is_null() {
-            all.insert(key, value);
-        }
-    }
-    Value::Object(all)
+    let read = |json: &str| serde_json::from_str::<Map<String, Value>>(json).unwrap_or_default();
+    let mut all = read(defaults);
+    all.extend(
+        read(given.get())
+            .into_iter()
+            .filter(|(_, value)| !value.is_null()),
+    );
+    json::field(out, name, &all);
 }

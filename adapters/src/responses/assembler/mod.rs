@@ -33,9 +33,10 @@ pub struct Settings {
     pub tools: ToolNames,
     /// Call ids that the history has already.
     pub known_calls: HashSet<String>,
-    /// Codex runs a call as soon as its item is done and knows no incomplete
-    /// ones, so calls are held back until they are whole; and it drops
-    /// refusals, so they are written as text.
+    /// Codex takes every item that is done for whole: it runs a call at once and
+    /// keeps a text for its next try. So calls are held back until they are
+    /// whole, and what is open when an answer breaks off is never said to be
+    /// done. It drops refusals, so they are written as text.
     pub codex: bool,
     /// Reasoning items carry the baggage that the provider wants back.
     pub seal_reasoning: bool,
@@ -170,10 +171,14 @@ impl Assembler {
         }
     }
 
-    /// Ends the answer with `response.failed`; open items become incomplete.
+    /// Ends the answer with `response.failed`; open items become incomplete, but
+    /// stay open for Codex.
     pub fn fail(&mut self, fault: &Fault, frames: &mut Frames) {
         if self.outcome.is_some() {
             return;
+        }
+        if self.settings.codex {
+            self.open = Open::Nothing;
         }
         self.close_text("incomplete", true, frames);
         self.calls.fail(&mut self.writer, &mut self.notes, frames);
