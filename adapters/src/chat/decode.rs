@@ -13,6 +13,9 @@ use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
 use crate::json;
 
+/// The most bytes of arguments that wait for the name of their call.
+const EARLY_LIMIT: usize = 1 << 20;
+
 /// What a decoder keeps between chunks.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -152,7 +155,8 @@ impl Decoder {
         }
         self.over = true;
         for call in self.calls.iter().filter(|call| !call.told) {
-            emit(Event::Note("call_without_name", call.early.clone()));
+            let detail = format!("{} bytes of arguments", call.early.len());
+            emit(Event::Note("call_without_name", detail));
         }
         match self.finish {
             Some(finish) => emit(Event::Finish(finish)),
@@ -258,6 +262,10 @@ impl Decoder {
         let fragment = Fragment::from_raw(arguments).unwrap_or_else(|| object_text(arguments));
         if !open.told {
             open.early.push_str(fragment.escaped());
+            if open.early.len() > EARLY_LIMIT {
+                let message = "The provider sent a tool call without a name.";
+                self.fail(Fault::new(Kind::BadReply, message), emit);
+            }
         } else if !fragment.is_empty() {
             emit(Event::CallArguments(slot, fragment));
         }
