@@ -89,7 +89,7 @@ fn push_usage(out: &mut Vec<u8>, usage: Usage) {
             },
             "output_tokens": usage.output,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning},
-            "total_tokens": usage.input + usage.output,
+            "total_tokens": usage.input.saturating_add(usage.output),
         }),
     );
 }
