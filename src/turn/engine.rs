@@ -219,12 +219,14 @@ impl<S: Sink> Engine<'_, S> {
                 }
             };
             last_piece = Instant::now();
-            let over = self.take(&mut decoding, piece.as_ref())?;
+            if self.take(&mut decoding, piece.as_ref())? {
+                // Before the last event goes out: a client may leave with it.
+                answer.release();
+                self.send().await;
+                return Ok(());
+            }
             if !self.output.frames.is_empty() {
                 self.send().await;
-            }
-            if over {
-                return Ok(());
             }
             if decoding.chat.is_complete() {
                 timer.as_mut().reset(last_piece + decoding.patience(idle));

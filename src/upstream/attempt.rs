@@ -16,6 +16,10 @@ use super::{Key, Upstream};
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The most bytes behind the last event that are read, and how long for.
+const RELEASE_LIMIT: usize = 64 * 1024;
+const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// An answer with a 2xx status whose body has not been read.
 #[derive(Debug)]
 pub struct Answer {
@@ -32,6 +36,23 @@ impl Answer {
             )
             .caused_by(chain(&error))
         })
+    }
+
+    /// Reads on behind the last event, for a moment, so that the connection
+    /// can serve the next turn: it is closed when a body is dropped before its
+    /// end, which comes after `[DONE]` and often in a packet of its own.
+    pub fn release(mut self) {
+        tokio::spawn(async move {
+            let rest = async {
+                let mut left = RELEASE_LIMIT;
+                while let Ok(Some(bytes)) = self.response.chunk().await
+                    && let Some(less) = left.checked_sub(bytes.len())
+                {
+                    left = less;
+                }
+            };
+            let _ = tokio::time::timeout(RELEASE_PATIENCE, rest).await;
+        });
     }
 }
 
