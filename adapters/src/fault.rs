@@ -145,8 +145,8 @@ impl Fault {
     }
 
     /// The HTTP status before the commit point. Codex repeats 401, 403, 413
-    /// and 422 five times and hides the text of a 500, so it gets a permanent
-    /// fault as 400 and a failing provider as 502.
+    /// and 422 five times and a 500 thirty times without its text, so it gets
+    /// a permanent fault as 400 and a failing provider as 502.
     pub fn status(&self, codex: bool) -> u16 {
         match self.kind {
             Kind::InvalidRequest | Kind::ContextLength => 400,
@@ -177,7 +177,13 @@ impl Fault {
             },
             Kind::Unreachable | Kind::Cut | Kind::BadReply => 502,
             Kind::Timeout => 504,
-            Kind::Internal => 500,
+            Kind::Internal => {
+                if codex {
+                    400
+                } else {
+                    500
+                }
+            }
         }
     }
 
@@ -350,5 +356,84 @@ impl Side {
             Self::Proxy => "proxy",
             Self::Upstream => "upstream",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_status_for_codex_and_for_others() {
+        for (kind, upstream, codex, other) in [
+            (Kind::InvalidRequest, None, 400, 400),
+            (Kind::ModelNotFound, None, 404, 404),
+            (Kind::ContextLength, None, 400, 400),
+            (Kind::Authentication, Some(401), 400, 401),
+            (Kind::Permission, Some(403), 400, 403),
+            (Kind::Refused, Some(400), 400, 400),
+            (Kind::Refused, Some(404), 400, 404),
+            (Kind::Refused, Some(413), 400, 413),
+            (Kind::Refused, Some(422), 400, 422),
+            (Kind::Refused, None, 400, 400),
+            (Kind::RateLimit, Some(429), 429, 429),
+            (Kind::Quota, Some(402), 429, 429),
+            (Kind::Overloaded, Some(529), 503, 503),
+            (Kind::Unavailable, Some(500), 502, 500),
+            (Kind::Unavailable, None, 502, 502),
+            (Kind::Unreachable, None, 502, 502),
+            (Kind::Timeout, None, 504, 504),
+            (Kind::Cut, None, 502, 502),
+            (Kind::BadReply, None, 502, 502),
+            (Kind::Draining, None, 503, 503),
+            (Kind::Internal, None, 400, 500),
+        ] {
+            let fault = Fault {
+                upstream_status: upstream,
+                ..Fault::new(kind, "x")
+            };
+            let statuses = (fault.status(true), fault.status(false));
+            assert_eq!(statuses, (codex, other), "{kind:?} {upstream:?}");
+        }
+    }
+
+    #[test]
+    fn codex_never_sees_a_permanent_fault_that_it_repeats() {
+        for kind in [
+            Kind::InvalidRequest,
+            Kind::ModelNotFound,
+            Kind::ContextLength,
+            Kind::Authentication,
+            Kind::Permission,
+            Kind::Refused,
+            Kind::Quota,
+            Kind::Internal,
+        ] {
+            let fault = Fault::new(kind, "x");
+            assert_eq!(fault.retry, Retry::Never, "{kind:?}");
+            assert!([400, 404, 429].contains(&fault.status(true)), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_has_all_four_keys() {
+        let fault = Fault::invalid("tools", "no \"tools\"");
+        assert_eq!(
+            String::from_utf8(fault.body()).unwrap(),
+            r#"{"error":{"message":"no \"tools\"","type":"invalid_request_error","param":"tools","code":null}}"#
+        );
+    }
+
+    #[test]
+    fn codex_finds_the_pause_in_the_text() {
+        let fault = Fault {
+            retry: Retry::After(Duration::from_millis(1500)),
+            ..Fault::new(Kind::RateLimit, "Slow down.")
+        };
+        assert_eq!(
+            fault.response_message(),
+            "Slow down. Please try again in 1.5s."
+        );
+        assert_eq!(fault.retry_after(), Some(2));
     }
 }

@@ -30,6 +30,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The first pause of our own; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long token counts and the end of the stream may come after the finish
+/// reason.
+const AFTER_FINISH: Duration = Duration::from_secs(5);
+
 /// Times of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -61,6 +65,7 @@ pub(super) async fn run<S: Sink>(
             content: false,
         },
         body: Some(prepared.body),
+        another_key: false,
         last_sent: Instant::now(),
     };
     // A defect costs this turn alone, and its stream still gets an end.
@@ -87,6 +92,8 @@ struct Engine<'e, S> {
     output: Output,
     /// The upstream request, until it is certain that it is not sent again.
     body: Option<Bytes>,
+    /// The last attempt failed for its key, and another key is awake.
+    another_key: bool,
     last_sent: Instant,
 }
 
@@ -113,6 +120,7 @@ impl<S: Sink> Engine<'_, S> {
     async fn turn(&mut self) -> Result<(), Fault> {
         let mut tries = 0;
         loop {
+            self.another_key = false;
             let Err(fault) = self.attempt().await else {
                 return Ok(());
             };
@@ -130,6 +138,9 @@ impl<S: Sink> Engine<'_, S> {
 
     /// How long to wait before the next try; `None` when there is no point.
     fn pause(&self, fault: &Fault, tries: u32) -> Option<Duration> {
+        if self.another_key {
+            return Some(Duration::ZERO);
+        }
         let own = FIRST_PAUSE * 2_u32.saturating_pow(tries);
         match fault.retry {
             Retry::Never => None,
@@ -153,17 +164,15 @@ impl<S: Sink> Engine<'_, S> {
         let opened = self.patiently(opening).await?;
         match opened {
             Ok(answer) => self.read(answer).await,
-            Err(mut fault) => {
+            Err(fault) => {
                 let rest = match (fault.kind, fault.retry) {
                     (Kind::RateLimit, Retry::After(pause)) => Some(pause),
                     (Kind::RateLimit, _) => Some(Duration::from_secs(10)),
                     (Kind::Authentication | Kind::Quota, _) => Some(Duration::from_mins(10)),
                     _ => None,
                 };
-                if let (Some(key), Some(rest)) = (key, rest)
-                    && upstream.keys().rest(key, rest)
-                {
-                    fault.retry = Retry::After(Duration::ZERO);
+                if let (Some(key), Some(rest)) = (key, rest) {
+                    self.another_key = upstream.keys().rest(key, rest);
                 }
                 Err(fault)
             }
@@ -173,36 +182,56 @@ impl<S: Sink> Engine<'_, S> {
     async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
         let idle = self.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.pace.commit_after;
-        let mut decoding = Decoding::new(answer.is_json);
+        let mut decoding = Decoding::default();
         let mut last_piece = Instant::now();
         let ctx = self.ctx;
         let mut ending = pin!(ctx.ending.cancelled());
-        let mut timer = pin!(sleep_until(commit_at.min(last_piece + idle)));
+        let mut timer = pin!(sleep_until(
+            self.next_sign(commit_at).min(last_piece + idle)
+        ));
         loop {
             let piece = tokio::select! {
                 biased;
                 () = &mut ending => return Err(draining()),
-                piece = answer.chunk() => piece?,
+                piece = answer.chunk() => match piece {
+                    Ok(piece) => piece,
+                    // Only token counts can be missing.
+                    Err(_) if decoding.chat.is_complete() => None,
+                    Err(fault) => return Err(fault),
+                },
                 () = &mut timer => {
                     let now = Instant::now();
-                    if now >= last_piece + idle {
-                        return Err(Fault::new(Kind::Timeout, format!("The provider was silent for {} seconds.", idle.as_secs())));
+                    if now >= last_piece + decoding.patience(idle) {
+                        if !decoding.chat.is_complete() {
+                            return Err(Fault::new(
+                                Kind::Timeout,
+                                format!("The provider was silent for {} seconds.", idle.as_secs()),
+                            ));
+                        }
+                        self.take(&mut decoding, None)?;
+                        self.send().await;
+                        return Ok(());
                     }
                     if S::STREAMS && now >= self.next_sign(commit_at) {
                         self.sign_of_life().await;
                     }
                     let next = if S::STREAMS { self.next_sign(commit_at) } else { last_piece + idle };
-                    timer.as_mut().reset(next.min(last_piece + idle));
+                    timer.as_mut().reset(next.min(last_piece + decoding.patience(idle)));
                     continue;
                 }
             };
             last_piece = Instant::now();
-            let over = self.take(&mut decoding, piece.as_ref())?;
+            if self.take(&mut decoding, piece.as_ref())? {
+                // Before the last event goes out: a client may leave with it.
+                answer.release();
+                self.send().await;
+                return Ok(());
+            }
             if !self.output.frames.is_empty() {
                 self.send().await;
             }
-            if over {
-                return Ok(());
+            if decoding.chat.is_complete() {
+                timer.as_mut().reset(last_piece + decoding.patience(idle));
             }
         }
     }
@@ -321,35 +350,55 @@ fn draining() -> Fault {
 }
 
 /// The decoders of one answer.
+#[derive(Default)]
 struct Decoding {
-    /// `None` when the answer is one JSON document, gathered in `document`.
-    sse: Option<sse::Decoder>,
-    document: Vec<u8>,
+    form: Form,
     chat: decode::Decoder,
 }
 
+/// How the answer is framed. Servers that do not stream answer with a JSON
+/// document, and content types are not always true: the first character tells.
+#[derive(Default)]
+enum Form {
+    #[default]
+    Unknown,
+    Events(sse::Decoder),
+    Document(Vec<u8>),
+}
+
 impl Decoding {
-    fn new(is_json: bool) -> Self {
-        Self {
-            sse: (!is_json).then(sse::Decoder::default),
-            document: Vec::new(),
-            chat: decode::Decoder::default(),
+    /// How much silence is borne.
+    fn patience(&self, idle: Duration) -> Duration {
+        if self.chat.is_complete() {
+            idle.min(AFTER_FINISH)
+        } else {
+            idle
         }
     }
 
     fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+        if matches!(self.form, Form::Unknown) {
+            self.form = match bytes.trim_ascii_start().first() {
+                None => return Ok(()),
+                Some(b'{') => Form::Document(Vec::new()),
+                Some(_) => Form::Events(sse::Decoder::default()),
+            };
+        }
         let chat = &mut self.chat;
-        match &mut self.sse {
-            Some(sse) => sse
+        match &mut self.form {
+            Form::Unknown => Ok(()),
+            Form::Events(sse) => sse
                 .feed(bytes, &mut |event| chat.data(&event.data, emit))
                 .map_err(too_large),
-            None if self.document.len() + bytes.len() > sse::Decoder::DEFAULT_LIMIT => {
+            Form::Document(document)
+                if document.len() + bytes.len() > sse::Decoder::DEFAULT_LIMIT =>
+            {
                 Err(too_large(sse::TooLarge {
                     limit: sse::Decoder::DEFAULT_LIMIT,
                 }))
             }
-            None => {
-                self.document.extend_from_slice(bytes);
+            Form::Document(document) => {
+                document.extend_from_slice(bytes);
                 Ok(())
             }
         }
@@ -357,11 +406,12 @@ impl Decoding {
 
     fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
-        match self.sse.take() {
-            Some(sse) => sse
+        match std::mem::take(&mut self.form) {
+            Form::Unknown => {}
+            Form::Events(sse) => sse
                 .finish(&mut |event| chat.data(&event.data, emit))
                 .map_err(too_large)?,
-            None => chat.data(&String::from_utf8_lossy(&self.document), emit),
+            Form::Document(document) => chat.data(&String::from_utf8_lossy(&document), emit),
         }
         chat.end(emit);
         Ok(())

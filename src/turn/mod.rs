@@ -10,6 +10,8 @@ mod record;
 mod respond;
 mod sink;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use caller::{Caller, Session, TurnKind};
 pub use ctx::{Clock, Ctx, Random, Seen, System, Tap, TraceTap};

@@ -84,6 +84,10 @@ impl Record {
             .cause
             .take()
             .map(|cause| redactor.redact(&cause).into_owned());
+        // A provider may repeat what it was sent in any of its fields.
+        for text in [&mut fault.param, &mut fault.code].into_iter().flatten() {
+            *text = redactor.redact(text).into_owned().into();
+        }
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
             adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
@@ -113,7 +117,11 @@ impl Drop for Record {
                 reasoning: usage.reasoning,
             },
         });
-        let cached = (usage.cached * 100).checked_div(usage.input).unwrap_or(0);
+        let cached = usage
+            .cached
+            .saturating_mul(100)
+            .checked_div(usage.input)
+            .unwrap_or(0);
         let route = format!("{}/{}", self.provider, self.model);
         let notes: Vec<String> = self
             .notes

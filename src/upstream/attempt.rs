@@ -4,10 +4,10 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use adapters::chat::refusal;
-use adapters::fault::{Fault, Kind};
+use adapters::fault::{Fault, Kind, Retry};
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{AUTHORIZATION, RETRY_AFTER};
 use registry::Wire;
 
 use super::{Key, Upstream};
@@ -16,12 +16,14 @@ use super::{Key, Upstream};
 const ERROR_LIMIT: usize = 64 * 1024;
 const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 
+/// The most bytes behind the last event that are read, and how long for.
+const RELEASE_LIMIT: usize = 64 * 1024;
+const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+
 /// An answer with a 2xx status whose body has not been read.
 #[derive(Debug)]
 pub struct Answer {
     response: reqwest::Response,
-    /// The body is one JSON document although a stream was asked for.
-    pub is_json: bool,
 }
 
 impl Answer {
@@ -34,6 +36,23 @@ impl Answer {
             )
             .caused_by(chain(&error))
         })
+    }
+
+    /// Reads on behind the last event, for a moment, so that the connection
+    /// can serve the next turn: it is closed when a body is dropped before its
+    /// end, which comes after `[DONE]` and often in a packet of its own.
+    pub fn release(mut self) {
+        tokio::spawn(async move {
+            let rest = async {
+                let mut left = RELEASE_LIMIT;
+                while let Ok(Some(bytes)) = self.response.chunk().await
+                    && let Some(less) = left.checked_sub(bytes.len())
+                {
+                    left = less;
+                }
+            };
+            let _ = tokio::time::timeout(RELEASE_PATIENCE, rest).await;
+        });
     }
 }
 
@@ -65,8 +84,7 @@ pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<
         }
     };
     if response.status().is_success() {
-        let is_json = content_type(response.headers()).starts_with("application/json");
-        return Ok(Answer { response, is_json });
+        return Ok(Answer { response });
     }
     Err(refused(upstream, response).await)
 }
@@ -86,13 +104,16 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
     };
     let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
     if (300..400).contains(&status) {
-        return Fault::new(
-            Kind::BadReply,
-            format!(
-                "The provider '{}' redirects elsewhere; a key does not follow. Check its 'base_url'.",
-                upstream.provider.id
-            ),
-        );
+        return Fault {
+            retry: Retry::Never,
+            ..Fault::new(
+                Kind::BadReply,
+                format!(
+                    "The provider '{}' redirects elsewhere; a key does not follow. Check its 'base_url'.",
+                    upstream.provider.id
+                ),
+            )
+        };
     }
     match upstream.provider.wire {
         Wire::Chat => refusal::reply(status, retry_after, &body),
@@ -106,13 +127,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         .map(|ms| ms / 1000.0)
         .or_else(|| number(RETRY_AFTER.as_str()))?;
     Duration::try_from_secs_f64(seconds).ok()
-}
-
-fn content_type(headers: &HeaderMap) -> &str {
-    headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default()
 }
 
 fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {

@@ -9,6 +9,9 @@ use tokio::time::Instant;
 
 use crate::secrets::Secret;
 
+/// A provider may ask for any pause; a clock cannot hold every one.
+const LONGEST_REST: Duration = Duration::from_hours(1);
+
 /// The keys of a provider and which of them rest.
 #[derive(Debug)]
 pub struct KeyRing {
@@ -54,7 +57,7 @@ impl KeyRing {
         let now = Instant::now();
         let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(until) = resting.get_mut(key.0) {
-            *until = Some(now + pause);
+            *until = Some(now + pause.min(LONGEST_REST));
         }
         resting
             .iter()
@@ -89,5 +92,13 @@ mod tests {
         tokio::time::advance(Duration::from_secs(11)).await;
         assert_eq!(ring.choose(), Some(Key(0)));
         assert_eq!(KeyRing::new(&[]).choose(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_pause_is_too_long_for_the_clock() {
+        let keys: Vec<Secret> = Secret::new("first-key").into_iter().collect();
+        let ring = KeyRing::new(&keys);
+        assert!(!ring.rest(Key(0), Duration::MAX));
+        assert_eq!(ring.choose(), Some(Key(0)));
     }
 }

@@ -26,6 +26,13 @@ pub(super) enum Part<'a> {
     File(&'a RawValue, Option<&'a RawValue>),
 }
 
+/// What messages may hold besides text.
+#[derive(Clone, Copy)]
+pub(super) struct Takes {
+    pub(super) images: bool,
+    pub(super) files: bool,
+}
+
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(borrow, rename = "type")]
@@ -117,26 +124,26 @@ impl<'a> Content<'a> {
     }
 
     /// The value of `content`: a string for one text, else a list of parts.
-    pub(super) fn push_value(&self, out: &mut Vec<u8>, files: bool, notes: &mut Notes) {
+    pub(super) fn push_value(&self, out: &mut Vec<u8>, takes: Takes, notes: &mut Notes) {
         match self.parts.as_slice() {
             [] => out.extend_from_slice(b"\"\""),
             [Part::Text(text)] => text.push(out),
             parts => {
                 out.push(b'[');
-                push_parts(parts.iter(), out, files, notes);
+                push_parts(parts.iter(), out, takes, notes);
                 out.push(b']');
             }
         }
     }
 
     /// The parts that are not text, as list elements.
-    pub(super) fn push_media(&self, out: &mut Vec<u8>, files: bool, notes: &mut Notes) {
+    pub(super) fn push_media(&self, out: &mut Vec<u8>, takes: Takes, notes: &mut Notes) {
         push_parts(
             self.parts
                 .iter()
                 .filter(|part| !matches!(part, Part::Text(_))),
             out,
-            files,
+            takes,
             notes,
         );
     }
@@ -188,7 +195,7 @@ fn read_part<'a>(
 fn push_parts<'p, 'a: 'p>(
     parts: impl Iterator<Item = &'p Part<'a>>,
     out: &mut Vec<u8>,
-    files: bool,
+    takes: Takes,
     notes: &mut Notes,
 ) {
     for part in parts {
@@ -201,7 +208,7 @@ fn push_parts<'p, 'a: 'p>(
                 text.push(out);
                 out.push(b'}');
             }
-            Part::Image(url, detail) => {
+            Part::Image(url, detail) if takes.images => {
                 out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
                 json::raw_field(out, "url", url.get());
                 if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
@@ -209,7 +216,7 @@ fn push_parts<'p, 'a: 'p>(
                 }
                 out.extend_from_slice(b"}}");
             }
-            Part::File(data, name) if files => {
+            Part::File(data, name) if takes.files => {
                 out.extend_from_slice(b"{\"type\":\"file\",\"file\":{");
                 if let Some(name) = name {
                     json::raw_field(out, "filename", name.get());
@@ -217,19 +224,29 @@ fn push_parts<'p, 'a: 'p>(
                 json::raw_field(out, "file_data", data.get());
                 out.extend_from_slice(b"}}");
             }
+            Part::Image(..) => {
+                notes.add("image_dropped", "the model takes no images");
+                push_text_part(out, "[An image was left out: this model takes no images.]");
+            }
             Part::File(_, name) => {
                 let name = string(*name).unwrap_or_else(|| "a file".into());
                 notes.add(
                     "file_dropped",
                     format!("{name}: the provider takes no files"),
                 );
-                let line = format!("[The file {name} was left out: this model takes no files.]");
-                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                Text::from(line).push(out);
-                out.push(b'}');
+                push_text_part(
+                    out,
+                    &format!("[The file {name} was left out: this model takes no files.]"),
+                );
             }
         }
     }
+}
+
+fn push_text_part(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+    json::push(out, text);
+    out.push(b'}');
 }
 
 /// Chat knows these levels; the Responses API has more.

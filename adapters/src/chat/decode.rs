@@ -13,6 +13,9 @@ use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
 use crate::json;
 
+/// The most bytes of arguments that wait for the name of their call.
+const EARLY_LIMIT: usize = 1 << 20;
+
 /// What a decoder keeps between chunks.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -22,11 +25,15 @@ pub struct Decoder {
     over: bool,
 }
 
-/// An open call: the upstream's index and id. Its slot is its position.
+/// A call of the answer. Its slot is its position.
 #[derive(Debug)]
 struct Call {
     index: Option<u64>,
     id: String,
+    /// Its name was there, so that it has been told.
+    told: bool,
+    /// Arguments that came before the name, escaped.
+    early: String,
 }
 
 #[derive(Deserialize)]
@@ -37,14 +44,19 @@ struct Chunk<'a> {
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 struct Choice<'a> {
     #[serde(default)]
     index: u64,
-    #[serde(borrow, alias = "message")]
+    #[serde(borrow)]
     delta: Option<Delta<'a>>,
+    /// In place of `delta` in an answer that is not streamed.
+    #[serde(borrow)]
+    message: Option<Delta<'a>>,
     #[serde(borrow)]
     finish_reason: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -63,6 +75,9 @@ struct Delta<'a> {
     content: Option<&'a RawValue>,
     #[serde(borrow)]
     reasoning_content: Option<&'a RawValue>,
+    /// What newer vLLM calls `reasoning_content`; some send both.
+    #[serde(borrow)]
+    reasoning: Option<&'a RawValue>,
     #[serde(borrow)]
     refusal: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -105,7 +120,14 @@ impl Decoder {
                 return;
             }
         };
-        if let Some(error) = chunk.error {
+        // Older vLLM sends the error object without a wrapper.
+        let bare = chunk
+            .object
+            .is_some_and(|object| object.get() == "\"error\"");
+        if let Some(error) = chunk
+            .error
+            .or_else(|| bare.then(|| serde_json::from_str(data).ok()).flatten())
+        {
             self.fail(refusal::in_stream(error), emit);
             return;
         }
@@ -132,6 +154,10 @@ impl Decoder {
             return;
         }
         self.over = true;
+        for call in self.calls.iter().filter(|call| !call.told) {
+            let detail = format!("{} bytes of arguments", call.early.len());
+            emit(Event::Note("call_without_name", detail));
+        }
         match self.finish {
             Some(finish) => emit(Event::Finish(finish)),
             None => emit(Event::Failed(Fault::new(
@@ -139,6 +165,11 @@ impl Decoder {
                 "The provider's answer ended before it was complete.",
             ))),
         }
+    }
+
+    /// Whether the answer is complete, although more may follow: token counts.
+    pub fn is_complete(&self) -> bool {
+        self.finish.is_some()
     }
 
     /// Whether the end was told.
@@ -152,8 +183,9 @@ impl Decoder {
     }
 
     fn choice<'a>(&mut self, choice: Choice<'a>, emit: &mut impl FnMut(Event<'a>)) {
-        if let Some(delta) = choice.delta {
-            if let Some(reasoning) = fragment(delta.reasoning_content) {
+        if let Some(delta) = choice.delta.or(choice.message) {
+            let reasoning = fragment(delta.reasoning_content).or_else(|| fragment(delta.reasoning));
+            if let Some(reasoning) = reasoning {
                 emit(Event::Reasoning(reasoning));
             }
             if let Some(text) = fragment(delta.content) {
@@ -176,6 +208,13 @@ impl Decoder {
             None | Some("") => {}
             Some("length") => self.finish = Some(Finish::Length),
             Some("content_filter") => self.finish = Some(Finish::ContentFilter),
+            Some("error") => self.fail(
+                Fault::new(
+                    Kind::Unavailable,
+                    "The provider ended its answer with an error and did not say which.",
+                ),
+                emit,
+            ),
             Some(reason) => {
                 if !matches!(reason, "stop" | "tool_calls" | "function_call") {
                     emit(Event::Note("finish_reason_unknown", reason.to_owned()));
@@ -191,34 +230,59 @@ impl Decoder {
             Some(function) => (function.name.unwrap_or_default(), function.arguments),
             None => (Cow::default(), None),
         };
-        let known = self.slot(call.index, &id);
-        let slot = slot_number(known.unwrap_or(self.calls.len()));
-        if known.is_none() {
+        let slot = self.slot(call.index, &id, &name).unwrap_or_else(|| {
             self.calls.push(Call {
                 index: call.index,
-                id: id.clone().into_owned(),
+                id: String::new(),
+                told: false,
+                early: String::new(),
             });
-            emit(Event::CallStart { slot, id, name });
+            self.calls.len() - 1
+        });
+        let Some(open) = self.calls.get_mut(slot) else {
+            return;
+        };
+        let slot = slot_number(slot);
+        if open.id.is_empty() {
+            open.id = id.into_owned();
+        }
+        if !open.told && !name.is_empty() {
+            open.told = true;
+            emit(Event::CallStart {
+                slot,
+                id: Cow::Owned(open.id.clone()),
+                name,
+            });
+            if !open.early.is_empty() {
+                let early = Fragment::from_escaped(std::mem::take(&mut open.early));
+                emit(Event::CallArguments(slot, early));
+            }
         }
         let Some(arguments) = arguments else { return };
         let fragment = Fragment::from_raw(arguments).unwrap_or_else(|| object_text(arguments));
-        if !fragment.is_empty() {
+        if !open.told {
+            open.early.push_str(fragment.escaped());
+            if open.early.len() > EARLY_LIMIT {
+                let message = "The provider sent a tool call without a name.";
+                self.fail(Fault::new(Kind::BadReply, message), emit);
+            }
+        } else if !fragment.is_empty() {
             emit(Event::CallArguments(slot, fragment));
         }
     }
 
-    /// The call that a piece belongs to; `None` when it begins a new one. A
-    /// new id on a known index is a new call.
-    fn slot(&self, index: Option<u64>, id: &str) -> Option<usize> {
+    /// The call that a piece belongs to; `None` when it begins a new one: with
+    /// a new id on a known index, or, without id and index, with a name.
+    fn slot(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+        let same = |call: &Call| id.is_empty() || call.id.is_empty() || call.id == id;
         match index {
             Some(_) => self
                 .calls
                 .iter()
                 .rposition(|call| call.index == index)
-                .filter(|slot| {
-                    id.is_empty() || self.calls.get(*slot).is_some_and(|call| call.id == id)
-                }),
-            None if id.is_empty() => self.calls.len().checked_sub(1),
+                .filter(|slot| self.calls.get(*slot).is_some_and(same)),
+            None if id.is_empty() && name.is_empty() => self.calls.len().checked_sub(1),
+            None if id.is_empty() => None,
             None => self.calls.iter().rposition(|call| call.id == id),
         }
     }
@@ -283,4 +347,142 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
             .and_then(|d| d.reasoning_tokens)
             .unwrap_or(0),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the chunks say, in short.
+    fn told(chunks: &[&str]) -> Vec<String> {
+        let mut told = Vec::new();
+        let mut decoder = Decoder::default();
+        let mut emit = |event: Event<'_>| {
+            told.push(match event {
+                Event::Started => return,
+                Event::Text(text, _) => format!("text {}", text.decoded()),
+                Event::Reasoning(text) => format!("reasoning {}", text.decoded()),
+                Event::CallStart { slot, id, name } => format!("call {slot} {id} {name}"),
+                Event::CallArguments(slot, text) => format!("arguments {slot} {}", text.decoded()),
+                Event::Finish(finish) => format!("finish {finish:?}"),
+                Event::Failed(fault) => format!("failed {} {}", fault.kind.name(), fault.message),
+                other => format!("{other:?}"),
+            });
+        };
+        for chunk in chunks {
+            decoder.data(chunk, &mut emit);
+        }
+        decoder.end(&mut emit);
+        told
+    }
+
+    /// Chunks of one choice each.
+    fn answer(deltas: &[&str]) -> Vec<String> {
+        let mut chunks: Vec<String> = deltas
+            .iter()
+            .map(|delta| format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#))
+            .collect();
+        chunks.push(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.into());
+        let mut told = told(&chunks.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(told.pop().as_deref(), Some("finish Stop"));
+        told
+    }
+
+    #[test]
+    fn a_call_waits_for_its_name_but_not_for_its_id() {
+        assert_eq!(
+            answer(&[
+                r#"{"tool_calls":[{"index":0,"id":"a"}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}"#,
+            ]),
+            ["call 0 a f", "arguments 0 {", "arguments 0 }"]
+        );
+        assert_eq!(
+            answer(&[
+                r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"}"}}]}"#,
+            ]),
+            ["call 0  f", "arguments 0 {", "arguments 0 }"]
+        );
+    }
+
+    #[test]
+    fn calls_without_id_and_index_are_told_apart_by_their_names() {
+        assert_eq!(
+            answer(&[
+                r#"{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"f","arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"function":{"arguments":"}"}}]}"#,
+            ]),
+            [
+                "call 0  f",
+                "arguments 0 {}",
+                "call 1  f",
+                "arguments 1 {",
+                "arguments 1 }"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_new_id_on_an_index_is_a_new_call() {
+        assert_eq!(
+            answer(&[
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}]}"#,
+                r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":null}}]}"#,
+                r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"","arguments":"{}"}}]}"#,
+            ]),
+            [
+                "call 0 a f",
+                r#"arguments 0 {"x":1}"#,
+                "call 1 b g",
+                "arguments 1 {}"
+            ]
+        );
+    }
+
+    #[test]
+    fn reasoning_has_two_names_and_is_told_once() {
+        assert_eq!(
+            answer(&[
+                r#"{"reasoning":"a"}"#,
+                r#"{"reasoning":"b","reasoning_content":"b"}"#,
+                r#"{"reasoning":null,"reasoning_content":"","content":"c"}"#,
+            ]),
+            ["reasoning a", "reasoning b", "text c"]
+        );
+    }
+
+    #[test]
+    fn a_choice_may_hold_delta_and_message() {
+        let chunk =
+            r#"{"choices":[{"delta":{"content":"a"},"message":null,"finish_reason":"stop"}]}"#;
+        assert_eq!(told(&[chunk]), ["text a", "finish Stop"]);
+        let whole = r#"{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}"#;
+        assert_eq!(told(&[whole]), ["text a", "finish Length"]);
+    }
+
+    #[test]
+    fn an_error_never_completes_an_answer() {
+        for (chunk, end) in [
+            (
+                r#"{"error":{"message":"no","code":400}}"#,
+                "failed refused no",
+            ),
+            (
+                r#"{"object":"error","message":"busy","type":"x","code":503}"#,
+                "failed overloaded busy",
+            ),
+            (
+                r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#,
+                "failed unavailable The provider ended its answer with an error and did not say which.",
+            ),
+            (
+                r#"{"choices":[{"delta":{"content":""}}]}"#,
+                "failed cut The provider's answer ended before it was complete.",
+            ),
+        ] {
+            assert_eq!(told(&[chunk, "[DONE]"]), [end]);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Writes the messages, each item's bytes in one piece, so that spans can
 //! name them.
 
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::content::Content;
@@ -113,7 +114,7 @@ impl<'a> Writer<'_, 'a> {
         let start = self.out.len();
         self.open("user");
         json::key(self.out, "content");
-        content.push_value(self.out, self.options.quirks.files, self.notes);
+        content.push_value(self.out, self.options.takes(), self.notes);
         self.out.push(b'}');
         self.span(index, start);
         Ok(())
@@ -245,7 +246,7 @@ impl<'a> Writer<'_, 'a> {
         json::field(self.out, "name", &name);
         json::key(self.out, "arguments");
         self.out.push(b'"');
-        push_arguments(self.out, item);
+        push_arguments(self.out, item, self.notes);
         self.out.extend_from_slice(b"\"}}");
         Ok(())
     }
@@ -325,7 +326,7 @@ impl<'a> Writer<'_, 'a> {
             json::field(self.out, "type", "text");
             json::field(self.out, "text", &caption);
             self.out.push(b'}');
-            content.push_media(self.out, self.options.quirks.files, self.notes);
+            content.push_media(self.out, self.options.takes(), self.notes);
             self.span(index, start);
         }
         self.out.extend_from_slice(b"]}");
@@ -348,8 +349,10 @@ fn visible_reasoning<'a>(
     }
 }
 
-/// The inside of the `arguments` string of a call.
-fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>) {
+/// The inside of the `arguments` string of a call. A model's broken JSON stays
+/// in the history, and servers that parse it (vLLM, llama.cpp) would refuse the
+/// session from then on: it is sent as a string in an object.
+fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Notes) {
     match item.kind {
         ItemKind::CustomToolCall => {
             out.extend_from_slice(b"{\\\"input\\\":\\\"");
@@ -361,11 +364,25 @@ fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>) {
         ItemKind::LocalShellCall | ItemKind::ShellCall => push_object(out, item.action()),
         ItemKind::ApplyPatchCall => push_object(out, item.operation()),
         _ => match item.arguments().map(|raw| (raw, Text::from_raw(raw))) {
-            Some((_, Some(text))) if !text.is_empty() => text.push_inner(out),
+            Some((_, Some(text))) if !text.is_empty() => {
+                if is_object(&text.decoded()) {
+                    text.push_inner(out);
+                } else {
+                    let name = item.name().unwrap_or_default();
+                    notes.add("arguments_wrapped", format!("{name}: no JSON object"));
+                    out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
+                    json::escape_json_text(out, &text.escaped());
+                    out.extend_from_slice(b"\\\"}");
+                }
+            }
             Some((raw, None)) => json::escape_json_text(out, raw.get()),
             Some((_, Some(_))) | None => out.extend_from_slice(b"{}"),
         },
     }
+}
+
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn push_object(out: &mut Vec<u8>, raw: Option<&RawValue>) {

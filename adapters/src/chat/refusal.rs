@@ -64,8 +64,23 @@ pub(super) fn in_stream(error: &RawValue) -> Fault {
         .parse()
         .ok()
         .filter(|code| (400..600).contains(code))
+        .or_else(|| status_of(&said.code))
+        .or_else(|| status_of(&said.kind))
         .unwrap_or(500);
     fault(status, said)
+}
+
+/// The status that OpenAI gives with this code or type.
+fn status_of(word: &str) -> Option<u16> {
+    match word {
+        "invalid_request_error" | "BadRequestError" => Some(400),
+        "authentication_error" | "invalid_api_key" => Some(401),
+        "permission_error" => Some(403),
+        "model_not_found" => Some(404),
+        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" => Some(429),
+        "overloaded_error" | "server_is_overloaded" => Some(503),
+        _ => None,
+    }
 }
 
 /// The words of a provider.
@@ -178,4 +193,233 @@ fn is_overflow(said: &Said) -> bool {
         || message.contains("maximum context length")
         || message.contains("exceeds the available context size")
         || message.contains("exceeds the context window")
+        || message.contains("longer than the maximum model length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Kind, code and status of a reply, and its message.
+    fn told(status: u16, body: &str) -> (Kind, Option<String>, u16, String) {
+        let fault = reply(status, None, body.as_bytes());
+        let code = fault.code().map(str::to_owned);
+        (fault.kind, code, fault.status(false), fault.message)
+    }
+
+    #[test]
+    fn every_reply_has_its_kind_code_and_status() {
+        for (status, body, kind, code, answered, message) in [
+            (
+                400,
+                r#"{"error":{"message":"bad","type":"invalid_request_error","param":"tools","code":null}}"#,
+                Kind::Refused,
+                None,
+                400,
+                "bad",
+            ),
+            (
+                400,
+                r#"{"error":{"message":"bad","code":"unsupported_value"}}"#,
+                Kind::Refused,
+                Some("unsupported_value"),
+                400,
+                "bad",
+            ),
+            (
+                400,
+                r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#,
+                Kind::ContextLength,
+                Some("context_length_exceeded"),
+                400,
+                "too long",
+            ),
+            (
+                400,
+                r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error"}}"#,
+                Kind::ContextLength,
+                Some("context_length_exceeded"),
+                400,
+                "the request exceeds the available context size, try increasing it",
+            ),
+            (
+                400,
+                r#"{"object":"error","message":"This model's maximum context length is 4096 tokens.","type":"BadRequestError","param":null,"code":400}"#,
+                Kind::ContextLength,
+                Some("context_length_exceeded"),
+                400,
+                "This model's maximum context length is 4096 tokens.",
+            ),
+            (
+                400,
+                r#"{"error":{"message":"The decoder prompt (length 9) is longer than the maximum model length of 8.","type":"BadRequestError","code":400}}"#,
+                Kind::ContextLength,
+                Some("context_length_exceeded"),
+                400,
+                "The decoder prompt (length 9) is longer than the maximum model length of 8.",
+            ),
+            (
+                401,
+                r#"{"error":{"message":"no key","code":"invalid_api_key"}}"#,
+                Kind::Authentication,
+                Some("invalid_api_key"),
+                401,
+                "no key",
+            ),
+            (
+                402,
+                r#"{"error":"pay"}"#,
+                Kind::Quota,
+                Some("insufficient_quota"),
+                429,
+                "pay",
+            ),
+            (
+                403,
+                r#"{"detail":"not yours"}"#,
+                Kind::Permission,
+                Some("permission_denied"),
+                403,
+                "not yours",
+            ),
+            (
+                404,
+                r#"{"error":{"message":"The model `x` does not exist","code":"model_not_found"}}"#,
+                Kind::ModelNotFound,
+                Some("model_not_found"),
+                404,
+                "The model `x` does not exist",
+            ),
+            (
+                404,
+                r#"{"detail":"Not Found"}"#,
+                Kind::Refused,
+                None,
+                404,
+                "Not Found",
+            ),
+            (
+                408,
+                "",
+                Kind::Timeout,
+                Some("upstream_timeout"),
+                504,
+                "The provider answered with status 408 and said nothing more.",
+            ),
+            (
+                413,
+                "<html><head><title>413</title></head><body>Too\n large</body></html>",
+                Kind::Refused,
+                None,
+                413,
+                "413 Too large",
+            ),
+            (
+                422,
+                r#"{"detail":[{"loc":["body"],"msg":"field required"}]}"#,
+                Kind::Refused,
+                None,
+                422,
+                r#"[{"loc":["body"],"msg":"field required"}]"#,
+            ),
+            (
+                429,
+                r#"{"error":{"message":"slow down","code":"rate_limit_exceeded"}}"#,
+                Kind::RateLimit,
+                Some("rate_limit_exceeded"),
+                429,
+                "slow down",
+            ),
+            (
+                429,
+                r#"{"error":{"message":"empty","type":"insufficient_quota"}}"#,
+                Kind::Quota,
+                Some("insufficient_quota"),
+                429,
+                "empty",
+            ),
+            (
+                500,
+                r#"{"error":{"message":null}}"#,
+                Kind::Unavailable,
+                Some("upstream_error"),
+                500,
+                r#"{"message":null}"#,
+            ),
+            (
+                502,
+                "bad gateway",
+                Kind::Unavailable,
+                Some("upstream_error"),
+                502,
+                "bad gateway",
+            ),
+            (
+                503,
+                r#"{"error":{"message":"Loading model","type":"unavailable_error","code":503}}"#,
+                Kind::Overloaded,
+                Some("server_is_overloaded"),
+                503,
+                "Loading model",
+            ),
+            (
+                529,
+                r#"{"message":"busy"}"#,
+                Kind::Overloaded,
+                Some("server_is_overloaded"),
+                503,
+                "busy",
+            ),
+        ] {
+            let wanted = (kind, code.map(str::to_owned), answered, message.to_owned());
+            assert_eq!(told(status, body), wanted, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_stream_is_placed_by_its_words() {
+        for (error, kind) in [
+            (r#"{"message":"x","code":429}"#, Kind::RateLimit),
+            (
+                r#"{"message":"x","code":"rate_limit_exceeded"}"#,
+                Kind::RateLimit,
+            ),
+            (
+                r#"{"message":"x","type":"insufficient_quota","code":null}"#,
+                Kind::Quota,
+            ),
+            (
+                r#"{"message":"x","type":"invalid_request_error"}"#,
+                Kind::Refused,
+            ),
+            (
+                r#"{"message":"x","type":"overloaded_error"}"#,
+                Kind::Overloaded,
+            ),
+            (
+                r#"{"message":"x","type":"server_error"}"#,
+                Kind::Unavailable,
+            ),
+            (r#"{"message":"x","code":7}"#, Kind::Unavailable),
+            (r#""the server is gone""#, Kind::Unavailable),
+        ] {
+            let raw: &RawValue = serde_json::from_str(error).unwrap();
+            assert_eq!(in_stream(raw).kind, kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_pause_is_passed_on_only_where_trying_again_helps() {
+        let pause = Some(Duration::from_secs(3));
+        assert_eq!(reply(429, pause, b"").retry_after(), Some(3));
+        assert_eq!(reply(503, pause, b"").retry_after(), Some(3));
+        assert_eq!(reply(400, pause, b"").retry_after(), None);
+        assert_eq!(reply(429, None, b"").retry_after(), None);
+    }
+
+    #[test]
+    fn a_long_message_is_cut_between_characters() {
+        let message = reply(500, None, "漢".repeat(30_000).as_bytes()).message;
+        assert_eq!(message.chars().count(), MESSAGE_LIMIT + 1);
+    }
 }

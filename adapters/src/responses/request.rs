@@ -415,7 +415,7 @@ fn scalar<'a, T: Deserialize<'a>>(
     }
 }
 
-/// `input` is a string or a list of items; both are read in one pass.
+/// `input` is a string or a list of items.
 enum Input<'a> {
     Text(&'a RawValue),
     Items(Vec<Item<'a>>),
@@ -460,5 +460,151 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
             }
         }
         deserializer.deserialize_seq(List).map(Items)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_makes_no_sense_is_told_where() {
+        for (body, param, code) in [
+            ("", "body", Some("invalid_json")),
+            ("[]", "body", Some("invalid_json")),
+            (
+                r#"{"model":"m","input":"a","input":"b"}"#,
+                "body",
+                Some("invalid_json"),
+            ),
+            (r#"{"model":"m","input":{}}"#, "body", Some("invalid_json")),
+            (
+                r#"{"model":"m","input":"\ud800"}"#,
+                "input",
+                Some("invalid_json"),
+            ),
+            (
+                r#"{"input":"a"}"#,
+                "model",
+                Some("missing_required_parameter"),
+            ),
+            (r#"{"model":7,"input":"a"}"#, "model", None),
+            (r#"{"model":" ","input":"a"}"#, "model", None),
+            (
+                r#"{"model":"m"}"#,
+                "input",
+                Some("missing_required_parameter"),
+            ),
+            (
+                r#"{"model":"m","input":[]}"#,
+                "input",
+                Some("missing_required_parameter"),
+            ),
+            (
+                r#"{"model":"m","input":"a","instructions":7}"#,
+                "instructions",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","temperature":3}"#,
+                "temperature",
+                None,
+            ),
+            (r#"{"model":"m","input":"a","top_p":"1"}"#, "top_p", None),
+            (
+                r#"{"model":"m","input":"a","top_logprobs":21}"#,
+                "top_logprobs",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","max_output_tokens":0}"#,
+                "max_output_tokens",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","stream":"yes"}"#,
+                "stream",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","metadata":{"k":1}}"#,
+                "metadata",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","previous_response_id":"resp_1"}"#,
+                "previous_response_id",
+                Some("previous_response_not_found"),
+            ),
+            (
+                r#"{"model":"m","input":"a","conversation":"conv_1"}"#,
+                "conversation",
+                Some("conversation_not_found"),
+            ),
+            (
+                r#"{"model":"m","input":"a","background":true}"#,
+                "background",
+                Some("unsupported_parameter"),
+            ),
+            (
+                r#"{"model":"m","input":"a","prompt":{"id":"p"}}"#,
+                "prompt",
+                Some("unsupported_parameter"),
+            ),
+            (
+                r#"{"model":"m","input":"a","text":{"format":{"type":"xml"}}}"#,
+                "text.format.type",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","text":{"format":{"type":"json_schema","name":"n"}}}"#,
+                "text.format.schema",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","tools":[{"type":"function"}]}"#,
+                "tools",
+                None,
+            ),
+            (r#"{"model":"m","input":"a","tools":{}}"#, "tools", None),
+            (
+                r#"{"model":"m","input":"a","tool_choice":"maybe"}"#,
+                "tool_choice",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","tool_choice":"required"}"#,
+                "tool_choice",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","tools":[{"type":"web_search"}],"tool_choice":{"type":"web_search"}}"#,
+                "tool_choice",
+                None,
+            ),
+            (
+                r#"{"model":"m","input":"a","tool_choice":{"type":"function","name":"f"}}"#,
+                "tool_choice",
+                None,
+            ),
+        ] {
+            let fault = Source::new(body.into()).turn().unwrap_err();
+            assert_eq!(fault.kind, crate::fault::Kind::InvalidRequest, "{body}");
+            assert_eq!(fault.param.as_deref(), Some(param), "{body}");
+            assert_eq!(fault.code(), code, "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_unknown_is_no_error() {
+        for body in [
+            r#"{"model":"m","input":"a","client_metadata":{"a":"b"},"access_programs":[]}"#,
+            r#"{"model":"m","input":[{"type":"new_item","x":[1]}]}"#,
+            r#"{"model":"m","input":"a","tools":[{"type":"new_tool","format":{"type":"text"}}]}"#,
+            r#"{"model":"m","input":"a","temperature":null,"tools":null,"tool_choice":null,"metadata":null}"#,
+            r#"{"model":"m","instructions":"only"}"#,
+        ] {
+            assert!(Source::new(body.into()).turn().is_ok(), "{body}");
+        }
     }
 }

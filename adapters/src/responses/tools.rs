@@ -107,7 +107,8 @@ fn add<'a>(
             let text = custom_description(description.as_ref(), tool.format.as_ref());
             toolbox.add(target(kind, name), Some(text.into()), constant(CUSTOM_PARAMETERS), None);
         }
-        "namespace" => {
+        // One inside another has no name on the wire, and depth is the client's.
+        "namespace" if namespace.is_none() => {
             let name = named()?;
             if let Some(tools) = tool.tools {
                 add_all(tools, Some(&name), toolbox, dropped)?;
@@ -308,4 +309,21 @@ fn missing(form: &Form<'_>) -> Fault {
 
 fn wrong(message: String) -> Fault {
     Fault::invalid("tool_choice", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_do_not_nest() {
+        let depth = 100_000;
+        let json = r#"[{"type":"namespace","name":"n","tools":"#.repeat(depth)
+            + "[]"
+            + &"}]".repeat(depth);
+        let list: &RawValue = serde_json::from_str(&json).unwrap();
+        let mut dropped = Vec::new();
+        collect(list, &mut Toolbox::default(), &mut dropped).unwrap();
+        assert_eq!(dropped, ["namespace"]);
+    }
 }

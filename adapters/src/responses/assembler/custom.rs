@@ -2,7 +2,11 @@
 
 use serde_json::{Map, Value};
 
-/// Takes the text out while the arguments still come.
+use crate::json;
+
+/// Takes the text out while the arguments still come. Models that write JSON
+/// freely put raw line ends and lone backslashes into it; both are kept as the
+/// text they mean.
 #[derive(Debug, Default)]
 pub(super) struct Unwrap {
     state: State,
@@ -10,6 +14,10 @@ pub(super) struct Unwrap {
     head: String,
     /// The beginning of an escape that was cut.
     escape: String,
+    /// The escape of a first surrogate, which waits for the second.
+    half: String,
+    /// What stood behind the text in the piece that ended it.
+    behind: String,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -45,41 +53,73 @@ impl Unwrap {
             }
         }
         let mut out = String::new();
-        for c in rest.chars() {
-            if self.state == State::Over {
-                break;
-            }
-            if self.escape.len() == 6 && c != '\\' {
-                // A first half without its second: not a character.
-                out.push_str("\\ufffd");
-                self.escape.clear();
-            }
-            if !self.escape.is_empty() {
-                self.escape.push(c);
-                if is_whole(&self.escape) {
-                    out.push_str(&crate::json::replace_lone_surrogates(&self.escape));
-                    self.escape.clear();
-                }
-            } else if c == '\\' {
-                self.escape.push(c);
-            } else if c == '"' {
-                self.state = State::Over;
-            } else {
-                out.push(c);
-            }
+        let mut rest = rest.chars();
+        while self.state == State::Text
+            && let Some(c) = rest.next()
+        {
+            self.take(c, &mut out);
+        }
+        if self.state == State::Over {
+            self.behind.push_str(rest.as_str());
         }
         out
     }
-}
 
-/// Whether an escape can be handed out. The first half of a surrogate pair
-/// waits for the second.
-fn is_whole(escape: &str) -> bool {
-    match escape.len() {
-        length if !escape.starts_with("\\u") => length >= 2,
-        6 => !crate::json::is_high_surrogate(escape, 0),
-        8 => !escape.ends_with("\\u"),
-        length => length >= 12,
+    fn take(&mut self, c: char, out: &mut String) {
+        if !self.escape.is_empty() {
+            if self.escape == "\\" && matches!(c, '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't') {
+                self.give_half_up(out);
+                self.escape.push(c);
+                out.push_str(&std::mem::take(&mut self.escape));
+                return;
+            }
+            if (self.escape == "\\" && c == 'u') || (self.escape != "\\" && c.is_ascii_hexdigit()) {
+                self.escape.push(c);
+                if self.escape.len() == 6 {
+                    self.unit(out);
+                }
+                return;
+            }
+            // No escape: the backslash means itself.
+            self.give_half_up(out);
+            out.push('\\');
+            out.push_str(&std::mem::take(&mut self.escape));
+        }
+        if c == '\\' {
+            self.escape.push(c);
+            return;
+        }
+        self.give_half_up(out);
+        match c {
+            '"' => self.state = State::Over,
+            '\0'..='\x1f' => out.push_str(&json::escape(c.encode_utf8(&mut [0; 4]))),
+            _ => out.push(c),
+        }
+    }
+
+    /// Takes a `\uXXXX` that is whole.
+    fn unit(&mut self, out: &mut String) {
+        let unit = std::mem::take(&mut self.escape);
+        if json::is_high_surrogate(&unit, 0) {
+            self.give_half_up(out);
+            self.half = unit;
+        } else if json::lone_surrogate(&unit).is_none() {
+            self.give_half_up(out);
+            out.push_str(&unit);
+        } else if self.half.is_empty() {
+            out.push_str("\\ufffd");
+        } else {
+            out.push_str(&std::mem::take(&mut self.half));
+            out.push_str(&unit);
+        }
+    }
+
+    /// A first surrogate without its second is no character.
+    fn give_half_up(&mut self, out: &mut String) {
+        if !self.half.is_empty() {
+            self.half.clear();
+            out.push_str("\\ufffd");
+        }
     }
 }
 
@@ -109,7 +149,7 @@ pub(super) fn input(arguments: &str) -> String {
     let Ok(Value::Object(object)) = serde_json::from_str::<Value>(arguments) else {
         return match serde_json::from_str::<Value>(arguments) {
             Ok(Value::String(text)) => text,
-            _ => cut_input(arguments).unwrap_or_else(|| arguments.to_owned()),
+            _ => loose_input(arguments).unwrap_or_else(|| arguments.to_owned()),
         };
     };
     match object.get("input") {
@@ -127,12 +167,19 @@ fn only_string(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// The text as far as it came in arguments that were cut.
-fn cut_input(arguments: &str) -> Option<String> {
+/// The text of arguments that are no JSON: cut, or written without escapes.
+/// `None` when more than the closing brace stands behind the text, so that its
+/// end is a guess.
+fn loose_input(arguments: &str) -> Option<String> {
     let mut unwrap = Unwrap::default();
     let text = unwrap.feed(arguments);
-    (unwrap.state != State::Head && !(unwrap.state == State::Over && text.is_empty()))
-        .then(|| crate::json::unescape(&text).into_owned())
+    let behind = unwrap.behind.trim();
+    let sure = match unwrap.state {
+        State::Head => false,
+        State::Text => true,
+        State::Over => !text.is_empty() && matches!(behind, "" | "}"),
+    };
+    sure.then(|| json::unescape(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -143,8 +190,9 @@ mod tests {
     fn the_text_is_the_same_however_it_is_cut() {
         let text = "say \"hi\"\\\n\ttab 漢 \u{1F600} \u{7}";
         let plain = serde_json::json!({ "input": text }).to_string();
+        let loose = plain.replace("\\n", "\n").replace("\\t", "\t");
         let ascii = plain.replace('\u{1F600}', "\\ud83d\\ude00");
-        for json in [plain.clone(), plain.replace("{\"", "{ \n\""), ascii] {
+        for json in [plain.clone(), plain.replace("{\"", "{ \n\""), ascii, loose] {
             for cut in (0..=json.len()).filter(|at| json.is_char_boundary(*at)) {
                 let mut unwrap = Unwrap::default();
                 let (a, b) = (json.get(..cut).unwrap(), json.get(cut..).unwrap());
@@ -155,7 +203,7 @@ mod tests {
                         "{part}"
                     );
                 }
-                assert_eq!(crate::json::unescape(&parts.concat()), text, "cut at {cut}");
+                assert_eq!(json::unescape(&parts.concat()), text, "cut at {cut}");
             }
             assert_eq!(input(&json), text);
         }
@@ -170,6 +218,12 @@ mod tests {
             (r#"{"input":7}"#, "7"),
             (r#"{"a":"x","b":"y"}"#, r#"{"a":"x","b":"y"}"#),
             (r#"{"input":"cut of"#, "cut of"),
+            (
+                "{\"input\":\"raw\nline \\\"q\\\" \\\\ end\"}",
+                "raw\nline \"q\" \\ end",
+            ),
+            (r#"{"input":"\d+ \u12 C:\users"}"#, r"\d+ \u12 C:\users"),
+            (r#"{"input":"say "hi" now"}"#, r#"{"input":"say "hi" now"}"#),
         ] {
             assert_eq!(input(arguments), text);
         }

@@ -1,0 +1,128 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::Response;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{Service, respond};
+use crate::config::{Flags, Inputs, Places, load};
+use crate::metrics::Metrics;
+use crate::sandbox::Player;
+use crate::serve::Body;
+
+/// A provider `acme` that plays `script`, with more settings of its table.
+async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
+    // Another test may have done it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let player = Player::start(serde_json::from_value(script).unwrap())
+        .await
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let base = player.base_url();
+    std::fs::write(
+        root.join("proxy-config.toml"),
+        format!("[providers.acme]\nwire = \"chat\"\nbase_url = \"{base}\"\n{settings}\n"),
+    )
+    .unwrap();
+    let config = load(&Inputs {
+        flags: Flags::default(),
+        environment: Box::new(HashMap::new()),
+        places: Places {
+            working: root.to_owned(),
+            home: root.to_owned(),
+            config: root.join("config"),
+            data: root.join("data"),
+        },
+    })
+    .unwrap();
+    let service = Service::new(
+        Arc::new(ArcSwap::from_pointee(config)),
+        Arc::new(Metrics::new()),
+        CancellationToken::new(),
+    );
+    (Arc::new(service), player)
+}
+
+async fn ask(service: &Arc<Service>) -> Response<Body> {
+    let head = http::Request::new(()).into_parts().0;
+    let body = json!({"model": "acme/m", "input": "hi", "stream": true});
+    respond(service, &head, body.to_string()).await
+}
+
+/// The last event of a streamed answer.
+async fn last_event(service: &Arc<Service>) -> Value {
+    let response = ask(service).await;
+    assert_eq!(response.status(), 200);
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let (rest, _) = text.rsplit_once("data: [DONE]").unwrap();
+    serde_json::from_str(rest.rsplit_once("data: ").unwrap().1).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_after_its_finish_reason_is_complete() {
+    for end in [json!({"cut": "rst"}), json!({"cut": "fin"})] {
+        let steps = json!([{"text": "ho"}, {"finish": "stop"}, {"delay_ms": 50}, end]);
+        let (service, _player) = service(json!({"answers": [{"steps": steps}]}), "").await;
+        let last = last_event(&service).await;
+        assert_eq!(last["type"], "response.completed", "{last}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_hangs_after_its_finish_reason_is_complete() {
+    let steps = json!([{"text": "ho"}, {"finish": "stop"}, {"stall": true}]);
+    let (service, _player) = service(
+        json!({"answers": [{"steps": steps}]}),
+        "[providers.acme.timeouts]\nidle = \"200ms\"",
+    )
+    .await;
+    let last = last_event(&service).await;
+    assert_eq!(last["type"], "response.completed", "{last}");
+}
+
+#[tokio::test]
+async fn the_first_character_tells_how_an_answer_is_framed() {
+    let document = r#"{"choices":[{"message":{"content":"ho"},"finish_reason":"stop"}]}"#;
+    let events = format!("data: {document}\n\ndata: [DONE]\n\n");
+    for (content_type, body) in [
+        ("text/event-stream", document),
+        ("application/json", document),
+        ("application/json", &events),
+        ("text/plain", &events),
+    ] {
+        let answer = json!({"headers": {"content-type": content_type}, "body": body});
+        let (service, _player) = service(json!({"answers": [answer]}), "").await;
+        let last = last_event(&service).await;
+        assert_eq!(last["type"], "response.completed", "{content_type}: {last}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_fails_gives_way_and_leaves_no_pause_behind() {
+    let refusal = json!({"status": 401, "json": {"error": {"message": "no", "param": "sk-canary-0002"}}, "repeat": true});
+    let (service, player) = service(
+        json!({"answers": [refusal]}),
+        "api_key = [\"sk-canary-0001\", \"sk-canary-0002\", \"sk-canary-0003\"]\nmax_retries = 1",
+    )
+    .await;
+    let response = ask(&service).await;
+    assert_eq!(response.status(), 401);
+    assert_eq!(response.headers().get("retry-after"), None);
+    assert_eq!(player.requests().len(), 2);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["error"]["param"], "[redacted]");
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_tried_again() {
+    let answer = json!({"status": 307, "headers": {"location": "http://127.0.0.1:9/"}, "body": "", "repeat": true});
+    let (service, player) = service(json!({"answers": [answer]}), "").await;
+    assert_eq!(ask(&service).await.status(), 502);
+    assert_eq!(player.requests().len(), 1);
+}
