@@ -39,14 +39,13 @@ where
     }
 }
 
-/// The fields of a turn's record.
+/// The fields of a turn's record that a person wants to see.
 #[derive(Debug, Default)]
 struct Turn {
     request: String,
     outcome: String,
     route: String,
     codex: bool,
-    session: String,
     input: u64,
     cached_percent: u64,
     output: u64,
@@ -66,7 +65,6 @@ impl Turn {
             "request" => &mut self.request,
             "outcome" => &mut self.outcome,
             "route" => &mut self.route,
-            "session" => &mut self.session,
             "notes" => &mut self.notes,
             "fault" => &mut self.fault,
             "message" => &mut self.message,
@@ -148,9 +146,6 @@ impl Display for Turn {
         f.write_str("; ")?;
         if self.codex {
             f.write_str("codex ")?;
-        }
-        if !self.session.is_empty() {
-            write!(f, "session {} ", self.session)?;
         }
         f.write_str(&self.request)
     }

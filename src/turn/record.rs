@@ -199,7 +199,7 @@ mod tests {
             sentence(completed),
             "openai/gpt-5-mini completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
              1 retry; tool_dropped (web_search), effort_mapped (max to high); \
-             codex session s1 req_1"
+             codex req_1"
         );
         assert_eq!(
             sentence(refused),
