@@ -153,14 +153,16 @@ fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
 /// The command that prints Codex's configuration for this server, with the flags
 /// that this one was started with.
 fn codex_print(program: &str, flags: &Flags, config: &Config, address: SocketAddr) -> String {
-    let mut command = program.to_owned();
-    if let Some(file) = &flags.config {
-        command.push_str(&format!(" --config {}", file.display()));
-    }
-    if flags.listen.is_some() || address != config.server.listen {
-        command.push_str(&format!(" --listen {address}"));
-    }
-    command + " codex print"
+    let file = match &flags.config {
+        Some(file) => format!(" --config {}", file.display()),
+        None => String::new(),
+    };
+    let listen = if flags.listen.is_some() || address != config.server.listen {
+        format!(" --listen {address}")
+    } else {
+        String::new()
+    };
+    format!("{program}{file}{listen} codex print")
 }
 
 /// Cancels the token at the first SIGTERM or SIGINT.

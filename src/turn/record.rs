@@ -163,8 +163,8 @@ mod tests {
     fn completed() {
         let mut record = record();
         record.codex = true;
-        record.provider = "openai".into();
-        record.model = "gpt-5-mini".into();
+        record.provider = "acme".into();
+        record.model = "m-1".into();
         record.session = "s1".into();
         record.retries = 1;
         record.usage = Some(Usage {
@@ -197,7 +197,7 @@ mod tests {
     async fn a_person_reads_a_sentence() {
         assert_eq!(
             sentence(completed),
-            "openai/gpt-5-mini completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
+            "acme/m-1 completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
              1 retry; tool_dropped (web_search), effort_mapped (max to high); \
              codex req_1"
         );
@@ -219,7 +219,7 @@ mod tests {
             read(completed),
             json!({
                 "level": "INFO", "target": "respondent::turn", "request": "req_1",
-                "outcome": "completed", "route": "openai/gpt-5-mini", "codex": true,
+                "outcome": "completed", "route": "acme/m-1", "codex": true,
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
                 "reasoning": 20, "ms": 0, "retries": 1,
                 "notes": "tool_dropped (web_search), effort_mapped (max to high)",

@@ -13,7 +13,10 @@ const PAGE: &str = "docs/requirements.md";
 pub fn trials() -> Vec<Trial> {
     vec![
         case("every proof of the requirements exists", proofs),
-        case("every requirement that a test names has a row", rows_for_ids),
+        case(
+            "every requirement that a test names has a row",
+            rows_for_ids,
+        ),
     ]
 }
 
