@@ -135,7 +135,8 @@ impl Display for Turn {
             more => write!(f, ", {more} retries")?,
         }
         if !self.fault.is_empty() {
-            write!(f, ": {}: {}", self.fault, self.message)?;
+            let message = self.message.trim_end_matches('.');
+            write!(f, ": {}: {message}", self.fault)?;
         }
         if !self.cause.is_empty() {
             write!(f, " [{}]", self.cause)?;

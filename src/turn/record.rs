@@ -203,7 +203,7 @@ mod tests {
         );
         assert_eq!(
             sentence(refused),
-            r"refused: model_not_found: No model 'a\nb'.; req_1"
+            r"refused: model_not_found: No model 'a\nb'; req_1"
         );
         assert_eq!(sentence(|| drop(record())), "disconnected; req_1");
     }
