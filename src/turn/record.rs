@@ -114,7 +114,11 @@ impl Drop for Record {
                 reasoning: usage.reasoning,
             },
         });
-        let cached = (usage.cached * 100).checked_div(usage.input).unwrap_or(0);
+        let cached = usage
+            .cached
+            .saturating_mul(100)
+            .checked_div(usage.input)
+            .unwrap_or(0);
         let route = match self.provider.as_str() {
             "" => String::new(),
             provider => format!("{provider}/{}", self.model),
