@@ -119,10 +119,7 @@ impl Drop for Record {
             .saturating_mul(100)
             .checked_div(usage.input)
             .unwrap_or(0);
-        let route = match self.provider.as_str() {
-            "" => String::new(),
-            provider => format!("{provider}/{}", self.model),
-        };
+        let route = format!("{}/{}", self.provider, self.model);
         let notes: Vec<String> = self
             .notes
             .iter()
@@ -134,7 +131,7 @@ impl Drop for Record {
             target: log::TURN,
             request = %self.request_id,
             outcome = outcome.label(),
-            route = %Line::new(&route),
+            route = %Line::new(if self.provider.is_empty() { "" } else { &route }),
             codex = self.codex,
             session = %Line::up_to(&self.session, 64),
             input = usage.input,
