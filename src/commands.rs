@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::app::{entries, first_model};
 use crate::codex::{catalog, print};
-use crate::config::Config;
+use crate::config::{Config, address};
 
 /// Writes to standard output.
 pub fn say(text: &str) -> anyhow::Result<()> {
@@ -19,7 +19,7 @@ pub fn say(text: &str) -> anyhow::Result<()> {
 pub fn codex_print(config: &Config) -> String {
     let written = catalog::default_path(|name| std::env::var_os(name)).filter(|path| path.exists());
     print::print(&print::Setup {
-        origin: &format!("http://{}", config.server.listen),
+        origin: &format!("http://{}", address::from_here(config.server.listen)),
         model: &first_model(config),
         token: config.server.token.is_some(),
         catalog: written.as_deref(),

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Respondent};
 use crate::commands::say;
-use crate::config::{self, Config, Inputs, Watch, address};
+use crate::config::{Config, Flags, Inputs, Watch, address};
 use crate::metrics::Metrics;
 use crate::sandbox::{Player, scene};
 use crate::serve::{
@@ -33,7 +33,10 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    say(&greeting(&config, address))?;
+    let program = std::env::args().next();
+    let program = program.as_deref().unwrap_or("respondent");
+    let codex_print = codex_print(program, &inputs.flags, &config, address);
+    say(&greeting(&config, address, &codex_print))?;
 
     let limits = ListenLimits {
         header_timeout: config.server.header_timeout,
@@ -49,7 +52,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         Ok(new) => settings.store(Arc::new(new)),
         Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
     };
-    tokio::spawn(watch.run(config::watch::EVERY, applied));
+    tokio::spawn(watch.run(crate::config::watch::EVERY, applied));
     tokio::spawn(drain_on_signal(shutdown.drain.clone())?);
     serve::serve(listener, edge, limits, shutdown).await;
     tracing::info!("stopped");
@@ -108,8 +111,8 @@ fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSet
     })
 }
 
-/// What a user reads first: what is served, and what to do with it.
-fn greeting(config: &Config, address: SocketAddr) -> String {
+/// What a user reads first: what is served, and how to use it.
+fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
     let mut lines = vec![format!(
         "Respondent {} serves the Responses API on http://{address}/v1",
         env!("CARGO_PKG_VERSION")
@@ -134,17 +137,32 @@ fn greeting(config: &Config, address: SocketAddr) -> String {
         lines.push("The sandbox is a scripted offline model. For a real one set its key, such as OPENAI_API_KEY, or write a proxy-config.toml (see proxy-config.example.toml).".to_owned());
     }
     if address::is_open(address) {
-        lines.push("Anyone who has the token can use this server over the network.".to_owned());
+        lines
+            .push("Other machines reach this server: whoever has the token may use it.".to_owned());
     }
+    let base = format!("http://{}/v1", address::from_here(address));
     let model = app::first_model(config);
-    let listen = if address.port() == 8787 {
-        String::new()
-    } else {
-        format!(" --listen {address}")
-    };
-    lines.push(format!("Point Codex at it: respondent codex print{listen}    SDKs: base_url http://{address}/v1, model {model}"));
+    lines.push(format!(
+        "Codex: its config.toml is printed by: {codex_print}"
+    ));
+    lines.push(format!("SDKs:  base_url {base}, model {model}"));
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// The command that prints Codex's configuration for this server, with the flags
+/// that this one was started with.
+fn codex_print(program: &str, flags: &Flags, config: &Config, address: SocketAddr) -> String {
+    let file = match &flags.config {
+        Some(file) => format!(" --config {}", file.display()),
+        None => String::new(),
+    };
+    let listen = if flags.listen.is_some() || address != config.server.listen {
+        format!(" --listen {address}")
+    } else {
+        String::new()
+    };
+    format!("{program}{file}{listen} codex print")
 }
 
 /// Cancels the token at the first SIGTERM or SIGINT.
@@ -159,4 +177,63 @@ fn drain_on_signal(drain: CancellationToken) -> io::Result<impl Future<Output = 
         tracing::info!("stopping: running turns may finish, new ones are not taken");
         drain.cancel();
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::config::{self, Places};
+
+    fn without_a_file(flags: &Flags) -> Config {
+        let folder = tempfile::tempdir().unwrap();
+        config::load(&Inputs {
+            flags: flags.clone(),
+            environment: Box::new(HashMap::<String, String>::new()),
+            places: Places::under(folder.path()),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn the_greeting_says_what_is_served_and_how_to_use_it() {
+        let config = without_a_file(&Flags::default());
+        let said = greeting(&config, config.server.listen, "respondent codex print");
+        let lines: Vec<&str> = said.lines().collect();
+        assert!(lines[0].ends_with(" serves the Responses API on http://127.0.0.1:8787/v1"));
+        assert_eq!(lines[1], "  sandbox: sandbox-1");
+        assert_eq!(
+            lines[lines.len() - 2..],
+            [
+                "Codex: its config.toml is printed by: respondent codex print",
+                "SDKs:  base_url http://127.0.0.1:8787/v1, model sandbox-1",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_open_server_is_used_through_loopback() {
+        let config = without_a_file(&Flags::default());
+        let said = greeting(&config, "0.0.0.0:9".parse().unwrap(), "");
+        assert!(said.contains("whoever has the token may use it"), "{said}");
+        assert!(said.contains("base_url http://127.0.0.1:9/v1"), "{said}");
+    }
+
+    #[test]
+    fn the_command_for_codex_finds_this_server() {
+        let command = |listen: Option<&str>, address: &str| {
+            let flags = Flags {
+                listen: listen.map(str::to_owned),
+                ..Flags::default()
+            };
+            let config = without_a_file(&flags);
+            codex_print("respondent", &flags, &config, address.parse().unwrap())
+        };
+        assert_eq!(command(None, "127.0.0.1:8787"), "respondent codex print");
+        assert_eq!(
+            command(Some("127.0.0.1:0"), "127.0.0.1:40000"),
+            "respondent --listen 127.0.0.1:40000 codex print"
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! Which addresses are safe to listen on and to send keys to.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
 
@@ -37,6 +37,16 @@ pub fn refused_proxy(proxy: &str) -> Option<&'static str> {
 /// Whether clients of other machines could reach this address.
 pub fn is_open(listen: SocketAddr) -> bool {
     !listen.ip().to_canonical().is_loopback()
+}
+
+/// The address that a client on this machine uses.
+pub fn from_here(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
 }
 
 /// The password in a URL.
@@ -104,6 +114,17 @@ mod tests {
             ("192.168.1.2:1", true),
         ] {
             assert_eq!(is_open(listen.parse().unwrap()), open, "{listen}");
+        }
+    }
+
+    #[test]
+    fn a_client_on_this_machine_finds_an_open_server() {
+        for (listen, used) in [
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:1", "[::1]:1"),
+            ("192.0.2.1:1", "192.0.2.1:1"),
+        ] {
+            assert_eq!(from_here(listen.parse().unwrap()).to_string(), used);
         }
     }
 }

@@ -8,7 +8,10 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
+use super::human::Human;
 use super::line::{Line, OneLine};
+
+pub use super::human::TURN;
 
 /// How records look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -49,6 +52,7 @@ pub fn init(filter: &str, format: Format) -> Result<(), LogError> {
     Ok(())
 }
 
+/// Records for people.
 fn human<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -56,10 +60,12 @@ where
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
+        .event_format(Human::default())
         .with_writer(writer)
         .finish()
 }
 
+/// Records for programs: one JSON object each, with every field.
 fn json<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -72,20 +78,15 @@ where
         .finish()
 }
 
+/// What is logged while `speak` runs; for tests.
 #[cfg(test)]
-mod tests {
-    use std::io::{self, Write};
+pub(crate) fn spoken(format: Format, speak: impl FnOnce()) -> String {
     use std::sync::{Arc, Mutex};
-
-    use tracing_subscriber::EnvFilter;
-
-    use super::{human, json};
-    use crate::diagnostics::line::OneLine;
 
     #[derive(Clone, Default)]
     struct Memory(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Memory {
+    impl io::Write for Memory {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -95,17 +96,27 @@ mod tests {
         }
     }
 
-    const FORGED: &str = "m\r\n2026-01-01T00:00:00Z ERROR forged\x1b[2J\u{9b}1m\u{2028}";
-
-    /// Writes a record whose value, message and error are an attacker's.
-    fn records(write: impl FnOnce(Memory)) -> String {
-        let memory = Memory::default();
-        write(memory.clone());
-        let bytes = std::mem::take(&mut *memory.0.lock().unwrap());
-        let text = String::from_utf8(bytes).unwrap();
-        assert!(text.ends_with('\n'));
-        text
+    let memory = Memory::default();
+    let written = memory.clone();
+    let writer = move || OneLine(memory.clone());
+    let filter = EnvFilter::new("info");
+    match format {
+        Format::Human => tracing::subscriber::with_default(human(filter, writer), speak),
+        Format::Json => tracing::subscriber::with_default(json(filter, writer), speak),
     }
+    let bytes = std::mem::take(&mut *written.0.lock().unwrap());
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(text.ends_with('\n'));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::{Format, spoken};
+
+    const FORGED: &str = "m\r\n2026-01-01T00:00:00Z ERROR forged\x1b[2J\u{9b}1m\u{2028}";
 
     fn speak() {
         let error = io::Error::other(FORGED);
@@ -124,20 +135,14 @@ mod tests {
     // S44
     #[test]
     fn a_record_for_a_reader_is_one_line() {
-        let text = records(|memory| {
-            let log = human(EnvFilter::new("info"), move || OneLine(memory.clone()));
-            tracing::subscriber::with_default(log, speak);
-        });
+        let text = spoken(Format::Human, speak);
         is_one_clean_line(&text);
     }
 
     // S44
     #[test]
     fn a_json_record_is_one_line_and_keeps_its_values() {
-        let text = records(|memory| {
-            let log = json(EnvFilter::new("info"), move || OneLine(memory.clone()));
-            tracing::subscriber::with_default(log, speak);
-        });
+        let text = spoken(Format::Json, speak);
         is_one_clean_line(&text);
         let record: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(record["model"], FORGED);

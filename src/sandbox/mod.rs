@@ -22,13 +22,20 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use anyhow::Context;
+
 /// Plays the script in a file until the process is killed; the first line on stdout says where.
 ///
 /// # Errors
 /// The file cannot be read, is no script, or the address cannot be bound.
 pub async fn run(script: &Path, listen: SocketAddr) -> anyhow::Result<()> {
-    let script: Script = serde_json::from_slice(&std::fs::read(script)?)?;
-    let player = Player::start_on(listen, script).await?;
+    let name = script.display();
+    let text = std::fs::read(script).with_context(|| format!("{name}"))?;
+    let script: Script =
+        serde_json::from_slice(&text).with_context(|| format!("{name} is not a script"))?;
+    let player = Player::start_on(listen, script)
+        .await
+        .with_context(|| format!("cannot listen on {listen}"))?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "sandbox listening on {}", player.base_url())?;
     out.flush()?;

@@ -10,6 +10,7 @@ use adapters::responses::assembler;
 use tokio::time::Instant;
 
 use crate::diagnostics::line::Line;
+use crate::diagnostics::log;
 use crate::metrics::{Metrics, OpenStream, Outcome, Tokens, TurnFigures};
 use crate::secrets::Redactor;
 
@@ -126,15 +127,15 @@ impl Drop for Record {
         let notes: Vec<String> = self
             .notes
             .iter()
-            .map(|note| format!("{}({})", note.code, note.detail))
+            .map(|note| format!("{} ({})", note.code, note.detail))
             .collect();
-        let notes = notes.join(" ");
+        let notes = notes.join(", ");
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
-            target: "respondent::turn",
+            target: log::TURN,
             request = %self.request_id,
             outcome = outcome.label(),
-            route = %Line::new(&route),
+            route = %Line::new(if self.provider.is_empty() { "" } else { &route }),
             codex = self.codex,
             session = %Line::up_to(&self.session, 64),
             input = usage.input,
@@ -149,5 +150,88 @@ impl Drop for Record {
             message = self.fault.as_ref().map(|fault| Line::up_to(&fault.message, 500).to_string()),
             cause = self.fault.as_ref().and_then(|fault| fault.cause.as_deref()).map(|cause| Line::up_to(cause, 500).to_string()),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use adapters::fault::Kind;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::diagnostics::log::{Format, spoken};
+
+    fn record() -> Record {
+        Record::new(&Arc::new(Metrics::new()), "req_1".into(), false)
+    }
+
+    fn completed() {
+        let mut record = record();
+        record.codex = true;
+        record.provider = "acme".into();
+        record.model = "m-1".into();
+        record.session = "s1".into();
+        record.retries = 1;
+        record.usage = Some(Usage {
+            input: 1000,
+            cached: 875,
+            output: 50,
+            reasoning: 20,
+            ..Usage::default()
+        });
+        record.notes.add("tool_dropped", "web_search");
+        record.notes.add("effort_mapped", "max to high");
+        record.ended(assembler::Outcome::Completed);
+    }
+
+    fn refused() {
+        let mut fault = Fault::new(Kind::ModelNotFound, "No model 'a\nb'.");
+        record().failed(&mut fault, &Redactor::default());
+    }
+
+    /// A record for a person, without its time and its duration.
+    fn sentence(speak: fn()) -> String {
+        let line = spoken(Format::Human, speak);
+        let (_, sentence) = line.trim_end().split_once("INFO ").unwrap();
+        let (before, rest) = sentence.split_once(" after ").unwrap();
+        let (_, after) = rest.split_once(" ms").unwrap();
+        format!("{before}{after}")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_person_reads_a_sentence() {
+        assert_eq!(
+            sentence(completed),
+            "acme/m-1 completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
+             1 retry; tool_dropped (web_search), effort_mapped (max to high); \
+             codex req_1"
+        );
+        assert_eq!(
+            sentence(refused),
+            r"refused: model_not_found: No model 'a\nb'; req_1"
+        );
+        assert_eq!(sentence(|| drop(record())), "disconnected; req_1");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_reads_every_field() {
+        let read = |speak: fn()| -> Value {
+            let mut value: Value = serde_json::from_str(&spoken(Format::Json, speak)).unwrap();
+            value.as_object_mut().unwrap().remove("timestamp");
+            value
+        };
+        assert_eq!(
+            read(completed),
+            json!({
+                "level": "INFO", "target": "respondent::turn", "request": "req_1",
+                "outcome": "completed", "route": "acme/m-1", "codex": true,
+                "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
+                "reasoning": 20, "ms": 0, "retries": 1,
+                "notes": "tool_dropped (web_search), effort_mapped (max to high)",
+            })
+        );
+        let refused = read(refused);
+        assert_eq!(refused["fault"], "model_not_found");
+        assert_eq!(refused["message"], r"No model 'a\nb'.");
     }
 }

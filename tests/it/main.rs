@@ -11,6 +11,7 @@
 )]
 
 mod edge;
+mod requirements;
 mod trial;
 
 use std::process::ExitCode;
@@ -18,6 +19,9 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    let trials = [edge::trials()].into_iter().flatten().collect();
+    let trials = [edge::trials(), requirements::trials()]
+        .into_iter()
+        .flatten()
+        .collect();
     run(&Arguments::from_args(), trials).exit_code()
 }

@@ -1,0 +1,74 @@
+//! R27: bodies that are JSON only in part, or more JSON than anybody sends.
+use adapters::chat::encode::{Options, encode};
+use adapters::fault::{Fault, Kind};
+use adapters::plan::plan;
+use adapters::responses::request::Source;
+use registry::{Model, Quirks};
+
+/// The upstream request for a body.
+fn encoded(body: String) -> Result<String, Fault> {
+    let source = Source::new(body);
+    let turn = source.turn()?;
+    let options = Options {
+        quirks: &Quirks::default(),
+        model: &Model::unlisted("m"),
+        upstream_model: "m",
+    };
+    let encoded = encode(&turn, &plan(&turn), &options)?;
+    Ok(String::from_utf8(encoded.body).unwrap())
+}
+
+/// `body` with `VALUE` replaced.
+fn with(body: &str, value: &str) -> String {
+    body.replace("VALUE", value)
+}
+
+#[test]
+fn r27_what_is_no_json_is_refused_and_named() {
+    let input = r#"{"model":"m","input":"VALUE"}"#;
+    for body in [
+        String::new(),
+        "[]".to_owned(),
+        r#"{"model":"m","input":"x""#.to_owned(),
+        r#"{"model":"m","input":"x","temperature":NaN}"#.to_owned(),
+        r#"{"model":"m","input":"x"} {}"#.to_owned(),
+        r#"{"model":"m","model":"n","input":"x"}"#.to_owned(),
+        r#"{"model":"m","input":[{"role":"user","content":"a","content":"b"}]}"#.to_owned(),
+        with(input, "\0"),
+        with(input, r"\ud800"),
+        with(input, r"\udc00\ud800"),
+    ] {
+        let fault = encoded(body.clone()).unwrap_err();
+        assert_eq!(fault.kind, Kind::InvalidRequest, "{body}");
+        assert_eq!(fault.error_type(), "invalid_request_error");
+        assert_eq!(fault.code(), Some("invalid_json"), "{body}");
+    }
+}
+
+/// Wherever a client may put any value, depth does not matter: it is copied, or
+/// refused, and never walked.
+#[test]
+fn r27_depth_never_overflows_the_stack() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for body in [
+        r#"{"model":"m","input":"x","unknown":VALUE}"#,
+        r#"{"model":"m","input":"x","tools":[{"type":"function","name":"f","parameters":VALUE}]}"#,
+        r#"{"model":"m","input":"x","metadata":VALUE}"#,
+        r#"{"model":"m","input":"x","reasoning":VALUE}"#,
+        r#"{"model":"m","input":"x","tool_choice":VALUE}"#,
+        r#"{"model":"m","input":VALUE}"#,
+        r#"{"model":"m","input":[{"role":"user","content":VALUE}]}"#,
+        r#"{"model":"m","input":[{"type":"function_call_output","call_id":"c","output":VALUE}]}"#,
+    ] {
+        if let Err(fault) = encoded(with(body, &deep)) {
+            assert_eq!(fault.kind, Kind::InvalidRequest, "{body}");
+        }
+    }
+}
+
+#[test]
+fn r27_a_million_keys_are_read() {
+    let keys: String = (0..1_000_000).map(|n| format!(r#","k{n}":{n}"#)).collect();
+    let body = format!(r#"{{"model":"m","input":"hello"{keys}}}"#);
+    assert!(encoded(body).unwrap().contains("hello"));
+}

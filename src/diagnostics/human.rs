@@ -1,0 +1,165 @@
+//! How a record looks to a person. The record of a turn is a sentence; every
+//! other record has tracing-subscriber's usual form.
+use std::fmt::{self, Display};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::fmt::format::{Format, Full, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The target of the record of a turn.
+pub const TURN: &str = "respondent::turn";
+
+/// The form of records for people.
+#[derive(Debug, Default)]
+pub(super) struct Human(Format<Full>);
+
+impl<S, N> FormatEvent<S, N> for Human
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut turn = Turn::default();
+        if event.metadata().target() == TURN {
+            event.record(&mut turn);
+        }
+        if turn.outcome.is_empty() {
+            return self.0.format_event(context, writer, event);
+        }
+        SystemTime.format_time(&mut writer)?;
+        writeln!(writer, " {:>5} {turn}", event.metadata().level())
+    }
+}
+
+/// The fields of a turn's record that a person wants to see.
+#[derive(Debug, Default)]
+struct Turn {
+    request: String,
+    outcome: String,
+    route: String,
+    codex: bool,
+    input: u64,
+    cached_percent: u64,
+    output: u64,
+    reasoning: u64,
+    first_event_ms: Option<u64>,
+    ms: u64,
+    retries: u64,
+    notes: String,
+    fault: String,
+    message: String,
+    cause: String,
+}
+
+impl Turn {
+    fn text(&mut self, name: &str) -> Option<&mut String> {
+        Some(match name {
+            "request" => &mut self.request,
+            "outcome" => &mut self.outcome,
+            "route" => &mut self.route,
+            "notes" => &mut self.notes,
+            "fault" => &mut self.fault,
+            "message" => &mut self.message,
+            "cause" => &mut self.cause,
+            _ => return None,
+        })
+    }
+}
+
+impl Visit for Turn {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if let Some(text) = self.text(field.name()) {
+            *text = format!("{value:?}");
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if let Some(text) = self.text(field.name()) {
+            value.clone_into(text);
+        }
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        if field.name() == "codex" {
+            self.codex = value;
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match field.name() {
+            "input" => self.input = value,
+            "cached_percent" => self.cached_percent = value,
+            "output" => self.output = value,
+            "reasoning" => self.reasoning = value,
+            "first_event_ms" => self.first_event_ms = Some(value),
+            "ms" => self.ms = value,
+            "retries" => self.retries = value,
+            _ => {}
+        }
+    }
+}
+
+/// What is empty or zero is left out.
+impl Display for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.route.is_empty() {
+            write!(f, "{} ", self.route)?;
+        }
+        write!(f, "{} after {}", self.outcome, Time(self.ms))?;
+        if let Some(first) = self.first_event_ms.filter(|first| *first < self.ms) {
+            write!(f, " (first event {})", Time(first))?;
+        }
+        if self.input > 0 {
+            write!(f, ", {} tokens in", self.input)?;
+            if self.cached_percent > 0 {
+                write!(f, " ({}% cached)", self.cached_percent)?;
+            }
+        }
+        if self.output > 0 {
+            write!(f, ", {} out", self.output)?;
+            if self.reasoning > 0 {
+                write!(f, " ({} reasoning)", self.reasoning)?;
+            }
+        }
+        match self.retries {
+            0 => {}
+            1 => f.write_str(", 1 retry")?,
+            more => write!(f, ", {more} retries")?,
+        }
+        if !self.fault.is_empty() {
+            let message = self.message.trim_end_matches('.');
+            write!(f, ": {}: {message}", self.fault)?;
+        }
+        if !self.cause.is_empty() {
+            write!(f, " [{}]", self.cause)?;
+        }
+        if !self.notes.is_empty() {
+            write!(f, "; {}", self.notes)?;
+        }
+        f.write_str("; ")?;
+        if self.codex {
+            f.write_str("codex ")?;
+        }
+        f.write_str(&self.request)
+    }
+}
+
+/// Milliseconds as a person says them.
+struct Time(u64);
+
+impl Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            milliseconds @ ..1000 => write!(f, "{milliseconds} ms"),
+            milliseconds => write!(f, "{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100),
+        }
+    }
+}
