@@ -97,7 +97,8 @@ fn every_answer_becomes_the_expected_events() {
         let stream = strict::check_or_panic(&events);
         case.expect("expect.sse", &events);
         if stream.terminal != "response.failed" {
-            let whole = case.with_settings(|settings| drive::whole(settings, [upstream.as_slice()]));
+            let whole =
+                case.with_settings(|settings| drive::whole(settings, [upstream.as_slice()]));
             let response = strict::check_response_or_panic(&whole.unwrap());
             assert_eq!(response, stream.response, "{}", case.name());
         }
@@ -113,7 +114,12 @@ fn no_cut_of_an_answer_changes_its_events() {
         let events = case.stream(&[upstream]);
         for at in 1..upstream.len() {
             let (left, right) = upstream.split_at(at);
-            assert_eq!(case.stream(&[left, right]), events, "{} at {at}", case.name());
+            assert_eq!(
+                case.stream(&[left, right]),
+                events,
+                "{} at {at}",
+                case.name()
+            );
         }
         let bytes: Vec<&[u8]> = upstream.chunks(1).collect();
         assert_eq!(case.stream(&bytes), events, "{}", case.name());
@@ -128,7 +134,12 @@ fn no_spelling_of_an_answer_changes_its_events() {
         |plain| plain.replacen("\n\n", "\r\n\n", 3),
         |plain| format!("\u{feff}{plain}"),
         |plain| plain.replace("data: ", "data:"),
-        |plain| plain.replace("data: ", ": alive\n\nretry: 5\nid: 1\nevent: message\ndata: "),
+        |plain| {
+            plain.replace(
+                "data: ",
+                ": alive\n\nretry: 5\nid: 1\nevent: message\ndata: ",
+            )
+        },
         |plain| plain.replace("\"choices\":", "\ndata: \"choices\":"),
         |plain| plain.replace("data: [DONE]\n\n", ""),
     ];
@@ -179,12 +190,18 @@ impl Case {
     }
 
     fn name(&self) -> String {
-        self.folder.file_name().unwrap().to_string_lossy().into_owned()
+        self.folder
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned()
     }
 
     fn encode(&self, turn: &Turn<'_>) -> Result<(String, Notes), adapters::fault::Fault> {
         let listed = self.spec.models.iter().find(|model| model.id == turn.model);
-        let model = listed.cloned().unwrap_or_else(|| Model::unlisted(&turn.model));
+        let model = listed
+            .cloned()
+            .unwrap_or_else(|| Model::unlisted(&turn.model));
         let options = Options {
             quirks: &self.spec.quirks,
             model: &model,

@@ -10,7 +10,9 @@
     reason = "clippy does not see that a program without the standard harness is a test"
 )]
 
+mod captures;
 mod edge;
+mod literals;
 mod trial;
 
 use std::process::ExitCode;
@@ -18,6 +20,9 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    let trials = [edge::trials()].into_iter().flatten().collect();
+    let trials = [captures::trials(), edge::trials(), literals::trials()]
+        .into_iter()
+        .flatten()
+        .collect();
     run(&Arguments::from_args(), trials).exit_code()
 }
