@@ -14,6 +14,14 @@
 //! `BLESS=1 cargo test -p respondent-adapters --test golden` writes the expected
 //! files anew; read the difference before it is committed.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "clippy does not see that all of this is a test"
+)]
+
 mod common;
 
 use std::fs;

@@ -3,6 +3,14 @@
 //!
 //! `PROPTEST_CASES` sets how many answers are tried; 256 without it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "clippy does not see that all of this is a test"
+)]
+
 mod common;
 
 use adapters::responses::request::Source;
@@ -349,7 +357,7 @@ fn arguments(tool: Tool, words: &str, ascii: bool) -> String {
         }
         Tool::Custom | Tool::NamespacedCustom => format!("{{\"input\": {words}}}"),
         Tool::Patch => json!({"input": "*** Begin Patch\n*** Add File: 漢.txt\n+one 😀\n+two \"quoted\"\n*** End Patch\n"}).to_string(),
-        Tool::ToolSearch => format!("{{\"query\":{words},\"limit\":3}}"),
+        Tool::Search => format!("{{\"query\":{words},\"limit\":3}}"),
         Tool::LocalShell => format!("{{\"command\":[\"ls\",{words}],\"timeout_ms\":5}}"),
         Tool::Shell => format!("{{\"commands\":[{words}],\"max_output_length\":9}}"),
         Tool::ApplyPatch => {

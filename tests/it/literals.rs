@@ -89,7 +89,7 @@ fn literals(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = code;
     while let Some(at) = rest.find(['"', '/', '\'']) {
-        let (before, from) = rest.split_at(at);
+        let (before, from) = (&rest[..at], &rest[at..]);
         if from.starts_with("//") {
             rest = from.split_once('\n').map_or("", |(_, after)| after);
         } else if let Some(quote) = ["'\"'", "'\\''", "'\\\\'"]

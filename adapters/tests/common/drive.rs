@@ -10,7 +10,7 @@ use adapters::responses::assembler::{Assembler, Settings};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::frames::Frames;
 use adapters::sse;
-use adapters::turn::{ItemKind, Turn};
+use adapters::turn::{Item, ItemKind, Turn};
 
 /// The clock of all tests, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -45,7 +45,7 @@ fn known_calls(turn: &Turn<'_>) -> HashSet<String> {
                     | ItemKind::ApplyPatchCall
             )
         })
-        .filter_map(|item| item.call_id())
+        .filter_map(Item::call_id)
         .map(std::borrow::Cow::into_owned)
         .collect()
 }

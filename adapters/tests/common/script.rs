@@ -64,11 +64,11 @@ pub enum Naming {
     /// No index: a new id is a new call.
     IdAlone,
     /// No index, and the id on every piece.
-    IdOnEveryPiece,
+    OnEveryPiece,
     /// Every call has index 0.
     ZeroIndex,
-    /// Ids that no client takes.
-    LongId,
+    /// Each id is longer than clients take.
+    TooLong,
 }
 
 /// The tools that [`request`] offers, and one that it does not.
@@ -79,7 +79,7 @@ pub enum Tool {
     Patch,
     Namespaced,
     NamespacedCustom,
-    ToolSearch,
+    Search,
     LocalShell,
     Shell,
     ApplyPatch,
@@ -135,7 +135,7 @@ impl Tool {
         Self::Patch,
         Self::Namespaced,
         Self::NamespacedCustom,
-        Self::ToolSearch,
+        Self::Search,
         Self::LocalShell,
         Self::Shell,
         Self::ApplyPatch,
@@ -150,7 +150,7 @@ impl Tool {
             Self::Patch => ("custom_tool_call", "edit", None),
             Self::Namespaced => ("function_call", "echo", Some("mcp__demo")),
             Self::NamespacedCustom => ("custom_tool_call", "raw", Some("mcp__demo")),
-            Self::ToolSearch => ("tool_search_call", "", None),
+            Self::Search => ("tool_search_call", "", None),
             Self::LocalShell => ("local_shell_call", "", None),
             Self::Shell => ("shell_call", "", None),
             Self::ApplyPatch => ("apply_patch_call", "", None),
@@ -166,7 +166,7 @@ impl Tool {
             Self::Patch => "edit",
             Self::Namespaced => "mcp__demo__echo",
             Self::NamespacedCustom => "mcp__demo__raw",
-            Self::ToolSearch => "tool_search",
+            Self::Search => "tool_search",
             Self::LocalShell => "local_shell",
             Self::Shell => "shell",
             Self::ApplyPatch => "apply_patch",
@@ -182,7 +182,7 @@ impl Tool {
     pub fn streams(self) -> bool {
         !matches!(
             self,
-            Self::Patch | Self::ToolSearch | Self::LocalShell | Self::Shell | Self::ApplyPatch
+            Self::Patch | Self::Search | Self::LocalShell | Self::Shell | Self::ApplyPatch
         )
     }
 
@@ -201,7 +201,7 @@ impl Tool {
                 .and_then(Value::as_str)
                 .unwrap_or_default()
                 .to_owned(),
-            Self::ToolSearch => given.to_string(),
+            Self::Search => given.to_string(),
             Self::LocalShell => json!({
                 "type": "exec",
                 "command": or_empty("command"),
@@ -233,9 +233,9 @@ impl Naming {
         Self::IndexAlone,
         Self::SameId,
         Self::IdAlone,
-        Self::IdOnEveryPiece,
+        Self::OnEveryPiece,
         Self::ZeroIndex,
-        Self::LongId,
+        Self::TooLong,
     ];
 
     fn interleaves(self) -> bool {
@@ -244,19 +244,19 @@ impl Naming {
 
     fn index(self, number: usize) -> Option<usize> {
         match self {
-            Self::IdAlone | Self::IdOnEveryPiece => None,
+            Self::IdAlone | Self::OnEveryPiece => None,
             Self::ZeroIndex => Some(0),
             _ => Some(number),
         }
     }
 
     fn id(self, number: usize, first: bool) -> Option<String> {
-        let always = matches!(self, Self::IdRepeated | Self::IdOnEveryPiece);
+        let always = matches!(self, Self::IdRepeated | Self::OnEveryPiece);
         match self {
             Self::IndexAlone => None,
             _ if !first && !always => None,
             Self::SameId => Some("call_same".to_owned()),
-            Self::LongId => Some(format!("call_{number}_{}", "x".repeat(70))),
+            Self::TooLong => Some(format!("call_{number}_{}", "x".repeat(70))),
             _ => Some(format!("call_{number}")),
         }
     }

@@ -5,6 +5,10 @@ use std::fmt::Write as _;
 
 /// How the events are spelled.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent freedoms of a format"
+)]
 pub struct Spelling {
     pub line_end: &'static str,
     pub bom: bool,

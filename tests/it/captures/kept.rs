@@ -153,21 +153,20 @@ impl Content {
 
     fn output(&mut self, item: &Value) {
         let id = string(item, "call_id");
-        let text = match item["output"].as_str() {
-            Some(text) => text.to_owned(),
-            None => {
-                let parts = list(&item["output"]);
-                let mut texts = texts(parts);
-                let images = parts.iter().filter(|part| part["type"] == "input_image");
-                let count = self.images.len();
-                self.images
-                    .extend(images.map(|part| string(part, "image_url")));
-                if self.images.len() > count {
-                    texts.push(IMAGE.to_owned());
-                }
-                texts.join("\n")
-            }
-        };
+        if let Some(text) = item["output"].as_str() {
+            let text = text.to_owned();
+            return self.said.push(Said::Output { id, text });
+        }
+        let parts = list(&item["output"]);
+        let mut texts = texts(parts);
+        let count = self.images.len();
+        let images = parts.iter().filter(|part| part["type"] == "input_image");
+        self.images
+            .extend(images.map(|part| string(part, "image_url")));
+        if self.images.len() > count {
+            texts.push(IMAGE.to_owned());
+        }
+        let text = texts.join("\n");
         self.said.push(Said::Output { id, text });
     }
 
