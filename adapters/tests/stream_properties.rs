@@ -368,14 +368,15 @@ fn arguments(tool: Tool, words: &str, ascii: bool) -> String {
 
 fn spelling() -> impl Strategy<Value = Spelling> {
     let line_end = prop::sample::select(vec!["\n", "\r\n", "\r"]);
-    (line_end, any::<[bool; 5]>()).prop_map(|(line_end, [bom, space, comments, names, done])| {
-        Spelling {
+    (line_end, any::<[bool; 6]>()).prop_map(
+        |(line_end, [bom, space, comments, names, lines, done])| Spelling {
             line_end,
             bom,
             space,
             comments,
             names,
+            lines,
             done,
-        }
-    })
+        },
+    )
 }

@@ -15,6 +15,8 @@ pub struct Spelling {
     pub space: bool,
     pub comments: bool,
     pub names: bool,
+    /// Each chunk stands on two data lines.
+    pub lines: bool,
     pub done: bool,
 }
 
@@ -25,6 +27,7 @@ impl Spelling {
         space: true,
         comments: false,
         names: false,
+        lines: false,
         done: true,
     };
 
@@ -44,6 +47,12 @@ impl Spelling {
             if self.names {
                 write!(out, "id: 7{end}event: message{end}unknown{end}").unwrap();
             }
+            let data = if self.lines {
+                let second = format!("{end}data:{space}\"choices\":");
+                data.replacen("\"choices\":", &second, 1)
+            } else {
+                data.clone()
+            };
             write!(out, "data:{space}{data}{end}{end}").unwrap();
         }
         out.into_bytes()
