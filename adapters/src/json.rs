@@ -29,10 +29,20 @@ pub fn field<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
     push(out, value);
 }
 
-/// Appends a key and a value that is JSON already.
+/// Appends a key and a value that is JSON already. Its line ends, which can
+/// only stand between tokens, become blanks: in an event stream a line end
+/// would be the end of the field.
 pub fn raw_field(out: &mut Vec<u8>, name: &str, json: &str) {
     key(out, name);
-    out.extend_from_slice(json.as_bytes());
+    let mut rest = json.as_bytes();
+    while let Some((line, after)) = memchr::memchr2(b'\n', b'\r', rest)
+        .and_then(|at| Some((rest.get(..at)?, rest.get(at + 1..)?)))
+    {
+        out.extend_from_slice(line);
+        out.push(b' ');
+        rest = after;
+    }
+    out.extend_from_slice(rest);
 }
 
 /// Appends text that is free of control characters (JSON is) as the inside of

@@ -10,7 +10,9 @@
     reason = "clippy does not see that a program without the standard harness is a test"
 )]
 
+mod captures;
 mod edge;
+mod literals;
 mod requirements;
 mod trial;
 
@@ -19,9 +21,14 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    let trials = [edge::trials(), requirements::trials()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let trials = [
+        captures::trials(),
+        edge::trials(),
+        literals::trials(),
+        requirements::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     run(&Arguments::from_args(), trials).exit_code()
 }

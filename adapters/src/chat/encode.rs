@@ -134,6 +134,7 @@ fn push_sampling(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, note
 
 fn push_controls(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) {
     let (controls, quirks) = (&turn.controls, options.quirks);
+    let has_levels = !options.model.reasoning.is_empty();
     let effort = controls
         .effort
         .as_deref()
@@ -142,14 +143,14 @@ fn push_controls(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, note
         out,
         "reasoning_effort",
         effort,
-        quirks.reasoning_effort,
+        quirks.reasoning_effort && has_levels,
         notes,
     );
     push_if(
         out,
         "verbosity",
         controls.verbosity.as_deref(),
-        quirks.verbosity,
+        quirks.verbosity && has_levels,
         notes,
     );
     push_if(
@@ -172,7 +173,7 @@ fn push_controls(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, note
 /// The effort level that the model has and that is nearest to the wanted one.
 fn known_effort<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t str {
     const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-    if model.reasoning.is_empty() || model.reasoning.iter().any(|level| level == wanted) {
+    if model.reasoning.iter().any(|level| level == wanted) {
         return wanted;
     }
     let rank = |level: &str| LEVELS.iter().position(|known| *known == level);

@@ -198,10 +198,15 @@ impl Call {
     /// What the call carries in the client's form, escaped.
     fn content(&self, whole: bool, notes: &mut Notes) -> String {
         let arguments = &self.arguments.text;
+        let text = if whole {
+            custom::input
+        } else {
+            custom::input_so_far
+        };
         match self.target.kind {
-            ToolKind::Custom => json::escape(&custom::input(&json::unescape(arguments))),
+            ToolKind::Custom => json::escape(&text(&json::unescape(arguments))),
             ToolKind::Patch => {
-                let input = custom::input(&json::unescape(arguments));
+                let input = text(&json::unescape(arguments));
                 match patch::repair(&input).filter(|_| whole) {
                     Some(repaired) => {
                         notes.add("patch_repaired", repaired.notes.join(", "));

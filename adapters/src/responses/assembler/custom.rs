@@ -159,6 +159,15 @@ pub(super) fn input(arguments: &str) -> String {
     }
 }
 
+/// The text in arguments that broke off: less of the form than its beginning
+/// holds no text yet.
+pub(super) fn input_so_far(arguments: &str) -> String {
+    match text_start(arguments) {
+        Start::Unknown => String::new(),
+        Start::At(_) | Start::Other => input(arguments),
+    }
+}
+
 fn only_string(object: &Map<String, Value>) -> Option<String> {
     let mut strings = object.values().filter_map(Value::as_str);
     match (strings.next(), strings.next()) {
@@ -227,5 +236,10 @@ mod tests {
         ] {
             assert_eq!(input(arguments), text);
         }
+        for beginning in ["", "{", "{ \"inp", "{\"input\": "] {
+            assert_eq!(input_so_far(beginning), "");
+        }
+        assert_eq!(input_so_far("{\"input\":\"cut of"), "cut of");
+        assert_eq!(input_so_far("plain"), "plain");
     }
 }

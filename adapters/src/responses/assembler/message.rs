@@ -137,18 +137,16 @@ impl Part {
         writer: &mut Writer,
         frames: &mut Frames,
     ) {
-        let list = logprobs.filter(|raw| raw.starts_with('[')).unwrap_or("[]");
-        let entries = list.trim_start_matches('[').trim_end_matches(']').trim();
-        if !entries.is_empty() {
+        let list = logprobs.and_then(token_logprobs).unwrap_or_default();
+        if !list.is_empty() {
             if !self.logprobs.is_empty() {
                 self.logprobs.push(',');
             }
-            self.logprobs
-                .push_str(list.get(1..list.len() - 1).unwrap_or_default());
+            self.logprobs.push_str(&list);
         }
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
-            self.send(&whole, list, writer, frames);
+            self.send(&whole, &list, writer, frames);
         }
     }
 
@@ -162,7 +160,7 @@ impl Part {
         writer.event(name, &self.locate, frames, |out| {
             push_escaped(out, "delta", escaped);
             if !refusal {
-                json::raw_field(out, "logprobs", logprobs);
+                json::raw_field(out, "logprobs", &format!("[{logprobs}]"));
             }
         });
     }
@@ -186,7 +184,7 @@ impl Part {
 
     fn close(mut self, writer: &mut Writer, frames: &mut Frames) -> Vec<u8> {
         if let Some(rest) = self.text.rest() {
-            self.send(rest, "[]", writer, frames);
+            self.send(rest, "", writer, frames);
         }
         let (name, field) = if self.refusal {
             ("response.refusal.done", "refusal")
@@ -226,6 +224,49 @@ impl Part {
         out.push(b'}');
         out
     }
+}
+
+/// The entries of a chat `logprobs.content` list, separated by commas. Both
+/// APIs have the same fields; Responses wants all of them, and servers leave
+/// `bytes` or `top_logprobs` out or null.
+fn token_logprobs(raw: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Entry<'a> {
+        token: String,
+        #[serde(borrow)]
+        logprob: &'a RawValue,
+        bytes: Option<Vec<u8>>,
+        #[serde(borrow, default)]
+        top_logprobs: Option<Vec<Entry<'a>>>,
+    }
+    fn push(out: &mut Vec<u8>, entry: &Entry<'_>, top: bool) {
+        out.push(b'{');
+        json::field(out, "token", &entry.token);
+        json::raw_field(out, "logprob", entry.logprob.get());
+        let own = entry.token.as_bytes();
+        json::field(out, "bytes", entry.bytes.as_deref().unwrap_or(own));
+        if top {
+            json::key(out, "top_logprobs");
+            out.push(b'[');
+            for other in entry.top_logprobs.iter().flatten() {
+                if out.last() != Some(&b'[') {
+                    out.push(b',');
+                }
+                push(out, other, false);
+            }
+            out.push(b']');
+        }
+        out.push(b'}');
+    }
+    let entries: Vec<Entry<'_>> = serde_json::from_str(raw).ok()?;
+    let mut out = Vec::new();
+    for entry in &entries {
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        push(&mut out, entry, true);
+    }
+    String::from_utf8(out).ok()
 }
 
 /// Chat nests the citation, Responses does not.

@@ -182,6 +182,8 @@ impl Assembler {
         }
         self.close_text("incomplete", true, frames);
         self.calls.fail(&mut self.writer, &mut self.notes, frames);
+        self.flush_waiting(frames);
+        self.close_text("incomplete", true, frames);
         self.count_tokens();
         let message = fault.response_message().into_owned();
         let state = State {

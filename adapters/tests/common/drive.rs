@@ -1,0 +1,147 @@
+//! From upstream bytes to our events, in the order in which the engine takes
+//! the same steps, without its waiting.
+
+use std::collections::HashSet;
+
+use adapters::chat::decode;
+use adapters::event::Event;
+use adapters::fault::{Fault, Kind};
+use adapters::responses::assembler::{Assembler, Settings};
+use adapters::responses::envelope::Envelope;
+use adapters::responses::frames::Frames;
+use adapters::sse;
+use adapters::turn::{Item, ItemKind, Turn};
+
+/// The clock of all tests, in Unix seconds.
+pub const NOW: u64 = 1_790_000_000;
+/// The response id of all tests.
+pub const ID: &str = "resp_0123456789abcdef";
+
+/// The settings for an answer to this turn, as a server makes them.
+pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings {
+    Settings {
+        envelope: Envelope::new(turn, ID, NOW),
+        tools: turn.tools.names(),
+        known_calls: known_calls(turn),
+        codex,
+        seal_reasoning,
+        estimated_input: 100,
+        bytes_per_token: 2.7,
+        limit: 64 << 20,
+    }
+}
+
+fn known_calls(turn: &Turn<'_>) -> HashSet<String> {
+    turn.items
+        .iter()
+        .filter(|item| {
+            matches!(
+                item.kind,
+                ItemKind::FunctionCall
+                    | ItemKind::CustomToolCall
+                    | ItemKind::ToolSearchCall
+                    | ItemKind::LocalShellCall
+                    | ItemKind::ShellCall
+                    | ItemKind::ApplyPatchCall
+            )
+        })
+        .filter_map(Item::call_id)
+        .map(std::borrow::Cow::into_owned)
+        .collect()
+}
+
+/// The stream for a client that wants events, or the fault that comes before
+/// the first one. Each chunk is one read of the upstream's socket.
+pub fn stream<'c>(
+    settings: Settings,
+    chunks: impl IntoIterator<Item = &'c [u8]>,
+) -> Result<String, Fault> {
+    let mut turn = Output::new(settings);
+    let mut sent = Vec::new();
+    let result = turn.run(chunks, |frames| sent.extend(frames.take()));
+    if let Err(fault) = result {
+        if !turn.begun {
+            return Err(fault);
+        }
+        turn.assembler.fail(&fault, &mut turn.frames);
+        sent.extend(turn.frames.take());
+    }
+    Ok(String::from_utf8(sent).expect("events are UTF-8"))
+}
+
+/// The response for a client that wants only that, or the fault.
+pub fn whole<'c>(
+    settings: Settings,
+    chunks: impl IntoIterator<Item = &'c [u8]>,
+) -> Result<String, Fault> {
+    let mut turn = Output::new(settings);
+    let mut response = None;
+    turn.run(chunks, |frames| {
+        if let Some(found) = frames.take_response() {
+            response = Some(found);
+        }
+    })?;
+    let response = response.expect("a turn without fault has a response");
+    Ok(String::from_utf8(response).expect("a response is UTF-8"))
+}
+
+struct Output {
+    assembler: Assembler,
+    frames: Frames,
+    begun: bool,
+}
+
+impl Output {
+    fn new(settings: Settings) -> Self {
+        Self {
+            assembler: Assembler::new(settings),
+            frames: Frames::default(),
+            begun: false,
+        }
+    }
+
+    fn run<'c>(
+        &mut self,
+        chunks: impl IntoIterator<Item = &'c [u8]>,
+        mut send: impl FnMut(&mut Frames),
+    ) -> Result<(), Fault> {
+        let mut sse = sse::Decoder::default();
+        let mut chat = decode::Decoder::default();
+        for chunk in chunks {
+            self.step(|mut emit| sse.feed(chunk, &mut |event| chat.data(&event.data, &mut emit)))?;
+            send(&mut self.frames);
+            if self.assembler.outcome().is_some() {
+                return Ok(());
+            }
+        }
+        self.step(|mut emit| {
+            let result = sse.finish(&mut |event| chat.data(&event.data, &mut emit));
+            chat.end(&mut emit);
+            result
+        })?;
+        send(&mut self.frames);
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        decode: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<(), sse::TooLarge>,
+    ) -> Result<(), Fault> {
+        let mut failed = None;
+        let mut emit = |event: Event<'_>| match event {
+            Event::Failed(fault) => failed = Some(fault),
+            event => {
+                if !self.begun {
+                    self.begun = true;
+                    self.assembler.begin(&mut self.frames);
+                }
+                self.assembler.event(event, NOW, &mut self.frames);
+            }
+        };
+        decode(&mut emit).map_err(|error| Fault::new(Kind::BadReply, error.to_string()))?;
+        match failed {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+}

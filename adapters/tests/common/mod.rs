@@ -1,0 +1,15 @@
+//! What the tests of the pure path share.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "each test program uses a part, and clippy does not see that it is a test"
+)]
+
+pub mod drive;
+pub mod script;
+pub mod wire;

@@ -1,0 +1,382 @@
+//! Any answer that an upstream can give, cut in any way, becomes a stream that
+//! keeps every rule and says what the model said.
+//!
+//! `PROPTEST_CASES` sets how many answers are tried; 256 without it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "clippy does not see that all of this is a test"
+)]
+
+mod common;
+
+use adapters::responses::request::Source;
+use common::drive::{self, settings};
+use common::script::{Call, End, Naming, Piecewise, Round, Script, Step, Tool, request};
+use common::wire::{Spelling, json_string, reads};
+use kit::strict;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+proptest! {
+    #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_answer_is_a_strict_stream_that_says_the_same(
+        script in script(),
+        spelling in spelling(),
+        sizes in vec(1_usize..200, 1..8),
+    ) {
+        let mut bytes = spelling.render(&script.chunks());
+        if let End::Cut(after) = script.end {
+            bytes.truncate(after % (bytes.len() + 1));
+        }
+        let chunks = script.chunks();
+        let plain: Vec<u8> = Spelling::PLAIN.render(&chunks);
+        for codex in [true, false] {
+            let whole = Answer::to(codex, &[&bytes]);
+            prop_assert_eq!(&whole, &Answer::to(codex, &reads(&bytes, &sizes)));
+            if !matches!(script.end, End::Cut(_)) {
+                prop_assert_eq!(&whole, &Answer::to(codex, &[&plain]));
+            }
+            whole.says(&script, codex);
+        }
+    }
+}
+
+/// What a client gets of the same bytes with and without events.
+#[derive(Debug, PartialEq)]
+struct Answer {
+    stream: Result<String, String>,
+    whole: Result<String, String>,
+}
+
+impl Answer {
+    fn to(codex: bool, chunks: &[&[u8]]) -> Self {
+        let source = Source::new(request());
+        let turn = source.turn().unwrap();
+        let settings = || settings(&turn, codex, true);
+        Self {
+            stream: drive::stream(settings(), chunks.iter().copied())
+                .map_err(|fault| fault.to_string()),
+            whole: drive::whole(settings(), chunks.iter().copied())
+                .map_err(|fault| fault.to_string()),
+        }
+    }
+
+    /// Checks the answer against what the model said.
+    fn says(&self, script: &Script, codex: bool) {
+        let Ok(body) = &self.stream else {
+            assert!(
+                matches!(script.end, End::Error(_) | End::Cut(_)),
+                "nothing came of a good stream: {:?}",
+                self.stream
+            );
+            assert_eq!(self.stream, self.whole);
+            return;
+        };
+        let stream = strict::check_or_panic(body);
+        let terminal = match script.end {
+            End::Finish("length" | "content_filter") => "response.incomplete",
+            End::Finish(_) => "response.completed",
+            End::Silence | End::Error(_) | End::Cut(_) => "response.failed",
+        };
+        assert_eq!(stream.terminal, terminal);
+        match &self.whole {
+            Ok(response) => {
+                let response = strict::check_response_or_panic(response);
+                assert_eq!(response, stream.response);
+            }
+            Err(_) => assert_eq!(terminal, "response.failed"),
+        }
+        let failed = terminal == "response.failed";
+        let loose = script.has_loose_blanks();
+        for (got, said) in texts(&stream, script, codex) {
+            match (failed, loose) {
+                (false, false) => assert_eq!(got, said),
+                (false, true) => assert_eq!(without_blanks(&got), without_blanks(&said)),
+                (true, _) => {
+                    let (got, said) = (without_blanks(&got), without_blanks(&said));
+                    // Half a character at the end shows as a replacement.
+                    let got = got.trim_end_matches('\u{fffd}');
+                    assert!(said.starts_with(got), "{got:?} is no beginning of {said:?}");
+                }
+            }
+        }
+        calls_are(&stream.calls(), script, codex);
+        if let (Some([input, cached, write, output, reasoning]), false) = (script.usage, failed) {
+            let usage = json!({
+                "input_tokens": input,
+                "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": write},
+                "output_tokens": output,
+                "output_tokens_details": {"reasoning_tokens": reasoning},
+                "total_tokens": input + output,
+            });
+            assert_eq!(stream.response["usage"], usage);
+        }
+    }
+}
+
+/// Pairs of what the client got and what the model said. Codex drops refusals,
+/// so it gets them as text.
+fn texts(stream: &strict::Stream, script: &Script, codex: bool) -> Vec<(String, String)> {
+    let reasoning = script.said(|step| match step {
+        Step::Reasoning(text) => Some(&text.text),
+        _ => None,
+    });
+    let refusal = script.said(|step| match step {
+        Step::Refusal(text) => Some(&text.text),
+        _ => None,
+    });
+    let text = script.said(text_of);
+    let all = script.said(|step| match step {
+        Step::Refusal(text) => Some(&text.text),
+        step => text_of(step),
+    });
+    let mut pairs = vec![(stream.reasoning(), reasoning)];
+    if codex {
+        pairs.push((stream.text(), all));
+        pairs.push((stream.refusal(), String::new()));
+    } else {
+        pairs.push((stream.text(), text));
+        pairs.push((stream.refusal(), refusal));
+    }
+    pairs
+}
+
+fn text_of(step: &Step) -> Option<&str> {
+    match step {
+        Step::Text(text, _) => Some(&text.text),
+        Step::Blank(text) => Some(text),
+        Step::Calls(round) => round.aside.as_ref().map(|text| text.text.as_str()),
+        _ => None,
+    }
+}
+
+fn without_blanks(text: &str) -> String {
+    text.replace([' ', '\t', '\n', '\r'], "")
+}
+
+/// Every call is there in its form. Where the answer was cut, a call without
+/// its last arguments is incomplete, and not there for Codex, which would run
+/// it; where it broke off, the calls so far are there.
+fn calls_are(got: &[strict::Call], script: &Script, codex: bool) {
+    let mut expected = Vec::new();
+    for call in script.calls() {
+        let is_whole = serde_json::from_str::<Value>(&call.arguments).is_ok();
+        let (kind, name, namespace) = call.tool.identity();
+        let (status, arguments) = match script.end {
+            End::Finish("length" | "content_filter") if !is_whole => {
+                if codex || !call.tool.streams() {
+                    continue;
+                }
+                ("incomplete", call.arguments.clone())
+            }
+            _ => ("completed", call.tool.seen(&call.arguments)),
+        };
+        expected.push((call.tool, kind, name, namespace, status, arguments));
+    }
+    let failed = matches!(script.end, End::Silence | End::Error(_) | End::Cut(_));
+    let mut left = expected.into_iter();
+    for call in got {
+        let found = left.by_ref().find(|(_, kind, name, namespace, _, _)| {
+            !failed
+                || (call.kind == *kind
+                    && call.name == *name
+                    && call.namespace.as_deref() == *namespace)
+        });
+        let (tool, kind, name, namespace, status, arguments) =
+            found.unwrap_or_else(|| panic!("{call:?} was never made"));
+        assert_eq!(
+            (
+                call.kind.as_str(),
+                call.name.as_str(),
+                call.namespace.as_deref()
+            ),
+            (kind, name, namespace)
+        );
+        if failed && call.status == "incomplete" {
+            let got = call.arguments.trim_end_matches('\u{fffd}');
+            assert!(arguments.starts_with(got), "{got:?} of {arguments:?}");
+            continue;
+        }
+        assert_eq!(call.status, status);
+        if tool.streams() || tool.is_custom() {
+            assert_eq!(call.arguments, arguments);
+        } else {
+            let value = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+            assert_eq!(value(&call.arguments), value(&arguments));
+        }
+    }
+    assert!(
+        failed || left.next().is_none(),
+        "a call is missing in {got:?}"
+    );
+}
+
+// The generators.
+
+fn script() -> impl Strategy<Value = Script> {
+    let end = prop_oneof![
+        4 => prop::sample::select(vec!["stop", "tool_calls", "length", "content_filter"]).prop_map(End::Finish),
+        1 => Just(End::Silence),
+        1 => (0_usize..40).prop_map(End::Error),
+        1 => (0_usize..6000).prop_map(End::Cut),
+    ];
+    let usage = prop::option::of((
+        0_u64..9000,
+        0_u64..9000,
+        0_u64..90,
+        0_u64..9000,
+        0_u64..9000,
+    ))
+    .prop_map(|counts| counts.map(|(a, b, c, d, e)| [a + b + c, b, c, d + e, e]));
+    (vec(step(), 0..7), end, usage).prop_map(|(steps, end, usage)| Script { steps, end, usage })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (text(), any::<bool>()).prop_map(|(text, logprobs)| Step::Text(text, logprobs)),
+        1 => text().prop_map(|text| Step::Refusal(begun(text))),
+        2 => text().prop_map(|text| Step::Reasoning(begun(text))),
+        1 => prop::sample::select(vec![" ", "\n\n", "\t\r\n"]).prop_map(|text| Step::Blank(text.to_owned())),
+        1 => Just(Step::Annotation),
+        1 => Just(Step::Empty),
+        4 => round().prop_map(Step::Calls),
+    ]
+}
+
+/// White space at the very beginning of thinking or a refusal is not kept.
+fn begun(text: Piecewise) -> Piecewise {
+    Piecewise {
+        text: format!("R{}", text.text),
+        ..text
+    }
+}
+
+fn text() -> impl Strategy<Value = Piecewise> {
+    (words(), vec(0_usize..60, 0..6), any::<bool>()).prop_map(|(text, cuts, ascii)| Piecewise {
+        text,
+        cuts,
+        ascii,
+    })
+}
+
+/// Text with all that is hard about text; never blank.
+fn words() -> impl Strategy<Value = String> {
+    const WORDS: [&str; 16] = [
+        "a",
+        "Zebra",
+        " ",
+        "\n",
+        "\"",
+        "\\",
+        "\\u",
+        "漢",
+        "é",
+        "😀",
+        "👩\u{200d}🚀",
+        "\u{7}",
+        "\t",
+        "/",
+        "\u{200b}",
+        "{\"input\":\"",
+    ];
+    vec(prop::sample::select(WORDS.to_vec()), 1..14).prop_map(|words| {
+        let text = words.concat();
+        if text.trim().is_empty() {
+            text + "x"
+        } else {
+            text
+        }
+    })
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    let naming = prop::sample::select(Naming::ALL.to_vec());
+    // An aside is cut between characters: whatever comes between its pieces
+    // would stand between the halves.
+    let aside = prop::option::weighted(
+        0.2,
+        words().prop_map(|text| Piecewise {
+            cuts: text
+                .char_indices()
+                .map(|(at, _)| text[..at].encode_utf16().count())
+                .step_by(2)
+                .collect(),
+            text,
+            ascii: false,
+        }),
+    );
+    (vec(call(), 1..4), naming, vec(0_usize..9, 1..6), aside).prop_map(
+        |(calls, naming, order, aside)| Round {
+            aside: aside.filter(|_| naming != Naming::IdAlone),
+            calls,
+            naming,
+            order,
+        },
+    )
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let tool = prop::sample::select(Tool::ALL.to_vec());
+    let whole = (0_usize..8, any::<bool>());
+    (tool, words(), whole, vec(0_usize..90, 0..6), any::<bool>()).prop_map(
+        |(tool, words, (form, inner_ascii), cuts, ascii)| {
+            let whole = arguments(tool, &words, inner_ascii);
+            let text = match form {
+                // A shell or patch call without arguments has no form at all.
+                0 if !matches!(tool, Tool::LocalShell | Tool::Shell | Tool::ApplyPatch) => {
+                    String::new()
+                }
+                1 if matches!(tool, Tool::Function | Tool::Namespaced | Tool::Unknown) => {
+                    let cut = whole.floor_char_boundary(whole.len() / 2);
+                    whole[..cut].to_owned()
+                }
+                _ => whole,
+            };
+            Call {
+                tool,
+                arguments: Piecewise { text, cuts, ascii },
+            }
+        },
+    )
+}
+
+/// Arguments as a model writes them for the tool.
+fn arguments(tool: Tool, words: &str, ascii: bool) -> String {
+    let units: Vec<u16> = words.encode_utf16().collect();
+    let words = json_string(&units, ascii);
+    match tool {
+        Tool::Function | Tool::Namespaced | Tool::Unknown => {
+            format!("{{ \"k\": {words},\n \"n\": [1, 2.50] }}")
+        }
+        Tool::Custom | Tool::NamespacedCustom => format!("{{\"input\": {words}}}"),
+        Tool::Patch => json!({"input": "*** Begin Patch\n*** Add File: 漢.txt\n+one 😀\n+two \"quoted\"\n*** End Patch\n"}).to_string(),
+        Tool::Search => format!("{{\"query\":{words},\"limit\":3}}"),
+        Tool::LocalShell => format!("{{\"command\":[\"ls\",{words}],\"timeout_ms\":5}}"),
+        Tool::Shell => format!("{{\"commands\":[{words}],\"max_output_length\":9}}"),
+        Tool::ApplyPatch => {
+            format!("{{\"type\":\"update_file\",\"path\":\"a.txt\",\"diff\":{words}}}")
+        }
+    }
+}
+
+fn spelling() -> impl Strategy<Value = Spelling> {
+    let line_end = prop::sample::select(vec!["\n", "\r\n", "\r"]);
+    (line_end, any::<[bool; 6]>()).prop_map(
+        |(line_end, [bom, space, comments, names, lines, done])| Spelling {
+            line_end,
+            bom,
+            space,
+            comments,
+            names,
+            lines,
+            done,
+        },
+    )
+}

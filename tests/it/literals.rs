@@ -1,0 +1,187 @@
+//! The house rules that a compiler does not check: no provider by name in the
+//! code, dependencies in one direction, small files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Trial;
+
+use crate::trial::case;
+
+/// String literals that equal a provider's id and mean something else, as
+/// (file, literal, reason).
+const OTHER_MEANINGS: &[(&str, &str, &str)] = &[];
+
+/// What a pure crate must not reach for.
+const IMPURE: [&str; 10] = [
+    "tokio",
+    "tokio-util",
+    "hyper",
+    "hyper-util",
+    "reqwest",
+    "rusqlite",
+    "getrandom",
+    "rand",
+    "socket2",
+    "mio",
+];
+
+/// Lines of one file at most.
+const LONGEST: usize = 800;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("literals::no_code_names_a_provider", || async {
+            no_code_names_a_provider();
+        }),
+        case("literals::dependencies_run_one_way", || async {
+            dependencies_run_one_way();
+        }),
+        case("literals::files_are_small", || async { files_are_small() }),
+    ]
+}
+
+fn no_code_names_a_provider() {
+    let ids: Vec<String> = fs::read_dir(root().join("registry/providers"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    assert!(ids.iter().any(|id| id == registry::SANDBOX), "{ids:?}");
+    let mut found = Vec::new();
+    let mut used = 0;
+    for file in rust_files(&["src", "adapters/src"]) {
+        let text = fs::read_to_string(&file).unwrap();
+        let name = file
+            .strip_prefix(root())
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        // Tests of a module may name whom they like.
+        if name.ends_with("tests.rs") || name.contains("/tests/") {
+            continue;
+        }
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for literal in literals(code) {
+            if !ids.contains(&literal) {
+                continue;
+            }
+            if OTHER_MEANINGS
+                .iter()
+                .any(|(file, text, _)| *file == name && *text == literal)
+            {
+                used += 1;
+            } else {
+                found.push(format!("{name}: {literal:?}"));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+    assert_eq!(
+        used,
+        OTHER_MEANINGS.len(),
+        "an exception is not needed any more"
+    );
+}
+
+/// The contents of the string literals of Rust code, comments aside.
+fn literals(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find(['"', '/', '\'']) {
+        let (before, from) = (&rest[..at], &rest[at..]);
+        if from.starts_with("//") {
+            rest = from.split_once('\n').map_or("", |(_, after)| after);
+        } else if let Some(quote) = ["'\"'", "'\\''", "'\\\\'"]
+            .iter()
+            .find(|quote| from.starts_with(**quote))
+        {
+            rest = &from[quote.len()..];
+        } else if let Some(text) = from.strip_prefix('"') {
+            let hashes = before.len() - before.trim_end_matches('#').len();
+            let raw = before.trim_end_matches('#').ends_with('r');
+            let end = if raw {
+                text.find(&format!("\"{}", "#".repeat(hashes)))
+            } else {
+                closing(text)
+            };
+            let end = end.unwrap_or(text.len());
+            found.push(text[..end].to_owned());
+            rest = text.get(end + 1..).unwrap_or_default();
+        } else {
+            rest = &from[1..];
+        }
+    }
+    found
+}
+
+fn closing(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.char_indices().find_map(|(at, c)| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends.then_some(at)
+    })
+}
+
+fn dependencies_run_one_way() {
+    let own = ["respondent", "registry", "adapters", "kit"];
+    let ours = |folder: &str| -> Vec<String> {
+        let names = dependencies(folder);
+        names
+            .into_iter()
+            .filter(|name| own.contains(&name.as_str()))
+            .collect()
+    };
+    assert_eq!(ours("registry"), Vec::<String>::new());
+    assert_eq!(ours("adapters"), ["registry"]);
+    assert_eq!(ours("."), ["adapters", "registry"]);
+    for folder in ["registry", "adapters"] {
+        for name in dependencies(folder) {
+            assert!(
+                !IMPURE.contains(&name.as_str()),
+                "{folder} depends on {name}"
+            );
+        }
+    }
+}
+
+/// The names in `[dependencies]`, in their order.
+fn dependencies(folder: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
+    let manifest: toml::Table = toml::from_str(&text).unwrap();
+    assert!(!manifest.contains_key("target") && !manifest.contains_key("build-dependencies"));
+    let table = manifest["dependencies"].as_table().unwrap();
+    assert!(!table.is_empty());
+    table.keys().cloned().collect()
+}
+
+fn files_are_small() {
+    let files = rust_files(&["src", "adapters", "registry", "tests"]);
+    assert!(files.len() > 50, "{} files found", files.len());
+    for file in files {
+        let lines = fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines <= LONGEST, "{} has {lines} lines", file.display());
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn rust_files(folders: &[&str]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    while let Some(folder) = open.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
