@@ -11,13 +11,19 @@
 )]
 
 mod edge;
+mod faults;
+mod proxy;
 mod trial;
+mod turns;
 
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    let trials = [edge::trials()].into_iter().flatten().collect();
+    let trials = [edge::trials(), faults::trials(), turns::trials()]
+        .into_iter()
+        .flatten()
+        .collect();
     run(&Arguments::from_args(), trials).exit_code()
 }
