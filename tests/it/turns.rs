@@ -638,6 +638,14 @@ async fn finish_reason() {
             "response.completed",
         ),
         (
+            json!([{"text": "a"}, {"finish": "stop"}, {"cut": "rst"}]),
+            "response.completed",
+        ),
+        (
+            json!([{"text": "a"}, {"finish": "stop"}, {"raw": "data: {\"choices\":[],\"us"}, {"cut": "fin"}]),
+            "response.completed",
+        ),
+        (
             json!([{"text": "a"}, {"finish": "something_new"}, {"done": true}]),
             "response.completed",
         ),

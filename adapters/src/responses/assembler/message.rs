@@ -1,7 +1,9 @@
 //! A message item: parts of text or refusal.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use serde_json::value::RawValue;
 
 use super::super::frames::Frames;
@@ -140,7 +142,8 @@ impl Part {
         writer: &mut Writer,
         frames: &mut Frames,
     ) {
-        let list = logprobs.filter(|raw| raw.starts_with('[')).unwrap_or("[]");
+        let list = logprobs.map_or(Cow::Borrowed("[]"), with_bytes);
+        let list = list.as_ref();
         let entries = list.trim_start_matches('[').trim_end_matches(']').trim();
         if !entries.is_empty() {
             if !self.logprobs.is_empty() {
@@ -229,6 +232,33 @@ impl Part {
         out.push(b'}');
         out
     }
+}
+
+/// A list of log probabilities whose `bytes` are lists everywhere: Chat allows null
+/// for a token without bytes, Responses does not. What is no list is an empty one.
+fn with_bytes(raw: &str) -> Cow<'_, str> {
+    fn mend(entry: &mut Value) {
+        let Some(entry) = entry.as_object_mut() else {
+            return;
+        };
+        if entry.get("bytes").is_none_or(Value::is_null) {
+            entry.insert("bytes".to_owned(), json!([]));
+        }
+        if entry.get("top_logprobs").is_some_and(Value::is_null) {
+            entry.insert("top_logprobs".to_owned(), json!([]));
+        }
+        let top = entry.get_mut("top_logprobs").and_then(Value::as_array_mut);
+        top.into_iter().flatten().for_each(mend);
+    }
+    if !raw.starts_with('[') {
+        return Cow::Borrowed("[]");
+    }
+    if !raw.contains("null") {
+        return Cow::Borrowed(raw);
+    }
+    let mut list: Vec<Value> = serde_json::from_str(raw).unwrap_or_default();
+    list.iter_mut().for_each(mend);
+    Cow::Owned(Value::Array(list).to_string())
 }
 
 /// Chat nests the citation, Responses does not.
