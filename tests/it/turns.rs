@@ -159,7 +159,11 @@ fn words() -> Vec<Row> {
             "characters of all sorts",
             none.clone(),
             json!([{"text": "\"quoted\" \\ \u{1F600} \u{6f22}"}, {"text": "\u{0}\u{1b}[31m\r\n\t\u{2028}"}]),
-            json!([["message", "final_answer", "\"quoted\" \\ \u{1F600} \u{6f22}\u{0}\u{1b}[31m\r\n\t\u{2028}"]]),
+            json!([[
+                "message",
+                "final_answer",
+                "\"quoted\" \\ \u{1F600} \u{6f22}\u{0}\u{1b}[31m\r\n\t\u{2028}"
+            ]]),
         ),
         row(
             "a character in two chunks",
@@ -175,7 +179,10 @@ fn words() -> Vec<Row> {
             "reasoning before text",
             none.clone(),
             json!([{"reasoning": "Let me"}, {"reasoning": " think"}, {"text": "42"}]),
-            json!([["reasoning", "Let me think"], ["message", "final_answer", "42"]]),
+            json!([
+                ["reasoning", "Let me think"],
+                ["message", "final_answer", "42"]
+            ]),
         ),
         row(
             "white space between reasoning and text belongs to the text",
@@ -193,7 +200,11 @@ fn words() -> Vec<Row> {
             "reasoning between texts",
             none.clone(),
             json!([{"text": "a"}, {"reasoning": "b"}, {"text": "c"}]),
-            json!([["message", "commentary", "a"], ["reasoning", "b"], ["message", "final_answer", "c"]]),
+            json!([
+                ["message", "commentary", "a"],
+                ["reasoning", "b"],
+                ["message", "final_answer", "c"]
+            ]),
         ),
         row(
             "a refusal",
@@ -242,7 +253,10 @@ fn functions() -> Vec<Row> {
             "text before a call is commentary",
             tools.clone(),
             json!([{"text": "I look."}, {"call": {"id": "c1", "name": "look", "arguments": "{}"}}]),
-            json!([["message", "commentary", "I look."], ["function_call", "c1", "look", "{}"]]),
+            json!([
+                ["message", "commentary", "I look."],
+                ["function_call", "c1", "look", "{}"]
+            ]),
         ),
         row(
             "reasoning and white space before a call",
@@ -254,7 +268,10 @@ fn functions() -> Vec<Row> {
             "text behind a call",
             tools.clone(),
             json!([{"call": {"id": "c1", "name": "look", "arguments": "{}"}}, {"text": "done"}]),
-            json!([["function_call", "c1", "look", "{}"], ["message", "final_answer", "done"]]),
+            json!([
+                ["function_call", "c1", "look", "{}"],
+                ["message", "final_answer", "done"]
+            ]),
         ),
         row(
             "parallel calls",
@@ -281,7 +298,10 @@ fn functions() -> Vec<Row> {
                 {"args": {"index": 1, "text": ":2}"}},
                 {"args": {"index": 0, "text": ":1}"}}
             ]),
-            json!([["function_call", "c1", "look", "{\"a\":1}"], ["function_call", "c2", "take", "{\"b\":2}"]]),
+            json!([
+                ["function_call", "c1", "look", "{\"a\":1}"],
+                ["function_call", "c2", "take", "{\"b\":2}"]
+            ]),
         ),
         row(
             "text while calls are interleaved",
@@ -293,7 +313,8 @@ fn functions() -> Vec<Row> {
                 {"args": {"index": 0, "text": "{}"}}
             ]),
             json!([
-                ["function_call", "c1", "look", "{}"], ["function_call", "c2", "take", "{}"],
+                ["function_call", "c1", "look", "{}"],
+                ["function_call", "c2", "take", "{}"],
                 ["message", "final_answer", "meanwhile"]
             ]),
         ),
@@ -313,13 +334,17 @@ fn odd_calls() -> Vec<Row> {
         row(
             "arguments that are an object",
             tools.clone(),
-            json!([chunk(json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": {"a": [1, "x"]}}}))]),
+            json!([chunk(
+                json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": {"a": [1, "x"]}}})
+            )]),
             json!([["function_call", "c1", "look", "{\"a\":[1,\"x\"]}"]]),
         ),
         row(
             "a whole call in one chunk, without type",
             tools.clone(),
-            json!([chunk(json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{\"a\":1}"}}))]),
+            json!([chunk(
+                json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{\"a\":1}"}})
+            )]),
             json!([["function_call", "c1", "look", "{\"a\":1}"]]),
         ),
         row(
@@ -330,14 +355,21 @@ fn odd_calls() -> Vec<Row> {
                 chunk(json!({"function": {"arguments": ":1}"}})),
                 chunk(json!({"id": "c2", "function": {"name": "look", "arguments": "{}"}}))
             ]),
-            json!([["function_call", "c1", "look", "{\"a\":1}"], ["function_call", "c2", "look", "{}"]]),
+            json!([
+                ["function_call", "c1", "look", "{\"a\":1}"],
+                ["function_call", "c2", "look", "{}"]
+            ]),
         ),
         row(
             "the id and the index in every chunk",
             tools.clone(),
             json!([
-                chunk(json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{\"a\""}})),
-                chunk(json!({"index": 0, "id": "c1", "function": {"name": null, "arguments": ":1}"}}))
+                chunk(
+                    json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{\"a\""}})
+                ),
+                chunk(
+                    json!({"index": 0, "id": "c1", "function": {"name": null, "arguments": ":1}"}})
+                )
             ]),
             json!([["function_call", "c1", "look", "{\"a\":1}"]]),
         ),
@@ -345,10 +377,17 @@ fn odd_calls() -> Vec<Row> {
             "every call at index 0",
             tools.clone(),
             json!([
-                chunk(json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{}"}})),
-                chunk(json!({"index": 0, "id": "c2", "function": {"name": "look", "arguments": "{\"b\":2}"}}))
+                chunk(
+                    json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{}"}})
+                ),
+                chunk(
+                    json!({"index": 0, "id": "c2", "function": {"name": "look", "arguments": "{\"b\":2}"}})
+                )
             ]),
-            json!([["function_call", "c1", "look", "{}"], ["function_call", "c2", "look", "{\"b\":2}"]]),
+            json!([
+                ["function_call", "c1", "look", "{}"],
+                ["function_call", "c2", "look", "{\"b\":2}"]
+            ]),
         ),
         row(
             "a tool that was not offered",
@@ -398,7 +437,10 @@ fn typed() -> Vec<Row> {
         row(
             "local_shell",
             with(json!({"type": "local_shell"})),
-            call("local_shell", json!({"command": ["ls", "-l"], "timeout_ms": 5})),
+            call(
+                "local_shell",
+                json!({"command": ["ls", "-l"], "timeout_ms": 5}),
+            ),
             json!([["local_shell_call", "c1", {"type": "exec", "command": ["ls", "-l"], "timeout_ms": 5}]]),
         ),
         row(
@@ -410,7 +452,10 @@ fn typed() -> Vec<Row> {
         row(
             "the hosted form of apply_patch",
             with(json!({"type": "apply_patch"})),
-            call("apply_patch", json!({"type": "create_file", "path": "a", "diff": "+x"})),
+            call(
+                "apply_patch",
+                json!({"type": "create_file", "path": "a", "diff": "+x"}),
+            ),
             json!([["apply_patch_call", "c1", {"type": "create_file", "path": "a", "diff": "+x"}]]),
         ),
         row(
@@ -422,8 +467,7 @@ fn typed() -> Vec<Row> {
     ]
 }
 
-const PATCH: &str =
-    "*** Begin Patch\n*** Update File: a.rs\n@@ fn main() {\n-    old();\n+    new();\n }\n*** End Patch\n";
+const PATCH: &str = "*** Begin Patch\n*** Update File: a.rs\n@@ fn main() {\n-    old();\n+    new();\n }\n*** End Patch\n";
 
 fn patches() -> Vec<Row> {
     let tools = json!({"tools": [{"type": "custom", "name": "apply_patch", "description": "Edits",
@@ -662,17 +706,23 @@ async fn finish_reason() {
 
 async fn plain_json() {
     let answer = Answer {
-        json: Some(json!({"id": "x", "object": "chat.completion", "choices": [{"index": 0,
+        json: Some(
+            json!({"id": "x", "object": "chat.completion", "choices": [{"index": 0,
             "message": {"role": "assistant", "content": "whole", "reasoning_content": "why",
                 "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
             "finish_reason": "tool_calls"}],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}})),
+            "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}),
+        ),
         ..Answer::default()
     };
     let (_player, proxy) = repeating(answer).await;
     let body = request(&json!({"tools": [tool("look")]}));
     let stream = proxy.stream(&body).await;
-    let expected = json!([["reasoning", "why"], ["message", "commentary", "whole"], ["function_call", "c1", "look", "{}"]]);
+    let expected = json!([
+        ["reasoning", "why"],
+        ["message", "commentary", "whole"],
+        ["function_call", "c1", "look", "{}"]
+    ]);
     assert_eq!(brief(&stream.response), expected);
     let whole = proxy.whole(&body).await;
     strict::same_output(&stream.response, &whole).unwrap();

@@ -71,8 +71,7 @@ fn script() -> Vec<Step> {
     let text = ["one ", "two ", "three ", "four ", "five ", "six ", "seven"]
         .map(|text| json!({ "text": text }));
     let call = |index: u64, id: &str| json!({"call": {"index": index, "id": id, "name": "look"}});
-    let args =
-        |index: u64, text: &str| json!({"args": {"index": index, "text": text.to_owned()}});
+    let args = |index: u64, text: &str| json!({"args": {"index": index, "text": text.to_owned()}});
     let calls = [
         call(0, "c1"),
         args(0, "{\"a\":"),
@@ -144,7 +143,11 @@ async fn at_every_event(way: Break) {
                 assert!(reasoning.starts_with(&stream.reasoning()), "{k}");
                 continue;
             }
-            assert_eq!((stream.text(), stream.reasoning()), (text, reasoning), "{k}");
+            assert_eq!(
+                (stream.text(), stream.reasoning()),
+                (text, reasoning),
+                "{k}"
+            );
             // The first call is whole once the second has begun.
             let calls = stream.calls();
             let first = calls.first().map(|call| call.status.as_str());
@@ -166,8 +169,14 @@ async fn in_stream() {
     let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
     let overflow = "This model's maximum context length is 8 tokens.";
     for (error, code) in [
-        (json!({"message": "slow", "code": 429}), "rate_limit_exceeded"),
-        (json!({"message": "full", "code": 503}), "server_is_overloaded"),
+        (
+            json!({"message": "slow", "code": 429}),
+            "rate_limit_exceeded",
+        ),
+        (
+            json!({"message": "full", "code": 503}),
+            "server_is_overloaded",
+        ),
         (json!({"message": "no", "code": 400}), "invalid_prompt"),
         (json!({"message": "key", "code": 401}), "invalid_prompt"),
         (
@@ -183,7 +192,9 @@ async fn in_stream() {
         (json!({"message": null}), "server_error"),
         (json!(null), ""),
     ] {
-        player.push(answer(json!([{"text": "a"}, {"error": error}, {"finish": "stop"}])));
+        player.push(answer(
+            json!([{"text": "a"}, {"error": error}, {"finish": "stop"}]),
+        ));
         let stream = proxy.stream(&body()).await;
         if code.is_empty() {
             assert_eq!(stream.terminal, "response.completed");

@@ -10,10 +10,7 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case("refusals of the upstream, for Codex and for others", table),
-        case(
-            "S45 pages and floods become short errors",
-            pages_and_floods,
-        ),
+        case("S45 pages and floods become short errors", pages_and_floods),
         case("an upstream that is not there", unreachable),
     ]
 }
@@ -193,7 +190,10 @@ async fn pages_and_floods() {
     let player = player().await;
     let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
     let page = "<html><head><title>502 Bad Gateway</title></head>\n<body><h1>Bad Gateway</h1><hr>nginx</body></html>";
-    let flood = format!("{{\"error\":{{\"message\":\"{}\"}}}}", "long ".repeat(1 << 20));
+    let flood = format!(
+        "{{\"error\":{{\"message\":\"{}\"}}}}",
+        "long ".repeat(1 << 20)
+    );
     for (status, text, told) in [
         (502, page.to_owned(), "Bad Gateway"),
         (500, String::new(), "500"),

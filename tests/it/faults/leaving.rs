@@ -3,7 +3,7 @@ use libtest_mimic::Trial;
 use respondent::sandbox::Answer;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::{always, answer, body};
 use crate::proxy::{Proxy, Setup, streaming};
@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
             before_headers,
         ),
         case("R9 a slow reader slows the upstream down", slow_reader),
+        case("R9 a reader that pauses loses nothing", pausing_reader),
     ]
 }
 
@@ -83,7 +84,9 @@ async fn gone(proxy: &Proxy, descriptors: usize) {
 
 /// A connection on which a turn was asked for and nothing is read.
 async fn asked(proxy: &Proxy, body: &str) -> TcpStream {
-    let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(8 * 1024).unwrap();
+    let mut stream = socket.connect(proxy.address).await.unwrap();
     let request = format!(
         "POST /v1/responses HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n\r\n{body}",
@@ -95,10 +98,10 @@ async fn asked(proxy: &Proxy, body: &str) -> TcpStream {
 }
 
 async fn slow_reader() {
-    const STREAMS: u64 = 8;
-    // 100 MB in events of a kilobyte for each stream.
-    let flood =
-        json!([{"repeat": {"times": 100_000, "steps": [{"text": "x".repeat(1000)}]}}]);
+    const STREAMS: u64 = 4;
+    // So short that the answer's text, which is kept, does not count: the sockets
+    // alone take megabytes of events.
+    let flood = json!([{"repeat": {"times": 10_000_000, "steps": [{"text": "x"}]}}]);
     let player = always(answer(flood)).await;
     let proxy = Proxy::with(&player, Setup::new().server("heartbeat = \"100ms\"")).await;
     // What is allocated once is no growth.
@@ -111,19 +114,43 @@ async fn slow_reader() {
     for _ in 0..STREAMS {
         streams.push(asked(&proxy, &streaming(&body()).to_string()).await);
     }
-    player.wait_requests(1 + usize::try_from(STREAMS).unwrap()).await;
+    player
+        .wait_requests(1 + usize::try_from(STREAMS).unwrap())
+        .await;
     proxy.at_rest().await;
     assert!(player.requests().iter().all(|request| !request.finished));
     let growth = |now: u64| now.saturating_sub(before.peak);
     let limit = STREAMS * 1024 + 2048;
-    assert!(growth(proxy.memory().peak) < limit, "{before:?} {:?}", proxy.memory());
+    assert!(
+        growth(proxy.memory().peak) < limit,
+        "{before:?} {:?}",
+        proxy.memory()
+    );
     // They go on where they stood, and stop again.
     for stream in &mut streams {
-        stream.read_exact(&mut vec![0; 8 << 20]).await.unwrap();
+        stream.read_exact(&mut vec![0; 200_000]).await.unwrap();
     }
     proxy.at_rest().await;
     assert!(player.requests().iter().all(|request| !request.finished));
-    assert!(growth(proxy.memory().peak) < limit, "{before:?} {:?}", proxy.memory());
+    assert!(
+        growth(proxy.memory().peak) < limit,
+        "{before:?} {:?}",
+        proxy.memory()
+    );
     drop(streams);
     proxy.until("respondent_open_streams", "", 0.0).await;
+}
+
+async fn pausing_reader() {
+    let long = json!([{"repeat": {"times": 10_000, "steps": [{"text": "x".repeat(1000)}]}}]);
+    let player = always(answer(long)).await;
+    // The pause is the reader's, not the upstream's.
+    let setup = Setup::new().provider("timeouts = { idle = \"250ms\" }");
+    let proxy = Proxy::with(&player, setup).await;
+    let mut open = proxy.open(streaming(&body()).to_string(), &[]).await;
+    open.until("response.created").await;
+    proxy.at_rest().await;
+    let stream = open.rest().await.stream();
+    assert_eq!(stream.terminal, "response.completed");
+    assert_eq!(stream.text().len(), 10_000_000);
 }

@@ -12,7 +12,10 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case("R11 a turn is tried again before content", before_content),
-        case("R11 a turn is never tried again after content", after_content),
+        case(
+            "R11 a turn is never tried again after content",
+            after_content,
+        ),
         case("R11 tries are counted and end", bounded),
         case("R11 permanent faults are not tried again", permanent),
         case("R11 Retry-After is waited for", retry_after),
@@ -144,7 +147,9 @@ async fn keys() {
         Answer::error(401, "who?"),
         busy("30"),
         Answer {
-            json: Some(json!({"error": {"message": "money", "type": "insufficient_quota", "code": "insufficient_quota"}})),
+            json: Some(
+                json!({"error": {"message": "money", "type": "insufficient_quota", "code": "insufficient_quota"}}),
+            ),
             ..Answer::error(429, "")
         },
     ] {

@@ -11,13 +11,19 @@ pub fn trials() -> Vec<Trial> {
     vec![
         case("R7 signs of life, then the idle timeout", idle),
         case("R7 silence before the first byte", first_byte),
-        case("R7 signs of life while a turn is tried again", between_tries),
+        case(
+            "R7 signs of life while a turn is tried again",
+            between_tries,
+        ),
         case(
             "R7 an upstream that said all but does not hang up",
             said_all,
         ),
         case("headers go out with the first event", first_event),
-        case("headers go out after commit_after at the latest", commit_after),
+        case(
+            "headers go out after commit_after at the latest",
+            commit_after,
+        ),
         case(
             "nothing is committed before the upstream answers",
             not_before,

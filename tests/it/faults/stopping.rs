@@ -51,7 +51,10 @@ async fn twenty_streams() {
             other => panic!("{other}"),
         }
     }
-    assert!(failed >= 10 && completed + failed == 20, "{completed}, {failed}");
+    assert!(
+        failed >= 10 && completed + failed == 20,
+        "{completed}, {failed}"
+    );
     let mut proxy = proxy;
     assert_eq!(proxy.ended().await.code(), Some(0));
     let log = proxy.log();

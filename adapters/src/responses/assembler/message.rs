@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::super::frames::Frames;
 use super::writer::{Growing, Place, Writer, locator, push_escaped};
