@@ -13,6 +13,7 @@
 mod edge;
 mod faults;
 mod proxy;
+mod secrets;
 mod trial;
 mod turns;
 
@@ -21,9 +22,14 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    let trials = [edge::trials(), faults::trials(), turns::trials()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let trials = [
+        edge::trials(),
+        faults::trials(),
+        secrets::trials(),
+        turns::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     run(&Arguments::from_args(), trials).exit_code()
 }
