@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::diagnostics::line::Line;
 use crate::serve::Reason;
 
 /// The counters of the process.
@@ -267,9 +268,9 @@ impl Metrics {
     }
 
     /// The labels of a route, within the cap. A client chooses model names where a
-    /// provider takes any, so their number must not be the client's choice.
+    /// provider takes any, so their number and form must not be the client's choice.
     fn route(&self, provider: &str, model: &str) -> (String, String) {
-        let route = (provider.to_owned(), model.to_owned());
+        let route = (provider.to_owned(), Line::new(model).to_string());
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if routes.contains(&route) {
             return route;
@@ -302,6 +303,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Metrics, Outcome, ROUTES, Tokens, TurnFigures};
+    use crate::diagnostics::line::Line;
     use crate::serve::Reason;
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {

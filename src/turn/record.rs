@@ -9,6 +9,7 @@ use adapters::notes::Notes;
 use adapters::responses::assembler;
 use tokio::time::Instant;
 
+use crate::config::Config;
 use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
 use crate::metrics::{Metrics, OpenStream, Outcome, Tokens, TurnFigures};
@@ -18,6 +19,7 @@ use crate::secrets::Redactor;
 /// away drops the turn.
 pub(super) struct Record {
     pub(super) metrics: Arc<Metrics>,
+    config: Arc<Config>,
     pub(super) request_id: Arc<str>,
     pub(super) codex: bool,
     pub(super) provider: String,
@@ -34,9 +36,15 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(metrics: &Arc<Metrics>, request_id: Arc<str>, codex: bool) -> Self {
+    pub(super) fn new(
+        metrics: &Arc<Metrics>,
+        config: &Arc<Config>,
+        request_id: Arc<str>,
+        codex: bool,
+    ) -> Self {
         Self {
             metrics: Arc::clone(metrics),
+            config: Arc::clone(config),
             request_id,
             codex,
             provider: String::new(),
@@ -80,6 +88,7 @@ impl Record {
     /// The turn failed for good. The fault's texts lose every secret: they go
     /// to the client and into the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
+<<<<<<< HEAD
         fault.message = redactor.redact(&fault.message).into_owned();
         fault.cause = fault
             .cause
@@ -89,6 +98,13 @@ impl Record {
         for text in [&mut fault.param, &mut fault.code].into_iter().flatten() {
             *text = redactor.redact(text).into_owned().into();
         }
+=======
+        let redact = |text: &str| redactor.redact(text).into_owned();
+        fault.message = redact(&fault.message);
+        fault.cause = fault.cause.take().map(|cause| redact(&cause));
+        fault.param = fault.param.take().map(|param| redact(&param).into());
+        fault.code = fault.code.take().map(|code| redact(&code).into());
+>>>>>>> kit
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
             adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
@@ -129,7 +145,15 @@ impl Drop for Record {
             .iter()
             .map(|note| format!("{} ({})", note.code, note.detail))
             .collect();
+<<<<<<< HEAD
         let notes = notes.join(", ");
+=======
+        let mut notes = notes.join(" ");
+        if !notes.is_empty() {
+            // They quote the client and the provider.
+            notes = self.config.redactor().redact(&notes).into_owned();
+        }
+>>>>>>> kit
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: log::TURN,

@@ -85,6 +85,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     let config = service.config.load_full();
     let mut record = Record::new(
         &service.metrics,
+        &config,
         Arc::clone(&ctx.request_id),
         ctx.caller.codex,
     );

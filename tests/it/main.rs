@@ -12,9 +12,13 @@
 
 mod captures;
 mod edge;
+mod faults;
 mod literals;
+mod proxy;
 mod requirements;
+mod secrets;
 mod trial;
+mod turns;
 
 use std::process::ExitCode;
 
@@ -24,8 +28,11 @@ fn main() -> ExitCode {
     let trials = [
         captures::trials(),
         edge::trials(),
+        faults::trials(),
         literals::trials(),
         requirements::trials(),
+        secrets::trials(),
+        turns::trials(),
     ]
     .into_iter()
     .flatten()

@@ -1,0 +1,59 @@
+//! What goes wrong, and what the client is told.
+mod breaks;
+mod errors;
+mod leaving;
+mod memory;
+mod retries;
+mod silence;
+mod stopping;
+
+use libtest_mimic::Trial;
+use respondent::sandbox::{Answer, Player, Script};
+use serde_json::{Value, json};
+
+use crate::turns::steps;
+
+/// All of them.
+pub fn trials() -> Vec<Trial> {
+    [
+        breaks::trials(),
+        errors::trials(),
+        leaving::trials(),
+        memory::trials(),
+        retries::trials(),
+        silence::trials(),
+        stopping::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// A player without answers; tests push them.
+pub async fn player() -> Player {
+    Player::start(Script::default()).await.unwrap()
+}
+
+/// A player with one answer for all.
+pub async fn always(answer: Answer) -> Player {
+    let answers = vec![Answer {
+        repeat: true,
+        ..answer
+    }];
+    Player::start(Script {
+        answers,
+        ..Script::default()
+    })
+    .await
+    .unwrap()
+}
+
+/// A streamed answer of these steps.
+pub fn answer(json: Value) -> Answer {
+    Answer::steps(steps(json))
+}
+
+/// A plain turn.
+pub fn body() -> Value {
+    json!({"model": "m", "input": "go"})
+}

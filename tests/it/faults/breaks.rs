@@ -1,0 +1,222 @@
+//! The upstream's answer breaks off at any place.
+use libtest_mimic::Trial;
+use respondent::sandbox::{Answer, Cut, Step};
+use serde_json::{Value, json};
+
+use super::{answer, body, player};
+use crate::proxy::{CODEX, Proxy, Setup, streaming};
+use crate::trial::case;
+use crate::turns::steps;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("R6 upstream ends at every event", || {
+            at_every_event(Break::Fin)
+        }),
+        case("R6 upstream is reset at every event", || {
+            at_every_event(Break::Rst)
+        }),
+        case("R6 upstream sends an error at every event", || {
+            at_every_event(Break::Error)
+        }),
+        case("R6 upstream sends no JSON at every event", || {
+            at_every_event(Break::NotJson)
+        }),
+        case("R6 errors inside the stream keep their kind", in_stream),
+        case("R6 Codex never gets a call that broke off", held_calls),
+    ]
+}
+
+/// A way to break.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Break {
+    Fin,
+    Rst,
+    Error,
+    NotJson,
+}
+
+impl Break {
+    fn steps(self) -> Vec<Step> {
+        match self {
+            Self::Fin => vec![Step::Cut(Cut::Fin)],
+            // The connection stays open on that side: we must close it.
+            Self::Error => vec![
+                Step::Error(json!({"message": "upstream fell over", "code": 500})),
+                Step::Stall(true),
+            ],
+            Self::NotJson => vec![
+                Step::Raw("data: {\"choices\": [}\n\n".into()),
+                Step::Stall(true),
+            ],
+            Self::Rst => vec![Step::Cut(Cut::Rst)],
+        }
+    }
+
+    fn stalls(self) -> bool {
+        matches!(self, Self::Error | Self::NotJson)
+    }
+
+    fn status(self) -> u16 {
+        match self {
+            Self::Fin | Self::Rst | Self::NotJson => 502,
+            Self::Error => 500,
+        }
+    }
+}
+
+/// Twenty events: each step is one.
+fn script() -> Vec<Step> {
+    let reasoning = ["I ", "think ", "so"].map(|text| json!({ "reasoning": text }));
+    let text = ["one ", "two ", "three ", "four ", "five ", "six ", "seven"]
+        .map(|text| json!({ "text": text }));
+    let call = |index: u64, id: &str| json!({"call": {"index": index, "id": id, "name": "look"}});
+    let args = |index: u64, text: &str| json!({"args": {"index": index, "text": text.to_owned()}});
+    let calls = [
+        call(0, "c1"),
+        args(0, "{\"a\":"),
+        args(0, "[1,"),
+        args(0, "2]"),
+        args(0, "}"),
+        call(1, "c2"),
+        args(1, "{\"b\":"),
+        args(1, "\"x"),
+        args(1, "\""),
+        args(1, "}"),
+    ];
+    let all: Vec<Value> = reasoning.into_iter().chain(text).chain(calls).collect();
+    assert_eq!(all.len(), 20);
+    steps(Value::Array(all))
+}
+
+fn said(steps: &[Step]) -> (String, String) {
+    let mut said = (String::new(), String::new());
+    for step in steps {
+        match step {
+            Step::Text(text) => said.0.push_str(text),
+            Step::Reasoning(text) => said.1.push_str(text),
+            _ => {}
+        }
+    }
+    said
+}
+
+async fn at_every_event(way: Break) {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let tools = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
+    let mut body = body();
+    body["tools"] = tools;
+    let mut sent = 0;
+    for k in 0..=20 {
+        let script = script();
+        let before = &script[..k];
+        for (stream, headers) in [(true, &[][..]), (true, CODEX), (false, &[])] {
+            let all = [before, &way.steps()].concat();
+            player.push(Answer::steps(all));
+            let body = if stream {
+                streaming(&body)
+            } else {
+                body.clone()
+            };
+            let reply = proxy.post_with(&body, headers).await;
+            let turn = sent;
+            sent += 1;
+            if way.stalls() {
+                player.wait_closed(turn).await;
+            }
+            // A reset may overtake what was sent before it.
+            let early = k == 0 || (way == Break::Rst && reply.status != 200);
+            if early || !stream {
+                let codex = !headers.is_empty();
+                let status = if codex { 502 } else { way.status() };
+                let error = reply.error(status);
+                assert_eq!(error["type"], "server_error", "{k}");
+                continue;
+            }
+            let stream = reply.stream();
+            assert_eq!(stream.terminal, "response.failed", "{k}");
+            assert_eq!(stream.error_code(), Some("server_error"), "{k}");
+            let (text, reasoning) = said(before);
+            if way == Break::Rst {
+                assert!(text.starts_with(&stream.text()), "{k}");
+                assert!(reasoning.starts_with(&stream.reasoning()), "{k}");
+                continue;
+            }
+            assert_eq!(
+                (stream.text(), stream.reasoning()),
+                (text, reasoning),
+                "{k}"
+            );
+            // The first call is whole once the second has begun.
+            let calls = stream.calls();
+            let first = calls.first().map(|call| call.status.as_str());
+            let (whole, open) = (k > 15, k > 10);
+            match first {
+                Some("completed") => assert!(whole, "{k}"),
+                Some("incomplete") => assert!(open && !whole && headers.is_empty(), "{k}"),
+                other => assert!(!whole && (!open || !headers.is_empty()), "{k}: {other:?}"),
+            }
+        }
+    }
+    assert_eq!(player.requests().len(), sent, "nothing was sent again");
+    proxy.until("respondent_open_streams", "", 0.0).await;
+    assert!(!proxy.log().contains("panicked"));
+}
+
+async fn in_stream() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let overflow = "This model's maximum context length is 8 tokens.";
+    for (error, code) in [
+        (
+            json!({"message": "slow", "code": 429}),
+            "rate_limit_exceeded",
+        ),
+        (
+            json!({"message": "full", "code": 503}),
+            "server_is_overloaded",
+        ),
+        (json!({"message": "no", "code": 400}), "invalid_prompt"),
+        (json!({"message": "key", "code": 401}), "invalid_prompt"),
+        (
+            json!({"message": "money", "code": 429, "type": "insufficient_quota"}),
+            "insufficient_quota",
+        ),
+        (
+            json!({"message": "long", "code": "context_length_exceeded"}),
+            "context_length_exceeded",
+        ),
+        (json!({"message": overflow}), "context_length_exceeded"),
+        (json!("only text"), "server_error"),
+        (json!({"message": null}), "server_error"),
+        (json!(null), ""),
+    ] {
+        player.push(answer(
+            json!([{"text": "a"}, {"error": error}, {"finish": "stop"}]),
+        ));
+        let stream = proxy.stream(&body()).await;
+        if code.is_empty() {
+            assert_eq!(stream.terminal, "response.completed");
+            continue;
+        }
+        assert_eq!(stream.error_code(), Some(code), "{error}");
+        let message = stream.response["error"]["message"].as_str().unwrap();
+        let told = error["message"].as_str().or(error.as_str());
+        assert!(message.contains(told.unwrap_or_default()), "{message}");
+        assert!(!message.is_empty());
+    }
+}
+
+async fn held_calls() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    player.push(answer(json!([
+        {"text": "I look."},
+        {"call": {"id": "c1", "name": "look", "arguments": "{\"path\": \"/etc"}},
+        {"cut": "fin"}
+    ])));
+    let stream = proxy.stream_with(&body(), CODEX).await;
+    assert_eq!(stream.text(), "I look.");
+    assert_eq!(stream.calls(), []);
+}

@@ -1,0 +1,142 @@
+//! Sizes that nobody should send, and the memory of the process.
+use std::io::Write as _;
+
+use libtest_mimic::Trial;
+use respondent::sandbox::Step;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{body, player};
+use crate::proxy::{Proxy, Setup};
+use crate::trial::case;
+use crate::turns::steps;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("R10 an event of 10 MB ends the answer", large_line),
+        case("R10 a line that never ends ends the answer", endless_line),
+        case("R25 large bodies do not fill the memory", large_bodies),
+        case("R26 bombs do not fill the memory", bombs),
+    ]
+}
+
+const MIB: u64 = 1024;
+
+async fn large_line() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let before = proxy.memory();
+    let line = |size: usize| Step::Text("x".repeat(size));
+    player.push(respondent::sandbox::Answer::steps(vec![line(10_000_000)]));
+    let error = proxy.post(&body()).await.error(502);
+    assert_eq!(error["code"], "upstream_bad_reply");
+    let late = [vec![Step::Text("begun ".into())], vec![line(10_000_000)]].concat();
+    player.push(respondent::sandbox::Answer::steps(late));
+    let stream = proxy.stream(&body()).await;
+    assert_eq!(stream.terminal, "response.failed");
+    assert_eq!(stream.text(), "begun ");
+    player.wait_closed(1).await;
+    let after = proxy.memory();
+    assert!(after.peak < before.peak + 32 * MIB, "{before:?} {after:?}");
+    // Below the limit it is an event like any other.
+    player.push(respondent::sandbox::Answer::steps(vec![line(7_000_000)]));
+    let stream = proxy.stream(&body()).await;
+    assert_eq!(stream.text().len(), 7_000_000);
+}
+
+async fn endless_line() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let before = proxy.memory();
+    let more = json!({"repeat": {"times": 100, "steps": [{"raw": "x".repeat(1 << 20)}]}});
+    let endless = json!([{"text": "begun"}, {"raw": "data: "}, more, {"stall": true}]);
+    player.push(respondent::sandbox::Answer::steps(steps(endless)));
+    let stream = proxy.stream(&body()).await;
+    assert_eq!(stream.terminal, "response.failed");
+    player.wait_closed(0).await;
+    assert!(!player.requests()[0].finished);
+    let after = proxy.memory();
+    assert!(after.peak < before.peak + 32 * MIB, "{before:?} {after:?}");
+}
+
+/// Limit of a request in MiB, and what the process may grow by above it.
+const LIMIT: u64 = 16;
+const SLACK: u64 = 8;
+
+async fn limited() -> (respondent::sandbox::Player, Proxy) {
+    let player = player().await;
+    let setup = Setup::new().server(&format!("body_limit = {}", LIMIT << 20));
+    let proxy = Proxy::with(&player, setup).await;
+    // A first request, so that what is allocated once is there.
+    proxy.raw("{}", &[]).await.error(400);
+    (player, proxy)
+}
+
+async fn large_bodies() {
+    let (player, proxy) = limited().await;
+    let before = proxy.memory();
+    for framing in [
+        "Content-Length: 67108864",
+        "Content-Length: 17179869184",
+        "Transfer-Encoding: chunked",
+    ] {
+        let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+        let head = format!(
+            "POST /v1/responses HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\n{framing}\r\n\r\n",
+            proxy.address
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let megabyte = vec![b' '; 1 << 20];
+        let chunk = [b"100000\r\n", megabyte.as_slice(), b"\r\n"].concat();
+        for _ in 0..64 {
+            let piece = if framing.contains("chunked") {
+                &chunk
+            } else {
+                &megabyte
+            };
+            if stream.write_all(piece).await.is_err() {
+                break;
+            }
+        }
+        let mut reply = [0; 12];
+        stream.read_exact(&mut reply).await.unwrap();
+        assert_eq!(&reply, b"HTTP/1.1 413", "{framing}");
+    }
+    let after = proxy.memory();
+    assert!(
+        after.peak <= before.peak + (LIMIT + SLACK) * MIB,
+        "{before:?} {after:?}"
+    );
+    assert!(player.requests().is_empty());
+}
+
+async fn bombs() {
+    let (player, proxy) = limited().await;
+    let before = proxy.memory();
+    // A gigabyte each, packed while it is made.
+    let blanks = vec![b' '; 1 << 20];
+    let mut zstd = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    for _ in 0..1024 {
+        zstd.write_all(&blanks).unwrap();
+    }
+    let zstd = zstd.finish().unwrap();
+    let one = {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        for _ in 0..64 {
+            gzip.write_all(&blanks).unwrap();
+        }
+        gzip.finish().unwrap()
+    };
+    for (coding, bomb) in [("zstd", zstd), ("gzip", one.repeat(16))] {
+        assert!(bomb.len() < 8 << 20);
+        let reply = proxy.raw(bomb, &[("content-encoding", coding)]).await;
+        assert_eq!(reply.error(413)["code"], "request_too_large");
+    }
+    let after = proxy.memory();
+    assert!(
+        after.peak <= before.peak + (LIMIT + SLACK) * MIB,
+        "{before:?} {after:?}"
+    );
+    assert!(player.requests().is_empty());
+}

@@ -1,0 +1,171 @@
+//! Tries after the first, and keys that take turns.
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use respondent::sandbox::{Answer, Player};
+use serde_json::json;
+
+use super::{always, answer, body, player};
+use crate::proxy::{Proxy, Setup, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("R11 a turn is tried again before content", before_content),
+        case(
+            "R11 a turn is never tried again after content",
+            after_content,
+        ),
+        case("R11 tries are counted and end", bounded),
+        case("R11 permanent faults are not tried again", permanent),
+        case("R11 Retry-After is waited for", retry_after),
+        case("R11 a long Retry-After is the client's", long_pause),
+        case("R11 another key takes over", keys),
+    ]
+}
+
+async fn before_content() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 1")).await;
+    for first in [
+        Answer::error(503, "full"),
+        Answer::error(500, "broken"),
+        answer(json!([{"cut": "fin"}])),
+        answer(json!([{"cut": "rst"}])),
+        answer(json!([{"raw": "data: what\n\n"}])),
+        answer(json!([{"chunk": {"choices": [{"delta": {"role": "assistant"}}]}}, {"cut": "fin"}])),
+    ] {
+        let before = player.requests().len();
+        for stream in [true, false] {
+            player.push(first.clone());
+            player.push(answer(json!([{"text": "there"}])));
+            if stream {
+                let stream = proxy.stream(&body()).await;
+                assert_eq!(stream.terminal, "response.completed");
+                assert_eq!(stream.text(), "there");
+            } else {
+                let whole = proxy.whole(&body()).await;
+                assert_eq!(whole["output"][0]["content"][0]["text"], "there");
+            }
+        }
+        let requests = &player.requests()[before..];
+        assert_eq!(requests.len(), 4);
+        assert_eq!(requests[0].body, requests[1].body);
+    }
+    assert!((proxy.figure("respondent_upstream_retries_total", "").await - 12.0).abs() < 0.1);
+    proxy.logged("retries=1").await;
+    proxy.logged("notes=retried(overloaded)").await;
+}
+
+async fn after_content() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 5")).await;
+    for content in [
+        json!({"text": "a"}),
+        json!({"reasoning": "a"}),
+        json!({"refusal": "a"}),
+        json!({"call": {"id": "c", "name": "look"}}),
+        // Held back for later, but content.
+        json!({"text": "\n"}),
+    ] {
+        let before = player.requests().len();
+        player.push(answer(json!([content, {"cut": "fin"}])));
+        let stream = proxy.stream(&body()).await;
+        assert_eq!(stream.terminal, "response.failed");
+        assert_eq!(player.requests().len() - before, 1, "{content}");
+    }
+}
+
+async fn bounded() {
+    let player = always(Answer::error(503, "full")).await;
+    for retries in [0, 1, 2] {
+        let before = player.requests().len();
+        let setup = Setup::new().provider(&format!("max_retries = {retries}"));
+        let proxy = Proxy::with(&player, setup).await;
+        let error = proxy.post(&streaming(&body())).await.error(503);
+        assert_eq!(error["code"], "server_is_overloaded");
+        assert_eq!(player.requests().len() - before, 1 + retries);
+    }
+}
+
+async fn permanent() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 3")).await;
+    for status in [400, 401, 403, 404, 413, 422] {
+        let before = player.requests().len();
+        player.push(Answer::error(status, "no"));
+        let reply = proxy.post(&body()).await;
+        assert_eq!(reply.status, status);
+        assert_eq!(player.requests().len() - before, 1, "{status}");
+    }
+}
+
+fn busy(retry_after: &str) -> Answer {
+    let mut answer = Answer::error(429, "slow down");
+    answer
+        .headers
+        .insert("retry-after".into(), retry_after.into());
+    answer
+}
+
+async fn retry_after() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 1")).await;
+    for (name, value) in [("retry-after", "2"), ("retry-after-ms", "1500")] {
+        let mut answer = Answer::error(429, "slow down");
+        answer.headers.insert(name.into(), value.into());
+        player.push(answer);
+        player.push(super::answer(json!([{"text": "there"}])));
+        let begun = Instant::now();
+        assert_eq!(proxy.stream(&body()).await.text(), "there");
+        assert!(begun.elapsed() >= Duration::from_millis(1500), "{name}");
+    }
+}
+
+async fn long_pause() {
+    let player = player().await;
+    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 3")).await;
+    player.push(busy("100"));
+    let reply = proxy.post(&streaming(&body())).await;
+    let error = reply.error(429);
+    assert_eq!(error["code"], "rate_limit_exceeded");
+    assert_eq!(reply.header("retry-after"), Some("100"));
+    assert_eq!(player.requests().len(), 1);
+}
+
+fn key_of(player: &Player, request: usize) -> String {
+    let head = player.requests()[request].head.clone();
+    let line = head
+        .lines()
+        .find_map(|line| line.strip_prefix("authorization: "))
+        .unwrap();
+    line.to_owned()
+}
+
+async fn keys() {
+    for first in [
+        Answer::error(401, "who?"),
+        busy("30"),
+        Answer {
+            json: Some(
+                json!({"error": {"message": "money", "type": "insufficient_quota", "code": "insufficient_quota"}}),
+            ),
+            ..Answer::error(429, "")
+        },
+    ] {
+        let player = player().await;
+        let setup = Setup::new().provider("api_key = [\"key-number-one\", \"key-number-two\"]");
+        let proxy = Proxy::with(&player, setup).await;
+        player.push(first);
+        for _ in 0..2 {
+            player.push(answer(json!([{"text": "there"}])));
+        }
+        assert_eq!(proxy.stream(&body()).await.text(), "there");
+        // The first key rests: the next turn begins with the second.
+        assert_eq!(proxy.stream(&body()).await.text(), "there");
+        assert_eq!(player.requests().len(), 3);
+        assert_eq!(key_of(&player, 0), "Bearer key-number-one");
+        assert_eq!(key_of(&player, 1), "Bearer key-number-two");
+        assert_eq!(key_of(&player, 2), "Bearer key-number-two");
+    }
+}

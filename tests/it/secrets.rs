@@ -1,0 +1,473 @@
+//! Keys go to their provider and nowhere else.
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use libtest_mimic::Trial;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use respondent::sandbox::{Answer, Player};
+use serde_json::{Value, json};
+
+use crate::faults::{always, answer, body, player};
+use crate::proxy::{CODEX, Proxy, Reply, Setup, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S36 nothing of the client's head goes upstream",
+            client_head,
+        ),
+        case("S36 each provider gets its own key", own_keys),
+        case("S36 a redirect is not followed", redirect),
+        case("S40 canaries stay inside", canaries),
+        case(
+            "S40 a broken configuration does not show its keys",
+            broken_config,
+        ),
+        case("S44 one record is one line", one_line),
+    ]
+}
+
+/// Names of the headers of a recorded request.
+fn header_names(player: &Player, request: usize) -> Vec<String> {
+    let head = player.requests()[request].head.clone();
+    let lines = head.lines().skip(1);
+    let mut names: Vec<String> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect();
+    names.sort();
+    names
+}
+
+async fn client_head() {
+    const OURS: [&str; 5] = [
+        "accept",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
+    ];
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let setup = Setup::new()
+        .server("token_env = \"GATE\"")
+        .env("GATE", "token-of-the-gate");
+    let proxy = Proxy::with(&player, setup).await;
+    let sent = [
+        ("authorization", "Bearer token-of-the-gate"),
+        ("cookie", "session=of-the-client"),
+        ("x-api-key", "key-of-the-client"),
+        ("openai-organization", "org-of-the-client"),
+        ("chatgpt-account-id", "account-of-the-client"),
+        ("forwarded", "for=client"),
+        ("te", "trailers"),
+        (
+            "x-codex-turn-metadata",
+            "{\"thread_id\":\"thread-of-the-client\"}",
+        ),
+    ];
+    let reply = proxy.post_with(&streaming(&body()), &sent).await;
+    assert_eq!(reply.stream().text(), "a");
+    assert_eq!(header_names(&player, 0), OURS);
+    let request = &player.requests()[0];
+    assert!(!request.head.contains("of-the-") && !request.body.contains("of-the-"));
+    assert_eq!(
+        proxy.post(&body()).await.error(401)["code"],
+        "invalid_api_key"
+    );
+    assert_eq!(player.requests().len(), 1);
+}
+
+async fn own_keys() {
+    let (first, second) = (player().await, player().await);
+    let setup = Setup::new()
+        .provider("api_key = \"key-of-the-first\"\nmax_retries = 1")
+        .tables(&format!(
+            "[providers.other]\nbase_url = \"{}\"\napi_key_env = \"OTHER\"\nmax_retries = 1\n\
+             headers = {{ X-Secret = \"header-of-the-second\" }}",
+            second.base_url()
+        ))
+        .env("OTHER", "key-of-the-second");
+    let proxy = Proxy::with(&first, setup).await;
+    for player in [&first, &second] {
+        for fault in [Answer::error(401, "no"), Answer::error(503, "no")] {
+            player.push(fault);
+        }
+    }
+    for model in ["up/a", "other/a"] {
+        for _ in 0..2 {
+            let reply = proxy.post(&json!({"model": model, "input": "go"})).await;
+            assert!(reply.status >= 400);
+        }
+    }
+    for (player, mine, other) in [
+        (&first, "key-of-the-first", "of-the-second"),
+        (&second, "key-of-the-second", "of-the-first"),
+    ] {
+        let requests = player.requests();
+        assert!(requests.len() > 1);
+        for request in requests {
+            assert!(
+                request
+                    .head
+                    .contains(&format!("authorization: Bearer {mine}\r\n"))
+            );
+            assert!(!request.head.contains(other), "{}", request.head);
+        }
+    }
+}
+
+async fn redirect() {
+    let elsewhere = always(answer(json!([{"text": "caught"}]))).await;
+    for status in [301, 302, 303, 307, 308] {
+        let mut away = Answer {
+            status,
+            body: Some(String::new()),
+            ..Answer::default()
+        };
+        let target = format!("{}/chat/completions", elsewhere.base_url());
+        away.headers.insert("location".into(), target);
+        let player = always(away).await;
+        let setup = Setup::new().provider("api_key = \"key-of-the-first\"\nmax_retries = 0");
+        let proxy = Proxy::with(&player, setup).await;
+        let error = proxy.post(&body()).await.error(502);
+        assert!(error["message"].as_str().unwrap().contains("redirect"));
+        assert_eq!(player.requests().len(), 1);
+    }
+    assert!(elsewhere.requests().is_empty());
+}
+
+const KEYS: [&str; 4] = [
+    "sk-canary/One+7f3e9a1b2c4d5e6f",
+    "sk-canary-two-0a1b2c3d4e5f6071",
+    "hdr-canary-three-9f8e7d6c5b4a39",
+    "gate-canary-four-1122334455667",
+];
+
+/// The forms in which a secret could be seen.
+fn forms(secret: &str) -> Vec<String> {
+    let mut forms = vec![
+        secret.to_owned(),
+        secret[..16].to_owned(),
+        secret[12..].to_owned(),
+        utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
+        STANDARD.encode(secret),
+        URL_SAFE_NO_PAD.encode(secret),
+        STANDARD.encode(format!("user:{secret}")),
+        STANDARD.encode(format!("Bearer {secret}")),
+    ];
+    for form in &mut forms[4..] {
+        // The end depends on what follows.
+        form.truncate(form.len() - 4);
+    }
+    forms
+}
+
+/// What echoes every secret in every form that a provider could send back.
+fn echo() -> String {
+    let forms = KEYS.iter().flat_map(|key| {
+        [
+            (*key).to_owned(),
+            utf8_percent_encode(key, NON_ALPHANUMERIC).to_string(),
+            STANDARD.encode(key),
+            URL_SAFE_NO_PAD.encode(key),
+            STANDARD.encode(format!("user:{key}")),
+            STANDARD.encode(format!("Bearer {key}")),
+        ]
+    });
+    let forms: Vec<String> = forms.collect();
+    format!("You sent {}.", forms.join(" and "))
+}
+
+fn clean(what: &str, text: &str) {
+    for key in KEYS {
+        for form in forms(key) {
+            let line = text.lines().find(|line| line.contains(&form));
+            assert_eq!(line, None, "{what} shows {form}");
+        }
+    }
+}
+
+fn shown(reply: &Reply) -> String {
+    format!("{} {:?} {}", reply.status, reply.headers, reply.body)
+}
+
+async fn canaries() {
+    let player = player().await;
+    let [one, two, three, four] = KEYS;
+    let setup = Setup::new()
+        .server("token_file = \"gate.key\"\nlog = \"trace\"")
+        .provider(&format!(
+            "api_key = [\"{one}\", \"{two}\"]\nmax_retries = 1\n\
+             headers = {{ X-Team-Token = \"{three}\" }}\nquery = {{ api-key = \"{three}\" }}"
+        ))
+        .file("gate.key", four);
+    let proxy = Proxy::with(&player, setup.clone()).await;
+    let gate = format!("Bearer {four}");
+    let with = |more: &[(&'static str, &'static str)]| {
+        let mut headers = vec![("authorization", gate.as_str())];
+        headers.extend(more);
+        headers
+    };
+    let echo = echo();
+    let all = json!({"message": echo, "type": echo, "code": echo, "param": echo});
+    let numbered = |code: u16| json!({"message": echo, "code": code, "param": echo});
+    let faults: Vec<Answer> = [400, 401, 403, 404, 422, 429, 500, 503]
+        .into_iter()
+        .flat_map(|status| {
+            let json = Answer {
+                status,
+                json: Some(json!({"error": all})),
+                ..Answer::default()
+            };
+            let text = Answer {
+                status,
+                body: Some(format!("<p>{echo}</p>")),
+                ..Answer::default()
+            };
+            [json, text]
+        })
+        .chain([
+            answer(json!([{"text": "a"}, {"error": all}])),
+            answer(json!([{"text": "a"}, {"error": numbered(401)}])),
+            answer(json!([{"text": "a"}, {"raw": format!("data: {echo}\n\n")}, {"stall": true}])),
+            answer(json!([{"error": numbered(400)}])),
+            answer(json!([{"text": "a"}, {"finish": one}, {"done": true}])),
+            answer(json!([{"raw": format!("{echo}\r\n")}])),
+        ])
+        .collect();
+    let mut seen = Vec::new();
+    for fault in faults {
+        for (headers, stream) in [(with(&[]), false), (with(CODEX), true)] {
+            // One for each try.
+            for _ in 0..2 {
+                player.push(fault.clone());
+            }
+            let body = if stream { streaming(&body()) } else { body() };
+            let reply = proxy.post_with(&body, &headers).await;
+            clean("a reply", &shown(&reply));
+            if stream && reply.status == 200 {
+                reply.stream();
+            }
+            seen.push(reply.status);
+            // What was not used up must not meet the next turn.
+            while player.requests().len() % 2 > 0 {
+                let reply = proxy.post_with(&body, &headers).await;
+                clean("a reply", &shown(&reply));
+            }
+        }
+    }
+    assert!(seen.contains(&200) && seen.contains(&400), "{seen:?}");
+    // Wrong tokens, and tokens in the wrong place.
+    for headers in [
+        vec![("authorization", format!("Bearer {one}"))],
+        vec![("authorization", format!("Basic {}", STANDARD.encode(four)))],
+        vec![("x-api-key", four.to_owned())],
+        vec![
+            ("authorization", gate.clone()),
+            ("origin", format!("http://{one}")),
+        ],
+    ] {
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(a, b)| (*a, b.as_str())).collect();
+        let reply = proxy.post_with(&body(), &headers).await;
+        assert!([401, 403].contains(&reply.status));
+        clean("a refusal", &shown(&reply));
+    }
+    // Secrets where names should be.
+    for body in [
+        json!({"model": "m", "input": "go", "tool_choice": {"type": "function", "name": one}}),
+        json!({"model": "m", "input": "go", "previous_response_id": four}),
+        json!({"model": "m", "input": [{"type": one}], "include": [two]}),
+    ] {
+        let reply = proxy.post_with(&body, &with(&[])).await;
+        clean("a refusal", &shown(&reply));
+    }
+    clean("the log", &proxy.log());
+    assert!(proxy.log().contains("[redacted]"));
+    assert!(
+        player
+            .requests()
+            .iter()
+            .all(|request| request.head.contains(three))
+    );
+
+    let open = Setup::new().provider(&format!("api_key = \"{one}\""));
+    let other = Proxy::with(&player, open).await;
+    player.push(Answer {
+        status: 401,
+        body: Some(echo.clone()),
+        ..Answer::default()
+    });
+    other.post(&body()).await;
+    for path in ["/metrics", "/v1/models", "/healthz"] {
+        clean(
+            path,
+            &other
+                .get(path)
+                .await
+                .body
+                .replace(two, "")
+                .replace(three, ""),
+        );
+    }
+    for args in [&["check"][..], &["codex", "print"]] {
+        let mut setup = setup.clone();
+        for arg in args {
+            setup = setup.arg(arg);
+        }
+        let folder = setup.folder(&player.base_url());
+        let (code, out, err) = setup.run(folder.path()).await;
+        assert_eq!(code, 0, "{err}");
+        assert!(!out.is_empty());
+        clean("a command", &(out + &err));
+    }
+}
+
+async fn broken_config() {
+    let [one, two, three, _] = KEYS;
+    for (name, provider) in [
+        ("no end of the string", format!("api_key = \"{one}")),
+        ("another type", format!("api_key = {{ a = \"{one}\" }}")),
+        ("an unknown key", format!("api_kex = \"{one}\"")),
+        ("twice", format!("api_key = \"{one}\"\napi_key = \"{two}\"")),
+        (
+            "a header that is none",
+            format!("api_key = \"{one}\"\nheaders = {{ \"a b\" = \"{three}\" }}"),
+        ),
+        (
+            "a line end in a header",
+            format!("headers = {{ X = \"{three}\\n\" }}\napi_key = \"{one}\""),
+        ),
+        (
+            "another type of a number",
+            format!("api_key = \"{one}\"\nmax_retries = \"{two}\""),
+        ),
+        (
+            "two ways",
+            format!("api_key = \"{one}\"\napi_key_command = \"echo {two}\""),
+        ),
+        (
+            "a command that fails",
+            format!("api_key_command = \"echo {two}; echo {one} >&2; exit 3\" # api_key"),
+        ),
+        (
+            "a key with a line end",
+            format!("api_key = \"{one}\\n{two}\""),
+        ),
+        (
+            "a proxy",
+            format!("api_key = \"{one}\"\nproxy = \"no url {two}\""),
+        ),
+        (
+            "an address",
+            format!("api_key = \"{one}\"\nquery = \"{three}\""),
+        ),
+    ] {
+        let setup = Setup::new().provider(&provider).arg("check");
+        let folder = setup.folder("http://127.0.0.1:9/v1");
+        let (code, out, err) = setup.run(folder.path()).await;
+        clean(name, &(out.clone() + &err));
+        assert!(
+            code == 64 || (code == 0 && err.is_empty()),
+            "{name}: {code} {err}"
+        );
+        if code == 64 {
+            assert!(err.starts_with("respondent: "), "{name}: {err}");
+        }
+    }
+}
+
+async fn one_line() {
+    const FORGED: &str = "\r\n2026-01-01T00:00:00Z  INFO respondent::turn: outcome=\"forged\" \u{1b}[31m\u{9b}\u{2028}\u{202e}end";
+    for format in ["human", "json"] {
+        let player = player().await;
+        let setup = Setup::new()
+            .server(&format!("log_format = \"{format}\"\nlog = \"debug\""))
+            .provider("max_retries = 0");
+        let proxy = Proxy::with(&player, setup).await;
+        let tool = |name: &str| json!({"type": "function", "name": name, "parameters": {}});
+        let forged = |key: &str| {
+            let mut body = body();
+            body[key] = FORGED.into();
+            body
+        };
+        let space = json!([{"type": "namespace", "name": FORGED, "tools": [tool("x")]}]);
+        let mut bodies: Vec<Value> = ["model", "prompt_cache_key", "input", "instructions"]
+            .map(forged)
+            .to_vec();
+        bodies.push(json!({"model": "m", "input": "go", "tools": [tool(FORGED)]}));
+        bodies.push(json!({"model": "m", "input": "go", "tools": space}));
+        bodies.push(json!({"model": "m", "input": "go", "include": [FORGED]}));
+        bodies.push(json!({"model": "m", "input": "go", "tools": [{"type": FORGED}]}));
+        bodies.push(
+            json!({"model": "m", "input": [{"type": FORGED}, {"role": FORGED, "content": "x"}]}),
+        );
+        bodies.push(json!({"model": "m", "input": "go", "tool_choice": FORGED}));
+        bodies.push(json!({"model": "m", "input": "go", "previous_response_id": FORGED}));
+        let answers = [
+            answer(json!([{"call": {"id": FORGED, "name": "x", "arguments": FORGED}}])),
+            answer(
+                json!([{"call": {"id": "c", "name": FORGED, "arguments": "{}"}}, {"finish": FORGED}, {"done": true}]),
+            ),
+            answer(json!([{"text": "a"}, {"error": {"message": FORGED, "code": FORGED}}])),
+            answer(
+                json!([{"raw": format!("data: {}\n\n", FORGED.replace(['\r', '\n'], "\u{b}"))}]),
+            ),
+            Answer::error(500, FORGED),
+        ];
+        let mut turns = 0;
+        for body in &bodies {
+            for answer in &answers {
+                let before = player.requests().len();
+                player.push(answer.clone());
+                let headers = [("thread-id", "a\tb"), ("originator", "codex\u{e9}\t")];
+                proxy.post_with(body, &headers).await;
+                turns += 1;
+                if player.requests().len() == before {
+                    // Refused before it was sent; the answer is used up elsewhere.
+                    proxy.post(&crate::faults::body()).await;
+                    turns += 1;
+                }
+            }
+        }
+        proxy.until("respondent_open_streams", "", 0.0).await;
+        let metrics = proxy.metrics().await;
+        assert!(!metrics.contains('\u{1b}'), "{metrics}");
+        assert!(
+            metrics
+                .lines()
+                .all(|line| line.starts_with("respondent_") || line.starts_with('#'))
+        );
+        let ended = |log: &str| -> usize {
+            log.lines()
+                .filter(|line| match format {
+                    "human" => line.contains(" INFO respondent::turn: "),
+                    _ => line.contains("\"target\":\"respondent::turn\""),
+                })
+                .count()
+        };
+        // The last line is on its way.
+        while ended(&proxy.log()) < turns {
+            tokio::task::yield_now().await;
+        }
+        let log = proxy.log();
+        for line in log.lines() {
+            assert!(
+                !line.contains(['\u{1b}', '\u{9b}', '\r', '\u{2028}', '\u{202e}', '\u{b}']),
+                "{line:?}"
+            );
+            assert!(!line.starts_with("2026-01-01T00:00:00Z"), "{line:?}");
+            if format == "json" && line.starts_with('{') {
+                serde_json::from_str::<Value>(line).unwrap();
+            }
+        }
+        let greeting = log
+            .lines()
+            .filter(|line| line.starts_with("  ") || line.starts_with("Point"))
+            .count();
+        let records = log.lines().filter(|line| !line.is_empty()).count() - greeting;
+        assert!(
+            records >= turns && ended(&log) == turns,
+            "{records} {turns}\n{log}"
+        );
+    }
+}
