@@ -303,7 +303,6 @@ mod tests {
     use std::time::Duration;
 
     use super::{Metrics, Outcome, ROUTES, Tokens, TurnFigures};
-    use crate::diagnostics::line::Line;
     use crate::serve::Reason;
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
@@ -358,7 +357,7 @@ mod tests {
             metrics.turn(&turn("p", &format!("m{index}")));
         }
         let text = metrics.render();
-        assert!(text.contains(r#"model="a\"b\nc""#));
+        assert!(text.contains(r#"model="a\"b\\nc""#));
         let series = text
             .lines()
             .filter(|line| line.starts_with("respondent_turns_total"))

@@ -310,7 +310,6 @@ impl Kind {
             | Self::Overloaded
             | Self::Unavailable
             | Self::Unreachable
-            | Self::Timeout
             | Self::Cut
             | Self::BadReply => Retry::Soon,
             Self::InvalidRequest
@@ -320,6 +319,8 @@ impl Kind {
             | Self::Permission
             | Self::Refused
             | Self::Quota
+            // The wait was long enough; whoever asks may decide to ask again.
+            | Self::Timeout
             | Self::Draining
             | Self::Internal => Retry::Never,
         }

@@ -101,8 +101,8 @@ impl Default for Timeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
-            first_byte: Duration::from_mins(2),
-            idle: Duration::from_mins(2),
+            first_byte: Duration::from_mins(5),
+            idle: Duration::from_mins(5),
         }
     }
 }
@@ -175,7 +175,7 @@ impl Default for Spec {
             proxy: None,
             ca_file: None,
             timeouts: Timeouts::default(),
-            max_retries: 2,
+            max_retries: 3,
             allow_http: false,
             quirks: Quirks::default(),
             models: Vec::new(),

@@ -75,10 +75,11 @@ pub(super) async fn run<S: Sink>(
     let fault = match result {
         Ok(Ok(())) => None,
         Ok(Err(fault)) => Some(fault),
-        Err(_) => Some(Fault::new(
-            Kind::Internal,
-            "Respondent ran into a defect while it answered this request.",
-        )),
+        Err(_) => {
+            engine.output.frames.drop_open();
+            let message = "Respondent ran into a defect while it answered this request.";
+            Some(Fault::new(Kind::Internal, message))
+        }
     };
     engine.end(fault, &redactor).await
 }
@@ -186,23 +187,17 @@ impl<S: Sink> Engine<'_, S> {
         let mut last_piece = Instant::now();
         let ctx = self.ctx;
         let mut ending = pin!(ctx.ending.cancelled());
-<<<<<<< HEAD
-        let mut timer = pin!(sleep_until(
-            self.next_sign(commit_at).min(last_piece + idle)
-=======
         let heartbeat = self.pace.heartbeat;
         let mut timer = pin!(sleep_until(
-            (last_piece + heartbeat)
-                .min(commit_at)
+            self.next_sign(commit_at)
+                .min(last_piece + heartbeat)
                 .min(last_piece + idle)
->>>>>>> kit
         ));
         loop {
             let piece = tokio::select! {
                 biased;
                 () = &mut ending => return Err(draining()),
                 piece = answer.chunk() => match piece {
-<<<<<<< HEAD
                     Ok(piece) => piece,
                     // Only token counts can be missing.
                     Err(_) if decoding.chat.is_complete() => None,
@@ -220,36 +215,16 @@ impl<S: Sink> Engine<'_, S> {
                         self.take(&mut decoding, None)?;
                         self.send().await;
                         return Ok(());
-=======
-                    // All was said: how the connection ends does not matter.
-                    Err(_) if decoding.chat.is_finished() => None,
-                    piece => piece?,
-                },
-                () = &mut timer => {
-                    let now = Instant::now();
-                    if now >= last_piece + idle && decoding.chat.is_finished() {
-                        self.take(&mut decoding, None)?;
-                        self.send().await;
-                        return Ok(());
-                    }
-                    if now >= last_piece + idle {
-                        return Err(Fault::new(Kind::Timeout, format!("The provider was silent for {} seconds.", idle.as_secs())));
->>>>>>> kit
                     }
                     if S::STREAMS && now >= self.next_sign(commit_at) {
                         self.sign_of_life().await;
                     }
-<<<<<<< HEAD
-                    let next = if S::STREAMS { self.next_sign(commit_at) } else { last_piece + idle };
-                    timer.as_mut().reset(next.min(last_piece + decoding.patience(idle)));
-=======
                     let next = if S::STREAMS {
                         self.next_sign(commit_at).min(now + heartbeat)
                     } else {
                         last_piece + idle
                     };
-                    timer.as_mut().reset(next.min(last_piece + idle));
->>>>>>> kit
+                    timer.as_mut().reset(next.min(last_piece + decoding.patience(idle)));
                     continue;
                 }
             };

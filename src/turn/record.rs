@@ -88,23 +88,11 @@ impl Record {
     /// The turn failed for good. The fault's texts lose every secret: they go
     /// to the client and into the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
-<<<<<<< HEAD
-        fault.message = redactor.redact(&fault.message).into_owned();
-        fault.cause = fault
-            .cause
-            .take()
-            .map(|cause| redactor.redact(&cause).into_owned());
-        // A provider may repeat what it was sent in any of its fields.
-        for text in [&mut fault.param, &mut fault.code].into_iter().flatten() {
-            *text = redactor.redact(text).into_owned().into();
-        }
-=======
         let redact = |text: &str| redactor.redact(text).into_owned();
         fault.message = redact(&fault.message);
         fault.cause = fault.cause.take().map(|cause| redact(&cause));
         fault.param = fault.param.take().map(|param| redact(&param).into());
         fault.code = fault.code.take().map(|code| redact(&code).into());
->>>>>>> kit
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
             adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
@@ -145,15 +133,11 @@ impl Drop for Record {
             .iter()
             .map(|note| format!("{} ({})", note.code, note.detail))
             .collect();
-<<<<<<< HEAD
-        let notes = notes.join(", ");
-=======
-        let mut notes = notes.join(" ");
+        let mut notes = notes.join(", ");
         if !notes.is_empty() {
             // They quote the client and the provider.
             notes = self.config.redactor().redact(&notes).into_owned();
         }
->>>>>>> kit
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
             target: log::TURN,
@@ -182,11 +166,21 @@ mod tests {
     use adapters::fault::Kind;
     use serde_json::{Value, json};
 
+    use std::collections::HashMap;
+
     use super::*;
+    use crate::config::{Flags, Inputs, Places};
     use crate::diagnostics::log::{Format, spoken};
 
     fn record() -> Record {
-        Record::new(&Arc::new(Metrics::new()), "req_1".into(), false)
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = Inputs {
+            flags: Flags::default(),
+            environment: Box::new(HashMap::<String, String>::new()),
+            places: Places::under(folder.path()),
+        };
+        let config = Arc::new(crate::config::load(&inputs).unwrap());
+        Record::new(&Arc::new(Metrics::new()), &config, "req_1".into(), false)
     }
 
     fn completed() {

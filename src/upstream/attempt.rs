@@ -115,9 +115,17 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
             )
         };
     }
-    match upstream.provider.wire {
+    let mut fault = match upstream.provider.wire {
         Wire::Chat => refusal::reply(status, retry_after, &body),
+    };
+    if matches!(fault.kind, Kind::Authentication | Kind::Permission) {
+        // Else a user looks for the mistake in the token of this server.
+        fault.message = format!(
+            "The provider '{}' does not accept the key: {}",
+            upstream.provider.id, fault.message
+        );
     }
+    fault
 }
 
 /// `Retry-After` in seconds, or the finer `retry-after-ms`.
@@ -133,7 +141,7 @@ fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
     let id = &upstream.provider.id;
     let fault = if error.is_timeout() {
         Fault::new(
-            Kind::Timeout,
+            Kind::Unreachable,
             format!("The connection to the provider '{id}' timed out."),
         )
     } else if error.is_connect() {

@@ -2,6 +2,7 @@
 //! travel to another host.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
 use http::header::{ACCEPT, CONTENT_TYPE};
@@ -11,13 +12,21 @@ use registry::{Provider, Wire};
 use super::{KeyRing, Upstream};
 use crate::secrets::Secret;
 
+/// Silence on a connection before the provider must show that it is there.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
 pub(super) fn build(provider: &Arc<Provider>, keys: &[Secret]) -> Result<Upstream, Fault> {
     let url = url(provider)?;
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(provider.timeouts.connect)
         .redirect(reqwest::redirect::Policy::none())
-        .tcp_nodelay(true);
+        .tcp_nodelay(true)
+        // After a sleep of the machine the pool holds connections that are
+        // gone; without these a turn would wait for one of them.
+        .tcp_keepalive(KEEPALIVE)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .http2_keep_alive_timeout(KEEPALIVE);
     if let Some(proxy) = &provider.proxy {
         let proxy =
             reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;

@@ -474,6 +474,13 @@ impl Reply {
         kit::strict::check_or_panic(&self.body)
     }
 
+    /// The same for Codex, to whom a torn item stays open.
+    #[track_caller]
+    pub fn stream_for_codex(&self) -> kit::strict::Stream {
+        assert_eq!(self.status, 200, "{self:?}");
+        kit::strict::check_for_codex_or_panic(&self.body)
+    }
+
     /// The error of a refusal with this status: all four keys are there.
     #[track_caller]
     pub fn error(&self, status: u16) -> Value {

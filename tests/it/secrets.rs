@@ -246,7 +246,7 @@ async fn canaries() {
             let reply = proxy.post_with(&body, &headers).await;
             clean("a reply", &shown(&reply));
             if stream && reply.status == 200 {
-                reply.stream();
+                reply.stream_for_codex();
             }
             seen.push(reply.status);
             // What was not used up must not meet the next turn.
@@ -440,7 +440,7 @@ async fn one_line() {
         let ended = |log: &str| -> usize {
             log.lines()
                 .filter(|line| match format {
-                    "human" => line.contains(" INFO respondent::turn: "),
+                    "human" => line.contains(" after ") && line.contains("req_"),
                     _ => line.contains("\"target\":\"respondent::turn\""),
                 })
                 .count()
@@ -462,7 +462,9 @@ async fn one_line() {
         }
         let greeting = log
             .lines()
-            .filter(|line| line.starts_with("  ") || line.starts_with("Point"))
+            .filter(|line| {
+                line.starts_with("  ") || line.starts_with("Codex: ") || line.starts_with("SDKs: ")
+            })
             .count();
         let records = log.lines().filter(|line| !line.is_empty()).count() - greeting;
         assert!(

@@ -785,7 +785,7 @@ async fn headers() {
     );
     assert!(reply.header("x-request-id").unwrap().starts_with("req_"));
     assert_eq!(player.requests()[0].json()["model"], "large");
-    proxy.logged("route=up/large").await;
+    proxy.logged("up/large completed").await;
     proxy
         .until("respondent_turns_total", "model=\"large\"", 1.0)
         .await;

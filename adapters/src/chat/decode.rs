@@ -116,7 +116,7 @@ impl Decoder {
         let chunk: Chunk<'a> = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
             // All was said; the connection may have been cut in the token counts.
-            Err(_) if self.is_finished() => return,
+            Err(_) if self.is_complete() => return,
             Err(error) => {
                 self.fail(bad_chunk(data, &error), emit);
                 return;
@@ -177,11 +177,6 @@ impl Decoder {
     /// Whether the end was told.
     pub fn is_over(&self) -> bool {
         self.over
-    }
-
-    /// Whether the provider gave its finish reason. Only token counts may follow.
-    pub fn is_finished(&self) -> bool {
-        self.finish.is_some()
     }
 
     fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {

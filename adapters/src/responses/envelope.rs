@@ -91,7 +91,11 @@ fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     out.push(b'{');
     json::field(out, "reasoning_tokens", &usage.reasoning);
     out.push(b'}');
-    json::field(out, "total_tokens", &usage.input.saturating_add(usage.output));
+    json::field(
+        out,
+        "total_tokens",
+        &usage.input.saturating_add(usage.output),
+    );
     out.push(b'}');
 }
 

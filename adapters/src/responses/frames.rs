@@ -11,6 +11,8 @@ pub struct Frames {
     bytes: Vec<u8>,
     /// The response object of the terminal event, once there is one.
     terminal: Option<Range<usize>>,
+    /// The end of the last whole event.
+    closed: usize,
 }
 
 impl Frames {
@@ -27,6 +29,7 @@ impl Frames {
     /// Takes all events as they stand in the stream.
     pub fn take(&mut self) -> Vec<u8> {
         self.terminal = None;
+        self.closed = 0;
         std::mem::take(&mut self.bytes)
     }
 
@@ -38,6 +41,7 @@ impl Frames {
             .and_then(|range| self.bytes.get(range))
             .map(<[u8]>::to_vec);
         self.bytes.clear();
+        self.closed = 0;
         response
     }
 
@@ -61,6 +65,12 @@ impl Frames {
     /// Ends the open event.
     pub(super) fn close(&mut self) {
         self.bytes.extend_from_slice(b"}\n\n");
+        self.closed = self.bytes.len();
+    }
+
+    /// Forgets an event that was begun and not ended: a defect cut it.
+    pub fn drop_open(&mut self) {
+        self.bytes.truncate(self.closed);
     }
 
     /// Marks the bytes since `start` as the final response object.

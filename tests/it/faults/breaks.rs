@@ -127,18 +127,21 @@ async fn at_every_event(way: Break) {
             }
             // A reset may overtake what was sent before it.
             let early = k == 0 || (way == Break::Rst && reply.status != 200);
-            if early || !stream {
-                let codex = !headers.is_empty();
-                let status = if codex { 502 } else { way.status() };
-                let error = reply.error(status);
+            let codex = !headers.is_empty();
+            if !stream || (early && !codex) {
+                let error = reply.error(way.status());
                 assert_eq!(error["type"], "server_error", "{k}");
                 continue;
             }
-            let stream = reply.stream();
+            let stream = if codex {
+                reply.stream_for_codex()
+            } else {
+                reply.stream()
+            };
             assert_eq!(stream.terminal, "response.failed", "{k}");
             assert_eq!(stream.error_code(), Some("server_error"), "{k}");
             let (text, reasoning) = said(before);
-            if way == Break::Rst {
+            if way == Break::Rst || codex {
                 assert!(text.starts_with(&stream.text()), "{k}");
                 assert!(reasoning.starts_with(&stream.reasoning()), "{k}");
                 continue;
@@ -216,7 +219,8 @@ async fn held_calls() {
         {"call": {"id": "c1", "name": "look", "arguments": "{\"path\": \"/etc"}},
         {"cut": "fin"}
     ])));
-    let stream = proxy.stream_with(&body(), CODEX).await;
+    let reply = proxy.post_with(&streaming(&body()), CODEX).await;
+    let stream = reply.stream_for_codex();
     assert_eq!(stream.text(), "I look.");
     assert_eq!(stream.calls(), []);
 }

@@ -53,8 +53,8 @@ async fn before_content() {
         assert_eq!(requests[0].body, requests[1].body);
     }
     assert!((proxy.figure("respondent_upstream_retries_total", "").await - 12.0).abs() < 0.1);
-    proxy.logged("retries=1").await;
-    proxy.logged("notes=retried(overloaded)").await;
+    proxy.logged("1 retry").await;
+    proxy.logged("retried (overloaded)").await;
 }
 
 async fn after_content() {

@@ -1,10 +1,8 @@
 //! A message item: parts of text or refusal.
 
-use std::borrow::Cow;
-
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use super::super::frames::Frames;
 use super::writer::{Growing, Place, Writer, locator, push_escaped};
@@ -139,15 +137,8 @@ impl Part {
         writer: &mut Writer,
         frames: &mut Frames,
     ) {
-<<<<<<< HEAD
         let list = logprobs.and_then(token_logprobs).unwrap_or_default();
         if !list.is_empty() {
-=======
-        let list = logprobs.map_or(Cow::Borrowed("[]"), with_bytes);
-        let list = list.as_ref();
-        let entries = list.trim_start_matches('[').trim_end_matches(']').trim();
-        if !entries.is_empty() {
->>>>>>> kit
             if !self.logprobs.is_empty() {
                 self.logprobs.push(',');
             }
@@ -235,7 +226,6 @@ impl Part {
     }
 }
 
-<<<<<<< HEAD
 /// The entries of a chat `logprobs.content` list, separated by commas. Both
 /// APIs have the same fields; Responses wants all of them, and servers leave
 /// `bytes` or `top_logprobs` out or null.
@@ -277,33 +267,6 @@ fn token_logprobs(raw: &str) -> Option<String> {
         push(&mut out, entry, true);
     }
     String::from_utf8(out).ok()
-=======
-/// A list of log probabilities whose `bytes` are lists everywhere: Chat allows null
-/// for a token without bytes, Responses does not. What is no list is an empty one.
-fn with_bytes(raw: &str) -> Cow<'_, str> {
-    fn mend(entry: &mut Value) {
-        let Some(entry) = entry.as_object_mut() else {
-            return;
-        };
-        if entry.get("bytes").is_none_or(Value::is_null) {
-            entry.insert("bytes".to_owned(), json!([]));
-        }
-        if entry.get("top_logprobs").is_some_and(Value::is_null) {
-            entry.insert("top_logprobs".to_owned(), json!([]));
-        }
-        let top = entry.get_mut("top_logprobs").and_then(Value::as_array_mut);
-        top.into_iter().flatten().for_each(mend);
-    }
-    if !raw.starts_with('[') {
-        return Cow::Borrowed("[]");
-    }
-    if !raw.contains("null") {
-        return Cow::Borrowed(raw);
-    }
-    let mut list: Vec<Value> = serde_json::from_str(raw).unwrap_or_default();
-    list.iter_mut().for_each(mend);
-    Cow::Owned(Value::Array(list).to_string())
->>>>>>> kit
 }
 
 /// Chat nests the citation, Responses does not.

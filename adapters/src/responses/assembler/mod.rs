@@ -370,6 +370,13 @@ impl Assembler {
     }
 
     fn finish(&mut self, finish: Finish, now: u64, frames: &mut Frames) {
+        if finish == Finish::ContentFilter && self.settings.codex {
+            // Codex takes an answer that is incomplete for this reason for a
+            // broken connection and asks again and again.
+            let message = "The provider's content filter cut the answer off.";
+            self.fail(&Fault::new(Kind::Refused, message), frames);
+            return;
+        }
         let whole = finish == Finish::Stop;
         let called = !self.calls.is_empty();
         let status = if whole { "completed" } else { "incomplete" };

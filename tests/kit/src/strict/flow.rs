@@ -17,6 +17,7 @@ struct Flow {
     done: Vec<String>,
     ids: Ids,
     end: Option<(String, Value)>,
+    torn: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +32,12 @@ enum Step {
 }
 
 /// Follows all events; gives the terminal one.
-pub(super) fn follow(frames: &[Frame], report: &mut Report) -> Option<(String, Value)> {
-    let mut flow = Flow::default();
+/// With `torn`, the item in which an answer failed may stay open.
+pub(super) fn follow(frames: &[Frame], torn: bool, report: &mut Report) -> Option<(String, Value)> {
+    let mut flow = Flow {
+        torn,
+        ..Flow::default()
+    };
     for (at, frame) in frames.iter().enumerate() {
         report.at = Some(at);
         let number = frame.data.get("sequence_number").and_then(Value::as_u64);
@@ -153,7 +158,8 @@ impl Flow {
             || format!("{} with status {status:?}", frame.kind),
         );
         response::settled(&object, report);
-        if let Some(open) = &self.open {
+        let torn = self.torn && frame.kind == "response.failed";
+        if let Some(open) = self.open.as_ref().filter(|_| !torn) {
             report.broken(
                 Rule::OneItemAtATime,
                 format!("{} is still open at the end", open.id),
@@ -207,7 +213,8 @@ impl Flow {
 
     fn add(&mut self, frame: &Frame, report: &mut Report) {
         let item = frame.data.get("item").cloned().unwrap_or_default();
-        if let Some(open) = &self.open {
+        let torn = self.torn && frame.kind == "response.failed";
+        if let Some(open) = self.open.as_ref().filter(|_| !torn) {
             report.broken(
                 Rule::OneItemAtATime,
                 format!("an item added while {} is open", open.id),

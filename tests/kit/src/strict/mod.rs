@@ -88,9 +88,19 @@ impl Stream {
 
 /// Judges the whole body of a streamed answer; on a breach gives every violation found.
 pub fn check(sse_body: &str) -> Result<Stream, Vec<Violation>> {
+    judge(sse_body, false)
+}
+
+/// [`check`] for a stream to Codex: it takes every item that is done for whole, so
+/// the item in which an answer failed stays open.
+pub fn check_for_codex(sse_body: &str) -> Result<Stream, Vec<Violation>> {
+    judge(sse_body, true)
+}
+
+fn judge(sse_body: &str, torn: bool) -> Result<Stream, Vec<Violation>> {
     let mut report = Report::default();
     let frames = frame::cut(sse_body, &mut report);
-    let end = flow::follow(&frames, &mut report);
+    let end = flow::follow(&frames, torn, &mut report);
     if !report.found.is_empty() {
         return Err(report.found);
     }
@@ -115,6 +125,18 @@ pub fn check(sse_body: &str) -> Result<Stream, Vec<Violation>> {
 #[expect(clippy::panic, reason = "the message is what a failing test shows")]
 pub fn check_or_panic(sse_body: &str) -> Stream {
     match check(sse_body) {
+        Ok(stream) => stream,
+        Err(found) => panic!("{}\nin the stream:\n{sse_body}", list(&found)),
+    }
+}
+
+/// [`check_for_codex`] for tests.
+///
+/// # Panics
+/// On any violation, with all of them and the stream in the message.
+#[expect(clippy::panic, reason = "the message is what a failing test shows")]
+pub fn check_for_codex_or_panic(sse_body: &str) -> Stream {
+    match check_for_codex(sse_body) {
         Ok(stream) => stream,
         Err(found) => panic!("{}\nin the stream:\n{sse_body}", list(&found)),
     }
