@@ -33,6 +33,7 @@ use adapters::plan::plan;
 use adapters::responses::request::Source;
 use adapters::turn::Turn;
 use common::drive::{self, settings};
+use common::judge;
 use kit::strict;
 use registry::{Model, ReasoningReplay, Spec};
 use serde::Deserialize;
@@ -102,7 +103,7 @@ fn every_answer_becomes_the_expected_events() {
             continue;
         };
         let events = case.stream(&[upstream]);
-        let stream = strict::check_or_panic(&events);
+        let stream = judge::stream(&events, case.codex);
         case.expect("expect.sse", &events);
         if stream.terminal != "response.failed" {
             let whole =

@@ -15,6 +15,7 @@ mod common;
 
 use adapters::responses::request::Source;
 use common::drive::{self, settings};
+use common::judge;
 use common::script::{Call, End, Naming, Piecewise, Round, Script, Step, Tool, request};
 use common::wire::{Spelling, json_string, reads};
 use kit::strict;
@@ -79,7 +80,7 @@ impl Answer {
             assert_eq!(self.stream, self.whole);
             return;
         };
-        let stream = strict::check_or_panic(body);
+        let stream = judge::stream(body, codex);
         let terminal = match script.end {
             End::Finish("length" | "content_filter") => "response.incomplete",
             End::Finish(_) => "response.completed",

@@ -11,5 +11,6 @@
 )]
 
 pub mod drive;
+pub mod judge;
 pub mod script;
 pub mod wire;

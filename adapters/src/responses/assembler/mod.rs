@@ -179,6 +179,7 @@ impl Assembler {
         }
         if self.settings.codex {
             self.open = Open::Nothing;
+            self.waiting.clear();
         }
         self.close_text("incomplete", true, frames);
         self.calls.fail(&mut self.writer, &mut self.notes, frames);
