@@ -56,13 +56,15 @@ pub fn stream<'c>(
     settings: Settings,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
+    let codex = settings.codex;
     let mut turn = Output::new(settings);
     let mut sent = Vec::new();
     let result = turn.run(chunks, |frames| sent.extend(frames.take()));
     if let Err(fault) = result {
-        if !turn.begun {
+        if !turn.begun && !fault.is_told_in_stream(codex) {
             return Err(fault);
         }
+        turn.begin();
         turn.assembler.fail(&fault, &mut turn.frames);
         sent.extend(turn.frames.take());
     }
@@ -100,6 +102,13 @@ impl Output {
         }
     }
 
+    fn begin(&mut self) {
+        if !self.begun {
+            self.begun = true;
+            self.assembler.begin(&mut self.frames);
+        }
+    }
+
     fn run<'c>(
         &mut self,
         chunks: impl IntoIterator<Item = &'c [u8]>,
@@ -131,10 +140,7 @@ impl Output {
         let mut emit = |event: Event<'_>| match event {
             Event::Failed(fault) => failed = Some(fault),
             event => {
-                if !self.begun {
-                    self.begun = true;
-                    self.assembler.begin(&mut self.frames);
-                }
+                self.begin();
                 self.assembler.event(event, NOW, &mut self.frames);
             }
         };

@@ -241,7 +241,14 @@ impl Assembler {
         } else {
             match self.waiting.last_mut() {
                 Some((last, text)) if *last == kind => text.push_str(fragment.escaped()),
-                _ => self.waiting.push((kind, fragment.escaped().to_owned())),
+                _ => {
+                    let mut text = std::mem::take(&mut self.blank);
+                    if kind != Text::Output {
+                        text.clear();
+                    }
+                    text.push_str(fragment.escaped());
+                    self.waiting.push((kind, text));
+                }
             }
         }
     }
