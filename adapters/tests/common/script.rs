@@ -67,6 +67,10 @@ pub enum Naming {
     OnEveryPiece,
     /// Every call has index 0.
     ZeroIndex,
+    /// The name comes with the first arguments.
+    LateName,
+    /// The id comes with the first arguments.
+    LateId,
     /// Each id is longer than clients take.
     TooLong,
 }
@@ -227,7 +231,9 @@ impl Tool {
 }
 
 impl Naming {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
+        Self::LateName,
+        Self::LateId,
         Self::IndexAndId,
         Self::IdRepeated,
         Self::IndexAlone,
@@ -250,11 +256,11 @@ impl Naming {
         }
     }
 
-    fn id(self, number: usize, first: bool) -> Option<String> {
+    fn id(self, number: usize, piece: usize) -> Option<String> {
         let always = matches!(self, Self::IdRepeated | Self::OnEveryPiece);
         match self {
             Self::IndexAlone => None,
-            _ if !first && !always => None,
+            _ if piece != usize::from(self == Self::LateId) && !always => None,
             Self::SameId => Some("call_same".to_owned()),
             Self::TooLong => Some(format!("call_{number}_{}", "x".repeat(70))),
             _ => Some(format!("call_{number}")),
@@ -329,8 +335,15 @@ impl Script {
         rounds
             .flat_map(|round| {
                 let mut begun: Vec<usize> = Vec::new();
-                for (lane, _) in round.merged() {
-                    if lane < round.calls.len() && !begun.contains(&lane) {
+                for (lane, piece) in round.merged() {
+                    let Some(call) = round.calls.get(lane) else {
+                        continue;
+                    };
+                    // A call begins with its name.
+                    let late = round.naming == Naming::LateName
+                        && !call.arguments.text.is_empty()
+                        && piece == 0;
+                    if !late && !begun.contains(&lane) {
                         begun.push(lane);
                     }
                 }
@@ -403,19 +416,21 @@ impl Round {
             if let Some(index) = self.naming.index(number) {
                 fields.push(format!(r#""index":{index}"#));
             }
-            if let Some(id) = self.naming.id(number, piece == 0) {
+            if let Some(id) = self.naming.id(number, piece) {
                 fields.push(format!(r#""id":"{id}","type":"function""#));
             }
             // The first piece begins the call, the others carry arguments.
-            fields.push(match piece {
-                0 => format!(
-                    r#""function":{{"name":"{}","arguments":""}}"#,
-                    call.tool.wire_name()
-                ),
-                _ => format!(
-                    r#""function":{{"arguments":{}}}"#,
-                    call.arguments.pieces()[piece - 1]
-                ),
+            let pieces = call.arguments.pieces();
+            let arguments = match piece {
+                0 => "\"\"",
+                _ => pieces[piece - 1].as_str(),
+            };
+            let late = usize::from(self.naming == Naming::LateName && !pieces.is_empty());
+            fields.push(if piece == late {
+                let name = call.tool.wire_name();
+                format!(r#""function":{{"name":"{name}","arguments":{arguments}}}"#)
+            } else {
+                format!(r#""function":{{"arguments":{arguments}}}"#)
             });
             chunks.push(delta(&format!(
                 r#"{{"tool_calls":[{{{}}}]}}"#,
