@@ -10,10 +10,13 @@
     reason = "clippy does not see that a program without the standard harness is a test"
 )]
 
+mod config;
 mod edge;
 mod faults;
 mod proxy;
+mod requests;
 mod secrets;
+mod supply;
 mod trial;
 mod turns;
 
@@ -23,13 +26,14 @@ use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
     let trials = [
+        config::trials(),
         edge::trials(),
         faults::trials(),
+        requests::trials(),
         secrets::trials(),
+        supply::trials(),
         turns::trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    ];
+    let trials = trials.into_iter().flatten().collect();
     run(&Arguments::from_args(), trials).exit_code()
 }
