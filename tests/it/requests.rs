@@ -29,6 +29,8 @@ fn senseless() -> Vec<(Value, &'static str, Value)> {
     let missing = || json!("missing_required_parameter");
     let pairs: serde_json::Map<String, Value> =
         (0..17).map(|n| (format!("k{n}"), json!("v"))).collect();
+    let stored =
+        json!([{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_1"}]);
     let file = json!([{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]);
     let image =
         json!([{"role": "user", "content": [{"type": "input_image", "file_id": "file-1"}]}]);
@@ -59,8 +61,9 @@ fn senseless() -> Vec<(Value, &'static str, Value)> {
             "prompt",
             json!("unsupported_parameter"),
         ),
-        (with("input", file), "input", json!(null)),
-        (with("input", image), "input", json!(null)),
+        (with("input", file), "input", json!("unsupported_content")),
+        (with("input", image), "input", json!("unsupported_content")),
+        (with("input", stored), "input", json!("item_not_found")),
         (with("metadata", json!("x")), "metadata", json!(null)),
         (with("metadata", json!({"k": 1})), "metadata", json!(null)),
         (
@@ -180,9 +183,6 @@ async fn served() {
         ),
         input(
             json!([{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"}]}]),
-        ),
-        input(
-            json!([{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_1"}]),
         ),
         input(
             json!([{"role": "user", "content": "go"}, {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "not ours"}]),
