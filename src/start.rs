@@ -29,6 +29,10 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     } else {
         None
     };
+    // Edits count from here on, before anyone is told that we run.
+    let watch = Watch::new(inputs, config);
+    let live = watch.live();
+    let config = live.load_full();
     let settings = Arc::new(ArcSwap::from_pointee(edge_settings(&config, address)?));
     for warning in &config.warnings {
         tracing::warn!("{warning}");
@@ -44,9 +48,8 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         ..ListenLimits::default()
     };
     let shutdown = Shutdown::new(config.server.grace);
-    let watch = Watch::new(inputs, config);
     let metrics = Arc::new(Metrics::new());
-    let service = Service::new(watch.live(), metrics, shutdown.ending.clone());
+    let service = Service::new(live, metrics, shutdown.ending.clone());
     let edge = Edge::new(Respondent(Arc::new(service)), Arc::clone(&settings));
     let applied = move |config: &Config| match edge_settings(config, address) {
         Ok(new) => settings.store(Arc::new(new)),

@@ -85,6 +85,37 @@ pub fn escape(text: &str) -> String {
     inner(&quoted).unwrap_or_default().to_owned()
 }
 
+/// Whether arrays and objects lie deeper than `limit` inside one another. Raw values
+/// are passed on without a look, and their reader may work by recursion.
+pub fn deeper_than(json: &str, limit: usize) -> bool {
+    let mut rest = json.as_bytes();
+    let mut depth = 0_usize;
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = tail;
+        match byte {
+            b'"' => rest = behind_string(rest),
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > limit {
+            return true;
+        }
+    }
+    false
+}
+
+/// What follows a string whose first quote was read.
+fn behind_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        if rest.get(at) == Some(&b'"') {
+            return rest.get(at + 1..).unwrap_or_default();
+        }
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    &[]
+}
+
 /// Whether a JSON document holds a lone surrogate. Documents without any
 /// surrogate escape, nearly all, are only searched for `\ud`.
 pub fn lone_surrogate_anywhere(json: &str) -> bool {

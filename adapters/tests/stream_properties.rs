@@ -82,6 +82,8 @@ impl Answer {
         };
         let stream = judge::stream(body, codex);
         let terminal = match script.end {
+            // Codex would ask for the filtered answer again and again.
+            End::Finish("content_filter") if codex => "response.failed",
             End::Finish("length" | "content_filter") => "response.incomplete",
             End::Finish(_) => "response.completed",
             End::Silence | End::Error(_) | End::Cut(_) => "response.failed",

@@ -59,10 +59,16 @@ impl Watch {
         if now == self.seen {
             return Look::Same;
         }
-        self.seen = now;
+        self.seen.clone_from(&now);
         match load(&self.inputs).and_then(|new| follow(&old, new)) {
             Ok(new) => {
+                // An edit while the files were read counts as one to come.
                 self.seen = stamp(&self.inputs, &new);
+                for (path, look) in &mut self.seen {
+                    if let Some((_, before)) = now.iter().find(|(known, _)| known == path) {
+                        *look = *before;
+                    }
+                }
                 let warnings = new.warnings.clone();
                 self.live.store(Arc::new(new));
                 Look::Applied(warnings)

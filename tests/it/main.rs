@@ -11,12 +11,15 @@
 )]
 
 mod captures;
+mod config;
 mod edge;
 mod faults;
 mod literals;
 mod proxy;
+mod requests;
 mod requirements;
 mod secrets;
+mod supply;
 mod trial;
 mod turns;
 
@@ -27,15 +30,16 @@ use libtest_mimic::{Arguments, run};
 fn main() -> ExitCode {
     let trials = [
         captures::trials(),
+        config::trials(),
         edge::trials(),
         faults::trials(),
         literals::trials(),
+        requests::trials(),
         requirements::trials(),
         secrets::trials(),
+        supply::trials(),
         turns::trials(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    ];
+    let trials = trials.into_iter().flatten().collect();
     run(&Arguments::from_args(), trials).exit_code()
 }

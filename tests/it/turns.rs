@@ -5,7 +5,7 @@ use libtest_mimic::Trial;
 use respondent::sandbox::{Answer, Player, Script, Step};
 use serde_json::{Map, Value, json};
 
-use crate::proxy::{CODEX, Proxy, Setup};
+use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -131,7 +131,11 @@ async fn play(rows: Vec<Row>) {
             for _ in 0..2 {
                 player.push(Answer::steps(steps(row.steps.clone())));
             }
-            let stream = proxy.stream_with(&body, headers).await;
+            let reply = proxy.post_with(&streaming(&body), headers).await;
+            let stream = match headers {
+                [] => reply.stream(),
+                _ => reply.stream_for_codex(),
+            };
             let found = brief(&stream.response);
             assert_eq!(&found, expected, "{}", row.name);
             let reply = proxy.post_with(&body, headers).await;

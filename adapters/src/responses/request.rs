@@ -15,6 +15,9 @@ use crate::text::Text;
 use crate::tools::Toolbox;
 use crate::turn::{Controls, Echo, Fields, Format, Item, ItemKind, Turn, string};
 
+/// The deepest nesting of a request: twice what most JSON readers allow.
+const DEPTH: usize = 256;
+
 /// The bytes of a turn. A [`Turn`] borrows from them.
 #[derive(Debug)]
 pub struct Source {
@@ -101,6 +104,13 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
     if json::lone_surrogate_anywhere(json) {
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
+    }
+    if json::deeper_than(json, DEPTH) {
+        return Err(Fault::invalid(
+            "body",
+            format!("Arrays and objects of the request body lie more than {DEPTH} deep."),
+        )
+        .with_code("invalid_json"));
     }
     let body: Body<'_> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
     let mut notes = Notes::default();

@@ -1,0 +1,192 @@
+//! The configuration of the real program.
+use libtest_mimic::Trial;
+use serde_json::json;
+
+use crate::faults::{always, answer};
+use crate::proxy::{CODEX, Proxy, Setup, write};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("a bad file ends with 64 before any bind", bad_files),
+        case("R20 a second server on the port says so", second_server),
+        case("a good edit is followed", good_edit),
+        case("a bad edit is reported and the old one kept", bad_edit),
+        case("default_model answers Codex alone", default_model),
+        case("the folder providers/ is read", providers_folder),
+        case("flags go before variables, these before the file", order),
+    ]
+}
+
+const NOWHERE: &str = "http://127.0.0.1:9/v1";
+
+async fn bad_files() {
+    // Had the program bound first, it would have met this listener and ended with 1.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap().to_string();
+    let base = Setup::new().arg("--listen").arg(&listen);
+    for (name, setup, said) in [
+        ("no TOML", base.clone().server("]["), "proxy-config.toml:3: "),
+        (
+            "an unknown key",
+            base.clone().server("heartbeet = \"1s\""),
+            "heartbeat",
+        ),
+        (
+            "an unknown table",
+            base.clone().tables("[rooting]"),
+            "routing",
+        ),
+        (
+            "another type",
+            base.clone().server("body_limit = \"large\""),
+            "proxy-config.toml:3: ",
+        ),
+        (
+            "no duration",
+            base.clone().server("grace = \"soon\""),
+            "proxy-config.toml:3: ",
+        ),
+        (
+            "an unknown wire",
+            base.clone().tables("[providers.x]\nwire = \"telex\"\nbase_url = \"http://127.0.0.1:1\""),
+            "chat",
+        ),
+        (
+            "a provider without an address",
+            base.clone().tables("[providers.x]\nkey_required = false"),
+            "base_url",
+        ),
+        (
+            "a key that is not there",
+            base.clone()
+                .tables("[providers.x]\nbase_url = \"http://127.0.0.1:1\"\napi_key_env = \"NOT_SET\""),
+            "NOT_SET",
+        ),
+        (
+            "an alias that leads nowhere",
+            base.clone().tables("[routing.aliases]\na = \"nobody/x\"\n[providers.y]\nbase_url = \"http://127.0.0.1:1\"\nkey_required = false"),
+            "alias 'a'",
+        ),
+        (
+            "a bad file in providers/",
+            base.clone().file("providers/x.toml", "base_url = 7"),
+            "x.toml:1: ",
+        ),
+        (
+            "an open address without a token",
+            Setup::new().arg("--listen=0.0.0.0:0"),
+            "token",
+        ),
+        (
+            "a file that is not there",
+            base.clone().arg("--config=absent.toml"),
+            "absent.toml",
+        ),
+        ("an unknown flag", base.clone().arg("--lisen=1"), "--listen"),
+    ] {
+        let folder = setup.folder(NOWHERE);
+        let (code, out, err) = setup.run(folder.path()).await;
+        assert_eq!(code, 64, "{name}: {out}{err}");
+        assert!(err.contains(said), "{name}: {err}");
+        assert_eq!(out, "", "{name}");
+    }
+}
+
+async fn second_server() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let first = Proxy::start(&player).await;
+    let address = first.address.to_string();
+    let setup = Setup::new().arg("--listen").arg(&address);
+    let folder = setup.folder(&player.base_url());
+    let (code, _, err) = setup.run(folder.path()).await;
+    assert_eq!(code, 1, "{err}");
+    assert!(err.contains(&format!("{address} is in use")), "{err}");
+    assert_eq!(first.get("/healthz").await.status, 200);
+}
+
+async fn asks(proxy: &Proxy, model: &str) -> String {
+    let body = json!({"model": model, "input": "go"});
+    let reply = proxy.post(&body).await;
+    let route = reply.header("x-respondent-route").unwrap_or_default();
+    format!("{} {route}", reply.status)
+}
+
+async fn good_edit() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    assert_eq!(asks(&proxy, "quick").await, "200 up/quick");
+    let new = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
+    let text = new.config(&player.base_url());
+    write(proxy.folder.path(), "proxy-config.toml", &text);
+    proxy.logged("configuration changed").await;
+    assert_eq!(asks(&proxy, "quick").await, "200 up/small");
+}
+
+async fn bad_edit() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let setup = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
+    let proxy = Proxy::with(&player, setup.clone()).await;
+    let good = setup.config(&player.base_url());
+    let bad = format!("{good}\n[server2]\n");
+    write(proxy.folder.path(), "proxy-config.toml", &bad);
+    proxy.logged("configuration not changed").await;
+    proxy.logged("proxy-config.toml:").await;
+    assert_eq!(asks(&proxy, "quick").await, "200 up/small");
+    // And it is mended again.
+    let mended = good.replace("up/small", "up/large");
+    write(proxy.folder.path(), "proxy-config.toml", &mended);
+    proxy.logged("configuration changed").await;
+    assert_eq!(asks(&proxy, "quick").await, "200 up/large");
+}
+
+async fn default_model() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let setup = Setup::new()
+        .provider("passthrough = false\n[[providers.up.models]]\nid = \"large\"")
+        .tables("[routing]\ndefault_model = \"large\"");
+    let proxy = Proxy::with(&player, setup).await;
+    let body = json!({"model": "helper-mini", "input": "go"});
+    let plain = proxy.post(&body).await;
+    let codex = proxy.post_with(&body, CODEX).await;
+    assert_eq!(codex.status, 200, "{codex:?}");
+    assert_eq!(codex.header("x-respondent-route"), Some("up/large"));
+    assert!(
+        codex
+            .header("x-respondent-notes")
+            .unwrap()
+            .contains("default_model")
+    );
+    assert_eq!(plain.error(404)["code"], "model_not_found");
+    assert_eq!(plain.error(404)["param"], "model");
+    assert_eq!(player.requests().len(), 1);
+}
+
+async fn providers_folder() {
+    let (up, other) = (
+        always(answer(json!([{"text": "up"}]))).await,
+        always(answer(json!([{"text": "other"}]))).await,
+    );
+    let file = format!("base_url = \"{}\"\nkey_required = false", other.base_url());
+    let setup = Setup::new().file("providers/other.toml", &file);
+    let proxy = Proxy::with(&up, setup).await;
+    assert_eq!(asks(&proxy, "other/m").await, "200 other/m");
+    assert_eq!(asks(&proxy, "up/m").await, "200 up/m");
+    assert_eq!((up.requests().len(), other.requests().len()), (1, 1));
+    // Two take any name: the bare one is nobody's.
+    assert_eq!(asks(&proxy, "m").await, "404 ");
+}
+
+async fn order() {
+    let base = Setup::new().arg("check");
+    let file = base.clone();
+    let variable = base.env("RESPONDENT_LISTEN", "127.0.0.1:2");
+    let flag = variable.clone().arg("--listen=127.0.0.1:3");
+    for (setup, port) in [(file, 0), (variable, 2), (flag, 3)] {
+        let folder = setup.folder(NOWHERE);
+        let (code, out, err) = setup.run(folder.path()).await;
+        assert_eq!(code, 0, "{err}");
+        let line = format!("http://127.0.0.1:{port}\n");
+        assert!(out.contains(&line), "{out}");
+    }
+}

@@ -1,0 +1,422 @@
+//! Requests of all sorts to the real program: what is refused and what is not.
+use std::io::Write as _;
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::faults::{always, answer, body};
+use crate::proxy::{Proxy, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("requests that make no sense are refused", refused),
+        case("requests that are odd are served", served),
+        case("R27 hostile JSON", hostile),
+        case("packed bodies are taken", packed),
+        case("every form of tool_choice", choices),
+        case("the routes of the API", routes),
+    ]
+}
+
+/// Request, the parameter that is named, the code.
+fn senseless() -> Vec<(Value, &'static str, Value)> {
+    let with = |key: &str, value: Value| {
+        let mut body = body();
+        body[key] = value;
+        body
+    };
+    let missing = || json!("missing_required_parameter");
+    let pairs: serde_json::Map<String, Value> =
+        (0..17).map(|n| (format!("k{n}"), json!("v"))).collect();
+    let stored =
+        json!([{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_1"}]);
+    let file = json!([{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]);
+    let image =
+        json!([{"role": "user", "content": [{"type": "input_image", "file_id": "file-1"}]}]);
+    vec![
+        (json!({"input": "go"}), "model", missing()),
+        (json!({"model": "m"}), "input", missing()),
+        (with("model", json!("")), "model", json!(null)),
+        (with("model", json!(7)), "model", json!(null)),
+        (with("input", json!({})), "body", json!("invalid_json")),
+        (with("input", json!([7])), "body", json!("invalid_json")),
+        (
+            with("previous_response_id", json!("resp_1")),
+            "previous_response_id",
+            json!("previous_response_not_found"),
+        ),
+        (
+            with("conversation", json!("conv_1")),
+            "conversation",
+            json!("conversation_not_found"),
+        ),
+        (
+            with("background", json!(true)),
+            "background",
+            json!("unsupported_parameter"),
+        ),
+        (
+            with("prompt", json!({"id": "pmpt_1"})),
+            "prompt",
+            json!("unsupported_parameter"),
+        ),
+        (with("input", file), "input", json!("unsupported_content")),
+        (with("input", image), "input", json!("unsupported_content")),
+        (with("input", stored), "input", json!("item_not_found")),
+        (with("metadata", json!("x")), "metadata", json!(null)),
+        (with("metadata", json!({"k": 1})), "metadata", json!(null)),
+        (
+            with("metadata", Value::Object(pairs)),
+            "metadata",
+            json!(null),
+        ),
+        (
+            with("metadata", json!({"k": "v".repeat(513)})),
+            "metadata",
+            json!(null),
+        ),
+        (
+            with("metadata", json!({"k".repeat(65): "v"})),
+            "metadata",
+            json!(null),
+        ),
+        (with("stream", json!("yes")), "stream", json!(null)),
+        (with("temperature", json!(3)), "temperature", json!(null)),
+        (with("top_p", json!("x")), "top_p", json!(null)),
+        (
+            with("max_output_tokens", json!(0)),
+            "max_output_tokens",
+            json!(null),
+        ),
+        (with("tools", json!({})), "tools", json!(null)),
+        (
+            with("tools", json!([{"type": "function"}])),
+            "tools",
+            json!(null),
+        ),
+        (
+            with("text", json!({"format": {"type": "yaml"}})),
+            "text.format.type",
+            json!(null),
+        ),
+        (
+            with("text", json!({"format": {"type": "json_schema"}})),
+            "text.format.name",
+            json!(null),
+        ),
+        (
+            with("instructions", json!(["a"])),
+            "instructions",
+            json!(null),
+        ),
+    ]
+}
+
+async fn refused() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    for (request, param, code) in senseless() {
+        for request in [streaming(&request), request.clone()] {
+            if request["stream"] == "yes" || (param == "stream" && request["stream"] == true) {
+                continue;
+            }
+            let error = proxy.post(&request).await.error(400);
+            assert_eq!(error["type"], "invalid_request_error", "{request}");
+            assert_eq!(error["code"], code, "{request}: {error}");
+            let named = error["param"].as_str().unwrap_or_default();
+            assert!(named.starts_with(param), "{request}: {error}");
+        }
+    }
+    let mut wrong = body();
+    wrong["stream"] = "yes".into();
+    assert_eq!(proxy.post(&wrong).await.error(400)["param"], "stream");
+    assert!(player.requests().is_empty());
+    assert!(!proxy.log().contains("panicked"));
+}
+
+async fn served() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let input = |items: Value| json!({"model": "m", "input": items});
+    let with = |key: &str, value: Value| {
+        let mut body = body();
+        body[key] = value;
+        body
+    };
+    for request in [
+        with("quantum", json!({"a": [1]})),
+        with("tools", json!([{"type": "teleport", "x": 1}])),
+        with(
+            "tools",
+            json!([{"type": "web_search"}, {"type": "mcp", "server_label": "x"}]),
+        ),
+        with("tools", json!([])),
+        with("tools", json!(null)),
+        with("metadata", json!(null)),
+        with("stream", json!(null)),
+        with("temperature", json!(null)),
+        with("previous_response_id", json!(null)),
+        with("background", json!(false)),
+        with("store", json!(true)),
+        with("truncation", json!("auto")),
+        with(
+            "include",
+            json!(["reasoning.encrypted_content", "future.thing"]),
+        ),
+        with("service_tier", json!("flex")),
+        with("reasoning", json!({"effort": "high", "summary": "auto"})),
+        with("text", json!({"verbosity": "low"})),
+        with(
+            "text",
+            json!({"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": true}}),
+        ),
+        with("prompt_cache_key", json!("k")),
+        with("user", json!("u")),
+        with("client_metadata", json!({"a": "b"})),
+        input(json!([{"type": "telepathy", "thought": "x"}, {"role": "user", "content": "go"}])),
+        input(
+            json!([{"role": "developer", "content": "be kind"}, {"role": "user", "content": "go"}]),
+        ),
+        input(
+            json!([{"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "smell", "of": "tea"}]}]),
+        ),
+        input(
+            json!([{"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto"}]}]),
+        ),
+        input(
+            json!([{"role": "user", "content": "go"}, {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "not ours"}]),
+        ),
+        input(json!([
+            {"role": "user", "content": "go"},
+            {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "r"}, {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]}
+        ])),
+        input(
+            json!([{"role": "user", "content": "go"}, {"type": "function_call_output", "call_id": "orphan", "output": "r"}]),
+        ),
+    ] {
+        let stream = proxy.stream(&request).await;
+        let whole = proxy.whole(&request).await;
+        kit::strict::same_output(&stream.response, &whole).unwrap();
+        assert_eq!(stream.text(), "a", "{request}");
+    }
+    let reply = proxy
+        .post(&with(
+            "tools",
+            json!([{"type": "teleport"}, {"type": "web_search"}]),
+        ))
+        .await;
+    assert_eq!(reply.header("x-respondent-notes"), Some("tool_dropped"));
+    assert!(player.requests().last().unwrap().json()["tools"].is_null());
+}
+
+async fn hostile() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let around = |value: &str| format!("{{\"model\":\"m\",\"input\":{value}}}");
+    let tool = |parameters: &str| {
+        format!(
+            "{{\"model\":\"m\",\"input\":\"go\",\"tools\":[{{\"type\":\"function\",\"name\":\"f\",\"parameters\":{parameters}}}]}}"
+        )
+    };
+    let mut keys = String::from("{\"model\":\"m\",\"input\":\"go\"");
+    for n in 0..1_000_000 {
+        keys.push_str(&format!(",\"k{n}\":0"));
+    }
+    keys.push('}');
+    let refused: Vec<(&str, Vec<u8>)> = vec![
+        ("depth in input", around(&deep(100_000)).into()),
+        ("depth, open", "[".repeat(100_000).into()),
+        (
+            "depth in an unknown parameter",
+            format!(
+                "{{\"model\":\"m\",\"input\":\"go\",\"x\":{}}}",
+                deep(100_000)
+            )
+            .into(),
+        ),
+        ("depth in a schema", tool(&deep(100_000)).into()),
+        (
+            "depth in an unknown item",
+            around(&format!("[{{\"type\":\"x\",\"y\":{}}}]", deep(100_000))).into(),
+        ),
+        (
+            "depth in the content",
+            around(&format!(
+                "[{{\"role\":\"user\",\"content\":{}}}]",
+                deep(100_000)
+            ))
+            .into(),
+        ),
+        (
+            "a key twice",
+            "{\"model\":\"m\",\"model\":\"n\",\"input\":\"go\"}".into(),
+        ),
+        ("NaN", around("NaN").into()),
+        (
+            "Infinity",
+            "{\"model\":\"m\",\"input\":\"go\",\"temperature\":Infinity}".into(),
+        ),
+        (
+            "a huge number",
+            "{\"model\":\"m\",\"input\":\"go\",\"temperature\":1e999}".into(),
+        ),
+        ("half a surrogate pair", around("\"\\ud800\"").into()),
+        ("the other half", around("\"a\\udc00\"").into()),
+        ("NUL outside a string", "{\"model\":\0\"m\"}".into()),
+        ("NUL inside a string", around("\"a\0b\"").into()),
+        (
+            "a byte order mark",
+            "\u{feff}{\"model\":\"m\",\"input\":\"go\"}".into(),
+        ),
+        ("no UTF-8", b"{\"model\":\"m\",\"input\":\"\xff\"}".to_vec()),
+        (
+            "a surrogate in UTF-8",
+            b"{\"model\":\"m\",\"input\":\"\xed\xa0\x80\"}".to_vec(),
+        ),
+        ("nothing", Vec::new()),
+        ("no object", "[]".into()),
+        ("a string", "\"go\"".into()),
+        ("the beginning", "{\"model\":\"m\",\"input\":\"go\"".into()),
+        (
+            "more behind it",
+            "{\"model\":\"m\",\"input\":\"go\"}{}".into(),
+        ),
+        (
+            "a comment",
+            "{\"model\":\"m\",/* */\"input\":\"go\"}".into(),
+        ),
+    ];
+    for (name, bytes) in refused {
+        let reply = proxy.raw(bytes, &[]).await;
+        assert_eq!(reply.status, 400, "{name}: {}", reply.body);
+        let error = reply.error(400);
+        assert_eq!(error["type"], "invalid_request_error", "{name}");
+        assert!(error["message"].as_str().unwrap().len() < 1000, "{name}");
+    }
+    assert!(player.requests().is_empty());
+    for (name, text) in [
+        ("a million keys", keys),
+        ("NUL as an escape", around("\"a\\u0000b\"")),
+        ("a whole surrogate pair", around("\"\\ud83d\\ude00\"")),
+        (
+            "white space around",
+            format!("\r\n\t {} \n", around("\"go\"")),
+        ),
+        (
+            "depth that is usual",
+            tool(&format!("{{\"x\":{}}}", deep(100))),
+        ),
+    ] {
+        let reply = proxy.raw(text, &[]).await;
+        assert_eq!(reply.status, 200, "{name}: {}", reply.body);
+    }
+    assert!(!proxy.log().contains("panicked"));
+    assert_eq!(proxy.get("/healthz").await.status, 200);
+}
+
+async fn packed() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let text = streaming(&body()).to_string();
+    let zstd = zstd::encode_all(text.as_bytes(), 3).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    for (coding, bytes) in [("zstd", zstd), ("gzip", gzip)] {
+        let reply = proxy.raw(bytes, &[("content-encoding", coding)]).await;
+        assert_eq!(reply.stream().text(), "a", "{coding}");
+    }
+    assert_eq!(player.requests()[0].body, player.requests()[1].body);
+}
+
+async fn choices() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let tools = json!([
+        {"type": "function", "name": "f", "parameters": {"type": "object"}},
+        {"type": "custom", "name": "c"},
+        {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "g", "parameters": {"type": "object"}}]},
+        {"type": "local_shell"}, {"type": "shell"}, {"type": "apply_patch"},
+        {"type": "web_search"}
+    ]);
+    let named = |name: &str| json!({"type": "function", "function": {"name": name}});
+    for (choice, sent) in [
+        (json!("auto"), json!("auto")),
+        (json!("none"), json!("none")),
+        (json!("required"), json!("required")),
+        (json!({"type": "function", "name": "f"}), named("f")),
+        (json!({"type": "custom", "name": "c"}), named("c")),
+        (
+            json!({"type": "function", "name": "g", "namespace": "ns"}),
+            named("ns__g"),
+        ),
+        (json!({"type": "local_shell"}), named("local_shell")),
+        (json!({"type": "shell"}), named("shell")),
+        (json!({"type": "apply_patch"}), named("apply_patch")),
+        (
+            json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]}),
+            Value::Null,
+        ),
+        (
+            json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f"}, {"type": "web_search"}]}),
+            Value::Null,
+        ),
+    ] {
+        let mut body = body();
+        body["tools"] = tools.clone();
+        body["tool_choice"] = choice.clone();
+        let whole = proxy.whole(&body).await;
+        assert_eq!(whole["tool_choice"], choice);
+        let request = player.requests().last().unwrap().json();
+        match sent.as_str() {
+            // It may be left out where it is the default.
+            Some("auto") => {
+                assert!(request["tool_choice"].is_null() || request["tool_choice"] == "auto")
+            }
+            _ if sent.is_null() => assert_ne!(request["tool_choice"], "none"),
+            _ => assert_eq!(request["tool_choice"], sent, "{choice}"),
+        }
+    }
+    let count = player.requests().len();
+    for choice in [
+        json!({"type": "web_search"}),
+        json!({"type": "file_search"}),
+        json!({"type": "function", "name": "absent"}),
+        json!({"type": "function"}),
+        json!({"type": "custom", "name": "f"}),
+        json!("sometimes"),
+        json!(7),
+        json!({"type": "allowed_tools", "mode": "required", "tools": [{"type": "web_search"}]}),
+        json!({"type": "allowed_tools", "mode": "maybe", "tools": []}),
+    ] {
+        let mut body = body();
+        body["tools"] = tools.clone();
+        body["tool_choice"] = choice.clone();
+        let error = proxy.post(&body).await.error(400);
+        assert_eq!(error["param"], "tool_choice", "{choice}");
+    }
+    let mut body = body();
+    body["tools"] = json!([{"type": "web_search"}]);
+    body["tool_choice"] = "required".into();
+    let error = proxy.post(&body).await.error(400);
+    assert!(error["message"].as_str().unwrap().contains("web_search"));
+    assert_eq!(player.requests().len(), count);
+}
+
+async fn routes() {
+    let player = always(answer(json!([{"text": "a"}]))).await;
+    let proxy = Proxy::start(&player).await;
+    let models: Value = serde_json::from_str(&proxy.get("/v1/models").await.body).unwrap();
+    assert!(models["data"].is_array() && models["models"].is_array());
+    let health: Value = serde_json::from_str(&proxy.get("/healthz").await.body).unwrap();
+    assert_eq!(health["status"], "ok");
+    assert!(proxy.metrics().await.ends_with("# EOF\n"));
+    for path in ["/v1/nothing", "/v1/responses/resp_1", "/v1/../etc"] {
+        let reply = proxy.get(path).await;
+        assert!([404, 405].contains(&reply.status), "{path}: {reply:?}");
+        reply.error(reply.status);
+    }
+}
