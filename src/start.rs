@@ -29,6 +29,9 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     } else {
         None
     };
+    let program = std::env::args().next();
+    let program = program.as_deref().unwrap_or("respondent");
+    let codex_print = codex_print(program, &inputs.flags, &config, address);
     // Edits count from here on, before anyone is told that we run.
     let watch = Watch::new(inputs, config);
     let live = watch.live();
@@ -37,9 +40,6 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let program = std::env::args().next();
-    let program = program.as_deref().unwrap_or("respondent");
-    let codex_print = codex_print(program, &inputs.flags, &config, address);
     say(&greeting(&config, address, &codex_print))?;
 
     let limits = ListenLimits {

@@ -61,7 +61,7 @@ fn deny_file() -> Result<PathBuf, String> {
 
 async fn in_form(deny: PathBuf) {
     let deny = table(&deny);
-    for key in ["advisories", "licenses", "bans"] {
+    for key in ["licenses", "bans", "sources"] {
         assert!(deny.contains_key(key), "{key}");
     }
     assert!(!deny["licenses"]["allow"].as_array().unwrap().is_empty());

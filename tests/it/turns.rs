@@ -531,7 +531,8 @@ fn early() -> Vec<Row> {
             json!({}),
             json!([{"text": "I will"}, {"finish": "content_filter"}, {"done": true}]),
             json!([["message", "final_answer", "I will", "incomplete"]]),
-        ),
+        )
+        .codex(json!([])),
     ]
 }
 
