@@ -82,11 +82,9 @@ impl Answer {
         };
         let stream = judge::stream(body, codex);
         let terminal = match script.end {
-            // Codex would ask for the filtered answer again and again.
-            End::Finish("content_filter") if codex => "response.failed",
+            _ if breaks_off(script, codex) => "response.failed",
             End::Finish("length" | "content_filter") => "response.incomplete",
-            End::Finish(_) => "response.completed",
-            End::Silence | End::Error(_) | End::Cut(_) => "response.failed",
+            _ => "response.completed",
         };
         assert_eq!(stream.terminal, terminal);
         match &self.whole {
@@ -121,6 +119,15 @@ impl Answer {
             });
             assert_eq!(stream.response["usage"], usage);
         }
+    }
+}
+
+/// Whether the answer fails. Codex would ask again for a filtered one, so that
+/// fails for it too.
+fn breaks_off(script: &Script, codex: bool) -> bool {
+    match script.end {
+        End::Silence | End::Error(_) | End::Cut(_) => true,
+        End::Finish(reason) => codex && reason == "content_filter",
     }
 }
 
@@ -168,12 +175,13 @@ fn without_blanks(text: &str) -> String {
 /// its last arguments is incomplete, and not there for Codex, which would run
 /// it; where it broke off, the calls so far are there.
 fn calls_are(got: &[strict::Call], script: &Script, codex: bool) {
+    let failed = breaks_off(script, codex);
     let mut expected = Vec::new();
     for call in script.calls() {
         let is_whole = serde_json::from_str::<Value>(&call.arguments).is_ok();
         let (kind, name, namespace) = call.tool.identity();
         let (status, arguments) = match script.end {
-            End::Finish("length" | "content_filter") if !is_whole => {
+            End::Finish("length" | "content_filter") if !is_whole && !failed => {
                 if codex || !call.tool.streams() {
                     continue;
                 }
@@ -183,7 +191,6 @@ fn calls_are(got: &[strict::Call], script: &Script, codex: bool) {
         };
         expected.push((call.tool, kind, name, namespace, status, arguments));
     }
-    let failed = matches!(script.end, End::Silence | End::Error(_) | End::Cut(_));
     let mut left = expected.into_iter();
     for call in got {
         let found = left.by_ref().find(|(_, kind, name, namespace, _, _)| {

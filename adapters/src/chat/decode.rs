@@ -276,7 +276,9 @@ impl Decoder {
     /// The call that a piece belongs to; `None` when it begins a new one: with
     /// a new id on a known index, or, without id and index, with a name.
     fn slot(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
-        let same = |call: &Call| id.is_empty() || call.id.is_empty() || call.id == id;
+        // An id may come late, but not together with a second name.
+        let late = |call: &Call| call.id.is_empty() && (name.is_empty() || !call.told);
+        let same = |call: &Call| id.is_empty() || call.id == id || late(call);
         match index {
             Some(_) => self
                 .calls

@@ -1,8 +1,9 @@
-//! The strict checker for either kind of client.
+//! The strict checker for both kinds of clients.
 
 use kit::strict::{self, Stream};
 
-/// Checks a stream. Codex gets nothing that is incomplete.
+/// Checks a stream. Codex takes every item that is done for whole, so when an
+/// answer breaks off, nothing that it gets is incomplete.
 pub fn stream(body: &str, codex: bool) -> Stream {
     if !codex {
         return strict::check_or_panic(body);
