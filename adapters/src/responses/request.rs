@@ -1,19 +1,18 @@
 //! A request body becomes a [`Turn`] that borrows from it.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::body::{Body, Input};
+use super::parameters::{
+    check_metadata, flag, integer, number, read_include, read_reasoning, read_text,
+};
 use super::tools;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::tools::Toolbox;
-use crate::turn::{Controls, Echo, Fields, Format, Item, ItemKind, Turn, string};
+use crate::turn::{Controls, Echo, Item, ItemKind, Turn, string};
 
 /// The deepest nesting of a request: twice what most JSON readers allow.
 const DEPTH: usize = 256;
@@ -36,70 +35,6 @@ impl Source {
     }
 }
 
-/// The top level. Scalars are raw too, so that a wrong type gets a message
-/// that names it.
-#[derive(Deserialize)]
-struct Body<'a> {
-    #[serde(borrow)]
-    model: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<Input<'a>>,
-    #[serde(borrow)]
-    instructions: Option<&'a RawValue>,
-    #[serde(borrow)]
-    previous_response_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    conversation: Option<&'a RawValue>,
-    #[serde(borrow)]
-    background: Option<&'a RawValue>,
-    #[serde(borrow)]
-    stream: Option<&'a RawValue>,
-    #[serde(borrow)]
-    temperature: Option<&'a RawValue>,
-    #[serde(borrow)]
-    top_p: Option<&'a RawValue>,
-    #[serde(borrow)]
-    presence_penalty: Option<&'a RawValue>,
-    #[serde(borrow)]
-    frequency_penalty: Option<&'a RawValue>,
-    #[serde(borrow)]
-    top_logprobs: Option<&'a RawValue>,
-    #[serde(borrow)]
-    max_output_tokens: Option<&'a RawValue>,
-    #[serde(borrow)]
-    max_tool_calls: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tools: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tool_choice: Option<&'a RawValue>,
-    #[serde(borrow)]
-    parallel_tool_calls: Option<&'a RawValue>,
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning: Option<&'a RawValue>,
-    #[serde(borrow)]
-    include: Option<&'a RawValue>,
-    #[serde(borrow)]
-    truncation: Option<&'a RawValue>,
-    #[serde(borrow)]
-    metadata: Option<&'a RawValue>,
-    #[serde(borrow)]
-    prompt: Option<&'a RawValue>,
-    #[serde(borrow)]
-    prompt_cache_key: Option<&'a RawValue>,
-    #[serde(borrow)]
-    service_tier: Option<&'a RawValue>,
-    #[serde(borrow)]
-    safety_identifier: Option<&'a RawValue>,
-    #[serde(borrow)]
-    user: Option<&'a RawValue>,
-    #[serde(borrow)]
-    context_management: Option<&'a RawValue>,
-    #[serde(borrow)]
-    moderation: Option<&'a RawValue>,
-}
-
 fn parse(json: &str) -> Result<Turn<'_>, Fault> {
     if json::lone_surrogate_anywhere(json) {
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
@@ -114,6 +49,9 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
     }
     let body: Body<'_> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
     let mut notes = Notes::default();
+    for name in &body.unknown {
+        notes.add("parameter_unknown", name);
+    }
 
     let model = match body.model.map(RawValue::get) {
         None => {
@@ -271,206 +209,6 @@ fn refuse_what_needs_a_store(body: &Body<'_>) -> Result<(), Fault> {
         .with_code("unsupported_parameter"));
     }
     Ok(())
-}
-
-/// At most 16 pairs of strings, keys up to 64 and values up to 512 characters.
-fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
-    let Some(metadata) = metadata else {
-        return Ok(());
-    };
-    let wrong = |message: &str| Fault::invalid("metadata", message.to_owned());
-    let pairs: std::collections::HashMap<Cow<'_, str>, String> =
-        serde_json::from_str(metadata.get()).map_err(|_| {
-            wrong("The parameter 'metadata' must be an object whose values are strings.")
-        })?;
-    if pairs.len() > 16 {
-        return Err(wrong("The parameter 'metadata' holds more than 16 pairs."));
-    }
-    if pairs.keys().any(|key| key.chars().count() > 64) {
-        return Err(wrong("A key of 'metadata' is longer than 64 characters."));
-    }
-    if pairs.values().any(|value| value.chars().count() > 512) {
-        return Err(wrong(
-            "A value of 'metadata' is longer than 512 characters.",
-        ));
-    }
-    Ok(())
-}
-
-fn read_text<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) -> Result<(), Fault> {
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow)]
-        format: Option<FormatFields<'a>>,
-        #[serde(borrow)]
-        verbosity: Option<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct FormatFields<'a> {
-        #[serde(borrow, rename = "type")]
-        kind: Option<Cow<'a, str>>,
-        #[serde(borrow)]
-        name: Option<&'a RawValue>,
-        #[serde(borrow)]
-        schema: Option<&'a RawValue>,
-        strict: Option<bool>,
-        #[serde(borrow)]
-        description: Option<&'a RawValue>,
-    }
-    let Some(raw) = raw else { return Ok(()) };
-    let part: Part<'a> = serde_json::from_str(raw.get()).map_err(|error| {
-        Fault::invalid(
-            "text",
-            format!("The parameter 'text' cannot be read: {error}."),
-        )
-    })?;
-    if part.verbosity.is_some() {
-        controls.verbosity = string(part.verbosity);
-    }
-    let Some(format) = part.format else {
-        return Ok(());
-    };
-    controls.format = match format.kind.as_deref() {
-        None | Some("text") => Format::Text,
-        Some("json_object") => Format::JsonObject,
-        Some("json_schema") => Format::JsonSchema {
-            name: format.name.and_then(Text::from_raw).ok_or_else(|| {
-                Fault::invalid("text.format.name", "A JSON schema needs a 'name'.")
-            })?,
-            schema: format.schema.ok_or_else(|| {
-                Fault::invalid(
-                    "text.format.schema",
-                    "The format 'json_schema' needs a 'schema'.",
-                )
-            })?,
-            strict: format.strict,
-            description: format.description.and_then(Text::from_raw),
-        },
-        Some(other) => {
-            return Err(Fault::invalid(
-                "text.format.type",
-                format!(
-                    "The text format '{other}' is not known: use text, json_object or json_schema."
-                ),
-            ));
-        }
-    };
-    Ok(())
-}
-
-fn read_reasoning<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) {
-    #[derive(Deserialize)]
-    struct Part<'a> {
-        #[serde(borrow)]
-        effort: Option<&'a RawValue>,
-    }
-    let part = raw.and_then(|raw| serde_json::from_str::<Part<'a>>(raw.get()).ok());
-    if let Some(effort) = part.and_then(|part| string(part.effort)) {
-        controls.effort = Some(effort);
-    }
-}
-
-fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, notes: &mut Notes) {
-    let list: Vec<Cow<'_, str>> = raw
-        .and_then(|raw| serde_json::from_str(raw.get()).ok())
-        .unwrap_or_default();
-    for entry in list {
-        match entry.as_ref() {
-            "reasoning.encrypted_content" => controls.encrypted_reasoning = true,
-            "message.output_text.logprobs" => controls.logprobs = true,
-            other => notes.add("include_ignored", other),
-        }
-    }
-}
-
-fn number(
-    raw: Option<&RawValue>,
-    name: &'static str,
-    range: std::ops::RangeInclusive<f64>,
-) -> Result<Option<f64>, Fault> {
-    scalar(raw, name, "a number", |value: &f64| range.contains(value)).map_err(|mut fault| {
-        let (low, high) = (range.start(), range.end());
-        fault.message = format!("{} Allowed is {low} to {high}.", fault.message);
-        fault
-    })
-}
-
-fn integer(
-    raw: Option<&RawValue>,
-    name: &'static str,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<Option<u64>, Fault> {
-    scalar(raw, name, "a whole number in its range", |value| {
-        range.contains(value)
-    })
-}
-
-fn flag(raw: Option<&RawValue>, name: &'static str) -> Result<Option<bool>, Fault> {
-    scalar(raw, name, "true or false", |_| true)
-}
-
-fn scalar<'a, T: Deserialize<'a>>(
-    raw: Option<&'a RawValue>,
-    name: &'static str,
-    wanted: &str,
-    fits: impl Fn(&T) -> bool,
-) -> Result<Option<T>, Fault> {
-    let Some(raw) = raw else { return Ok(None) };
-    match serde_json::from_str(raw.get()) {
-        Ok(value) if fits(&value) => Ok(Some(value)),
-        _ => Err(Fault::invalid(
-            name,
-            format!("The parameter '{name}' must be {wanted}."),
-        )),
-    }
-}
-
-/// `input` is a string or a list of items.
-enum Input<'a> {
-    Text(&'a RawValue),
-    Items(Vec<Item<'a>>),
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Input<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'a RawValue>::deserialize(deserializer)?;
-        if raw.get().starts_with('"') {
-            return Ok(Self::Text(raw));
-        }
-        serde_json::from_str::<Items<'a>>(raw.get())
-            .map(|items| Self::Items(items.0))
-            .map_err(de::Error::custom)
-    }
-}
-
-struct Items<'a>(Vec<Item<'a>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Vec<Item<'de>>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of items for 'input'")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut items = Vec::new();
-                while let Some(fields) = list.next_element::<Fields<'de>>()? {
-                    items.push(Item::new(fields));
-                }
-                Ok(items)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
-                Err(de::Error::custom(
-                    "'input' is an object; it must be a string or a list of items",
-                ))
-            }
-        }
-        deserializer.deserialize_seq(List).map(Items)
-    }
 }
 
 #[cfg(test)]

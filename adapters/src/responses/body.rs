@@ -1,0 +1,161 @@
+//! The top level of a request. Scalars stay raw, so that a wrong type gets a
+//! message that names it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::turn::{Fields, Item};
+
+/// At most this many unknown parameters are named.
+const NAMED: usize = 8;
+
+/// Declares the parameters that are read: a derived struct could not tell
+/// which others there were.
+macro_rules! body {
+    ($($name:ident),* $(,)?) => {
+        /// The parameters of a request.
+        #[derive(Default)]
+        pub(super) struct Body<'a> {
+            pub(super) input: Option<Input<'a>>,
+            $(pub(super) $name: Option<&'a RawValue>,)*
+            /// Parameters that nobody here knows.
+            pub(super) unknown: Vec<String>,
+        }
+
+        impl<'a> Body<'a> {
+            fn take<A: MapAccess<'a>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+                match key {
+                    "input" => once(&mut self.input, "input", map.next_value()?),
+                    $(stringify!($name) => once(&mut self.$name, stringify!($name), map.next_value()?),)*
+                    other => {
+                        if !IGNORED.contains(&other) && self.unknown.len() < NAMED {
+                            self.unknown.push(other.chars().take(64).collect());
+                        }
+                        map.next_value::<IgnoredAny>().map(|_| ())
+                    }
+                }
+            }
+        }
+    };
+}
+
+body! {
+    model,
+    instructions,
+    previous_response_id,
+    conversation,
+    background,
+    stream,
+    temperature,
+    top_p,
+    presence_penalty,
+    frequency_penalty,
+    top_logprobs,
+    max_output_tokens,
+    max_tool_calls,
+    tools,
+    tool_choice,
+    parallel_tool_calls,
+    text,
+    reasoning,
+    include,
+    truncation,
+    metadata,
+    prompt,
+    prompt_cache_key,
+    service_tier,
+    safety_identifier,
+    user,
+    context_management,
+    moderation,
+}
+
+/// Parameters that say nothing to a provider: Codex's own data, what streaming
+/// adds, and storing, which the response answers with `false`.
+const IGNORED: [&str; 3] = ["client_metadata", "store", "stream_options"];
+
+fn once<T, E: de::Error>(
+    place: &mut Option<T>,
+    name: &'static str,
+    value: Option<T>,
+) -> Result<(), E> {
+    if place.is_some() {
+        return Err(E::duplicate_field(name));
+    }
+    *place = value;
+    Ok(())
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parameters;
+        impl<'de> Visitor<'de> for Parameters {
+            type Value = Body<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object with the parameters of a response")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut body = Body::default();
+                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                    body.take(&key, &mut map)?;
+                }
+                Ok(body)
+            }
+        }
+        deserializer.deserialize_map(Parameters)
+    }
+}
+
+/// `input` is a string or a list of items.
+pub(super) enum Input<'a> {
+    Text(&'a RawValue),
+    Items(Vec<Item<'a>>),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Input<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'a RawValue>::deserialize(deserializer)?;
+        if raw.get().starts_with('"') {
+            return Ok(Self::Text(raw));
+        }
+        serde_json::from_str::<Items<'a>>(raw.get())
+            .map(|items| Self::Items(items.0))
+            .map_err(de::Error::custom)
+    }
+}
+
+struct Items<'a>(Vec<Item<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List;
+        impl<'de> Visitor<'de> for List {
+            type Value = Vec<Item<'de>>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or a list of items for 'input'")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some(fields) = list.next_element::<Fields<'de>>()? {
+                    items.push(Item::new(fields));
+                }
+                Ok(items)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+                Err(de::Error::custom(
+                    "'input' is an object; it must be a string or a list of items",
+                ))
+            }
+        }
+        deserializer.deserialize_seq(List).map(Items)
+    }
+}

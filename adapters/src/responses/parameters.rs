@@ -1,0 +1,166 @@
+//! The parameters of a request that are not its input, read and checked.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::fault::Fault;
+use crate::notes::Notes;
+use crate::text::Text;
+use crate::turn::{Controls, Format, string};
+
+/// At most 16 pairs of strings, keys up to 64 and values up to 512 characters.
+pub(super) fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
+    let Some(metadata) = metadata else {
+        return Ok(());
+    };
+    let wrong = |message: &str| Fault::invalid("metadata", message.to_owned());
+    let pairs: std::collections::HashMap<Cow<'_, str>, String> =
+        serde_json::from_str(metadata.get()).map_err(|_| {
+            wrong("The parameter 'metadata' must be an object whose values are strings.")
+        })?;
+    if pairs.len() > 16 {
+        return Err(wrong("The parameter 'metadata' holds more than 16 pairs."));
+    }
+    if pairs.keys().any(|key| key.chars().count() > 64) {
+        return Err(wrong("A key of 'metadata' is longer than 64 characters."));
+    }
+    if pairs.values().any(|value| value.chars().count() > 512) {
+        return Err(wrong(
+            "A value of 'metadata' is longer than 512 characters.",
+        ));
+    }
+    Ok(())
+}
+
+pub(super) fn read_text<'a>(
+    raw: Option<&'a RawValue>,
+    controls: &mut Controls<'a>,
+) -> Result<(), Fault> {
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow)]
+        format: Option<FormatFields<'a>>,
+        #[serde(borrow)]
+        verbosity: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct FormatFields<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        name: Option<&'a RawValue>,
+        #[serde(borrow)]
+        schema: Option<&'a RawValue>,
+        strict: Option<bool>,
+        #[serde(borrow)]
+        description: Option<&'a RawValue>,
+    }
+    let Some(raw) = raw else { return Ok(()) };
+    let part: Part<'a> = serde_json::from_str(raw.get()).map_err(|error| {
+        Fault::invalid(
+            "text",
+            format!("The parameter 'text' cannot be read: {error}."),
+        )
+    })?;
+    if part.verbosity.is_some() {
+        controls.verbosity = string(part.verbosity);
+    }
+    let Some(format) = part.format else {
+        return Ok(());
+    };
+    controls.format = match format.kind.as_deref() {
+        None | Some("text") => Format::Text,
+        Some("json_object") => Format::JsonObject,
+        Some("json_schema") => Format::JsonSchema {
+            name: format.name.and_then(Text::from_raw).ok_or_else(|| {
+                Fault::invalid("text.format.name", "A JSON schema needs a 'name'.")
+            })?,
+            schema: format.schema.ok_or_else(|| {
+                Fault::invalid(
+                    "text.format.schema",
+                    "The format 'json_schema' needs a 'schema'.",
+                )
+            })?,
+            strict: format.strict,
+            description: format.description.and_then(Text::from_raw),
+        },
+        Some(other) => {
+            return Err(Fault::invalid(
+                "text.format.type",
+                format!(
+                    "The text format '{other}' is not known: use text, json_object or json_schema."
+                ),
+            ));
+        }
+    };
+    Ok(())
+}
+
+pub(super) fn read_reasoning<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) {
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow)]
+        effort: Option<&'a RawValue>,
+    }
+    let part = raw.and_then(|raw| serde_json::from_str::<Part<'a>>(raw.get()).ok());
+    if let Some(effort) = part.and_then(|part| string(part.effort)) {
+        controls.effort = Some(effort);
+    }
+}
+
+pub(super) fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, notes: &mut Notes) {
+    let list: Vec<Cow<'_, str>> = raw
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default();
+    for entry in list {
+        match entry.as_ref() {
+            "reasoning.encrypted_content" => controls.encrypted_reasoning = true,
+            "message.output_text.logprobs" => controls.logprobs = true,
+            other => notes.add("include_ignored", other),
+        }
+    }
+}
+
+pub(super) fn number(
+    raw: Option<&RawValue>,
+    name: &'static str,
+    range: std::ops::RangeInclusive<f64>,
+) -> Result<Option<f64>, Fault> {
+    scalar(raw, name, "a number", |value: &f64| range.contains(value)).map_err(|mut fault| {
+        let (low, high) = (range.start(), range.end());
+        fault.message = format!("{} Allowed is {low} to {high}.", fault.message);
+        fault
+    })
+}
+
+pub(super) fn integer(
+    raw: Option<&RawValue>,
+    name: &'static str,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<Option<u64>, Fault> {
+    scalar(raw, name, "a whole number in its range", |value| {
+        range.contains(value)
+    })
+}
+
+pub(super) fn flag(raw: Option<&RawValue>, name: &'static str) -> Result<Option<bool>, Fault> {
+    scalar(raw, name, "true or false", |_| true)
+}
+
+fn scalar<'a, T: Deserialize<'a>>(
+    raw: Option<&'a RawValue>,
+    name: &'static str,
+    wanted: &str,
+    fits: impl Fn(&T) -> bool,
+) -> Result<Option<T>, Fault> {
+    let Some(raw) = raw else { return Ok(None) };
+    match serde_json::from_str(raw.get()) {
+        Ok(value) if fits(&value) => Ok(Some(value)),
+        _ => Err(Fault::invalid(
+            name,
+            format!("The parameter '{name}' must be {wanted}."),
+        )),
+    }
+}
