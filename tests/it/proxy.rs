@@ -326,7 +326,7 @@ impl Proxy {
         }
     }
 
-    /// Memory now and at its peak, in KiB.
+    /// Resident memory at its peak, in KiB.
     pub fn memory(&self) -> Memory {
         let status = self.proc("status");
         let of = |name: &str| {
@@ -334,10 +334,7 @@ impl Proxy {
             let number = line.and_then(|line| line.split_whitespace().next());
             number.unwrap().parse().unwrap()
         };
-        Memory {
-            now: of("VmRSS:"),
-            peak: of("VmHWM:"),
-        }
+        Memory { peak: of("VmHWM:") }
     }
 
     /// Clock ticks that it has computed.
@@ -384,10 +381,9 @@ impl Proxy {
     }
 }
 
-/// KiB of resident memory.
+/// KiB of resident memory at its peak.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
-    pub now: u64,
     pub peak: u64,
 }
 

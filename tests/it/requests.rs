@@ -1,4 +1,5 @@
 //! Requests of all sorts to the real program: what is refused and what is not.
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use libtest_mimic::Trial;
@@ -223,7 +224,7 @@ async fn hostile() {
     };
     let mut keys = String::from("{\"model\":\"m\",\"input\":\"go\"");
     for n in 0..1_000_000 {
-        keys.push_str(&format!(",\"k{n}\":0"));
+        let _ = write!(keys, ",\"k{n}\":0");
     }
     keys.push('}');
     let refused: Vec<(&str, Vec<u8>)> = vec![
@@ -374,7 +375,7 @@ async fn choices() {
         match sent.as_str() {
             // It may be left out where it is the default.
             Some("auto") => {
-                assert!(request["tool_choice"].is_null() || request["tool_choice"] == "auto")
+                assert!(request["tool_choice"].is_null() || request["tool_choice"] == "auto");
             }
             _ if sent.is_null() => assert_ne!(request["tool_choice"], "none"),
             _ => assert_eq!(request["tool_choice"], sent, "{choice}"),

@@ -10,7 +10,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         case("S46 no crate may hold unsafe code", no_unsafe),
         case("S46 the lock file pins every dependency", lock_file),
-        case_if("S46 deny.toml is in form", deny_file, |deny| in_form(deny)),
+        case_if("S46 deny.toml is in form", deny_file, in_form),
     ]
 }
 

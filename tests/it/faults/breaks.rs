@@ -133,6 +133,7 @@ async fn at_every_event(way: Break) {
                 assert_eq!(error["type"], "server_error", "{k}");
                 continue;
             }
+            // Codex is told in a stream even if nothing was sent.
             let stream = if codex {
                 reply.stream_for_codex()
             } else {

@@ -172,13 +172,16 @@ async fn table() {
                     assert_eq!(stream.error_code(), Some("server_error"));
                     continue;
                 }
+                // Codex repeats a 502 too often: it is told in a stream.
+                if status == 502 && body["stream"] == true && headers == CODEX {
+                    let stream = reply.stream_for_codex();
+                    assert_eq!(stream.error_code(), Some("server_error"));
+                    continue;
+                }
                 let error = reply.error(status);
                 let shown = format!("{} {}: {error}", row.status, row.error);
-                let message = error["message"].as_str().unwrap();
-                assert!(
-                    message.ends_with(row.error["message"].as_str().unwrap()),
-                    "{shown}"
-                );
+                let (message, said) = (error["message"].as_str(), row.error["message"].as_str());
+                assert!(message.unwrap().ends_with(said.unwrap()), "{shown}");
                 assert_eq!(error["type"], row.kind, "{shown}");
                 assert_eq!(error["code"], row.code, "{shown}");
                 assert_eq!(reply.header("retry-after"), None, "{shown}");

@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 const TURNS: usize = 5;
+const COUNTED: f64 = 5.0;
 
 async fn mid_stream() {
     let player = always(answer(json!([{"text": "a"}, {"stall": true}]))).await;
@@ -37,9 +38,7 @@ async fn mid_stream() {
         open.until("response.output_text.delta").await;
         opened.push(open);
     }
-    proxy
-        .until("respondent_open_streams", "", TURNS as f64)
-        .await;
+    proxy.until("respondent_open_streams", "", COUNTED).await;
     drop(opened);
     for n in 0..TURNS {
         player.wait_closed(n).await;
@@ -75,7 +74,7 @@ async fn gone(proxy: &Proxy, descriptors: usize) {
     proxy.until("respondent_open_streams", "", 0.0).await;
     let turns = "respondent_turns_total";
     proxy
-        .until(turns, "outcome=\"disconnected\"", TURNS as f64)
+        .until(turns, "outcome=\"disconnected\"", COUNTED)
         .await;
     while proxy.descriptors() > descriptors {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
@@ -106,7 +105,7 @@ async fn slow_reader() {
     let proxy = Proxy::with(&player, Setup::new().server("heartbeat = \"100ms\"")).await;
     // What is allocated once is no growth.
     let mut first = asked(&proxy, &streaming(&body()).to_string()).await;
-    first.read_exact(&mut [0; 100_000]).await.unwrap();
+    first.read_exact(&mut vec![0; 100_000]).await.unwrap();
     drop(first);
     player.wait_closed(0).await;
     let before = proxy.memory();
@@ -119,7 +118,7 @@ async fn slow_reader() {
         .await;
     proxy.at_rest().await;
     assert!(player.requests().iter().all(|request| !request.finished));
-    let growth = |now: u64| now.saturating_sub(before.peak);
+    let growth = |peak: u64| peak.saturating_sub(before.peak);
     let limit = STREAMS * 1024 + 2048;
     assert!(
         growth(proxy.memory().peak) < limit,
