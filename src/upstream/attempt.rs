@@ -6,8 +6,10 @@ use std::time::Duration;
 use adapters::chat::refusal;
 use adapters::fault::{Fault, Kind, Retry};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
+use http_body_util::BodyExt;
 use registry::Wire;
 
 use super::{Key, Upstream};
@@ -20,32 +22,48 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 const RELEASE_LIMIT: usize = 64 * 1024;
 const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 
-/// An answer with a 2xx status whose body has not been read.
+/// An answer with a 2xx status whose body has not been read. Its head is gone:
+/// it would be kept as long as the stream.
 #[derive(Debug)]
 pub struct Answer {
-    response: reqwest::Response,
+    body: reqwest::Body,
 }
 
 impl Answer {
+    fn new(response: reqwest::Response) -> Self {
+        Self {
+            body: http::Response::from(response).into_body(),
+        }
+    }
+
     /// The next bytes; `None` at the end of the body.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
-        self.response.chunk().await.map_err(|error| {
-            Fault::new(
-                Kind::Cut,
-                "The connection to the provider broke before the answer was complete.",
-            )
-            .caused_by(chain(&error))
-        })
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| {
+                Fault::new(
+                    Kind::Cut,
+                    "The connection to the provider broke before the answer was complete.",
+                )
+                .caused_by(chain(&error))
+            })?;
+            if let Ok(bytes) = frame.into_data() {
+                return Ok(Some(bytes));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads on behind the last event, for a moment, so that the connection
     /// can serve the next turn: it is closed when a body is dropped before its
     /// end, which comes after `[DONE]` and often in a packet of its own.
     pub fn release(mut self) {
+        if let Some(Ok(None) | Err(_)) = self.chunk().now_or_never() {
+            return;
+        }
         tokio::spawn(async move {
             let rest = async {
                 let mut left = RELEASE_LIMIT;
-                while let Ok(Some(bytes)) = self.response.chunk().await
+                while let Ok(Some(bytes)) = self.chunk().await
                     && let Some(less) = left.checked_sub(bytes.len())
                 {
                     left = less;
@@ -84,7 +102,7 @@ pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<
         }
     };
     if response.status().is_success() {
-        return Ok(Answer { response });
+        return Ok(Answer::new(response));
     }
     Err(refused(upstream, response).await)
 }

@@ -165,6 +165,8 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     raw(&mut out, "user", echo.user, "null");
     raw(&mut out, "metadata", echo.metadata, "{}");
     out.drain(..2);
+    // It lives as long as the stream.
+    out.shrink_to_fit();
     out
 }
 
