@@ -1,6 +1,8 @@
 //! What a client asks for, whatever it spoke. Everything borrows the request.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,6 +19,8 @@ pub struct Turn<'a> {
     pub model: Cow<'a, str>,
     /// Whether the client wants events.
     pub stream: bool,
+    /// Whether the client will refer to the answer's items by their ids.
+    pub store: bool,
     /// Instructions that stand before all items.
     pub instructions: Option<Text<'a>>,
     /// The history and the new input.
@@ -189,6 +193,20 @@ pub(crate) struct Fields<'a> {
     reasoning: Option<&'a RawValue>,
 }
 
+impl Turn<'_> {
+    /// The ids of the items that are only referred to.
+    pub fn references(&self) -> Vec<String> {
+        let references = self
+            .items
+            .iter()
+            .filter(|item| item.kind == ItemKind::ItemReference);
+        references
+            .filter_map(Item::id)
+            .map(Cow::into_owned)
+            .collect()
+    }
+}
+
 impl<'a> Item<'a> {
     pub(crate) fn new(fields: Fields<'a>) -> Self {
         let kind = match string(fields.kind).as_deref() {
@@ -209,6 +227,16 @@ impl<'a> Item<'a> {
         Self {
             kind: ItemKind::Message,
             fields,
+        }
+    }
+
+    /// Puts the item in the place of a reference to it.
+    pub(crate) fn resolve(&mut self, known: &'a HashMap<String, Arc<str>>) {
+        if self.kind == ItemKind::ItemReference
+            && let Some(json) = self.id().and_then(|id| known.get(id.as_ref()))
+            && let Ok(fields) = serde_json::from_str(json)
+        {
+            *self = Self::new(fields);
         }
     }
 

@@ -5,6 +5,7 @@
 //! turn is tried again until the first content event, never after it.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::chat::decode;
@@ -19,6 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ctx::{Ctx, Seen};
 use super::prepare::Prepared;
+use super::recent::Recent;
 use super::record::Record;
 use super::sink::Sink;
 use crate::secrets::Redactor;
@@ -65,6 +67,7 @@ pub(super) async fn run<S: Sink>(
             content: false,
         },
         body: Some(prepared.body),
+        recent: prepared.recent,
         another_key: false,
         last_sent: Instant::now(),
     };
@@ -95,6 +98,8 @@ struct Engine<'e, S> {
     body: Option<Bytes>,
     /// The last attempt failed for its key, and another key is awake.
     another_key: bool,
+    /// Where the answer's items are kept, if at all.
+    recent: Option<Arc<Recent>>,
     last_sent: Instant,
 }
 
@@ -317,6 +322,9 @@ impl<S: Sink> Engine<'_, S> {
             self.record.usage = self.output.assembler.usage();
             self.record.notes.extend(self.output.assembler.notes());
             self.record.ended(outcome);
+            if let Some(recent) = &self.recent {
+                recent.keep(&self.ctx.owner, self.output.assembler.items());
+            }
         }
         self.ctx.tap.saw(
             &self.ctx.request_id,

@@ -6,6 +6,7 @@ mod caller;
 mod ctx;
 mod engine;
 mod prepare;
+mod recent;
 mod record;
 mod respond;
 mod sink;

@@ -17,6 +17,7 @@ use registry::{ReasoningReplay, Route, Wire};
 
 use super::caller::Session;
 use super::ctx::Ctx;
+use super::recent::Recent;
 use crate::config::Config;
 use crate::upstream::{Upstream, Upstreams};
 
@@ -34,6 +35,8 @@ pub(super) struct Prepared {
     pub(super) notes: Notes,
     /// Whether the client wants events.
     pub(super) stream: bool,
+    /// Where the answer's items are kept, if the client may refer to them.
+    pub(super) recent: Option<Arc<Recent>>,
 }
 
 /// Parses, routes, plans and encodes a turn.
@@ -41,9 +44,16 @@ pub(super) fn prepare(
     ctx: &Ctx,
     config: &Config,
     upstreams: &Upstreams,
+    recent: &Arc<Recent>,
     source: &Source,
 ) -> Result<Prepared, Fault> {
-    let turn = source.turn()?;
+    let mut turn = source.turn()?;
+    let references = turn.references();
+    let resolved;
+    if !references.is_empty() {
+        resolved = source.with_items(recent.find(&ctx.owner, references));
+        turn = resolved.turn()?;
+    }
     let route = config
         .registry
         .resolve(&turn.model, ctx.caller.codex)
@@ -76,6 +86,7 @@ pub(super) fn prepare(
             encoded.body.len(),
         ))),
         stream: turn.stream,
+        recent: turn.store.then(|| Arc::clone(recent)),
         body: encoded.body.into(),
         upstream,
         route,

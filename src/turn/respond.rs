@@ -15,6 +15,7 @@ use super::caller::Caller;
 use super::ctx::{Clock, Ctx, Random, Seen, System, Tap, TraceTap};
 use super::engine::{self, Pace};
 use super::prepare::{Prepared, prepare};
+use super::recent::Recent;
 use super::record::Record;
 use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
@@ -37,6 +38,7 @@ pub struct Service {
     /// Cancelled when streams must end.
     pub ending: CancellationToken,
     upstreams: Upstreams,
+    recent: Arc<Recent>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     tap: Arc<dyn Tap>,
@@ -54,6 +56,7 @@ impl Service {
             metrics,
             ending,
             upstreams: Upstreams::default(),
+            recent: Arc::default(),
             clock: Arc::new(System),
             random: Arc::new(System),
             tap: Arc::new(TraceTap),
@@ -91,7 +94,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     );
     let codex = ctx.caller.codex;
     let source = Source::new(body);
-    let prepared = match prepare(&ctx, &config, &service.upstreams, &source) {
+    let prepared = match prepare(&ctx, &config, &service.upstreams, &service.recent, &source) {
         Ok(prepared) => prepared,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());

@@ -138,10 +138,16 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
     };
     if matches!(fault.kind, Kind::Authentication | Kind::Permission) {
         // Else a user looks for the mistake in the token of this server.
-        fault.message = format!(
-            "The provider '{}' does not accept the key: {}",
-            upstream.provider.id, fault.message
-        );
+        let id = &upstream.provider.id;
+        fault.message = match fault.kind {
+            Kind::Authentication => {
+                format!(
+                    "The provider '{id}' does not accept the key: {}",
+                    fault.message
+                )
+            }
+            _ => format!("The provider '{id}' refuses: {}", fault.message),
+        };
     }
     fault
 }

@@ -17,7 +17,40 @@ pub fn trials() -> Vec<Trial> {
         case("packed bodies are taken", packed),
         case("every form of tool_choice", choices),
         case("the routes of the API", routes),
+        case("items of recent answers may be referred to", references),
     ]
+}
+
+async fn references() {
+    let player = always(answer(json!([
+        {"reasoning": "I must look."},
+        {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
+    ])))
+    .await;
+    let proxy = Proxy::start(&player).await;
+    for store in [json!(true), Value::Null, json!(false)] {
+        let mut first = body();
+        first["store"] = store.clone();
+        let output = proxy.whole(&first).await["output"].clone();
+        let mut input = vec![json!({"role": "user", "content": "go"})];
+        for item in output.as_array().unwrap() {
+            input.push(json!({"type": "item_reference", "id": item["id"]}));
+        }
+        input.push(json!({"type": "function_call_output", "call_id": "c1", "output": "seen"}));
+        let mut second = body();
+        second["input"] = Value::Array(input);
+        let reply = proxy.post(&second).await;
+        if store == json!(false) {
+            assert_eq!(reply.error(400)["code"], "item_not_found");
+            continue;
+        }
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let sent = player.requests().last().unwrap().json();
+        let answered = &sent["messages"][1];
+        assert_eq!(answered["reasoning_content"], "I must look.");
+        assert_eq!(answered["tool_calls"][0]["id"], "c1");
+        assert_eq!(sent["messages"][2]["content"], "seen");
+    }
 }
 
 /// Request, the parameter that is named, the code.

@@ -153,7 +153,7 @@ fn role(item: &Item<'_>, index: usize) -> Result<Role, Fault> {
             return Err(Fault::invalid(
                 format!("input[{index}]"),
                 format!(
-                    "Item '{}' is not stored here: send the item itself instead of a reference.",
+                    "Item '{}' is not stored here (any more): send the item itself instead of a reference.",
                     item.id().unwrap_or_default()
                 ),
             )

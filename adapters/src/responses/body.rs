@@ -49,6 +49,7 @@ body! {
     previous_response_id,
     conversation,
     background,
+    store,
     stream,
     temperature,
     top_p,
@@ -74,9 +75,9 @@ body! {
     moderation,
 }
 
-/// Parameters that say nothing to a provider: Codex's own data, what streaming
-/// adds, and storing, which the response answers with `false`.
-const IGNORED: [&str; 3] = ["client_metadata", "store", "stream_options"];
+/// Parameters that say nothing to a provider: Codex's own data, and what
+/// streaming adds.
+const IGNORED: [&str; 2] = ["client_metadata", "stream_options"];
 
 fn once<T, E: de::Error>(
     place: &mut Option<T>,

@@ -1,5 +1,8 @@
 //! A request body becomes a [`Turn`] that borrows from it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use serde_json::value::RawValue;
 
 use super::body::{Body, Input};
@@ -21,21 +24,35 @@ const DEPTH: usize = 256;
 #[derive(Debug)]
 pub struct Source {
     body: String,
+    /// Items that the body only refers to, by their ids.
+    items: HashMap<String, Arc<str>>,
 }
 
 impl Source {
     /// Takes a request body.
     pub fn new(body: String) -> Self {
-        Self { body }
+        Self {
+            body,
+            items: HashMap::new(),
+        }
+    }
+
+    /// The same request with the items that it refers to, as they were sent.
+    #[must_use]
+    pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {
+        Self {
+            body: self.body.clone(),
+            items,
+        }
     }
 
     /// Reads the turn. Errors are the client's and name the parameter.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
-        parse(&self.body)
+        parse(&self.body, &self.items)
     }
 }
 
-fn parse(json: &str) -> Result<Turn<'_>, Fault> {
+fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn<'a>, Fault> {
     if json::lone_surrogate_anywhere(json) {
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
@@ -47,7 +64,7 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
         )
         .with_code("invalid_json"));
     }
-    let body: Body<'_> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
+    let body: Body<'a> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);
@@ -66,11 +83,16 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
     };
     refuse_what_needs_a_store(&body)?;
     check_metadata(body.metadata)?;
-    let items = match body.input {
+    let mut items = match body.input {
         Some(Input::Items(items)) => items,
         Some(Input::Text(text)) => vec![Item::user(text)],
         None => Vec::new(),
     };
+    if !known.is_empty() {
+        for item in &mut items {
+            item.resolve(known);
+        }
+    }
     if items.is_empty() && body.instructions.is_none() {
         return Err(Fault::invalid(
             "input",
@@ -143,6 +165,7 @@ fn parse(json: &str) -> Result<Turn<'_>, Fault> {
     Ok(Turn {
         model,
         stream: flag(body.stream, "stream")?.unwrap_or(false),
+        store: flag(body.store, "store")?.unwrap_or(true),
         instructions,
         items,
         tools: toolbox,

@@ -202,6 +202,11 @@ impl Assembler {
         self.outcome
     }
 
+    /// The finished items, each with its id, as JSON.
+    pub fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.writer.items()
+    }
+
     /// The token counts: the provider's, or an estimate once it has ended.
     pub fn usage(&self) -> Option<Usage> {
         self.usage

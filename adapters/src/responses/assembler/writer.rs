@@ -1,6 +1,7 @@
 //! The counters that all items share, and the shape of item events.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::super::frames::Frames;
 use crate::json;
@@ -13,6 +14,8 @@ pub(super) struct Writer {
     pub(super) output: Vec<u8>,
     /// The response id without its prefix: item ids are made of it.
     token: String,
+    /// Where each finished item stands in `output`, by its id.
+    items: Vec<(String, Range<usize>)>,
     next_index: u32,
 }
 
@@ -32,6 +35,7 @@ impl Writer {
             sequence: 0,
             output: Vec::new(),
             token: token.to_owned(),
+            items: Vec::new(),
             next_index: 0,
         }
     }
@@ -63,7 +67,17 @@ impl Writer {
         if !self.output.is_empty() {
             self.output.push(b',');
         }
+        let start = self.output.len();
         self.output.extend_from_slice(item);
+        self.items
+            .push((place.id.clone(), start..self.output.len()));
+    }
+
+    /// The finished items: id and JSON.
+    pub(super) fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.items
+            .iter()
+            .filter_map(|(id, range)| Some((id.as_str(), self.output.get(range.clone())?)))
     }
 
     fn item_event(&mut self, name: &str, place: &Place, item: &[u8], frames: &mut Frames) {
