@@ -45,7 +45,8 @@ struct Turn {
     request: String,
     outcome: String,
     route: String,
-    codex: bool,
+    caller: String,
+    kind: String,
     input: u64,
     cached_percent: u64,
     output: u64,
@@ -65,6 +66,8 @@ impl Turn {
             "request" => &mut self.request,
             "outcome" => &mut self.outcome,
             "route" => &mut self.route,
+            "caller" => &mut self.caller,
+            "kind" => &mut self.kind,
             "notes" => &mut self.notes,
             "fault" => &mut self.fault,
             "message" => &mut self.message,
@@ -84,12 +87,6 @@ impl Visit for Turn {
     fn record_str(&mut self, field: &Field, value: &str) {
         if let Some(text) = self.text(field.name()) {
             value.clone_into(text);
-        }
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        if field.name() == "codex" {
-            self.codex = value;
         }
     }
 
@@ -145,8 +142,10 @@ impl Display for Turn {
             write!(f, "; {}", self.notes)?;
         }
         f.write_str("; ")?;
-        if self.codex {
-            f.write_str("codex ")?;
+        for (said, usual) in [(&self.caller, "other"), (&self.kind, "turn")] {
+            if !said.is_empty() && said != usual {
+                write!(f, "{said} ")?;
+            }
         }
         f.write_str(&self.request)
     }

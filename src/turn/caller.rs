@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub struct Caller {
     /// It is Codex, or builds on it: it wants some faults in another form.
     pub codex: bool,
-    /// Codex's thread, turn and kind of request.
+    /// What the request is for, as Codex says.
     pub kind: TurnKind,
     thread: Option<String>,
 }
@@ -35,7 +35,23 @@ struct Metadata {
     thread_id: Option<String>,
 }
 
+impl TurnKind {
+    /// The name in logs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::Prewarm => "prewarm",
+            Self::Compaction => "compaction",
+        }
+    }
+}
+
 impl Caller {
+    /// The name in logs.
+    pub fn name(&self) -> &'static str {
+        if self.codex { "codex" } else { "other" }
+    }
+
     /// Reads the headers that Codex sends (`originator`, `user-agent`,
     /// `thread-id`, `x-codex-turn-metadata`).
     pub fn of(headers: &HeaderMap) -> Self {

@@ -9,6 +9,7 @@ use adapters::notes::Notes;
 use adapters::responses::assembler;
 use tokio::time::Instant;
 
+use super::caller::Caller;
 use crate::config::Config;
 use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
@@ -21,7 +22,7 @@ pub(super) struct Record {
     pub(super) metrics: Arc<Metrics>,
     config: Arc<Config>,
     pub(super) request_id: Arc<str>,
-    pub(super) codex: bool,
+    pub(super) caller: Caller,
     pub(super) provider: String,
     pub(super) model: String,
     pub(super) session: String,
@@ -40,13 +41,13 @@ impl Record {
         metrics: &Arc<Metrics>,
         config: &Arc<Config>,
         request_id: Arc<str>,
-        codex: bool,
+        caller: Caller,
     ) -> Self {
         Self {
             metrics: Arc::clone(metrics),
             config: Arc::clone(config),
             request_id,
-            codex,
+            caller,
             provider: String::new(),
             model: String::new(),
             session: String::new(),
@@ -144,7 +145,8 @@ impl Drop for Record {
             request = %self.request_id,
             outcome = outcome.label(),
             route = %Line::new(if self.provider.is_empty() { "" } else { &route }),
-            codex = self.codex,
+            caller = self.caller.name(),
+            kind = self.caller.kind.name(),
             session = %Line::up_to(&self.session, 64),
             input = usage.input,
             cached_percent = cached,
@@ -171,6 +173,7 @@ mod tests {
     use super::*;
     use crate::config::{Flags, Inputs, Places};
     use crate::diagnostics::log::{Format, spoken};
+    use crate::turn::TurnKind;
 
     fn record() -> Record {
         let folder = tempfile::tempdir().unwrap();
@@ -180,12 +183,18 @@ mod tests {
             places: Places::under(folder.path()),
         };
         let config = Arc::new(crate::config::load(&inputs).unwrap());
-        Record::new(&Arc::new(Metrics::new()), &config, "req_1".into(), false)
+        Record::new(
+            &Arc::new(Metrics::new()),
+            &config,
+            "req_1".into(),
+            Caller::default(),
+        )
     }
 
     fn completed() {
         let mut record = record();
-        record.codex = true;
+        record.caller.codex = true;
+        record.caller.kind = TurnKind::Compaction;
         record.provider = "acme".into();
         record.model = "m-1".into();
         record.session = "s1".into();
@@ -222,7 +231,7 @@ mod tests {
             sentence(completed),
             "acme/m-1 completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
              1 retry; tool_dropped (web_search), effort_mapped (max to high); \
-             codex req_1"
+             codex compaction req_1"
         );
         assert_eq!(
             sentence(refused),
@@ -242,7 +251,8 @@ mod tests {
             read(completed),
             json!({
                 "level": "INFO", "target": "respondent::turn", "request": "req_1",
-                "outcome": "completed", "route": "acme/m-1", "codex": true,
+                "outcome": "completed", "route": "acme/m-1", "caller": "codex",
+                "kind": "compaction",
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
                 "reasoning": 20, "ms": 0, "retries": 1,
                 "notes": "tool_dropped (web_search), effort_mapped (max to high)",

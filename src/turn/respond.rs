@@ -90,7 +90,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         &service.metrics,
         &config,
         Arc::clone(&ctx.request_id),
-        ctx.caller.codex,
+        ctx.caller.clone(),
     );
     let codex = ctx.caller.codex;
     let source = Source::new(body);
