@@ -157,8 +157,9 @@ impl<S: Sink> Engine<'_, S> {
 
     /// Sends the request once and reads the answer to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
+        // It goes with the first content, after which nothing is tried again.
         let Some(body) = self.body.clone() else {
-            return Ok(());
+            return Err(Fault::new(Kind::Internal, "The request is gone already."));
         };
         self.ctx
             .tap
