@@ -115,6 +115,7 @@ pub struct Item<'a> {
     /// What it is.
     pub kind: ItemKind,
     fields: Fields<'a>,
+    said: Option<Text<'a>>,
 }
 
 /// The kinds of items.
@@ -215,19 +216,45 @@ impl<'a> Item<'a> {
             None if fields.id.is_some() => ItemKind::ItemReference,
             None => ItemKind::Unknown,
         };
-        Self { kind, fields }
+        Self {
+            kind,
+            fields,
+            said: None,
+        }
     }
 
     /// A user message of one text, as the string form of `input` means it.
-    pub(crate) fn user(text: &'a RawValue) -> Self {
-        let fields = Fields {
-            content: Some(text),
-            ..Fields::default()
-        };
+    pub(crate) fn user(text: Text<'a>) -> Self {
         Self {
             kind: ItemKind::Message,
-            fields,
+            fields: Fields::default(),
+            said: Some(text),
         }
+    }
+
+    /// The text of a message that came without parts, as the string form of
+    /// `input`.
+    pub fn said(&self) -> Option<&Text<'a>> {
+        self.said.as_ref()
+    }
+
+    /// The fields that may hold more than text.
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &'a RawValue> + use<'a> {
+        let fields = &self.fields;
+        [
+            fields.content,
+            fields.arguments,
+            fields.output,
+            fields.summary,
+            fields.action,
+            fields.operation,
+            fields.tools,
+            fields.text,
+            fields.reasoning,
+        ]
+        .into_iter()
+        .flatten()
+        .filter(|raw| !raw.get().starts_with('"'))
     }
 
     /// Puts the item in the place of a reference to it.

@@ -109,6 +109,9 @@ impl Session {
             .instructions
             .map(serde_json::value::RawValue::get)
             .hash(&mut hasher);
+        if let Some(said) = turn.items.first().and_then(|item| item.said()) {
+            said.decoded().hash(&mut hasher);
+        }
         let first = turn
             .items
             .iter()

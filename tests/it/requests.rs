@@ -273,10 +273,6 @@ async fn hostile() {
         ),
         ("depth in a schema", tool(&deep(100_000)).into()),
         (
-            "depth in an unknown item",
-            around(&format!("[{{\"type\":\"x\",\"y\":{}}}]", deep(100_000))).into(),
-        ),
-        (
             "depth in the content",
             around(&format!(
                 "[{{\"role\":\"user\",\"content\":{}}}]",

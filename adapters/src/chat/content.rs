@@ -62,6 +62,13 @@ struct ImageUrl<'a> {
 }
 
 impl<'a> Content<'a> {
+    /// The content of one text.
+    pub(super) fn of(text: Text<'a>) -> Self {
+        Self {
+            parts: vec![Part::Text(text)],
+        }
+    }
+
     /// Reads content; `place` is the item's index, for messages.
     pub(super) fn read(
         raw: Option<&'a RawValue>,

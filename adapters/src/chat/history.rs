@@ -90,8 +90,11 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
-        let raw = self.turn.items.get(index).and_then(Item::content);
-        Content::read(raw, index, self.notes)
+        let item = self.turn.items.get(index);
+        if let Some(text) = item.and_then(Item::said) {
+            return Ok(Content::of(text.clone()));
+        }
+        Content::read(item.and_then(Item::content), index, self.notes)
     }
 
     fn system(&mut self, index: usize) -> Result<(), Fault> {

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::text::Text;
 use crate::turn::{Fields, Item};
 
 /// At most this many unknown parameters are named.
@@ -24,9 +25,16 @@ macro_rules! body {
             $(pub(super) $name: Option<&'a RawValue>,)*
             /// Parameters that nobody here knows.
             pub(super) unknown: Vec<String>,
+            unread: Vec<&'a RawValue>,
         }
 
         impl<'a> Body<'a> {
+            /// Every parameter but the input.
+            pub(super) fn parameters(&self) -> impl Iterator<Item = &'a RawValue> {
+                let unread = self.unread.iter().copied();
+                [$(self.$name),*].into_iter().flatten().chain(unread)
+            }
+
             fn take<A: MapAccess<'a>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
                 match key {
                     "input" => once(&mut self.input, "input", map.next_value()?),
@@ -35,7 +43,8 @@ macro_rules! body {
                         if !IGNORED.contains(&other) && self.unknown.len() < NAMED {
                             self.unknown.push(other.chars().take(64).collect());
                         }
-                        map.next_value::<IgnoredAny>().map(|_| ())
+                        self.unread.extend(map.next_value::<Option<&'a RawValue>>()?);
+                        Ok(())
                     }
                 }
             }
@@ -115,32 +124,22 @@ impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
 
 /// `input` is a string or a list of items.
 pub(super) enum Input<'a> {
-    Text(&'a RawValue),
+    Text(Text<'a>),
     Items(Vec<Item<'a>>),
 }
 
 impl<'de: 'a, 'a> Deserialize<'de> for Input<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = <&'a RawValue>::deserialize(deserializer)?;
-        if raw.get().starts_with('"') {
-            return Ok(Self::Text(raw));
-        }
-        serde_json::from_str::<Items<'a>>(raw.get())
-            .map(|items| Self::Items(items.0))
-            .map_err(de::Error::custom)
-    }
-}
-
-struct Items<'a>(Vec<Item<'a>>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct List;
-        impl<'de> Visitor<'de> for List {
-            type Value = Vec<Item<'de>>;
+        struct TextOrItems;
+        impl<'de> Visitor<'de> for TextOrItems {
+            type Value = Input<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string or a list of items for 'input'")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Input::Text(text.into()))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
@@ -148,15 +147,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
                 while let Some(fields) = list.next_element::<Fields<'de>>()? {
                     items.push(Item::new(fields));
                 }
-                Ok(items)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
-                Err(de::Error::custom(
-                    "'input' is an object; it must be a string or a list of items",
-                ))
+                Ok(Input::Items(items))
             }
         }
-        deserializer.deserialize_seq(List).map(Items)
+        // Known by its first character: a history is read in one pass.
+        deserializer.deserialize_any(TextOrItems)
     }
 }

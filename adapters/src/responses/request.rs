@@ -57,14 +57,7 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
     }
-    if json::deeper_than(json, DEPTH) {
-        return Err(Fault::invalid(
-            "body",
-            format!("Arrays and objects of the request body lie more than {DEPTH} deep."),
-        )
-        .with_code("invalid_json"));
-    }
-    let body: Body<'a> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
+    let mut body: Body<'a> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);
@@ -83,11 +76,19 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
     };
     refuse_what_needs_a_store(&body)?;
     check_metadata(body.metadata)?;
-    let mut items = match body.input {
+    let mut items = match body.input.take() {
         Some(Input::Items(items)) => items,
         Some(Input::Text(text)) => vec![Item::user(text)],
         None => Vec::new(),
     };
+    let params = body.parameters();
+    if params
+        .chain(items.iter().flat_map(Item::trees))
+        .any(|raw| json::deeper_than(raw.get(), DEPTH))
+    {
+        let message = format!("Arrays and objects of the request body lie more than {DEPTH} deep.");
+        return Err(Fault::invalid("body", message).with_code("invalid_json"));
+    }
     if !known.is_empty() {
         for item in &mut items {
             item.resolve(known);
