@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use crate::json;
 
+/// Room for one event with a piece of text, so that it does not grow bit by bit.
+const USUAL: usize = 512;
+
 /// A run of events: the bytes of an SSE stream, and where the JSON documents
 /// are, for sinks that send them another way.
 #[derive(Debug, Default)]
@@ -52,6 +55,9 @@ impl Frames {
 
     /// Begins an event; the caller adds fields and calls [`Frames::close`].
     pub(super) fn open(&mut self, name: &str, sequence: u64) -> &mut Vec<u8> {
+        if self.bytes.capacity() == 0 {
+            self.bytes.reserve(USUAL);
+        }
         self.bytes.extend_from_slice(b"event: ");
         self.bytes.extend_from_slice(name.as_bytes());
         self.bytes.extend_from_slice(b"\ndata: ");
