@@ -1,6 +1,8 @@
 //! Writes the messages, each item's bytes in one piece, so that spans can
 //! name them.
 
+use std::borrow::Cow;
+
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -218,10 +220,7 @@ impl<'a> Writer<'_, 'a> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
-        let call_id = item
-            .call_id()
-            .filter(|id| !id.is_empty())
-            .ok_or_else(|| lacks(index, "call_id"))?;
+        let call_id = call_id(item, index)?;
         let name = match item.kind {
             ItemKind::FunctionCall | ItemKind::CustomToolCall => {
                 let name = item
@@ -258,10 +257,7 @@ impl<'a> Writer<'_, 'a> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
-        let call_id = item
-            .call_id()
-            .filter(|id| !id.is_empty())
-            .ok_or_else(|| lacks(index, "call_id"))?;
+        let call_id = call_id(item, index)?;
         let start = self.out.len();
         self.open("tool");
         json::field(self.out, "tool_call_id", call_id.as_ref());
@@ -401,6 +397,13 @@ fn hosted_name(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
         ItemKind::ApplyPatchCall => Some((ToolKind::ApplyPatch, "apply_patch")),
         _ => None,
     }
+}
+
+/// The id that pairs a call with its output.
+fn call_id<'a>(item: &Item<'a>, index: usize) -> Result<Cow<'a, str>, Fault> {
+    item.call_id()
+        .filter(|id| !id.is_empty())
+        .ok_or_else(|| lacks(index, "call_id"))
 }
 
 fn lacks(index: usize, field: &str) -> Fault {
