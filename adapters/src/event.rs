@@ -96,11 +96,6 @@ impl<'a> Fragment<'a> {
         json::inner(raw.get()).map(|inner| Self(inner.into()))
     }
 
-    /// A fragment for plain text.
-    pub fn from_text(text: &str) -> Fragment<'static> {
-        Fragment(json::escape(text).into())
-    }
-
     /// A fragment from the inside of a JSON string.
     pub fn from_escaped(escaped: impl Into<Cow<'a, str>>) -> Self {
         Self(escaped.into())

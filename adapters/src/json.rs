@@ -12,10 +12,11 @@ pub fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     }
 }
 
-/// Appends `,"key":` (or `"key":` directly after an opening brace). The name
+/// Appends `,"key":` (or `"key":` directly after an opening brace). The fields
+/// of a buffer that begins without a brace are taken to follow others. The name
 /// must need no escape.
 pub fn key(out: &mut Vec<u8>, name: &str) {
-    if out.last().is_some_and(|last| *last != b'{') {
+    if out.last() != Some(&b'{') {
         out.push(b',');
     }
     out.push(b'"');

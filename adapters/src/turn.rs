@@ -1,7 +1,7 @@
 //! What a client asks for, whatever it spoke. Everything borrows the request.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -195,6 +195,25 @@ pub(crate) struct Fields<'a> {
 }
 
 impl Turn<'_> {
+    /// The call ids of the history: a new call must not repeat one.
+    pub fn call_ids(&self) -> HashSet<String> {
+        let calls = self.items.iter().filter(|item| {
+            matches!(
+                item.kind,
+                ItemKind::FunctionCall
+                    | ItemKind::CustomToolCall
+                    | ItemKind::ToolSearchCall
+                    | ItemKind::LocalShellCall
+                    | ItemKind::ShellCall
+                    | ItemKind::ApplyPatchCall
+            )
+        });
+        calls
+            .filter_map(Item::call_id)
+            .map(Cow::into_owned)
+            .collect()
+    }
+
     /// The ids of the items that are only referred to.
     pub fn references(&self) -> Vec<String> {
         let references = self

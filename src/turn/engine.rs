@@ -8,12 +8,11 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::chat::decode;
+use adapters::chat::reader::Reader;
 use adapters::event::Event;
 use adapters::fault::{Fault, Kind, Retry};
 use adapters::responses::assembler::Assembler;
 use adapters::responses::frames::Frames;
-use adapters::sse;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -189,7 +188,7 @@ impl<S: Sink> Engine<'_, S> {
     async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
         let idle = self.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.pace.commit_after;
-        let mut decoding = Decoding::default();
+        let mut reader = Reader::default();
         let mut last_piece = Instant::now();
         let ctx = self.ctx;
         let mut ending = pin!(ctx.ending.cancelled());
@@ -206,19 +205,19 @@ impl<S: Sink> Engine<'_, S> {
                 piece = answer.chunk() => match piece {
                     Ok(piece) => piece,
                     // Only token counts can be missing.
-                    Err(_) if decoding.chat.is_complete() => None,
+                    Err(_) if reader.is_complete() => None,
                     Err(fault) => return Err(fault),
                 },
                 () = &mut timer => {
                     let now = Instant::now();
-                    if now >= last_piece + decoding.patience(idle) {
-                        if !decoding.chat.is_complete() {
+                    if now >= last_piece + patience(&reader, idle) {
+                        if !reader.is_complete() {
                             return Err(Fault::new(
                                 Kind::Timeout,
                                 format!("The provider was silent for {} seconds.", idle.as_secs()),
                             ));
                         }
-                        self.take(&mut decoding, None)?;
+                        self.take(&mut reader, None)?;
                         self.send().await;
                         return Ok(());
                     }
@@ -230,12 +229,12 @@ impl<S: Sink> Engine<'_, S> {
                     } else {
                         last_piece + idle
                     };
-                    timer.as_mut().reset(next.min(last_piece + decoding.patience(idle)));
+                    timer.as_mut().reset(next.min(last_piece + patience(&reader, idle)));
                     continue;
                 }
             };
             last_piece = Instant::now();
-            if self.take(&mut decoding, piece.as_ref())? {
+            if self.take(&mut reader, piece.as_ref())? {
                 // Before the last event goes out: a client may leave with it.
                 answer.release();
                 self.send().await;
@@ -244,15 +243,15 @@ impl<S: Sink> Engine<'_, S> {
             if !self.output.frames.is_empty() {
                 self.send().await;
             }
-            if decoding.chat.is_complete() {
-                timer.as_mut().reset(last_piece + decoding.patience(idle));
+            if reader.is_complete() {
+                timer.as_mut().reset(last_piece + patience(&reader, idle));
             }
         }
     }
 
     /// Decodes a piece of the answer, or its end. True when the answer is
     /// complete.
-    fn take(&mut self, decoding: &mut Decoding, piece: Option<&Bytes>) -> Result<bool, Fault> {
+    fn take(&mut self, reader: &mut Reader, piece: Option<&Bytes>) -> Result<bool, Fault> {
         let now = self.ctx.clock.unix();
         let output = &mut self.output;
         let mut failed = None;
@@ -269,9 +268,9 @@ impl<S: Sink> Engine<'_, S> {
                 self.ctx
                     .tap
                     .saw(&self.ctx.request_id, Seen::UpstreamAnswer(bytes));
-                decoding.feed(bytes, &mut emit)?;
+                reader.feed(bytes, &mut emit)?;
             }
-            None => decoding.end(&mut emit)?,
+            None => reader.end(&mut emit)?,
         }
         if self.output.content {
             self.body = None;
@@ -359,88 +358,18 @@ impl<S: Sink> Engine<'_, S> {
     }
 }
 
+/// How much silence of the provider is borne.
+fn patience(reader: &Reader, idle: Duration) -> Duration {
+    if reader.is_complete() {
+        idle.min(AFTER_FINISH)
+    } else {
+        idle
+    }
+}
+
 fn draining() -> Fault {
     Fault::new(
         Kind::Draining,
         "Respondent is shutting down; send the request again in a moment.",
-    )
-}
-
-/// The decoders of one answer.
-#[derive(Default)]
-struct Decoding {
-    form: Form,
-    chat: decode::Decoder,
-}
-
-/// How the answer is framed. Servers that do not stream answer with a JSON
-/// document, and content types are not always true: the first character tells.
-#[derive(Default)]
-enum Form {
-    #[default]
-    Unknown,
-    Events(sse::Decoder),
-    Document(Vec<u8>),
-}
-
-impl Decoding {
-    /// How much silence is borne.
-    fn patience(&self, idle: Duration) -> Duration {
-        if self.chat.is_complete() {
-            idle.min(AFTER_FINISH)
-        } else {
-            idle
-        }
-    }
-
-    fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
-        if matches!(self.form, Form::Unknown) {
-            self.form = match bytes.trim_ascii_start().first() {
-                None => return Ok(()),
-                Some(b'{') => Form::Document(Vec::new()),
-                Some(_) => Form::Events(sse::Decoder::default()),
-            };
-        }
-        let chat = &mut self.chat;
-        match &mut self.form {
-            Form::Unknown => Ok(()),
-            Form::Events(sse) => sse
-                .feed(bytes, &mut |event| chat.data(&event.data, emit))
-                .map_err(too_large),
-            Form::Document(document)
-                if document.len() + bytes.len() > sse::Decoder::DEFAULT_LIMIT =>
-            {
-                Err(too_large(sse::TooLarge {
-                    limit: sse::Decoder::DEFAULT_LIMIT,
-                }))
-            }
-            Form::Document(document) => {
-                document.extend_from_slice(bytes);
-                Ok(())
-            }
-        }
-    }
-
-    fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
-        let chat = &mut self.chat;
-        match std::mem::take(&mut self.form) {
-            Form::Unknown => {}
-            Form::Events(sse) => sse
-                .finish(&mut |event| chat.data(&event.data, emit))
-                .map_err(too_large)?,
-            Form::Document(document) => chat.data(&String::from_utf8_lossy(&document), emit),
-        }
-        chat.end(emit);
-        Ok(())
-    }
-}
-
-fn too_large(error: sse::TooLarge) -> Fault {
-    Fault::new(
-        Kind::BadReply,
-        format!(
-            "The provider sent an event of more than {} bytes.",
-            error.limit
-        ),
     )
 }

@@ -1,7 +1,6 @@
 //! From a request body to everything the engine needs. Nothing here waits; at
 //! the end nothing borrows the request any more, so its body can go.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use adapters::chat::encode::{self, Options};
@@ -11,7 +10,7 @@ use adapters::plan;
 use adapters::responses::assembler::{Assembler, Settings};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::request::Source;
-use adapters::turn::{ItemKind, Turn};
+use adapters::turn::Turn;
 use bytes::Bytes;
 use registry::{ReasoningReplay, Route, Wire};
 
@@ -103,32 +102,13 @@ fn settings(ctx: &Ctx, turn: &Turn<'_>, route: &Route, bytes: usize) -> Settings
     Settings {
         envelope: Envelope::new(turn, &ctx.id("resp"), ctx.clock.unix()),
         tools: turn.tools.names(),
-        known_calls: known_calls(turn),
+        known_calls: turn.call_ids(),
         codex: ctx.caller.codex,
         seal_reasoning: replays || turn.controls.encrypted_reasoning,
         estimated_input: tokens(bytes, bytes_per_token),
         bytes_per_token,
         limit: ANSWER_LIMIT,
     }
-}
-
-/// The call ids of the history: a new call must not repeat one.
-fn known_calls(turn: &Turn<'_>) -> HashSet<String> {
-    let calls = turn.items.iter().filter(|item| {
-        matches!(
-            item.kind,
-            ItemKind::FunctionCall
-                | ItemKind::CustomToolCall
-                | ItemKind::ToolSearchCall
-                | ItemKind::LocalShellCall
-                | ItemKind::ShellCall
-                | ItemKind::ApplyPatchCall
-        )
-    });
-    calls
-        .filter_map(adapters::turn::Item::call_id)
-        .map(std::borrow::Cow::into_owned)
-        .collect()
 }
 
 #[expect(

@@ -18,7 +18,7 @@ const EARLY_LIMIT: usize = 1 << 20;
 
 /// What a decoder keeps between chunks.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub(super) struct Decoder {
     started: bool,
     finish: Option<Finish>,
     calls: Vec<Call>,
@@ -105,7 +105,7 @@ struct FunctionDelta<'a> {
 
 impl Decoder {
     /// Reads the data of one SSE event, or a whole JSON answer.
-    pub fn data<'a>(&mut self, data: &'a str, emit: &mut impl FnMut(Event<'a>)) {
+    pub(super) fn data<'a>(&mut self, data: &'a str, emit: &mut impl FnMut(Event<'a>)) {
         if self.over {
             return;
         }
@@ -151,7 +151,7 @@ impl Decoder {
     }
 
     /// The stream is over: tells how.
-    pub fn end<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+    pub(super) fn end<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
         if self.over {
             return;
         }
@@ -170,13 +170,8 @@ impl Decoder {
     }
 
     /// Whether the answer is complete, although more may follow: token counts.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.finish.is_some()
-    }
-
-    /// Whether the end was told.
-    pub fn is_over(&self) -> bool {
-        self.over
     }
 
     fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {

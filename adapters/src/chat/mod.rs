@@ -1,13 +1,14 @@
 //! The Chat Completions wire.
 //!
-//! [`encode`] writes the request, [`decode`] reads the stream, [`refusal`]
+//! [`encode`] writes the request, [`reader`] reads the answer, [`refusal`]
 //! reads an error reply.
 
 mod content;
-pub mod decode;
+mod decode;
 pub mod encode;
 mod group;
 mod history;
+pub mod reader;
 pub mod refusal;
 
 /// The path of the endpoint under a provider's base URL.

@@ -101,8 +101,7 @@ fn push_usage(out: &mut Vec<u8>, usage: Usage) {
 
 fn tail(turn: &Turn<'_>) -> Vec<u8> {
     let (echo, controls) = (&turn.echo, &turn.controls);
-    // The opening brace keeps the comma logic of `json::key` right.
-    let mut out = vec![b'{', b' '];
+    let mut out = Vec::new();
     let raw = |out: &mut Vec<u8>, name: &str, value: Option<&RawValue>, default: &str| {
         json::raw_field(out, name, value.map_or(default, RawValue::get));
     };
@@ -164,7 +163,6 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     raw(&mut out, "truncation", echo.truncation, "\"disabled\"");
     raw(&mut out, "user", echo.user, "null");
     raw(&mut out, "metadata", echo.metadata, "{}");
-    out.drain(..2);
     // It lives as long as the stream.
     out.shrink_to_fit();
     out

@@ -1,16 +1,13 @@
 //! From upstream bytes to our events, in the order in which the engine takes
 //! the same steps, without its waiting.
 
-use std::collections::HashSet;
-
-use adapters::chat::decode;
+use adapters::chat::reader::Reader;
 use adapters::event::Event;
-use adapters::fault::{Fault, Kind};
+use adapters::fault::Fault;
 use adapters::responses::assembler::{Assembler, Settings};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::frames::Frames;
-use adapters::sse;
-use adapters::turn::{Item, ItemKind, Turn};
+use adapters::turn::Turn;
 
 /// The clock of all tests, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -22,32 +19,13 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings 
     Settings {
         envelope: Envelope::new(turn, ID, NOW),
         tools: turn.tools.names(),
-        known_calls: known_calls(turn),
+        known_calls: turn.call_ids(),
         codex,
         seal_reasoning,
         estimated_input: 100,
         bytes_per_token: 2.7,
         limit: 64 << 20,
     }
-}
-
-fn known_calls(turn: &Turn<'_>) -> HashSet<String> {
-    turn.items
-        .iter()
-        .filter(|item| {
-            matches!(
-                item.kind,
-                ItemKind::FunctionCall
-                    | ItemKind::CustomToolCall
-                    | ItemKind::ToolSearchCall
-                    | ItemKind::LocalShellCall
-                    | ItemKind::ShellCall
-                    | ItemKind::ApplyPatchCall
-            )
-        })
-        .filter_map(Item::call_id)
-        .map(std::borrow::Cow::into_owned)
-        .collect()
 }
 
 /// The stream for a client that wants events, or the fault that comes before
@@ -114,27 +92,22 @@ impl Output {
         chunks: impl IntoIterator<Item = &'c [u8]>,
         mut send: impl FnMut(&mut Frames),
     ) -> Result<(), Fault> {
-        let mut sse = sse::Decoder::default();
-        let mut chat = decode::Decoder::default();
+        let mut reader = Reader::default();
         for chunk in chunks {
-            self.step(|mut emit| sse.feed(chunk, &mut |event| chat.data(&event.data, &mut emit)))?;
+            self.step(|mut emit| reader.feed(chunk, &mut emit))?;
             send(&mut self.frames);
             if self.assembler.outcome().is_some() {
                 return Ok(());
             }
         }
-        self.step(|mut emit| {
-            let result = sse.finish(&mut |event| chat.data(&event.data, &mut emit));
-            chat.end(&mut emit);
-            result
-        })?;
+        self.step(|mut emit| reader.end(&mut emit))?;
         send(&mut self.frames);
         Ok(())
     }
 
     fn step(
         &mut self,
-        decode: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<(), sse::TooLarge>,
+        decode: impl FnOnce(&mut dyn FnMut(Event<'_>)) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let mut failed = None;
         let mut emit = |event: Event<'_>| match event {
@@ -144,7 +117,7 @@ impl Output {
                 self.assembler.event(event, NOW, &mut self.frames);
             }
         };
-        decode(&mut emit).map_err(|error| Fault::new(Kind::BadReply, error.to_string()))?;
+        decode(&mut emit)?;
         match failed {
             Some(fault) => Err(fault),
             None => Ok(()),

@@ -107,13 +107,12 @@ impl Writer {
 /// The fields that say where an event belongs, made once for many deltas:
 /// `,"item_id":…,"output_index":…` and, if given, an index inside the item.
 pub(super) fn locator(place: &Place, inside: Option<(&str, usize)>) -> Vec<u8> {
-    let mut out = vec![b' '];
+    let mut out = Vec::new();
     json::field(&mut out, "item_id", &place.id);
     json::field(&mut out, "output_index", &place.index);
     if let Some((name, index)) = inside {
         json::field(&mut out, name, &index);
     }
-    out.drain(..1);
     out
 }
 

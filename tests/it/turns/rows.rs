@@ -1,0 +1,391 @@
+//! The turns: what is asked, what the upstream says, what comes out.
+use serde_json::{Value, json};
+
+use super::{Row, row};
+
+pub fn words() -> Vec<Row> {
+    let none = json!({});
+    vec![
+        row(
+            "text",
+            none.clone(),
+            json!([{"text": "Hel"}, {"text": "lo"}]),
+            json!([["message", "final_answer", "Hello"]]),
+        ),
+        row("nothing at all", none.clone(), json!([]), json!([])),
+        row(
+            "characters of all sorts",
+            none.clone(),
+            json!([{"text": "\"quoted\" \\ \u{1F600} \u{6f22}"}, {"text": "\u{0}\u{1b}[31m\r\n\t\u{2028}"}]),
+            json!([[
+                "message",
+                "final_answer",
+                "\"quoted\" \\ \u{1F600} \u{6f22}\u{0}\u{1b}[31m\r\n\t\u{2028}"
+            ]]),
+        ),
+        row(
+            "a character in two chunks",
+            none.clone(),
+            json!([
+                {"raw": "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\\ud83d\"}}]}\n\n"},
+                {"raw": "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\\ude00b\"}}]}\n\n"},
+                {"finish": "stop"}, {"done": true}
+            ]),
+            json!([["message", "final_answer", "a\u{1F600}b"]]),
+        ),
+        row(
+            "reasoning before text",
+            none.clone(),
+            json!([{"reasoning": "Let me"}, {"reasoning": " think"}, {"text": "42"}]),
+            json!([
+                ["reasoning", "Let me think"],
+                ["message", "final_answer", "42"]
+            ]),
+        ),
+        row(
+            "white space between reasoning and text belongs to the text",
+            none.clone(),
+            json!([{"reasoning": "hm"}, {"text": "\n\n"}, {"text": "yes"}]),
+            json!([["reasoning", "hm"], ["message", "final_answer", "\n\nyes"]]),
+        ),
+        row(
+            "white space alone is no message",
+            none.clone(),
+            json!([{"reasoning": "hm"}, {"text": "\n\n"}]),
+            json!([["reasoning", "hm"]]),
+        ),
+        row(
+            "reasoning between texts",
+            none.clone(),
+            json!([{"text": "a"}, {"reasoning": "b"}, {"text": "c"}]),
+            json!([
+                ["message", "commentary", "a"],
+                ["reasoning", "b"],
+                ["message", "final_answer", "c"]
+            ]),
+        ),
+        row(
+            "a refusal",
+            none.clone(),
+            json!([{"refusal": "I "}, {"refusal": "won't"}]),
+            json!([["message", "final_answer", {"refusal": "I won't"}]]),
+        )
+        .codex(json!([["message", "final_answer", "I won't"]])),
+        row(
+            "other choices are left out",
+            none.clone(),
+            json!([
+                {"chunk": {"choices": [{"index": 1, "delta": {"content": "other"}, "finish_reason": null}]}},
+                {"text": "mine"}
+            ]),
+            json!([["message", "final_answer", "mine"]]),
+        ),
+        row(
+            "keys that are null or unknown",
+            none,
+            json!([
+                {"chunk": {"choices": [{"index": 0, "delta": {"role": "assistant", "content": null, "tool_calls": null, "reasoning_content": null, "x": [1]}, "finish_reason": null, "logprobs": null}], "usage": null, "y": {}}},
+                {"chunk": {"choices": null}},
+                {"chunk": {"choices": []}},
+                {"chunk": {"choices": [{"index": 0, "delta": {"content": "ok"}}]}}
+            ]),
+            json!([["message", "final_answer", "ok"]]),
+        ),
+    ]
+}
+
+pub fn tool(name: &str) -> Value {
+    json!({"type": "function", "name": name, "parameters": {"type": "object", "properties": {}}})
+}
+
+pub fn functions() -> Vec<Row> {
+    let tools = json!({"tools": [tool("look"), tool("take")]});
+    vec![
+        row(
+            "a call in pieces",
+            tools.clone(),
+            json!([{"call": {"id": "c1", "name": "look", "arguments": "{\"at\": \"\u{e4}\\\"\"}", "pieces": 5}}]),
+            json!([["function_call", "c1", "look", "{\"at\": \"\u{e4}\\\"\"}"]]),
+        ),
+        row(
+            "text before a call is commentary",
+            tools.clone(),
+            json!([{"text": "I look."}, {"call": {"id": "c1", "name": "look", "arguments": "{}"}}]),
+            json!([
+                ["message", "commentary", "I look."],
+                ["function_call", "c1", "look", "{}"]
+            ]),
+        ),
+        row(
+            "reasoning and white space before a call",
+            tools.clone(),
+            json!([{"reasoning": "so"}, {"text": "\n\n"}, {"call": {"id": "c1", "name": "look", "arguments": "{}"}}, {"text": "\n"}]),
+            json!([["reasoning", "so"], ["function_call", "c1", "look", "{}"]]),
+        ),
+        row(
+            "text behind a call",
+            tools.clone(),
+            json!([{"call": {"id": "c1", "name": "look", "arguments": "{}"}}, {"text": "done"}]),
+            json!([
+                ["function_call", "c1", "look", "{}"],
+                ["message", "final_answer", "done"]
+            ]),
+        ),
+        row(
+            "parallel calls",
+            tools.clone(),
+            json!([
+                {"call": {"id": "c1", "name": "look", "arguments": "{\"n\":1}", "pieces": 3}},
+                {"call": {"id": "c2", "name": "take", "arguments": "{\"n\":2}", "pieces": 3}},
+                {"call": {"id": "c3", "name": "look", "arguments": "{\"n\":3}"}}
+            ]),
+            json!([
+                ["function_call", "c1", "look", "{\"n\":1}"],
+                ["function_call", "c2", "take", "{\"n\":2}"],
+                ["function_call", "c3", "look", "{\"n\":3}"]
+            ]),
+        ),
+        row(
+            "interleaved calls",
+            tools.clone(),
+            json!([
+                {"call": {"index": 0, "id": "c1", "name": "look"}},
+                {"call": {"index": 1, "id": "c2", "name": "take"}},
+                {"args": {"index": 1, "text": "{\"b\""}},
+                {"args": {"index": 0, "text": "{\"a\""}},
+                {"args": {"index": 1, "text": ":2}"}},
+                {"args": {"index": 0, "text": ":1}"}}
+            ]),
+            json!([
+                ["function_call", "c1", "look", "{\"a\":1}"],
+                ["function_call", "c2", "take", "{\"b\":2}"]
+            ]),
+        ),
+        row(
+            "text while calls are interleaved",
+            tools,
+            json!([
+                {"call": {"index": 0, "id": "c1", "name": "look"}},
+                {"text": "meanwhile"},
+                {"call": {"index": 1, "id": "c2", "name": "take", "arguments": "{}"}},
+                {"args": {"index": 0, "text": "{}"}}
+            ]),
+            json!([
+                ["function_call", "c1", "look", "{}"],
+                ["function_call", "c2", "take", "{}"],
+                ["message", "final_answer", "meanwhile"]
+            ]),
+        ),
+    ]
+}
+
+pub fn odd_calls() -> Vec<Row> {
+    let tools = json!({"tools": [tool("look")]});
+    let chunk = |call: Value| json!({"chunk": {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null}]}});
+    vec![
+        row(
+            "no arguments are an empty object",
+            tools.clone(),
+            json!([{"call": {"id": "c1", "name": "look", "arguments": ""}}]),
+            json!([["function_call", "c1", "look", "{}"]]),
+        ),
+        row(
+            "arguments that are an object",
+            tools.clone(),
+            json!([chunk(
+                json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": {"a": [1, "x"]}}})
+            )]),
+            json!([["function_call", "c1", "look", "{\"a\":[1,\"x\"]}"]]),
+        ),
+        row(
+            "a whole call in one chunk, without type",
+            tools.clone(),
+            json!([chunk(
+                json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{\"a\":1}"}})
+            )]),
+            json!([["function_call", "c1", "look", "{\"a\":1}"]]),
+        ),
+        row(
+            "calls without an index",
+            tools.clone(),
+            json!([
+                chunk(json!({"id": "c1", "function": {"name": "look", "arguments": "{\"a\""}})),
+                chunk(json!({"function": {"arguments": ":1}"}})),
+                chunk(json!({"id": "c2", "function": {"name": "look", "arguments": "{}"}}))
+            ]),
+            json!([
+                ["function_call", "c1", "look", "{\"a\":1}"],
+                ["function_call", "c2", "look", "{}"]
+            ]),
+        ),
+        row(
+            "the id and the index in every chunk",
+            tools.clone(),
+            json!([
+                chunk(
+                    json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{\"a\""}})
+                ),
+                chunk(
+                    json!({"index": 0, "id": "c1", "function": {"name": null, "arguments": ":1}"}})
+                )
+            ]),
+            json!([["function_call", "c1", "look", "{\"a\":1}"]]),
+        ),
+        row(
+            "every call at index 0",
+            tools.clone(),
+            json!([
+                chunk(
+                    json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{}"}})
+                ),
+                chunk(
+                    json!({"index": 0, "id": "c2", "function": {"name": "look", "arguments": "{\"b\":2}"}})
+                )
+            ]),
+            json!([
+                ["function_call", "c1", "look", "{}"],
+                ["function_call", "c2", "look", "{\"b\":2}"]
+            ]),
+        ),
+        row(
+            "a tool that was not offered",
+            tools,
+            json!([{"call": {"id": "c1", "name": "fly", "arguments": "{}"}}]),
+            json!([["function_call", "c1", "fly", "{}"]]),
+        ),
+    ]
+}
+
+pub fn typed() -> Vec<Row> {
+    let with = |tool: Value| json!({"tools": [tool]});
+    let call = |name: &str, arguments: Value| json!([{"call": {"id": "c1", "name": name, "arguments": arguments.to_string(), "pieces": 4}}]);
+    let demo =
+        with(json!({"type": "namespace", "name": "mcp__demo", "tools": [tool("echo"), tool("x")]}));
+    vec![
+        row(
+            "a custom tool",
+            with(json!({"type": "custom", "name": "note"})),
+            call("note", json!({"input": "say \"hi\"\n\u{1F600}"})),
+            json!([["custom_tool_call", "c1", "note", "say \"hi\"\n\u{1F600}"]]),
+        ),
+        row(
+            "a custom tool that is given bare text",
+            with(json!({"type": "custom", "name": "note"})),
+            json!([{"call": {"id": "c1", "name": "note", "arguments": "bare text", "pieces": 2}}]),
+            json!([["custom_tool_call", "c1", "note", "bare text"]]),
+        ),
+        row(
+            "a namespace",
+            demo.clone(),
+            call("mcp__demo__echo", json!({"a": 1})),
+            json!([["function_call", "c1", "mcp__demo", "echo", "{\"a\":1}"]]),
+        ),
+        row(
+            "a namespace, called by the bare name",
+            demo,
+            call("echo", json!({})),
+            json!([["function_call", "c1", "mcp__demo", "echo", "{}"]]),
+        ),
+        row(
+            "tool_search",
+            with(json!({"type": "tool_search", "execution": "client"})),
+            call("tool_search", json!({"query": "mail", "limit": 3})),
+            json!([["tool_search_call", "c1", {"query": "mail", "limit": 3}]]),
+        ),
+        row(
+            "local_shell",
+            with(json!({"type": "local_shell"})),
+            call(
+                "local_shell",
+                json!({"command": ["ls", "-l"], "timeout_ms": 5}),
+            ),
+            json!([["local_shell_call", "c1", {"type": "exec", "command": ["ls", "-l"], "timeout_ms": 5}]]),
+        ),
+        row(
+            "shell",
+            with(json!({"type": "shell"})),
+            call("shell", json!({"commands": ["ls", "pwd"]})),
+            json!([["shell_call", "c1", {"commands": ["ls", "pwd"]}]]),
+        ),
+        row(
+            "the hosted form of apply_patch",
+            with(json!({"type": "apply_patch"})),
+            call(
+                "apply_patch",
+                json!({"type": "create_file", "path": "a", "diff": "+x"}),
+            ),
+            json!([["apply_patch_call", "c1", {"type": "create_file", "path": "a", "diff": "+x"}]]),
+        ),
+        row(
+            "hosted tools are left out",
+            json!({"tools": [{"type": "web_search"}, tool("look")]}),
+            call("look", json!({})),
+            json!([["function_call", "c1", "look", "{}"]]),
+        ),
+    ]
+}
+
+const PATCH: &str = "*** Begin Patch\n*** Update File: a.rs\n@@ fn main() {\n-    old();\n+    new();\n }\n*** End Patch\n";
+
+pub fn patches() -> Vec<Row> {
+    let tools = json!({"tools": [{"type": "custom", "name": "apply_patch", "description": "Edits",
+        "format": {"type": "grammar", "syntax": "lark", "definition": "start: \"*** Begin Patch\""}}]});
+    let given = |input: &str| {
+        let arguments = json!({"input": input}).to_string();
+        json!([{"call": {"id": "c1", "name": "apply_patch", "arguments": arguments, "pieces": 7}}])
+    };
+    let got = |input: &str| json!([["custom_tool_call", "c1", "apply_patch", input]]);
+    vec![
+        row("as it should be", tools.clone(), given(PATCH), got(PATCH)),
+        row(
+            "in a fence",
+            tools.clone(),
+            given(&format!("```diff\n{PATCH}```\n")),
+            got(PATCH),
+        ),
+        row(
+            "without its end",
+            tools.clone(),
+            given(&PATCH.replace("*** End Patch\n", "")),
+            got(PATCH),
+        ),
+        row(
+            "no patch at all",
+            tools,
+            given("please edit a.rs"),
+            got("please edit a.rs"),
+        ),
+    ]
+}
+
+pub fn early() -> Vec<Row> {
+    let tools = json!({"tools": [tool("look")]});
+    vec![
+        row(
+            "at the length, in a text",
+            json!({}),
+            json!([{"text": "half a"}, {"finish": "length"}, {"done": true}]),
+            json!([["message", "final_answer", "half a", "incomplete"]]),
+        ),
+        row(
+            "at the length, in reasoning",
+            json!({}),
+            json!([{"reasoning": "half a"}, {"finish": "length"}, {"done": true}]),
+            json!([["reasoning", "half a", "incomplete"]]),
+        ),
+        row(
+            "at the length, in a call: Codex would run it",
+            tools,
+            json!([{"call": {"id": "c1", "name": "look", "arguments": "{\"a\": "}}, {"finish": "length"}, {"done": true}]),
+            json!([["function_call", "c1", "look", "{\"a\": ", "incomplete"]]),
+        )
+        .codex(json!([])),
+        row(
+            "by a filter",
+            json!({}),
+            json!([{"text": "I will"}, {"finish": "content_filter"}, {"done": true}]),
+            json!([["message", "final_answer", "I will", "incomplete"]]),
+        )
+        .codex(json!([])),
+    ]
+}
