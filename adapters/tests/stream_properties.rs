@@ -49,6 +49,22 @@ proptest! {
     }
 }
 
+#[test]
+fn an_answer_beyond_its_limit_fails() {
+    let source = Source::new(request());
+    let turn = source.turn().unwrap();
+    let chunk = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"0123456789\"}}]}\n\n";
+    let done = b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
+    for (pieces, terminal) in [(10, "response.completed"), (11, "response.failed")] {
+        let mut settings = settings(&turn, false, true);
+        settings.limit = 100;
+        let chunks = std::iter::repeat_n(&chunk[..], pieces).chain([&done[..]]);
+        let stream = judge::stream(&drive::stream(settings, chunks).unwrap(), false);
+        assert_eq!(stream.terminal, terminal, "{pieces}");
+        assert!(stream.text().len() <= 110);
+    }
+}
+
 /// What a client gets of the same bytes with and without events.
 #[derive(Debug, PartialEq)]
 struct Answer {

@@ -41,7 +41,7 @@ pub struct Service {
     recent: Arc<Recent>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
-    tap: Arc<dyn Tap>,
+    pub(super) tap: Arc<dyn Tap>,
 }
 
 impl Service {

@@ -1,5 +1,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use http::Response;
@@ -7,7 +8,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Service, respond};
+use super::{Seen, Service, Tap, respond};
 use crate::config::{Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
 use crate::sandbox::Player;
@@ -125,4 +126,55 @@ async fn a_redirect_is_not_tried_again() {
     let (service, player) = service(json!({"answers": [answer]}), "").await;
     assert_eq!(ask(&service).await.status(), 502);
     assert_eq!(player.requests().len(), 1);
+}
+
+/// A defect: it panics once, when the request or the first event passes.
+struct Defect {
+    at_events: bool,
+    passed: AtomicBool,
+}
+
+impl Tap for Defect {
+    fn saw(&self, _: &str, seen: Seen<'_>) {
+        let here = match seen {
+            Seen::UpstreamRequest(_) => !self.at_events,
+            Seen::ClientEvents(_) => self.at_events,
+            Seen::ClientRequest(_) | Seen::UpstreamAnswer(_) => false,
+        };
+        assert!(
+            !here || self.passed.swap(true, Ordering::Relaxed),
+            "a defect"
+        );
+    }
+}
+
+/// R12: the client of a turn in which the engine panics gets an end, and the
+/// next turn is served.
+#[tokio::test]
+async fn a_defect_in_the_engine_costs_one_turn() {
+    for at_events in [false, true] {
+        let script = json!({"answers": [{"repeat": true, "steps": [{"text": "all"}]}]});
+        let (mut service, _player) = service(script, "").await;
+        Arc::get_mut(&mut service).unwrap().tap = Arc::new(Defect {
+            at_events,
+            passed: AtomicBool::new(false),
+        });
+        let response = ask(&service).await;
+        let status = response.status();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        if at_events {
+            assert_eq!(status, 200);
+            let stream = kit::strict::check_or_panic(&body);
+            assert_eq!(stream.terminal, "response.failed");
+            assert_eq!(stream.error_code(), Some("server_error"));
+        } else {
+            assert_eq!(status, 500);
+            assert_eq!(
+                kit::strict::check_error(&body).unwrap()["code"],
+                "internal_error"
+            );
+        }
+        assert_eq!(last_event(&service).await["type"], "response.completed");
+    }
 }
