@@ -16,6 +16,15 @@ pub struct Baggage {
     /// The reasoning as the provider gave it.
     #[serde(rename = "r", default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
+    /// Provider and model that it is from, as `provider/model`.
+    #[serde(rename = "o", default, skip_serializing_if = "String::is_empty")]
+    pub origin: String,
+    /// The `reasoning_details` array, as JSON.
+    #[serde(rename = "d", default, skip_serializing_if = "String::is_empty")]
+    pub details: String,
+    /// The `extra_content` of the call that follows the item, as JSON.
+    #[serde(rename = "x", default, skip_serializing_if = "String::is_empty")]
+    pub call_extra: String,
 }
 
 impl Baggage {
@@ -47,6 +56,9 @@ mod tests {
     fn only_an_intact_blob_of_ours_opens() {
         let baggage = Baggage {
             reasoning: "first\n\"then\" 漢".into(),
+            origin: "acme/m-1".into(),
+            details: r#"[{"type":"reasoning.text"}]"#.into(),
+            call_extra: r#"{"google":{}}"#.into(),
         };
         let blob = baggage.seal();
         assert_eq!(Baggage::open(&blob), Some(baggage));

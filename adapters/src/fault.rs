@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::mend::Mend;
+
 /// A failed turn or request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -24,6 +26,8 @@ pub struct Fault {
     pub upstream_status: Option<u16>,
     /// For the log.
     pub cause: Option<String>,
+    /// How the model must be spoken to so that it does not refuse this again.
+    pub mend: Option<Mend>,
 }
 
 /// The kinds of faults.
@@ -96,6 +100,7 @@ impl Fault {
             code: None,
             upstream_status: None,
             cause: None,
+            mend: None,
         }
     }
 

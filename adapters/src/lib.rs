@@ -18,6 +18,7 @@ pub mod encoded;
 pub mod event;
 pub mod fault;
 pub mod json;
+pub mod mend;
 pub mod notes;
 pub mod plan;
 pub mod responses;

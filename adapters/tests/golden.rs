@@ -211,8 +211,9 @@ impl Case {
         let model = listed
             .cloned()
             .unwrap_or_else(|| Model::unlisted(&turn.model));
+        let provider = self.spec.provider("case");
         let options = Options {
-            quirks: &self.spec.quirks,
+            dialect: provider.dialect_of(&turn.model),
             model: &model,
             upstream_model: &turn.model,
         };

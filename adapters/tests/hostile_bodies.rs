@@ -8,14 +8,14 @@ use adapters::chat::encode::{Options, encode};
 use adapters::fault::{Fault, Kind};
 use adapters::plan::plan;
 use adapters::responses::request::Source;
-use registry::{Model, Quirks};
+use registry::{Dialect, Model};
 
 /// The upstream request for a body.
 fn encoded(body: String) -> Result<String, Fault> {
     let source = Source::new(body);
     let turn = source.turn()?;
     let options = Options {
-        quirks: &Quirks::default(),
+        dialect: &Dialect::default(),
         model: &Model::unlisted("m"),
         upstream_model: "m",
     };

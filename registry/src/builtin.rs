@@ -32,7 +32,7 @@ pub fn is_builtin(id: &str) -> bool {
 
 /// The provider `id` with `over` laid over its embedded file, or over the
 /// generic base if none has its name: values replace values, tables join, models
-/// join by their id.
+/// join by their id, families stand in front.
 pub fn build(id: &str, over: Table) -> Result<Spec, toml::de::Error> {
     let base = FILES
         .iter()
@@ -44,7 +44,28 @@ pub fn build(id: &str, over: Table) -> Result<Spec, toml::de::Error> {
         table.remove("name");
     }
     lay(&mut table, over);
+    lay_families(&mut table);
     table.try_into()
+}
+
+/// A family says only how it differs from its provider.
+fn lay_families(table: &mut Table) {
+    let quirks = table.get("quirks").cloned();
+    let (Some(Value::Table(quirks)), Some(Value::Array(families))) =
+        (quirks, table.get_mut("families"))
+    else {
+        return;
+    };
+    for family in families {
+        let Value::Table(family) = family else {
+            continue;
+        };
+        let mut whole = quirks.clone();
+        if let Some(Value::Table(own)) = family.remove("quirks") {
+            lay(&mut whole, own);
+        }
+        family.insert("quirks".to_owned(), Value::Table(whole));
+    }
 }
 
 fn lay(base: &mut Table, over: Table) {
@@ -53,6 +74,10 @@ fn lay(base: &mut Table, over: Table) {
             (Some(Value::Table(below)), Value::Table(above)) => lay(below, above),
             (Some(Value::Array(below)), Value::Array(above)) if key == "models" => {
                 lay_models(below, above);
+            }
+            (Some(Value::Array(below)), Value::Array(mut above)) if key == "families" => {
+                above.append(below);
+                *below = above;
             }
             (_, value) => {
                 base.insert(key, value);
@@ -77,6 +102,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::SystemRole;
 
     #[test]
     fn every_file_of_the_folder_is_embedded() {
@@ -127,12 +153,15 @@ mod tests {
         let over = toml::toml! {
             base_url = "https://gateway.example/v1/"
             quirks = { files = false }
+            families = [{ match = ["o*"], quirks = { penalties = false } }]
             models = [{ id = "gpt-4o", window = 1000 }, { id = "gpt-next" }]
         };
         let plain = build("openai", Table::new()).unwrap().provider("openai");
         let provider = build("openai", over).unwrap().provider("openai");
         assert_eq!(provider.base_url, "https://gateway.example/v1");
-        assert!(!provider.quirks.files && provider.quirks.developer_role);
+        let (quirks, family) = (provider.dialect.quirks, provider.dialect_of("o9").quirks);
+        assert!(!quirks.files && quirks.system_role == SystemRole::Developer);
+        assert!(!family.files && !family.penalties && quirks.penalties);
         assert_eq!(provider.models.len(), plain.models.len() + 1);
         let known = provider.model("gpt-4o").unwrap();
         assert_eq!((known.window, known.images), (Some(1000), true));

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::builtin;
+use crate::dialect::Dialect;
 use crate::model::Model;
 use crate::near;
 use crate::provider::Provider;
@@ -16,6 +17,8 @@ pub struct Registry {
     pub aliases: Vec<(String, String)>,
     /// Answers Codex where nobody knows the name.
     pub default_model: Option<String>,
+    /// Where a turn goes instead, as (model name or `*`, model names in order).
+    pub fallbacks: Vec<(String, Vec<String>)>,
 }
 
 /// Where a turn goes.
@@ -25,6 +28,8 @@ pub struct Route {
     pub provider: Arc<Provider>,
     /// The model, described by its name alone if it is not listed.
     pub model: Arc<Model>,
+    /// How the model is spoken to.
+    pub dialect: Arc<Dialect>,
     /// The name in the upstream request.
     pub upstream_model: String,
     /// How the name was found.
@@ -260,6 +265,7 @@ impl Registry {
 fn route(provider: &Arc<Provider>, model: Arc<Model>, found: Found) -> Route {
     Route {
         provider: Arc::clone(provider),
+        dialect: Arc::clone(provider.dialect_of(&model.id)),
         upstream_model: model.id.clone(),
         model,
         found,

@@ -85,14 +85,33 @@ fn yes() -> bool {
 }
 
 /// US dollars a million tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Price {
     /// Input that was not cached.
     pub input: f64,
     /// Input read from the provider's cache; as input when left out.
     pub cached_input: Option<f64>,
+    /// Input written to the provider's cache; as input when left out.
+    pub cache_write: Option<f64>,
     /// Output, reasoning included.
+    pub output: f64,
+    /// What long requests cost instead, the shortest first.
+    #[serde(default)]
+    pub tiers: Vec<Tier>,
+}
+
+/// What a request costs whose input is long.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct Tier {
+    /// From more than this many input tokens on.
+    pub above: u64,
+    /// See [`Price::input`].
+    pub input: f64,
+    /// See [`Price::cached_input`].
+    pub cached_input: Option<f64>,
+    /// See [`Price::output`].
     pub output: f64,
 }
 

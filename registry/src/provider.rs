@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::dialect::{Dialect, Family, Fields};
 use crate::duration;
 use crate::model::Model;
 use crate::quirks::Quirks;
@@ -30,12 +31,21 @@ pub struct Provider {
     pub key_env: Vec<String>,
     /// Whether it refuses requests without a key.
     pub key_required: bool,
-    /// Departures from the plain wire.
-    pub quirks: Quirks,
+    /// How its models are spoken to, unless they are of a family.
+    pub dialect: Arc<Dialect>,
+    /// Families of models, in the order of the file.
+    pub families: Vec<(Family, Arc<Dialect>)>,
     /// The listed models, in the order of the file.
     pub models: Vec<Arc<Model>>,
     /// Whether names outside `models` are passed on as they are.
     pub passthrough: bool,
+    /// The header that carries the key as it is, for servers that want no
+    /// `Authorization: Bearer`.
+    pub key_header: Option<String>,
+    /// How often each key is used, beside the others; empty: in their order.
+    pub key_weights: Vec<u32>,
+    /// The most requests at once; the others wait.
+    pub max_concurrent: Option<u32>,
     /// Extra request headers.
     pub headers: Vec<(String, String)>,
     /// Extra query parameters.
@@ -56,6 +66,14 @@ impl Provider {
     /// The listed model with this id.
     pub fn model(&self, id: &str) -> Option<&Arc<Model>> {
         self.models.iter().find(|model| model.id == id)
+    }
+
+    /// How the model with this id is spoken to.
+    pub fn dialect_of(&self, model: &str) -> &Arc<Dialect> {
+        self.families
+            .iter()
+            .find(|(family, _)| family.has(model))
+            .map_or(&self.dialect, |(_, dialect)| dialect)
     }
 
     /// The name that reaches `model` whatever other providers have.
@@ -135,6 +153,12 @@ pub struct Spec {
     pub api_key: Option<OneOrMany>,
     /// See [`Provider::key_required`].
     pub key_required: bool,
+    /// See [`Provider::key_header`].
+    pub key_header: Option<String>,
+    /// See [`Provider::key_weights`].
+    pub key_weights: Vec<u32>,
+    /// See [`Provider::max_concurrent`].
+    pub max_concurrent: Option<u32>,
     /// See [`Provider::passthrough`].
     pub passthrough: bool,
     /// See [`Provider::headers`].
@@ -151,8 +175,12 @@ pub struct Spec {
     pub max_retries: u32,
     /// See [`Provider::allow_http`].
     pub allow_http: bool,
-    /// See [`Provider::quirks`].
+    /// See [`Dialect::quirks`].
     pub quirks: Quirks,
+    /// See [`Dialect::body`].
+    pub body: Fields,
+    /// See [`Provider::families`].
+    pub families: Vec<Family>,
     /// See [`Provider::models`]; laid over a built-in by id.
     pub models: Vec<Model>,
 }
@@ -169,6 +197,9 @@ impl Default for Spec {
             api_key_command: None,
             api_key: None,
             key_required: true,
+            key_header: None,
+            key_weights: Vec::new(),
+            max_concurrent: None,
             passthrough: false,
             headers: Pairs::default(),
             query: Pairs::default(),
@@ -178,6 +209,8 @@ impl Default for Spec {
             max_retries: 3,
             allow_http: false,
             quirks: Quirks::default(),
+            body: Fields::default(),
+            families: Vec::new(),
             models: Vec::new(),
         }
     }
@@ -198,7 +231,18 @@ impl Spec {
                 .to_owned(),
             key_env: self.api_key_env.clone().map_or_else(Vec::new, |env| env.0),
             key_required: self.key_required,
-            quirks: self.quirks,
+            key_header: self.key_header.clone(),
+            key_weights: self.key_weights.clone(),
+            max_concurrent: self.max_concurrent,
+            dialect: Arc::new(Dialect {
+                quirks: self.quirks,
+                body: self.body.0.clone(),
+            }),
+            families: self
+                .families
+                .iter()
+                .map(|family| self.family(family))
+                .collect(),
             models: self.models.iter().cloned().map(Arc::new).collect(),
             passthrough: self.passthrough,
             headers: self.headers.0.clone(),
@@ -209,6 +253,18 @@ impl Spec {
             max_retries: self.max_retries,
             allow_http: self.allow_http,
         }
+    }
+
+    /// A family's fields stand beside those of the provider.
+    fn family(&self, family: &Family) -> (Family, Arc<Dialect>) {
+        let mut body = self.body.0.clone();
+        body.retain(|(name, _)| family.body.0.iter().all(|(over, _)| over != name));
+        body.extend(family.body.0.iter().cloned());
+        let dialect = Dialect {
+            quirks: family.quirks,
+            body,
+        };
+        (family.clone(), Arc::new(dialect))
     }
 }
 

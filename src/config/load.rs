@@ -53,6 +53,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
     load.usual()?;
     load.sandbox()?;
     let registry = Registry {
+        fallbacks: Vec::new(),
         providers: load.providers,
         aliases: raw.routing.aliases.0,
         default_model: raw.routing.default_model,

@@ -15,6 +15,7 @@ use adapters::responses::assembler::Assembler;
 use adapters::responses::frames::Frames;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use registry::Quirks;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ctx::{Ctx, Seen};
@@ -66,6 +67,7 @@ pub(super) async fn run<S: Sink>(
             content: false,
         },
         body: Some(prepared.body),
+        quirks: prepared.route.dialect.quirks,
         recent: prepared.recent,
         another_key: false,
         last_sent: Instant::now(),
@@ -97,6 +99,8 @@ struct Engine<'e, S> {
     body: Option<Bytes>,
     /// The last attempt failed for its key, and another key is awake.
     another_key: bool,
+    /// How the model speaks.
+    quirks: Quirks,
     /// Where the answer's items are kept, if at all.
     recent: Option<Arc<Recent>>,
     last_sent: Instant,
@@ -188,7 +192,7 @@ impl<S: Sink> Engine<'_, S> {
     async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
         let idle = self.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.pace.commit_after;
-        let mut reader = Reader::default();
+        let mut reader = Reader::new(&self.quirks);
         let mut last_piece = Instant::now();
         let ctx = self.ctx;
         let mut ending = pin!(ctx.ending.cancelled());

@@ -65,7 +65,7 @@ pub(super) fn prepare(
     let encoded = match route.provider.wire {
         Wire::Chat => {
             let options = Options {
-                quirks: &route.provider.quirks,
+                dialect: &route.dialect,
                 model: &route.model,
                 upstream_model: &route.upstream_model,
             };
@@ -94,10 +94,7 @@ pub(super) fn prepare(
 }
 
 fn settings(ctx: &Ctx, turn: &Turn<'_>, route: &Route, bytes: usize) -> Settings {
-    let replays = match route.provider.quirks.reasoning_replay {
-        ReasoningReplay::None => false,
-        ReasoningReplay::ReasoningContent => true,
-    };
+    let replays = route.dialect.quirks.reasoning_replay != ReasoningReplay::None;
     let bytes_per_token = route.model.bytes_per_token();
     Settings {
         envelope: Envelope::new(turn, &ctx.id("resp"), ctx.clock.unix()),

@@ -168,7 +168,7 @@ fn chat(body: String) -> Result<(String, Notes), Fault> {
     let turn = source.turn()?;
     let model = Model::unlisted(&turn.model);
     let options = Options {
-        quirks: &spec.quirks,
+        dialect: &spec.provider("generic").dialect,
         model: &model,
         upstream_model: &turn.model,
     };

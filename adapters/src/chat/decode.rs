@@ -8,6 +8,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use registry::Quirks;
+
 use super::refusal;
 use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
@@ -104,6 +106,11 @@ struct FunctionDelta<'a> {
 }
 
 impl Decoder {
+    /// A decoder for a model with these quirks.
+    pub(super) fn new(_quirks: &Quirks) -> Self {
+        Self::default()
+    }
+
     /// Reads the data of one SSE event, or a whole JSON answer.
     pub(super) fn data<'a>(&mut self, data: &'a str, emit: &mut impl FnMut(Event<'a>)) {
         if self.over {

@@ -4,7 +4,9 @@
 //! session have the longest possible prefix in common. Big strings are copied
 //! still escaped.
 
-use registry::{MaxTokensField, Model, Quirks, ReasoningReplay};
+use registry::{
+    Dialect, MaxTokensField, Model, Quirks, ReasoningControl, ReasoningReplay, ResponseFormat,
+};
 use serde::Serialize;
 
 use super::content::Takes;
@@ -20,8 +22,8 @@ use crate::turn::{Format, Turn};
 /// Whom the request is for.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// How the provider departs from the plain wire.
-    pub quirks: &'a Quirks,
+    /// How the model is spoken to.
+    pub dialect: &'a Dialect,
     /// What is known of the model.
     pub model: &'a Model,
     /// The model's name in the request.
@@ -29,18 +31,22 @@ pub struct Options<'a> {
 }
 
 impl Options<'_> {
+    pub(super) fn quirks(&self) -> &Quirks {
+        &self.dialect.quirks
+    }
+
     /// The message field that earlier reasoning goes back in.
     pub(super) fn reasoning_field(&self) -> Option<&'static str> {
-        match self.quirks.reasoning_replay {
-            ReasoningReplay::None => None,
+        match self.quirks().reasoning_replay {
             ReasoningReplay::ReasoningContent => Some("reasoning_content"),
+            _ => None,
         }
     }
 
     pub(super) fn takes(&self) -> Takes {
         Takes {
             images: self.model.images,
-            files: self.quirks.files,
+            files: self.quirks().files,
         }
     }
 
@@ -49,7 +55,7 @@ impl Options<'_> {
         let Format::JsonSchema { schema, .. } = format else {
             return None;
         };
-        (!self.quirks.json_schema).then(|| {
+        (self.quirks().response_format != ResponseFormat::JsonSchema).then(|| {
             format!("Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}", schema.get())
         })
     }
@@ -63,7 +69,7 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &Options<'_>) -> Result<Enc
     out.push(b'{');
     json::field(&mut out, "model", options.upstream_model);
     json::field(&mut out, "stream", &true);
-    if options.quirks.stream_usage {
+    if options.quirks().stream_usage {
         json::raw_field(&mut out, "stream_options", r#"{"include_usage":true}"#);
     }
     push_sampling(&mut out, turn, options, &mut notes);
@@ -124,16 +130,17 @@ fn push_sampling(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, note
                 format!("{wanted} to the model's limit {limit}"),
             );
         }
-        let name = match options.quirks.max_tokens_field {
+        let name = match options.quirks().max_tokens_field {
             MaxTokensField::MaxTokens => "max_tokens",
             MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
+            MaxTokensField::None => return,
         };
         json::field(out, name, &limit);
     }
 }
 
 fn push_controls(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) {
-    let (controls, quirks) = (&turn.controls, options.quirks);
+    let (controls, quirks) = (&turn.controls, options.quirks());
     let has_levels = !options.model.reasoning.is_empty();
     let effort = controls
         .effort
@@ -143,7 +150,7 @@ fn push_controls(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, note
         out,
         "reasoning_effort",
         effort,
-        quirks.reasoning_effort && has_levels,
+        quirks.reasoning_control == ReasoningControl::Effort && has_levels,
         notes,
     );
     push_if(
@@ -213,7 +220,9 @@ fn push_format(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes:
     match &turn.controls.format {
         Format::Text => {}
         Format::JsonObject => json::raw_field(out, "response_format", r#"{"type":"json_object"}"#),
-        Format::JsonSchema { .. } if !options.quirks.json_schema => {
+        Format::JsonSchema { .. }
+            if options.quirks().response_format != ResponseFormat::JsonSchema =>
+        {
             notes.add(
                 "json_schema_described",
                 "the schema is given as an instruction",
@@ -256,7 +265,7 @@ fn push_tools(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes: 
         if out.last() != Some(&b'[') {
             out.push(b',');
         }
-        push_tool(out, tool, options.quirks);
+        push_tool(out, tool, options.quirks());
     }
     out.push(b']');
     match &turn.choice {
@@ -279,7 +288,7 @@ fn push_tools(out: &mut Vec<u8>, turn: &Turn<'_>, options: &Options<'_>, notes: 
         out,
         "parallel_tool_calls",
         turn.parallel,
-        options.quirks.parallel_tool_calls,
+        options.quirks().parallel_tool_calls,
         notes,
     );
 }
@@ -318,7 +327,7 @@ mod tests {
             ..Model::unlisted("m")
         };
         let options = Options {
-            quirks: &Quirks::default(),
+            dialect: &Dialect::default(),
             model: &model,
             upstream_model: "m",
         };

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use registry::SystemRole;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
@@ -76,7 +77,8 @@ impl<'a> Writer<'_, 'a> {
             self.out.push(b',');
         }
         self.out.push(b'{');
-        let role = if role == "system" && self.options.quirks.developer_role {
+        let role = if role == "system" && self.options.quirks().system_role == SystemRole::Developer
+        {
             "developer"
         } else {
             role

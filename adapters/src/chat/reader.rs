@@ -1,12 +1,14 @@
 //! The bytes of an answer, as events or as one document, become [`Event`]s.
 
+use registry::Quirks;
+
 use super::decode::Decoder;
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
 use crate::sse;
 
 /// The state of one answer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reader {
     form: Form,
     chat: Decoder,
@@ -23,6 +25,14 @@ enum Form {
 }
 
 impl Reader {
+    /// A reader of an answer by a model with these quirks.
+    pub fn new(quirks: &Quirks) -> Self {
+        Self {
+            form: Form::default(),
+            chat: Decoder::new(quirks),
+        }
+    }
+
     /// Whether the answer is complete, although more may follow: token counts.
     pub fn is_complete(&self) -> bool {
         self.chat.is_complete()

@@ -92,7 +92,7 @@ impl Output {
         chunks: impl IntoIterator<Item = &'c [u8]>,
         mut send: impl FnMut(&mut Frames),
     ) -> Result<(), Fault> {
-        let mut reader = Reader::default();
+        let mut reader = Reader::new(&registry::Quirks::default());
         for chunk in chunks {
             self.step(|mut emit| reader.feed(chunk, &mut emit))?;
             send(&mut self.frames);

@@ -62,7 +62,6 @@ fn the_example_names_every_key() {
         ("[codex]", &all["codex"]),
         ("[providers.x]", provider),
         ("[providers.x.timeouts]", &provider["timeouts"]),
-        ("[providers.x.quirks]", &provider["quirks"]),
         ("[[providers.x.models]]", model),
         (
             "[[providers.x.models]]\n[providers.x.models.price]",
@@ -89,7 +88,7 @@ fn the_example_provider_shows_the_defaults() {
     assert_eq!(shown.enabled, default.enabled);
     let (shown, default) = (shown.provider(id), default.provider(id));
     assert_eq!(shown.wire, default.wire);
-    assert_eq!(shown.quirks, default.quirks);
+    assert_eq!(shown.dialect.quirks, default.dialect.quirks);
     assert_eq!(shown.timeouts, default.timeouts);
     assert_eq!(shown.key_required, default.key_required);
     assert_eq!(shown.passthrough, default.passthrough);

@@ -96,7 +96,11 @@ impl Reasoning {
             json::field(
                 &mut item,
                 "encrypted_content",
-                &Baggage { reasoning }.seal(),
+                &Baggage {
+                    reasoning,
+                    ..Baggage::default()
+                }
+                .seal(),
             );
         }
         item.push(b'}');

@@ -1,0 +1,87 @@
+//! A small set of the values of an enum, a list in TOML.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer};
+
+/// A set of values that number less than 32.
+#[derive(PartialEq, Eq)]
+pub struct Set<T> {
+    bits: u32,
+    of: PhantomData<T>,
+}
+
+/// A value of a [`Set`]: its number.
+pub trait Member: Copy {
+    /// Its place, less than 32.
+    fn place(self) -> u8;
+}
+
+impl<T> Set<T> {
+    /// No value.
+    pub const fn none() -> Self {
+        Self::of_bits(0)
+    }
+
+    /// Every value.
+    pub const fn all() -> Self {
+        Self::of_bits(u32::MAX)
+    }
+
+    const fn of_bits(bits: u32) -> Self {
+        Self {
+            bits,
+            of: PhantomData,
+        }
+    }
+
+    /// Whether there is no value.
+    pub fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+}
+
+impl<T: Member> Set<T> {
+    /// Whether the value is in the set.
+    pub fn has(self, value: T) -> bool {
+        self.bits & bit(value) != 0
+    }
+
+    /// The set and the value.
+    #[must_use]
+    pub fn with(self, value: T) -> Self {
+        Self::of_bits(self.bits | bit(value))
+    }
+
+    /// The set without the value.
+    #[must_use]
+    pub fn without(self, value: T) -> Self {
+        Self::of_bits(self.bits & !bit(value))
+    }
+}
+
+fn bit<T: Member>(value: T) -> u32 {
+    1_u32.checked_shl(value.place().into()).unwrap_or(0)
+}
+
+impl<T> Clone for Set<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Set<T> {}
+
+impl<T> fmt::Debug for Set<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Set({:b})", self.bits)
+    }
+}
+
+impl<'de, T: Member + Deserialize<'de>> Deserialize<'de> for Set<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let values = Vec::<T>::deserialize(from)?;
+        Ok(values.into_iter().fold(Self::none(), Self::with))
+    }
+}
