@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::metrics;
 use crate::serve::{App, Body, Reason};
 use crate::turn::{self, Caller, Service};
+use crate::upstream::Lessons;
 
 /// The application.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ impl App for Respondent {
             .instructions
             .as_deref()
             .unwrap_or(prompt::PROMPT);
-        let body = models::body(&entries(&config), instructions);
+        let body = models::body(&entries(&config, Some(self.0.lessons())), instructions);
         if body.shortened + body.dropped > 0 {
             tracing::debug!(
                 body.shortened,
@@ -73,12 +74,17 @@ fn reply(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<
 }
 
 /// The listed models, the default one first: the order is Codex's preference.
-pub fn entries(config: &Config) -> Vec<ModelEntry> {
+/// A window that an overflow taught counts where it is smaller than the listed
+/// one, or none is listed.
+pub fn entries(config: &Config, lessons: Option<&Lessons>) -> Vec<ModelEntry> {
     let registry = &config.registry;
     let mut entries: Vec<ModelEntry> = registry
         .models()
         .map(|(provider, model)| {
-            let window = model.window().tokens;
+            let learned = lessons
+                .and_then(|lessons| lessons.window(&provider.id, &model.id))
+                .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
+            let window = learned.unwrap_or_else(|| model.window()).tokens;
             ModelEntry {
                 slug: registry.public_name(provider, model),
                 display_name: model.display_name().to_owned(),
@@ -107,7 +113,12 @@ pub fn entries(config: &Config) -> Vec<ModelEntry> {
 
 /// The model that a new user starts with.
 pub fn first_model(config: &Config) -> String {
-    let first = || entries(config).into_iter().next().map(|entry| entry.slug);
+    let first = || {
+        entries(config, None)
+            .into_iter()
+            .next()
+            .map(|entry| entry.slug)
+    };
     let passed = || {
         config
             .registry

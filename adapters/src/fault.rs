@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::mend::Mend;
 
+/// Seconds until a request may be sent again at a rate limit that names no time.
+const BARE_LIMIT_PAUSE: u64 = 5;
+
 /// A failed turn or request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -299,11 +302,13 @@ impl Fault {
         error.to_string().into_bytes()
     }
 
-    /// The `Retry-After` of the HTTP reply, in whole seconds, rounded up.
+    /// The `Retry-After` of the HTTP reply, in whole seconds, rounded up. A rate
+    /// limit always has one: Codex gives up on a 429 without it.
     pub fn retry_after(&self) -> Option<u64> {
-        match self.retry {
-            Retry::After(pause) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
-            Retry::Never | Retry::Soon => None,
+        match (self.kind, self.retry) {
+            (_, Retry::After(pause)) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
+            (Kind::RateLimit, Retry::Soon) => Some(BARE_LIMIT_PAUSE),
+            (_, Retry::Never | Retry::Soon) => None,
         }
     }
 }
@@ -428,6 +433,21 @@ mod tests {
             String::from_utf8(fault.body()).unwrap(),
             r#"{"error":{"message":"no \"tools\"","type":"invalid_request_error","param":"tools","code":null}}"#
         );
+    }
+
+    #[test]
+    fn a_rate_limit_always_says_when_to_come_back() {
+        let after = |kind, retry| {
+            let fault = Fault {
+                retry,
+                ..Fault::new(kind, "x")
+            };
+            fault.retry_after()
+        };
+        assert_eq!(after(Kind::RateLimit, Retry::Soon), Some(BARE_LIMIT_PAUSE));
+        assert_eq!(after(Kind::RateLimit, Retry::Never), None);
+        assert_eq!(after(Kind::Overloaded, Retry::Soon), None);
+        assert_eq!(after(Kind::Quota, Retry::Never), None);
     }
 
     #[test]

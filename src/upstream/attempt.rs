@@ -8,11 +8,11 @@ use adapters::fault::{Fault, Kind, Retry};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, RETRY_AFTER};
+use http::header::RETRY_AFTER;
 use http_body_util::BodyExt;
 use registry::Wire;
 
-use super::{Key, Upstream};
+use super::{Key, Place, Upstream};
 
 /// The most bytes of an error reply that are read, and how long for.
 const ERROR_LIMIT: usize = 64 * 1024;
@@ -27,12 +27,15 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Answer {
     body: reqwest::Body,
+    /// Held as long as the provider is at work.
+    _place: Place,
 }
 
 impl Answer {
-    fn new(response: reqwest::Response) -> Self {
+    fn new(response: reqwest::Response, place: Place) -> Self {
         Self {
             body: http::Response::from(response).into_body(),
+            _place: place,
         }
     }
 
@@ -75,16 +78,23 @@ impl Answer {
 }
 
 /// Sends a request and waits for the head of its answer, within the
-/// provider's limits. A status that is not 2xx is a fault.
-pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<Answer, Fault> {
-    let mut request = upstream
+/// provider's limits. A status that is not 2xx is a fault. The place is given
+/// back at the end of the answer.
+pub async fn open(
+    upstream: &Upstream,
+    place: Place,
+    key: Option<Key>,
+    body: Bytes,
+) -> Result<Answer, Fault> {
+    let mut headers = upstream.headers.clone();
+    if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
+        headers.insert(name, value);
+    }
+    let request = upstream
         .client
         .post(upstream.url.clone())
-        .headers(upstream.headers.clone())
+        .headers(headers)
         .body(body);
-    if let Some(value) = key.and_then(|key| upstream.keys.authorization(key)) {
-        request = request.header(AUTHORIZATION, value);
-    }
     let patience = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
     let sent = tokio::time::timeout(patience, request.send()).await;
     let response = match sent {
@@ -102,7 +112,7 @@ pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<
         }
     };
     if response.status().is_success() {
-        return Ok(Answer::new(response));
+        return Ok(Answer::new(response, place));
     }
     Err(refused(upstream, response).await)
 }
