@@ -134,3 +134,47 @@ pub fn first_model(config: &Config) -> String {
         .or_else(passed)
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use adapters::mend::Mend;
+
+    use super::*;
+    use crate::config::{Flags, Inputs, Places, load};
+
+    #[test]
+    fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\nkey_required = false\n\
+            models = [{ id = \"unknown\" }, { id = \"small\", window = 4096 }, { id = \"big\", window = 9000000 }]";
+        std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
+        let config = load(&Inputs {
+            flags: Flags::default(),
+            environment: Box::new(HashMap::<String, String>::new()),
+            places: Places::under(folder.path()),
+        })
+        .unwrap();
+        let lessons = Lessons::default();
+        let windows = || {
+            let entries = entries(&config, Some(&lessons));
+            let windows = entries
+                .iter()
+                .map(|entry| (entry.window, entry.auto_compact));
+            windows.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            windows(),
+            [(131_072, 117_964), (4_096, 3_686), (9_000_000, 8_100_000)]
+        );
+        for model in ["lab/unknown", "lab/small", "lab/big"] {
+            let route = config.registry.resolve(model, false).unwrap();
+            lessons.learn(&route, Mend::Window(200_000));
+        }
+        assert_eq!(
+            windows(),
+            [(200_000, 180_000), (4_096, 3_686), (200_000, 180_000)]
+        );
+    }
+}

@@ -15,6 +15,7 @@ use std::time::Duration;
 use adapters::fault::{Fault, Kind, Retry};
 use http::{HeaderName, HeaderValue};
 use registry::Provider;
+use tokio::time::Instant;
 
 use crate::config::Config;
 
@@ -116,11 +117,12 @@ impl Upstream {
         false
     }
 
-    /// Tells a client at a bare limit when a key wakes: Codex gives up on a
-    /// 429 that does not say when to come back.
+    /// Tells a client at a bare limit when a key or the provider wakes: Codex
+    /// gives up on a 429 that does not say when to come back.
     pub fn date(&self, fault: &mut Fault) {
         if fault.kind == Kind::RateLimit && fault.retry == Retry::Soon {
-            let left = self.keys.rest_left().unwrap_or_default();
+            let down = || self.health.is_down(Instant::now());
+            let left = self.keys.rest_left().or_else(down).unwrap_or_default();
             fault.retry = Retry::After(left.max(SHORTEST_PAUSE));
         }
     }

@@ -1,14 +1,18 @@
 use futures_util::FutureExt;
 use registry::Route;
-use tokio::time::Instant;
 
 use super::*;
 use crate::config::{Environment, Flags, Inputs, Places as Folders, load};
+use crate::sandbox::Player;
 
 /// A configuration of one provider, `lab`, with this in its table.
 fn config(table: &str) -> Config {
+    config_at("https://lab.example/v1", table)
+}
+
+fn config_at(base_url: &str, table: &str) -> Config {
     let folder = tempfile::tempdir().unwrap();
-    let text = format!("[providers.lab]\nbase_url = \"https://lab.example/v1\"\n{table}");
+    let text = format!("[providers.lab]\nbase_url = \"{base_url}\"\n{table}");
     std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
     let environment: Box<dyn Environment> = Box::new(HashMap::<String, String>::new());
     load(&Inputs {
@@ -112,8 +116,11 @@ async fn a_provider_without_keys_has_limits_too() {
         &Upstreams::default(),
         &config("key_required = false\npassthrough = true"),
     );
-    assert!(!upstream.failed(None, &fault(Kind::RateLimit, Retry::Soon)));
+    let mut bare = fault(Kind::RateLimit, Retry::Soon);
+    assert!(!upstream.failed(None, &bare));
     assert_eq!(down(&upstream), Some(10));
+    upstream.date(&mut bare);
+    assert_eq!(bare.retry_after(), Some(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,4 +188,73 @@ fn other_settings_are_another_provider_and_other_keys_are_not() {
     assert!(learned());
     upstream(&upstreams, &config(&format!("{TWO_KEYS}max_retries = 1")));
     assert!(!learned());
+}
+
+/// A provider that plays `answer` for every request, and the way to it.
+async fn played(answer: serde_json::Value, settings: &str) -> (Player, Arc<Upstream>) {
+    let script = serde_json::json!({"answers": [answer]});
+    let player = Player::start(serde_json::from_value(script).unwrap())
+        .await
+        .unwrap();
+    let base = player.base_url();
+    let config = config_at(&base, &format!("{TWO_KEYS}{settings}"));
+    (player, upstream(&Upstreams::default(), &config))
+}
+
+async fn ask(upstream: &Upstream) -> Result<Answer, Fault> {
+    let place = upstream.place().await?;
+    open(
+        upstream,
+        place,
+        upstream.keys().choose(0),
+        r#"{"stream":true}"#.into(),
+    )
+    .await
+}
+
+#[tokio::test]
+async fn the_key_header_takes_the_place_of_the_usual_one() {
+    let settings = "key_header = \"api-key\"\nheaders = { api-key = \"not-this\" }";
+    let answer = serde_json::json!({"body": "{}", "repeat": true});
+    let (player, upstream) = played(answer, settings).await;
+    ask(&upstream).await.unwrap();
+    let head = player.requests()[0].head.to_lowercase();
+    assert!(head.contains("\r\napi-key: first-key"), "{head}");
+    assert!(
+        !head.contains("not-this") && !head.contains("authorization"),
+        "{head}"
+    );
+}
+
+#[tokio::test]
+async fn a_place_is_held_to_the_end_of_the_answer() {
+    let steps = serde_json::json!([{"text": "ho"}, {"stall": true}]);
+    let answer = serde_json::json!({"repeat": true, "steps": steps});
+    let (_player, upstream) = played(answer, "max_concurrent = 1").await;
+    let mut answer = ask(&upstream).await.unwrap();
+    assert!(answer.chunk().await.unwrap().is_some());
+    assert!(upstream.try_place().is_none());
+    drop(answer);
+    assert!(upstream.try_place().is_some());
+}
+
+#[tokio::test]
+async fn a_refusal_and_a_client_that_leaves_give_the_place_back() {
+    let answer = serde_json::json!({"repeat": true, "status": 500, "body": "no"});
+    let (_player, upstream) = played(answer, "max_concurrent = 1").await;
+    assert!(ask(&upstream).await.is_err());
+    assert!(upstream.try_place().is_some());
+    let slow = serde_json::json!({"repeat": true, "head_delay_ms": 600_000, "body": "no"});
+    let (player, upstream) = played(slow, "max_concurrent = 1").await;
+    let asking = {
+        let upstream = Arc::clone(&upstream);
+        tokio::spawn(async move { ask(&upstream).await.map(drop) })
+    };
+    while player.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert!(upstream.try_place().is_none());
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    assert!(upstream.try_place().is_some());
 }
