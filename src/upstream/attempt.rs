@@ -1,14 +1,12 @@
 //! One request to a provider: sent, and its answer opened.
 
 use std::error::Error as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use adapters::chat::refusal;
 use adapters::fault::{Fault, Kind, Retry};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::HeaderMap;
-use http::header::RETRY_AFTER;
 use http_body_util::BodyExt;
 use registry::Wire;
 
@@ -119,7 +117,11 @@ pub async fn open(
 
 async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault {
     let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
+    let wait = {
+        let headers = response.headers();
+        let header = |name: &str| headers.get(name)?.to_str().ok();
+        refusal::delay::of_headers(header, SystemTime::now())
+    };
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -144,31 +146,20 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
         };
     }
     let mut fault = match upstream.provider.wire {
-        Wire::Chat => refusal::reply(status, retry_after, &body),
+        Wire::Chat => refusal::reply(status, wait, &body),
     };
-    if matches!(fault.kind, Kind::Authentication | Kind::Permission) {
-        // Else a user looks for the mistake in the token of this server.
-        let id = &upstream.provider.id;
-        fault.message = match fault.kind {
-            Kind::Authentication => {
-                format!(
-                    "The provider '{id}' does not accept the key: {}",
-                    fault.message
-                )
-            }
-            _ => format!("The provider '{id}' refuses: {}", fault.message),
-        };
+    let id = &upstream.provider.id;
+    // Else a user looks for the mistake in the token of this server, or in
+    // another account.
+    let who = [
+        (Kind::Authentication, "does not accept the key"),
+        (Kind::Permission, "refuses"),
+        (Kind::Quota, "has nothing left for this account"),
+    ];
+    if let Some((_, what)) = who.iter().find(|(kind, _)| *kind == fault.kind) {
+        fault.message = format!("The provider '{id}' {what}: {}", fault.message);
     }
     fault
-}
-
-/// `Retry-After` in seconds, or the finer `retry-after-ms`.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms")
-        .map(|ms| ms / 1000.0)
-        .or_else(|| number(RETRY_AFTER.as_str()))?;
-    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {

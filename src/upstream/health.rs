@@ -73,6 +73,7 @@ impl Health {
             | Kind::Authentication
             | Kind::Permission
             | Kind::Refused
+            | Kind::ContentFilter
             | Kind::RateLimit
             | Kind::Quota
             | Kind::Cut
