@@ -146,22 +146,23 @@ impl Piece<'_> {
 
 fn longer_than(pieces: &[Piece<'_>], limit: u32) -> bool {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let texts = || {
-        pieces
-            .iter()
-            .flat_map(|piece| &piece.content.parts)
-            .filter_map(|part| match part {
-                Part::Text(text) => Some(text),
-                Part::Image(..) | Part::File(..) => None,
-            })
+    let headings = pieces.iter().filter(|piece| piece.headed).count();
+    let texts: Vec<&Text<'_>> = pieces
+        .iter()
+        .flat_map(|piece| &piece.content.parts)
+        .filter_map(|part| match part {
+            Part::Text(text) => Some(text),
+            Part::Image(..) | Part::File(..) => None,
+        })
+        .collect();
+    let between = headings * (HEADING.len() + 1) + texts.len().saturating_sub(1) * 2;
+    // A character has at least a byte, so that most messages are not counted.
+    let bytes: usize = texts.iter().map(|text| text.escaped().len()).sum();
+    let characters = || -> usize {
+        let counts = texts.iter().map(|text| text.decoded().chars().count());
+        counts.sum()
     };
-    let joints: usize = texts().count() * 2 + HEADING.len() + 1;
-    let bytes: usize = texts().map(|text| text.escaped().len()).sum();
-    if bytes + joints <= limit {
-        return false;
-    }
-    let characters: usize = texts().map(|text| text.decoded().chars().count()).sum();
-    characters + joints > limit
+    bytes + between > limit && characters() + between > limit
 }
 
 /// The first `limit` characters, and the rest.
