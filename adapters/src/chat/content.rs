@@ -194,7 +194,8 @@ fn read_part<'a>(
             if text.is_none() {
                 notes.add("content_skipped", kind.unwrap_or("a part without type"));
             }
-            Ok(text.map(Part::Text))
+            // Some providers refuse a message for one empty part.
+            Ok(text.filter(|text| !text.is_empty()).map(Part::Text))
         }
     }
 }

@@ -370,7 +370,7 @@ mod tests {
                 "arguments_wrapped",
             ),
         ] {
-            let input = json!([{"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}]);
+            let input = json!([{"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}, {"type": "function_call_output", "call_id": "c", "output": ""}]);
             let (messages, notes) = messages(true, &input);
             let call = &messages[0]["tool_calls"][0]["function"];
             assert_eq!(call["arguments"], sent, "{arguments}");

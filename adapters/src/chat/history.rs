@@ -1,24 +1,24 @@
 //! Writes the messages, each item's bytes in one piece, so that spans can
 //! name them.
 
-use std::borrow::Cow;
-
 use registry::SystemRole;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::content::Content;
 use super::encode::Options;
-use super::group::{Answer, Group, group, output_has_parts};
+use super::group::{Group, group, output_has_parts};
 use crate::baggage::Baggage;
 use crate::encoded::Span;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
-use crate::plan::Plan;
+use crate::plan::{Answer, Plan, UNKNOWN_TOOL};
 use crate::text::Text;
 use crate::tools::ToolKind;
 use crate::turn::{Item, ItemKind, Turn};
+
+mod repaired;
 
 /// Writes `[message, …]` for the instructions and all kept items.
 pub(super) fn push_messages(
@@ -33,6 +33,7 @@ pub(super) fn push_messages(
     let mut writer = Writer {
         out,
         turn,
+        plan,
         options,
         spans,
         notes,
@@ -50,6 +51,8 @@ pub(super) fn push_messages(
             Group::User(index) => writer.user(*index)?,
             Group::Assistant(answer) => writer.assistant(answer)?,
             Group::Tool(index) => writer.tool(*index)?,
+            Group::Interrupted(call) => writer.interrupted(*call),
+            Group::Stray(index) => writer.stray(*index)?,
             Group::Media(indices) => writer.media(indices)?,
         }
     }
@@ -65,6 +68,7 @@ pub(super) fn push_messages(
 struct Writer<'w, 'a> {
     out: &'w mut Vec<u8>,
     turn: &'w Turn<'a>,
+    plan: &'w Plan,
     options: &'w Options<'w>,
     spans: &'w mut Vec<Span>,
     notes: &'w mut Notes,
@@ -128,15 +132,6 @@ impl<'a> Writer<'_, 'a> {
     }
 
     fn assistant(&mut self, answer: &Answer) -> Result<(), Fault> {
-        if answer.text.is_empty() && answer.calls.is_empty() {
-            for &index in &answer.reasoning {
-                self.notes.add(
-                    "reasoning_skipped",
-                    format!("input[{index}]: no answer follows it"),
-                );
-            }
-            return Ok(());
-        }
         self.open("assistant");
         self.answer_text(answer)?;
         self.answer_reasoning(answer)?;
@@ -148,7 +143,7 @@ impl<'a> Writer<'_, 'a> {
                     self.out.push(b',');
                 }
                 let start = self.out.len();
-                self.call(index)?;
+                self.call(index);
                 self.span(index, start);
             }
             self.out.push(b']');
@@ -218,21 +213,21 @@ impl<'a> Writer<'_, 'a> {
         Ok(())
     }
 
-    fn call(&mut self, index: usize) -> Result<(), Fault> {
+    fn call(&mut self, index: usize) {
         let Some(item) = self.turn.items.get(index) else {
-            return Ok(());
+            return;
         };
-        let call_id = call_id(item, index)?;
+        let call_id = self.plan.call_id(self.turn, index);
         let name = match item.kind {
             ItemKind::FunctionCall | ItemKind::CustomToolCall => {
-                let name = item
-                    .name()
-                    .filter(|name| !name.is_empty())
-                    .ok_or_else(|| lacks(index, "name"))?;
-                self.turn
-                    .tools
-                    .wire_name(item.namespace().as_deref(), &name)
-                    .into_owned()
+                match item.name().filter(|name| !name.is_empty()) {
+                    Some(name) => self
+                        .turn
+                        .tools
+                        .wire_name(item.namespace().as_deref(), &name)
+                        .into_owned(),
+                    None => UNKNOWN_TOOL.to_owned(),
+                }
             }
             kind => hosted_name(kind).map_or_else(String::new, |(kind, name)| {
                 self.turn
@@ -252,14 +247,13 @@ impl<'a> Writer<'_, 'a> {
         self.out.push(b'"');
         push_arguments(self.out, item, self.notes);
         self.out.extend_from_slice(b"\"}}");
-        Ok(())
     }
 
     fn tool(&mut self, index: usize) -> Result<(), Fault> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
-        let call_id = call_id(item, index)?;
+        let call_id = self.plan.call_id(self.turn, index);
         let start = self.out.len();
         self.open("tool");
         json::field(self.out, "tool_call_id", call_id.as_ref());
@@ -321,7 +315,7 @@ impl<'a> Writer<'_, 'a> {
             let start = self.out.len();
             let caption = format!(
                 "Output of the tool call {}:",
-                item.call_id().unwrap_or_default()
+                self.plan.call_id(self.turn, index)
             );
             self.out.push(b'{');
             json::field(self.out, "type", "text");
@@ -369,21 +363,37 @@ fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Notes) {
                 if is_object(&text.decoded()) {
                     text.push_inner(out);
                 } else {
-                    let name = item.name().unwrap_or_default();
-                    notes.add("arguments_wrapped", format!("{name}: no JSON object"));
-                    out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
-                    json::escape_json_text(out, &text.escaped());
-                    out.extend_from_slice(b"\\\"}");
+                    push_wrapped(out, item, &text, notes);
                 }
             }
-            Some((raw, None)) => json::escape_json_text(out, raw.get()),
+            Some((raw, None)) if raw.get().starts_with('{') => {
+                json::escape_json_text(out, raw.get());
+            }
+            Some((raw, None)) => push_wrapped(out, item, &raw.get().into(), notes),
             Some((_, Some(_))) | None => out.extend_from_slice(b"{}"),
         },
     }
 }
 
+/// Broken arguments as a string in an object.
+fn push_wrapped(out: &mut Vec<u8>, item: &Item<'_>, text: &Text<'_>, notes: &mut Notes) {
+    let name = item.name().unwrap_or_default();
+    notes.add("arguments_wrapped", format!("{name}: no JSON object"));
+    out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
+    json::escape_json_text(out, &text.escaped());
+    out.extend_from_slice(b"\\\"}");
+}
+
+/// The deepest arguments: less than the readers that count allow.
+const DEPTH: usize = 100;
+
+/// Whether this is one JSON object that any reader takes: not too deep, and
+/// without halves of characters, which no UTF-8 can hold.
 fn is_object(text: &str) -> bool {
-    text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
+    text.trim_start().starts_with('{')
+        && !json::deeper_than(text, DEPTH)
+        && !json::lone_surrogate_anywhere(text)
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn push_object(out: &mut Vec<u8>, raw: Option<&RawValue>) {
@@ -399,19 +409,4 @@ fn hosted_name(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
         ItemKind::ApplyPatchCall => Some((ToolKind::ApplyPatch, "apply_patch")),
         _ => None,
     }
-}
-
-/// The id that pairs a call with its output.
-fn call_id<'a>(item: &Item<'a>, index: usize) -> Result<Cow<'a, str>, Fault> {
-    item.call_id()
-        .filter(|id| !id.is_empty())
-        .ok_or_else(|| lacks(index, "call_id"))
-}
-
-fn lacks(index: usize, field: &str) -> Fault {
-    Fault::invalid(
-        format!("input[{index}].{field}"),
-        format!("input[{index}] needs a '{field}'."),
-    )
-    .with_code("missing_required_parameter")
 }
