@@ -12,13 +12,13 @@
 
 use std::borrow::Cow;
 
-use crate::notes::Notes;
-use crate::turn::{Item, ItemKind, Turn};
+use crate::turn::{Item, Turn};
 
 mod empty;
 mod ids;
 mod pairing;
 mod role;
+mod tell;
 
 use ids::Ids;
 use pairing::{Block, Fate, Pairing};
@@ -146,44 +146,6 @@ impl Plan {
         }
     }
 
-    /// Says what was changed and what was left out.
-    pub fn tell(&self, turn: &Turn<'_>, notes: &mut Notes) {
-        for (index, (item, step)) in turn.items.iter().zip(&self.steps).enumerate() {
-            match step {
-                Step::Keep => {}
-                Step::Drop(reason) => tell_drop(index, item, reason, notes),
-                Step::Repair(repairs) => {
-                    for repair in repairs {
-                        self.tell_repair(turn, index, item, repair, notes);
-                    }
-                }
-            }
-        }
-    }
-
-    fn tell_repair(
-        &self,
-        turn: &Turn<'_>,
-        index: usize,
-        item: &Item<'_>,
-        repair: &Repair,
-        notes: &mut Notes,
-    ) {
-        let code = match repair {
-            // The result of a call goes where the call goes: one note is enough.
-            Repair::Id(_) if !matches!(role::of(item), Role::Call) => return,
-            Repair::Id(_) => ids::trouble(item),
-            Repair::Nameless => "call_name_missing",
-            Repair::Interrupted => "call_interrupted",
-            Repair::Moved => "result_moved",
-            Repair::Orphan => "result_without_call",
-            Repair::Repeated => "result_repeated",
-        };
-        let id = self.call_id(turn, index);
-        let id = if id.is_empty() { "no id" } else { &id };
-        notes.add(code, format!("input[{index}]: {id}"));
-    }
-
     fn repair(&mut self, index: usize, repair: Repair) {
         if let Some(step) = self.steps.get_mut(index) {
             match step {
@@ -239,7 +201,7 @@ impl Plan {
             match block {
                 Block::Message(index) => self.sequence.push(Placed::Message(index)),
                 Block::Result(index) => {
-                    self.place_stray(turn, index, &pairing.fates, &pairing.calls)
+                    self.place_stray(turn, index, &pairing.fates, &pairing.calls);
                 }
                 Block::Answer(answer) if answer.text.is_empty() && answer.calls.is_empty() => {
                     for index in answer.reasoning {
@@ -292,39 +254,5 @@ impl Plan {
     }
 }
 
-fn tell_drop(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
-    match item.kind {
-        ItemKind::Unknown | ItemKind::Hosted | ItemKind::Compaction | ItemKind::ItemReference => {
-            notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
-        }
-        ItemKind::Reasoning => {
-            if !empty::reasoning(item) {
-                notes.add("reasoning_skipped", format!("input[{index}]: {reason}"));
-            }
-        }
-        ItemKind::Message => {
-            notes.add("empty_message_dropped", format!("input[{index}]: {reason}"));
-        }
-        ItemKind::FunctionCallOutput
-        | ItemKind::CustomToolCallOutput
-        | ItemKind::ToolSearchOutput
-        | ItemKind::LocalShellCallOutput
-        | ItemKind::ShellCallOutput
-        | ItemKind::ApplyPatchCallOutput => {
-            notes.add("result_repeated", format!("input[{index}]: {reason}"));
-        }
-        // These were carried out while the request was read, or stand in the
-        // text that follows them.
-        ItemKind::AdditionalTools
-        | ItemKind::ConfigurationUpdate
-        | ItemKind::WebSearchCall
-        | ItemKind::FunctionCall
-        | ItemKind::CustomToolCall
-        | ItemKind::ToolSearchCall
-        | ItemKind::LocalShellCall
-        | ItemKind::ShellCall
-        | ItemKind::ApplyPatchCall
-        | ItemKind::AgentMessage
-        | ItemKind::CompactionTrigger => {}
-    }
-}
+#[cfg(test)]
+mod tests;

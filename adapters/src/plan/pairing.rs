@@ -173,15 +173,12 @@ impl<'a> Pairing<'a> {
         self.open = None;
         self.blocks.push(Block::Result(index));
         let again = keys(item).find_map(|key| self.answered.get(&key).copied());
-        let fate = match again {
-            Some(number) => Fate::Again(number),
-            None => {
-                if let Some(key) = keys(item).last() {
-                    self.early.entry(key).or_default().push_back(index);
-                }
-                Fate::Orphan
-            }
-        };
+        let fate = again.map_or(Fate::Orphan, Fate::Again);
+        if again.is_none()
+            && let Some(key) = keys(item).last()
+        {
+            self.early.entry(key).or_default().push_back(index);
+        }
         if let Some(slot) = self.fates.get_mut(index) {
             *slot = fate;
         }
