@@ -220,8 +220,8 @@ impl Said {
         ]
         .into_iter()
         .flatten()
-        .find(|raw| !is_empty(raw))
-        .and_then(|raw| Self::value(raw.get(), depth));
+        .filter(|raw| !is_empty(raw))
+        .find_map(|raw| Self::value(raw.get(), depth));
         let mut said = inner.unwrap_or_else(|| Self {
             message: limited(text),
             ..Self::default()

@@ -43,6 +43,7 @@ fn every_shape_gives_its_message() {
         ),
         (r#"{"errors":[{"message":"bad"}]}"#, "bad"),
         (r#"{"errors":["bad"]}"#, "bad"),
+        (r#"{"error":true,"message":"bad"}"#, "bad"),
         (r#"{"errors":{"message":"bad"}}"#, "bad"),
         (
             r#"{"base_resp":{"status_code":2013,"status_msg":"bad"}}"#,
@@ -345,6 +346,21 @@ fn every_refusal_has_its_kind() {
             Kind::ContentFilter,
         ),
         // Overload
+        (
+            429,
+            r#"{"error":{"message":"The engine is currently overloaded, please try again later"}}"#,
+            Kind::Overloaded,
+        ),
+        (
+            500,
+            r#"{"detail":"We are experiencing high demand."}"#,
+            Kind::Overloaded,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Functions must not be overloaded"}}"#,
+            Kind::Refused,
+        ),
         (
             429,
             r#"{"error":{"message":"The engine is currently overloaded, please try again later","type":"engine_overloaded_error"}}"#,
