@@ -263,6 +263,16 @@ fn every_refusal_has_its_kind() {
             r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"x/y is temporarily rate-limited upstream. Please retry shortly.","provider_name":"Near"}}}"#,
             Kind::RateLimit,
         ),
+        (
+            503,
+            r#"{"detail":"Too many requests, rate limit of 3 a second"}"#,
+            Kind::RateLimit,
+        ),
+        (
+            500,
+            r#"{"type":"error","error":{"type":"api_error","message":"try later (1002)"}}"#,
+            Kind::RateLimit,
+        ),
         // Unknown models
         (
             404,
