@@ -91,7 +91,7 @@ impl Record {
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
         let redact = |text: &str| redactor.redact(text).into_owned();
         fault.message = redact(&fault.message);
-        fault.cause = fault.cause.take().map(|cause| redact(&cause));
+        fault.cause = fault.cause.take().map(|cause| redact(&cause).into());
         fault.param = fault.param.take().map(|param| redact(&param).into());
         fault.code = fault.code.take().map(|code| redact(&code).into());
         self.metrics.fault(fault.kind.name(), fault.side().name());
