@@ -9,7 +9,7 @@ use registry::{SystemPlace, SystemRole};
 
 use super::ids::Ids;
 use super::results::push_output;
-use crate::chat::content::{Content, Part, Takes};
+use crate::chat::content::{Content, Images, Part, Takes};
 use crate::chat::encode::{Options, format};
 use crate::chat::group::{Group, group, output_has_parts};
 use crate::fault::Fault;
@@ -125,9 +125,13 @@ impl<'a> Layout<'_, 'a> {
 
     fn takes(&self) -> Takes {
         let quirks = self.options.quirks();
+        let images = match (self.options.model.images, quirks.image_urls) {
+            (false, _) => Images::None,
+            (true, false) => Images::Data,
+            (true, true) => Images::Any,
+        };
         Takes {
-            images: self.options.model.images,
-            image_urls: quirks.image_urls,
+            images,
             lone_images: !quirks.image_needs_text,
             files: quirks.files,
         }
