@@ -21,7 +21,7 @@ fn told_by(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
             Event::Note(code, detail) => format!("note {code}: {detail}"),
             Event::Finish(finish) => format!("finish {finish:?}"),
             Event::Failed(fault) => format!("failed {} {}", fault.kind.name(), fault.message),
-            other => format!("{other:?}"),
+            Event::Refusal(text) => format!("refusal {}", text.decoded()),
         });
     };
     for chunk in chunks {
