@@ -11,6 +11,8 @@
 
 mod common;
 
+use std::fmt::Write as _;
+
 use adapters::baggage::Baggage;
 use adapters::responses::request::Source;
 use common::drive::{self, settings};
@@ -67,7 +69,7 @@ fn item(item: &Value) -> String {
             if let Some(baggage) = Baggage::open(&text(&item["encrypted_content"])) {
                 assert_eq!(baggage.origin, "acme/m");
                 assert_eq!(baggage.reasoning, text(&item["summary"][0]["text"]));
-                told += &format!(" + {}{}", baggage.details, baggage.call_extra);
+                write!(told, " + {}{}", baggage.details, baggage.call_extra).unwrap();
             }
             told
         }
@@ -75,12 +77,8 @@ fn item(item: &Value) -> String {
             let part = &item["content"][0];
             let mut told = format!("{} {}", text(&item["phase"]), text(&part["text"]));
             for annotation in part["annotations"].as_array().unwrap() {
-                told += &format!(
-                    " [{} {} {}]",
-                    text(&annotation["url"]),
-                    text(&annotation["title"]),
-                    annotation["end_index"]
-                );
+                let (url, title) = (text(&annotation["url"]), text(&annotation["title"]));
+                write!(told, " [{url} {title} {}]", annotation["end_index"]).unwrap();
             }
             told
         }
@@ -92,7 +90,11 @@ fn item(item: &Value) -> String {
 fn deltas(deltas: &[&str]) -> String {
     let mut body = String::new();
     for delta in deltas {
-        body += &format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+        write!(
+            body,
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n"
+        )
+        .unwrap();
     }
     body + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 }
