@@ -1,6 +1,6 @@
 //! A model: its window, output limit, modalities, reasoning control and price.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A model of one provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -85,7 +85,7 @@ fn yes() -> bool {
 }
 
 /// US dollars a million tokens.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Price {
     /// Input that was not cached.
@@ -135,7 +135,7 @@ fn tokens(count: u64) -> f64 {
 }
 
 /// What a request costs whose input is long.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Tier {
     /// From more than this many input tokens on.
