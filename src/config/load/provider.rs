@@ -100,19 +100,16 @@ impl Loading<'_> {
 
     /// Built-in providers that nobody configured and whose usual variable is set.
     /// Sites of one vendor share a variable and not its keys: the variable turns one
-    /// of them on, the configured one or else the first. One whose address is the
-    /// user's own needs a table.
+    /// of them on, the configured one or else the first, and none if that one is
+    /// turned off. One whose address is the user's own needs a table.
     pub(super) fn usual(&mut self) -> Result<(), ConfigError> {
-        let configured: Vec<KeyOrigin> = self
-            .providers
-            .iter()
-            .filter(|provider| builtin::is_builtin(&provider.id))
-            .filter_map(|provider| self.origins.get(&provider.id).cloned())
-            .collect();
         let mut taken: BTreeSet<String> = BTreeSet::new();
-        for origin in configured {
-            if let KeyOrigin::Environment(names) = origin {
-                taken.extend(names);
+        for id in builtin::ids().filter(|id| self.seen.contains(*id)) {
+            let is_on = self.providers.iter().any(|provider| provider.id == id);
+            match self.origins.get(id) {
+                Some(KeyOrigin::Environment(names)) => taken.extend(names.iter().cloned()),
+                _ if is_on => {}
+                _ => taken.extend(builtin::key_env(id)),
             }
         }
         for id in builtin::ids()
