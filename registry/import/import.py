@@ -17,8 +17,9 @@ models/ID.toml    which models, from where, and what is corrected by hand:
     [set."PATTERN"]  values for the models that fit; false leaves a value out
 
 The file of models.dev is its api.json. Prices are US dollars a million tokens.
-The same input gives the same bytes. --check reads no data: it tells whether each
-provider file begins with its head.
+The same input gives the same bytes. The table of docs/providers.md is written too.
+--check reads no data: it tells whether each provider file begins with its head and
+whether the table is the one of the files.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PROVIDERS = HERE.parent / "providers"
+DOCS = HERE.parent.parent / "docs" / "providers.md"
 PRICES = "litellm/model_prices_and_context_window_backup.json"
 EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 # The order of the keys of a model.
@@ -59,6 +61,7 @@ def main():
             text += models(tomllib.loads(selection.read_text()), sources, head.stem)
         tomllib.loads(text)
         (PROVIDERS / head.name).write_text(text)
+    DOCS.write_text(documented())
     return check()
 
 
@@ -77,6 +80,8 @@ def check():
             found = [model["id"] for model in tomllib.loads(text)["models"]]
             if wanted != found:
                 wrong.append(f"{name}: its models are not the selected ones")
+    if DOCS.read_text() != documented():
+        wrong.append("docs/providers.md: its table is not the one of the files")
     for line in wrong:
         print(line, file=sys.stderr)
     return 1 if wrong else 0
@@ -154,6 +159,97 @@ def settle_levels(facts):
     facts["reasoning"] = levels
     wanted = [facts.get("default_reasoning"), "medium", "high", *reversed(levels)]
     facts["default_reasoning"] = next((level for level in wanted if level in levels), None)
+
+
+def documented():
+    """docs/providers.md with the table of the provider files."""
+    before, rest = DOCS.read_text().split(BEGIN, 1)
+    _, after = rest.split(END, 1)
+    order = re.findall(r'"\.\./providers/([^"]+)\.toml"', (HERE.parent / "src/builtin.rs").read_text())
+    rows = [row(name, tomllib.loads((PROVIDERS / f"{name}.toml").read_text())) for name in order
+            if name not in ("sandbox", "openai-compatible")]
+    head = "| id | address | key | models | what differs |\n|---|---|---|---|---|\n"
+    return before + BEGIN + "\n" + head + "\n".join(rows) + "\n" + END + after
+
+
+def row(name, file):
+    keys = file.get("api_key_env", [])
+    listed = str(len(file.get("models", []))) if file.get("models") else ""
+    any_ = "any" if file.get("passthrough") else ""
+    said = differences(file.get("quirks", {}))
+    if "key_header" in file:
+        said.append(f"key in the header `{file['key_header']}`")
+    said += [f"sends `{field}`" for field in file.get("body", {})]
+    for family in file.get("families", []):
+        matches = ", ".join(f"`{pattern}`" for pattern in family["match"])
+        own = differences(family.get("quirks", {})) + [f"sends `{field}`" for field in family.get("body", {})]
+        said.append(f"{matches}: {', '.join(own)}")
+    cells = [f"`{name}`", f"`{file['base_url']}`", " or ".join(f"`{key}`" for key in keys) or "none",
+             ", ".join(filter(None, [listed, any_])), "; ".join(said)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def differences(quirks):
+    """Quirks in words; a quirk without words stands by its name."""
+    said = []
+    for key, value in quirks.items():
+        text = WORDS.get((key, value) if isinstance(value, (str, bool)) else key)
+        if text is None:
+            text = WORDS.get(key, f"{key} {value}")
+        if text:
+            listed = ", ".join(["auto", *value]) if isinstance(value, list) else value
+            said.append(text.format(listed))
+    return said
+
+
+BEGIN = "<!-- table: registry/import/import.py -->"
+END = "<!-- end -->"
+WORDS = {
+    ("max_tokens_field", "max_completion_tokens"): "`max_completion_tokens`",
+    ("system_role", "developer"): "`developer` role",
+    ("system_role", "user"): "no system role",
+    ("system_role", "system"): "`system` role",
+    "system_place": "",
+    ("merge_user", True): "user messages joined",
+    ("merge_user", False): "",
+    "answer_after_tool": "an answer between tool and user",
+    "call_content": "no content beside calls",
+    "tool_names": "tool messages carry names",
+    ("call_ids", "nine_alphanumeric"): "call ids of nine letters and digits",
+    ("call_ids", "word"): "call ids of letters, digits, `_`, `-`",
+    "image_urls": "images as data only",
+    "files": "takes files",
+    "tool_choice": "tool_choice: {}",
+    ("parallel_tool_calls", False): "no `parallel_tool_calls`",
+    ("parallel_tool_calls", True): "`parallel_tool_calls`",
+    "strict_tools": "`strict` tools",
+    "schema": "schemas rewritten",
+    "response_format": "response_format: {}",
+    "max_temperature": "temperature up to {}",
+    "penalties": "no penalties",
+    "logprobs": "no logprobs",
+    "verbosity": "`verbosity`",
+    "service_tier": "`service_tier`",
+    "stream_usage": "usage unasked",
+    "prompt_cache_key": "`prompt_cache_key`",
+    "cache_control": "cache marks",
+    ("reasoning_control", "none"): "thinking not steered",
+    ("reasoning_control", "effort"): "`reasoning_effort`",
+    ("reasoning_control", "thinking"): "`thinking` on or off",
+    ("reasoning_control", "thinking_and_effort"): "`thinking` and `reasoning_effort`",
+    ("reasoning_control", "enable_thinking"): "`enable_thinking`",
+    ("reasoning_control", "reasoning"): "`reasoning.effort`",
+    ("reasoning_control", "template_switch"): "`chat_template_kwargs.enable_thinking`",
+    ("reasoning_replay", "none"): "reasoning does not go back",
+    "reasoning_replay": "reasoning goes back as `{}`",
+    ("reasoning_required", "calls"): "and must with calls",
+    ("reasoning_required", "always"): "and must always",
+    ("reasoning_required", "never"): "",
+    ("call_extra", "kept"): "thought signatures kept",
+    ("call_extra", "required"): "thought signatures required",
+    "think_tags": "`<think>` in text is reasoning",
+    "usage_apart": "usage lacks reasoning tokens",
+}
 
 
 def from_models_dev(model, selection):

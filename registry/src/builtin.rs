@@ -30,8 +30,14 @@ const FILES: &[(&str, &str)] = &[
     ("gemini", include_str!("../providers/gemini.toml")),
     ("xai", include_str!("../providers/xai.toml")),
     ("mistral", include_str!("../providers/mistral.toml")),
-    ("azure-openai", include_str!("../providers/azure-openai.toml")),
-    ("volcengine-ark", include_str!("../providers/volcengine-ark.toml")),
+    (
+        "azure-openai",
+        include_str!("../providers/azure-openai.toml"),
+    ),
+    (
+        "volcengine-ark",
+        include_str!("../providers/volcengine-ark.toml"),
+    ),
     ("groq", include_str!("../providers/groq.toml")),
     ("cerebras", include_str!("../providers/cerebras.toml")),
     ("together", include_str!("../providers/together.toml")),
@@ -194,7 +200,9 @@ mod tests {
         price.input > 0.0
             && price.output >= price.input
             && price.output < 200.0
-            && price.cached_input.is_none_or(|cached| cached <= price.input)
+            && price
+                .cached_input
+                .is_none_or(|cached| cached <= price.input)
             && price.tiers.iter().all(|tier| tier.input >= price.input)
             && tiers.into_iter().all(|pair| pair[0].above < pair[1].above)
     }
@@ -219,7 +227,10 @@ mod tests {
         };
         for (id, text) in FILES {
             for paragraph in text.split("\n\n").filter(|part| part.lines().any(sets)) {
-                assert!(paragraph.contains('#'), "{id} names no source:\n{paragraph}");
+                assert!(
+                    paragraph.contains('#'),
+                    "{id} names no source:\n{paragraph}"
+                );
             }
         }
     }

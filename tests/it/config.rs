@@ -235,10 +235,8 @@ async fn made_up_provider() {
     let sent = acme.requests().last().unwrap().json();
     assert_eq!(sent["messages"][0]["role"], "system");
     assert_eq!(sent.get("reasoning_effort"), None);
-    let cost = r#"respondent_cost_dollars_total{provider="acme",model="acme-2"} "#;
-    let figures = proxy.get("/metrics").await.text();
-    let line = figures.lines().find_map(|line| line.strip_prefix(cost));
-    let cost: f64 = line.unwrap().parse().unwrap();
+    let labels = r#"{provider="acme",model="acme-2"}"#;
+    let cost = proxy.figure("respondent_cost_dollars_total", labels).await;
     assert!(cost > 0.0 && cost < 0.01, "{cost}");
 }
 

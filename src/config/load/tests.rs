@@ -108,7 +108,8 @@ fn a_variable_of_two_providers_turns_one_on() {
     let off = key("[providers.qwen]\nenabled = false").config();
     assert_eq!(on(&off), ["sandbox"]);
     // The same variable for a server of one's own says nothing about the site.
-    let own = "[providers.mine]\nbase_url = \"https://x.example\"\napi_key_env = \"DASHSCOPE_API_KEY\"";
+    let own =
+        "[providers.mine]\nbase_url = \"https://x.example\"\napi_key_env = \"DASHSCOPE_API_KEY\"";
     assert_eq!(on(&key(own).config()), ["mine", "qwen"]);
 }
 
