@@ -8,33 +8,27 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::chat::reader::Reader;
-use adapters::event::Event;
-use adapters::fault::{Fault, Kind, Retry};
+use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::Assembler;
 use adapters::responses::frames::Frames;
-use bytes::Bytes;
 use futures_util::FutureExt;
-use registry::Quirks;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ctx::{Ctx, Seen};
 use super::prepare::Prepared;
 use super::recent::Recent;
 use super::record::Record;
+use super::recovery::{self, Next, Tried};
 use super::sink::Sink;
+use super::told::Told;
+use super::way::{Way, Ways};
 use crate::secrets::Redactor;
-use crate::upstream::{self, Answer, Upstream};
+use crate::upstream;
 
-/// The longest pause that a provider may ask for before a turn is tried
-/// again; a longer one is the client's decision.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The first pause of our own; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+mod reading;
 
-/// How long token counts and the end of the stream may come after the finish
-/// reason.
-const AFTER_FINISH: Duration = Duration::from_secs(5);
+/// Lessons that one turn may teach: a request can offend in several ways.
+const MOST_LESSONS: u32 = 4;
 
 /// Times of a stream.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +46,17 @@ pub(super) async fn run<S: Sink>(
     pace: Pace,
     redactor: impl Fn() -> Redactor + Send + Sync,
     record: &mut Record,
+    told: &Told,
     sink: &mut S,
 ) -> Result<(), Fault> {
     let mut engine = Engine {
         ctx,
-        upstream: &prepared.upstream,
+        way: prepared.way,
+        ways: prepared.ways,
+        session: prepared.session.affinity(),
         pace,
         record,
+        told,
         sink,
         output: Output {
             assembler: prepared.assembler,
@@ -66,13 +64,11 @@ pub(super) async fn run<S: Sink>(
             begun: false,
             content: false,
         },
-        body: Some(prepared.body),
-        quirks: prepared.route.dialect.quirks,
         recent: prepared.recent,
         another_key: false,
-        session: prepared.session.affinity(),
         last_sent: Instant::now(),
     };
+    engine.tell_way();
     // A defect costs this turn alone, and its stream still gets an end.
     let result = std::panic::AssertUnwindSafe(engine.turn())
         .catch_unwind()
@@ -91,19 +87,19 @@ pub(super) async fn run<S: Sink>(
 
 struct Engine<'e, S> {
     ctx: &'e Ctx,
-    upstream: &'e Upstream,
+    /// The way that is taken now.
+    way: Way,
+    /// What else can be tried, until an answer has begun.
+    ways: Ways,
+    /// The session as a number, by which it keeps its key.
+    session: u64,
     pace: Pace,
     record: &'e mut Record,
+    told: &'e Told,
     sink: &'e mut S,
     output: Output,
-    /// The upstream request, until it is certain that it is not sent again.
-    body: Option<Bytes>,
     /// The last attempt failed for its key, and another key is awake.
     another_key: bool,
-    /// Chooses among keys.
-    session: u64,
-    /// How the model speaks.
-    quirks: Quirks,
     /// Where the answer's items are kept, if at all.
     recent: Option<Arc<Recent>>,
     last_sent: Instant,
@@ -130,157 +126,105 @@ impl Output {
 
 impl<S: Sink> Engine<'_, S> {
     async fn turn(&mut self) -> Result<(), Fault> {
-        let mut tries = 0;
+        let (mut repeats, mut lessons) = (0, 0);
         loop {
             self.another_key = false;
             let Err(fault) = self.attempt().await else {
                 return Ok(());
             };
-            if self.output.content || tries >= self.upstream.provider().max_retries {
+            if self.output.content {
                 return Err(fault);
             }
-            let Some(pause) = self.pause(&fault, tries) else {
-                return Err(fault);
+            if lessons < MOST_LESSONS && self.learn(&fault) {
+                lessons += 1;
+                continue;
+            }
+            let tried = Tried {
+                repeats,
+                most_repeats: self.way.upstream.provider().max_retries,
+                another_key: self.another_key,
+                fallback: self.ways.has_more(),
+                jitter: self.ctx.jitter(),
             };
-            tries += 1;
-            self.record.retry(&fault);
-            self.patiently(sleep(pause)).await?;
+            match recovery::next(&fault, tried) {
+                Next::Again(pause) => {
+                    repeats += 1;
+                    self.record.retry(&fault);
+                    self.patiently(sleep(pause)).await?;
+                }
+                Next::Elsewhere => {
+                    repeats = 0;
+                    if !self.go_elsewhere(&fault) {
+                        return Err(fault);
+                    }
+                }
+                Next::GiveUp => return Err(fault),
+            }
         }
     }
 
-    /// How long to wait before the next try; `None` when there is no point.
-    fn pause(&self, fault: &Fault, tries: u32) -> Option<Duration> {
-        if self.another_key {
-            return Some(Duration::ZERO);
+    /// Encodes the turn again with what the fault teaches. False if it teaches
+    /// nothing that makes a difference.
+    fn learn(&mut self, fault: &Fault) -> bool {
+        let Some(mend) = fault.mend else {
+            return false;
+        };
+        self.ways.learn(&self.way.route, mend);
+        match self.ways.again(&self.way.route) {
+            Ok(way) if way.body != self.way.body => {
+                self.record.healed(fault, mend);
+                self.take_way(way);
+                true
+            }
+            Ok(_) | Err(_) => false,
         }
-        let own = FIRST_PAUSE * 2_u32.saturating_pow(tries);
-        match fault.retry {
-            Retry::Never => None,
-            Retry::Soon => Some(own.mul_f64(0.75 + self.ctx.jitter() / 2.0)),
-            Retry::After(pause) => (pause <= LONGEST_PAUSE).then_some(pause),
+    }
+
+    fn go_elsewhere(&mut self, fault: &Fault) -> bool {
+        while let Some(way) = self.ways.next() {
+            if let Ok(way) = way {
+                self.record.failover(fault, &way.route);
+                self.take_way(way);
+                return true;
+            }
         }
+        false
+    }
+
+    fn take_way(&mut self, way: Way) {
+        self.way = way;
+        self.output.assembler.goes_to(self.way.terms.clone());
+        self.tell_way();
+    }
+
+    fn tell_way(&mut self) {
+        self.record.way(&self.way);
+        self.told.route(self.way.route.full_name());
+        self.told.notes(&self.record.notes);
     }
 
     /// Sends the request once and reads the answer to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
-        // It goes with the first content, after which nothing is tried again.
-        let Some(body) = self.body.clone() else {
-            return Err(Fault::new(Kind::Internal, "The request is gone already."));
-        };
+        let upstream = Arc::clone(&self.way.upstream);
+        let place = self.patiently(upstream.place()).await??;
         self.ctx
             .tap
-            .saw(&self.ctx.request_id, Seen::UpstreamRequest(&body));
-        let upstream = self.upstream;
-        let place = self.patiently(upstream.place()).await??;
+            .saw(&self.ctx.request_id, Seen::UpstreamRequest(&self.way.body));
         let key = upstream.keys().choose(self.session);
         // Boxed: it would weigh on the stream that follows it.
-        let opening = Box::pin(upstream::open(upstream, place, key, body));
-        let result = match self.patiently(opening).await? {
+        let opening = Box::pin(upstream::open(&upstream, place, key, self.way.body.clone()));
+        let opened = self.patiently(opening).await?;
+        let result = match opened {
             Ok(answer) => self.read(answer).await,
             Err(fault) => Err(fault),
         };
         if let Err(fault) = &result {
             self.another_key = upstream.failed(key, fault);
+            if upstream.health().is_down(Instant::now()).is_some() {
+                self.record.down(true);
+            }
         }
         result
-    }
-
-    async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
-        let idle = self.upstream.provider().timeouts.idle;
-        let commit_at = Instant::now() + self.pace.commit_after;
-        let mut reader = Reader::new(&self.quirks);
-        let mut last_piece = Instant::now();
-        let ctx = self.ctx;
-        let mut ending = pin!(ctx.ending.cancelled());
-        let heartbeat = self.pace.heartbeat;
-        let mut timer = pin!(sleep_until(
-            self.next_sign(commit_at)
-                .min(last_piece + heartbeat)
-                .min(last_piece + idle)
-        ));
-        loop {
-            let piece = tokio::select! {
-                biased;
-                () = &mut ending => return Err(draining()),
-                piece = answer.chunk() => match piece {
-                    Ok(piece) => piece,
-                    // Only token counts can be missing.
-                    Err(_) if reader.is_complete() => None,
-                    Err(fault) => return Err(fault),
-                },
-                () = &mut timer => {
-                    let now = Instant::now();
-                    if now >= last_piece + patience(&reader, idle) {
-                        if !reader.is_complete() {
-                            return Err(Fault::new(
-                                Kind::Timeout,
-                                format!("The provider was silent for {} seconds.", idle.as_secs()),
-                            ));
-                        }
-                        self.take(&mut reader, None)?;
-                        self.send().await;
-                        return Ok(());
-                    }
-                    if S::STREAMS && now >= self.next_sign(commit_at) {
-                        self.sign_of_life().await;
-                    }
-                    let next = if S::STREAMS {
-                        self.next_sign(commit_at).min(now + heartbeat)
-                    } else {
-                        last_piece + idle
-                    };
-                    timer.as_mut().reset(next.min(last_piece + patience(&reader, idle)));
-                    continue;
-                }
-            };
-            last_piece = Instant::now();
-            if self.take(&mut reader, piece.as_ref())? {
-                // Before the last event goes out: a client may leave with it.
-                answer.release();
-                self.send().await;
-                return Ok(());
-            }
-            if !self.output.frames.is_empty() {
-                self.send().await;
-            }
-            if reader.is_complete() {
-                timer.as_mut().reset(last_piece + patience(&reader, idle));
-            }
-        }
-    }
-
-    /// Decodes a piece of the answer, or its end. True when the answer is
-    /// complete.
-    fn take(&mut self, reader: &mut Reader, piece: Option<&Bytes>) -> Result<bool, Fault> {
-        let now = self.ctx.clock.unix();
-        let output = &mut self.output;
-        let mut failed = None;
-        let mut emit = |event: Event<'_>| match event {
-            _ if failed.is_some() => {}
-            Event::Failed(fault) => failed = Some(fault),
-            event => {
-                output.begin();
-                output.content |= event.is_content();
-                failed = output.assembler.event(event, now, &mut output.frames).err();
-            }
-        };
-        match piece {
-            Some(bytes) => {
-                self.ctx
-                    .tap
-                    .saw(&self.ctx.request_id, Seen::UpstreamAnswer(bytes));
-                reader.feed(bytes, &mut emit)?;
-            }
-            None => reader.end(&mut emit)?,
-        }
-        // A provider is well that answers, not one that opens a stream.
-        if self.output.content && self.body.take().is_some() {
-            self.upstream.health().success();
-        }
-        match failed {
-            Some(fault) => Err(fault),
-            None => Ok(self.output.assembler.outcome().is_some()),
-        }
     }
 
     /// Waits for something, with signs of life once the stream has begun.
@@ -296,15 +240,6 @@ impl<S: Sink> Engine<'_, S> {
                 output = &mut future => return Ok(output),
                 () = sleep_until(sign), if S::STREAMS && self.output.begun => self.sign_of_life().await,
             }
-        }
-    }
-
-    /// When the client must hear something.
-    fn next_sign(&self, commit_at: Instant) -> Instant {
-        if self.output.begun {
-            self.last_sent + self.pace.heartbeat
-        } else {
-            commit_at
         }
     }
 
@@ -327,6 +262,9 @@ impl<S: Sink> Engine<'_, S> {
             if let Some(recent) = &self.recent {
                 recent.keep(&self.ctx.owner, self.output.assembler.items());
             }
+            if self.way.terms.seal_reasoning {
+                self.ways.keep_baggage(self.output.assembler.items());
+            }
         }
         self.ctx.tap.saw(
             &self.ctx.request_id,
@@ -346,7 +284,7 @@ impl<S: Sink> Engine<'_, S> {
         let Some(mut fault) = fault else {
             return Ok(());
         };
-        self.upstream.date(&mut fault);
+        self.way.upstream.date(&mut fault);
         self.record.failed(&mut fault, &redactor());
         let in_stream = self.output.begun || fault.is_told_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {
@@ -356,17 +294,9 @@ impl<S: Sink> Engine<'_, S> {
             Ok(())
         } else {
             self.record.notes.extend(self.output.assembler.notes());
+            self.told.notes(&self.record.notes);
             Err(fault)
         }
-    }
-}
-
-/// How much silence of the provider is borne.
-fn patience(reader: &Reader, idle: Duration) -> Duration {
-    if reader.is_complete() {
-        idle.min(AFTER_FINISH)
-    } else {
-        idle
     }
 }
 

@@ -1,18 +1,23 @@
 //! The one engine. A request becomes a plan and an upstream request in
-//! [`prepare`], [`engine`] carries it out and writes to a [`sink`], and
+//! [`prepare`], takes a [`way`], [`engine`] carries it out and writes to a [`sink`], and
 //! [`record`] tells log and metrics how it went.
 
 mod caller;
 mod ctx;
 mod engine;
+mod kept;
 mod prepare;
 mod recent;
 mod record;
+mod recovery;
 mod respond;
+mod sessions;
 mod sink;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod told;
+mod way;
 
 pub use caller::{Caller, Session, TurnKind};
 pub use ctx::{Clock, Ctx, Random, Seen, System, Tap, TraceTap};

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::fault::Fault;
+use adapters::mend::Mend;
 use adapters::notes::Notes;
 use adapters::responses::assembler;
-use registry::Price;
+use registry::{Price, Route};
 use tokio::time::Instant;
 
 use super::caller::Caller;
+use super::way::Way;
 use crate::config::Config;
 use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
@@ -79,6 +81,37 @@ impl Record {
         self.notes.add("retried", fault.kind.name());
         self.metrics.retry(&self.provider);
         self.metrics.fault(fault.kind.name(), fault.side().name());
+    }
+
+    /// The turn will be sent again in other words.
+    pub(super) fn healed(&mut self, fault: &Fault, mend: Mend) {
+        self.notes.add("healed", mend.to_string());
+        self.metrics.healed(&self.provider, &self.model);
+        self.metrics.fault(fault.kind.name(), fault.side().name());
+    }
+
+    /// Another provider gets the turn.
+    pub(super) fn failover(&mut self, fault: &Fault, to: &Route) {
+        let detail = format!("{}: {}", self.provider, fault.kind.name());
+        self.notes.add("failover", detail);
+        self.metrics.failover(
+            (&self.provider, &self.model),
+            (&to.provider.id, &to.model.id),
+        );
+        self.metrics.fault(fault.kind.name(), fault.side().name());
+    }
+
+    /// Whether the provider is left alone now.
+    pub(super) fn down(&self, down: bool) {
+        self.metrics.provider_down(&self.provider, down);
+    }
+
+    /// The turn takes a way.
+    pub(super) fn way(&mut self, way: &Way) {
+        self.provider.clone_from(&way.route.provider.id);
+        self.model.clone_from(&way.route.model.id);
+        self.price.clone_from(&way.route.model.price);
+        self.notes.extend(&way.notes);
     }
 
     /// The answer ended.

@@ -3,31 +3,26 @@
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::notes::Notes;
 use adapters::responses::request::Source;
 use arc_swap::ArcSwap;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::Caller;
 use super::ctx::{Clock, Ctx, Random, Seen, System, Tap, TraceTap};
 use super::engine::{self, Pace};
 use super::prepare::{Prepared, prepare};
-use super::recent::Recent;
 use super::record::Record;
 use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
+use super::told::Told;
+use super::way::Shared;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
-use crate::upstream::{Lessons, Upstreams};
-
-/// What went into a turn and was changed on the way: codes of the notes.
-const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
-/// Which provider and model answer.
-const ROUTE_HEADER: HeaderName = HeaderName::from_static("x-respondent-route");
+use crate::upstream::Lessons;
 
 /// What all turns share.
 pub struct Service {
@@ -37,8 +32,7 @@ pub struct Service {
     pub metrics: Arc<Metrics>,
     /// Cancelled when streams must end.
     pub ending: CancellationToken,
-    upstreams: Upstreams,
-    recent: Arc<Recent>,
+    shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     pub(super) tap: Arc<dyn Tap>,
@@ -55,8 +49,7 @@ impl Service {
             config,
             metrics,
             ending,
-            upstreams: Upstreams::default(),
-            recent: Arc::default(),
+            shared: Arc::default(),
             clock: Arc::new(System),
             random: Arc::new(System),
             tap: Arc::new(TraceTap),
@@ -65,7 +58,7 @@ impl Service {
 
     /// What providers taught about their models.
     pub fn lessons(&self) -> &Lessons {
-        self.upstreams.lessons()
+        self.shared.upstreams.lessons()
     }
 
     fn ctx(&self, head: &Parts) -> Ctx {
@@ -99,31 +92,23 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     );
     let codex = ctx.caller.codex;
     let source = Source::new(body);
-    let prepared = match prepare(&ctx, &config, &service.upstreams, &service.recent, &source) {
+    let told = Told::default();
+    let prepared = match prepare(&ctx, &config, &service.shared, source) {
         Ok(prepared) => prepared,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());
-            return refuse(&fault, codex, None);
+            return refuse(&fault, codex, &told);
         }
     };
-    drop(source);
-    record.provider.clone_from(&prepared.route.provider.id);
-    record.model.clone_from(&prepared.route.model.id);
-    record.price.clone_from(&prepared.route.model.price);
     record.session.clone_from(&prepared.session.id);
-    record.notes.extend(&prepared.notes);
-    let told = Told {
-        route: prepared.route.full_name(),
-        notes: prepared.notes.clone(),
-    };
     let pace = Pace {
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
     };
     if prepared.stream {
-        stream(ctx, prepared, pace, config, record, &told).await
+        stream(ctx, prepared, pace, config, record, told).await
     } else {
-        whole(&ctx, prepared, pace, &config, record, &told).await
+        whole(&ctx, prepared, pace, &config, record, told).await
     }
 }
 
@@ -133,10 +118,11 @@ async fn stream(
     pace: Pace,
     config: Arc<Config>,
     mut record: Record,
-    told: &Told,
+    told: Told,
 ) -> Response<Body> {
     let codex = ctx.caller.codex;
     let slot = Slot::default();
+    let telling = told.clone();
     let mut sink = SseSink(slot.clone());
     let engine = Box::pin(async move {
         engine::run(
@@ -145,14 +131,19 @@ async fn stream(
             pace,
             || config.redactor(),
             &mut record,
+            &telling,
             &mut sink,
         )
         .await
     });
     let mut events = EventStream::new(engine, slot);
     match events.committed().await {
-        Ok(()) => told.reply("text/event-stream; charset=utf-8", Body::stream(events)),
-        Err(fault) => refuse(&fault, codex, Some(told)),
+        Ok(()) => reply(
+            "text/event-stream; charset=utf-8",
+            Body::stream(events),
+            &told,
+        ),
+        Err(fault) => refuse(&fault, codex, &told),
     }
 }
 
@@ -162,7 +153,7 @@ async fn whole(
     pace: Pace,
     config: &Config,
     mut record: Record,
-    told: &Told,
+    told: Told,
 ) -> Response<Body> {
     let mut sink = JsonSink::default();
     let run = engine::run(
@@ -171,44 +162,29 @@ async fn whole(
         pace,
         || config.redactor(),
         &mut record,
+        &told,
         &mut sink,
     );
     match Box::pin(run).await {
-        Ok(()) => told.reply("application/json", Body::full(sink.0.unwrap_or_default())),
-        Err(fault) => refuse(&fault, ctx.caller.codex, Some(told)),
+        Ok(()) => reply(
+            "application/json",
+            Body::full(sink.0.unwrap_or_default()),
+            &told,
+        ),
+        Err(fault) => refuse(&fault, ctx.caller.codex, &told),
     }
 }
 
-/// What the response headers say about a turn.
-struct Told {
-    route: String,
-    notes: Notes,
-}
-
-impl Told {
-    fn reply(&self, content_type: &'static str, body: Body) -> Response<Body> {
-        let mut response = Response::new(body);
-        response
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        self.add_to(&mut response);
-        response
-    }
-
-    fn add_to(&self, response: &mut Response<Body>) {
-        let codes = self.notes.codes();
-        for (name, value) in [(ROUTE_HEADER, &self.route), (NOTES_HEADER, &codes)] {
-            if let Ok(value) = HeaderValue::from_str(value)
-                && !value.is_empty()
-            {
-                response.headers_mut().insert(name, value);
-            }
-        }
-    }
+fn reply(content_type: &'static str, body: Body, told: &Told) -> Response<Body> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    told.add_to(headers);
+    response
 }
 
 /// A fault as an HTTP reply.
-fn refuse(fault: &Fault, codex: bool, told: Option<&Told>) -> Response<Body> {
+fn refuse(fault: &Fault, codex: bool, told: &Told) -> Response<Body> {
     let mut response = Response::new(Body::full(fault.body()));
     *response.status_mut() =
         StatusCode::from_u16(fault.status(codex)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -220,8 +196,6 @@ fn refuse(fault: &Fault, codex: bool, told: Option<&Told>) -> Response<Body> {
             .headers_mut()
             .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if let Some(told) = told {
-        told.add_to(&mut response);
-    }
+    told.add_to(response.headers_mut());
     response
 }

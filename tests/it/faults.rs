@@ -1,6 +1,7 @@
 //! What goes wrong, and what the client is told.
 mod breaks;
 mod errors;
+mod failover;
 mod leaving;
 mod memory;
 mod retries;
@@ -18,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
     [
         breaks::trials(),
         errors::trials(),
+        failover::trials(),
         leaving::trials(),
         memory::trials(),
         retries::trials(),

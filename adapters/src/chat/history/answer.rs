@@ -2,10 +2,10 @@
 
 use registry::{CallContent, ReasoningReplay, ReasoningRequired};
 
+use super::Writer;
 use super::arguments::push_arguments;
 use super::layout::Said;
 use super::reasoning::{PLACEHOLDER, Thoughts};
-use super::Writer;
 use crate::fault::Fault;
 use crate::json;
 use crate::plan::UNKNOWN_TOOL;

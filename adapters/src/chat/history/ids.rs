@@ -158,7 +158,12 @@ mod tests {
                 .collect();
             assert_eq!(wire.len(), given.len(), "{form:?} {wire:?}");
             assert!(wire.iter().all(|id| legal(id)), "{form:?} {wire:?}");
-            assert_eq!(wire.iter().filter(|id| given.contains(&id.as_str())).count(), kept);
+            assert_eq!(
+                wire.iter()
+                    .filter(|id| given.contains(&id.as_str()))
+                    .count(),
+                kept
+            );
         }
     }
 }

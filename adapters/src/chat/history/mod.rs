@@ -92,10 +92,9 @@ fn marks(messages: &[Message<'_>]) -> [Option<usize>; 2] {
     let system = messages.iter().take_while(|message| match message {
         Message::System(_) => true,
         Message::User(pieces) => pieces.iter().any(is_system),
-        Message::Assistant(_)
-        | Message::Bridge
-        | Message::Tool(_)
-        | Message::Interrupted(_) => false,
+        Message::Assistant(_) | Message::Bridge | Message::Tool(_) | Message::Interrupted(_) => {
+            false
+        }
     });
     // The wanted form of the answer is no part of the history.
     let history = messages.iter().rposition(|message| match message {

@@ -54,6 +54,19 @@ pub struct Settings {
     pub limit: usize,
 }
 
+/// What an answer's writer must know of the provider.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// See [`Settings::seal_reasoning`].
+    pub seal_reasoning: bool,
+    /// See [`Settings::origin`].
+    pub origin: String,
+    /// See [`Settings::estimated_input`].
+    pub estimated_input: u64,
+    /// See [`Settings::bytes_per_token`].
+    pub bytes_per_token: f32,
+}
+
 /// The state of one answer.
 #[derive(Debug)]
 pub struct Assembler {
@@ -127,6 +140,15 @@ impl Assembler {
     pub fn begin(&mut self, frames: &mut Frames) {
         self.lifecycle("response.created", frames);
         self.lifecycle("response.in_progress", frames);
+    }
+
+    /// Another provider answers than was thought. Nothing of an answer was
+    /// written yet.
+    pub fn goes_to(&mut self, terms: Terms) {
+        self.settings.seal_reasoning = terms.seal_reasoning;
+        self.settings.origin = terms.origin;
+        self.settings.estimated_input = terms.estimated_input;
+        self.settings.bytes_per_token = terms.bytes_per_token;
     }
 
     /// Writes a sign of life with the output so far.

@@ -1,0 +1,53 @@
+//! What the response headers say about a turn: which provider and model answer,
+//! and what was changed on the way. The engine may still change it until the
+//! first event goes out.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use adapters::notes::Notes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Which provider and model answer.
+const ROUTE_HEADER: HeaderName = HeaderName::from_static("x-respondent-route");
+/// What was changed on the way: codes of the notes.
+const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
+
+/// Shared between the engine and the reply.
+#[derive(Clone, Default)]
+pub(super) struct Told(Arc<Mutex<Content>>);
+
+#[derive(Default)]
+struct Content {
+    route: String,
+    notes: Notes,
+}
+
+impl Told {
+    /// The turn goes to this route, named in full.
+    pub(super) fn route(&self, name: String) {
+        self.content(|content| content.route = name);
+    }
+
+    /// These notes were made.
+    pub(super) fn notes(&self, notes: &Notes) {
+        self.content(|content| content.notes.extend(notes));
+    }
+
+    /// Writes the headers.
+    pub(super) fn add_to(&self, headers: &mut HeaderMap) {
+        self.content(|content| {
+            let codes = content.notes.codes();
+            for (name, value) in [(ROUTE_HEADER, &content.route), (NOTES_HEADER, &codes)] {
+                if let Ok(value) = HeaderValue::from_str(value)
+                    && !value.is_empty()
+                {
+                    headers.insert(name, value);
+                }
+            }
+        });
+    }
+
+    fn content(&self, change: impl FnOnce(&mut Content)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
