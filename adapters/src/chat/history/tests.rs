@@ -128,7 +128,7 @@ fn system_text_stands_where_and_as_the_provider_wants_it() {
             "system_as_user",
         ),
         (
-            "message_limit = 25\nsystem_role = 'user'",
+            "message_limit = 24\nsystem_role = 'user'",
             json!([
                 ["user", "[System instruction]\nA"],
                 ["user", "[System instruction]\nB"],
