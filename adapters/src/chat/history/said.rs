@@ -71,22 +71,30 @@ impl Writer<'_, '_> {
     }
 
     /// Several messages of the same role, none with more than `limit` characters.
+    /// Of system text, each says what it is.
     fn cut(&mut self, role: &str, pieces: &[Piece<'_>], limit: u32, marked: bool) {
         self.notes.add(
             "message_cut",
             format!("a message is sent in pieces of {limit} characters"),
         );
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let heading = if pieces.iter().any(|piece| piece.headed) {
+            format!("{HEADING}\n")
+        } else {
+            String::new()
+        };
+        let limit = limit.saturating_sub(heading.len());
         for (position, piece) in pieces.iter().enumerate() {
             let start = self.out.len();
-            let is_last = marked && position + 1 == pieces.len();
-            if role == "system" || piece.is_one_text() {
+            let marked = marked && position + 1 == pieces.len();
+            if role == "system" || piece.is_one_text() || !heading.is_empty() {
                 let mut escaped = Vec::new();
-                piece.push_text(&mut escaped);
-                let text =
-                    json::unescape(std::str::from_utf8(&escaped).unwrap_or_default()).into_owned();
-                self.text_in_pieces(role, &text, limit, is_last);
+                piece.content.push_text(&mut escaped, "\\n\\n");
+                let escaped = String::from_utf8(escaped).unwrap_or_default();
+                let text = json::unescape(&escaped);
+                self.text_in_pieces(role, &heading, &text, limit, marked);
             } else {
-                self.parts_in_pieces(role, piece, limit, is_last);
+                self.parts_in_pieces(role, piece, limit, marked);
             }
             if let Source::Item(index) = piece.source {
                 self.span(index, start);
@@ -94,7 +102,14 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn text_in_pieces(&mut self, role: &str, text: &str, limit: u32, marked: bool) {
+    fn text_in_pieces(
+        &mut self,
+        role: &str,
+        heading: &str,
+        text: &str,
+        limit: usize,
+        marked: bool,
+    ) {
         let mut rest = text;
         while !rest.is_empty() {
             let (piece, after) = split(rest, limit);
@@ -103,6 +118,7 @@ impl Writer<'_, '_> {
             self.open(role);
             json::key(self.out, "content");
             self.open_text(marked);
+            Text::from(heading).push_inner(self.out);
             Text::from(piece).push_inner(self.out);
             self.close_text(marked);
             self.out.push(b'}');
@@ -110,12 +126,12 @@ impl Writer<'_, '_> {
     }
 
     /// What is no text stands alone.
-    fn parts_in_pieces(&mut self, role: &str, piece: &Piece<'_>, limit: u32, marked: bool) {
+    fn parts_in_pieces(&mut self, role: &str, piece: &Piece<'_>, limit: usize, marked: bool) {
         let count = piece.content.parts.len();
         for (position, part) in piece.content.parts.iter().enumerate() {
             let marked = marked && position + 1 == count;
             if let Part::Text(text) = part {
-                self.text_in_pieces(role, &text.decoded(), limit, marked);
+                self.text_in_pieces(role, "", &text.decoded(), limit, marked);
                 continue;
             }
             self.open(role);
@@ -166,10 +182,9 @@ fn longer_than(pieces: &[Piece<'_>], limit: u32) -> bool {
 }
 
 /// The first `limit` characters, and the rest.
-fn split(text: &str, limit: u32) -> (&str, &str) {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX).max(1);
+fn split(text: &str, limit: usize) -> (&str, &str) {
     text.char_indices()
-        .nth(limit)
+        .nth(limit.max(1))
         .and_then(|(at, _)| text.split_at_checked(at))
         .unwrap_or((text, ""))
 }

@@ -128,6 +128,16 @@ fn system_text_stands_where_and_as_the_provider_wants_it() {
             "system_as_user",
         ),
         (
+            "message_limit = 24\nsystem_role = 'user'",
+            json!([
+                ["user", "[System instruction]\nA"],
+                ["user", "[System instruction]\nB"],
+                ["user", "hi"],
+                ["user", late]
+            ]),
+            "system_as_user,message_cut",
+        ),
+        (
             "message_limit = 3\nsystem_place = 'anywhere'",
             json!([
                 ["system", "A"],

@@ -144,6 +144,12 @@ fn each_rule_changes_what_it_is_for_and_nothing_else() {
 }
 
 #[test]
+fn the_root_keeps_its_type_beside_branches() {
+    let schema = json!({"type": "object", "anyOf": [{"required": ["a"]}], "properties": {}});
+    assert_eq!(fit(&raw(&schema), rules(&["type_in_branches"])), None);
+}
+
+#[test]
 fn properties_may_be_called_like_keywords() {
     let schema = json!({"type": "object", "properties": {
         "pattern": {"type": "string"}, "const": {"type": "string"}, "oneOf": {"type": "string"},
