@@ -68,7 +68,7 @@ async fn down() {
         assert_eq!(reply.stream().text(), "there");
         assert_eq!(proxy.whole(&body()).await["status"], "completed");
         proxy.logged("failover (up: ").await;
-        let moved = proxy.figure("respondent_failovers_total", "from=\"up\"");
+        let moved = proxy.figure("respondent_failovers_total", "from=\"up/m\"");
         assert!(moved.await >= 1.0);
     }
     let other = always(says("there")).await;
