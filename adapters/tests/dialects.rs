@@ -396,6 +396,9 @@ fn an_end_is_understood_by_all_that_is_known() {
     let ended =
         |reason: &str| format!("data: {{\"choices\":[{{\"finish_reason\":{reason}}}]}}\n\n");
     let done = "data: [DONE]\n\n";
+    let counts = r#"data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+    let counts = format!("{counts}\n\n{done}");
+    let counted = text.replace("]}\n", "],\"usage\":{\"prompt_tokens\":1}}\n");
     let cut = "failed: \"The provider's answer ended before it was complete.\"";
     for (body, expected) in [
         (
@@ -412,13 +415,15 @@ fn an_end_is_understood_by_all_that_is_known() {
             vec!["final_answer a", "\"max_output_tokens\""],
         ),
         (
-            format!("{text}{}{done}", ended("\"\"")),
+            format!("{text}{}{counts}", ended("\"\"")),
             vec!["final_answer a", "note finish_reason_missing"],
         ),
         (
-            format!("{text}{done}"),
+            format!("{text}{counts}"),
             vec!["final_answer a", "note finish_reason_missing"],
         ),
+        (format!("{text}{done}"), vec!["commentary a", cut]),
+        (format!("{counted}{done}"), vec!["commentary a", cut]),
         (
             format!("{text}{}", ended("\"why\"")),
             vec!["final_answer a", "note finish_reason_unknown"],
@@ -426,9 +431,9 @@ fn an_end_is_understood_by_all_that_is_known() {
         (text.to_owned(), vec!["commentary a", cut]),
         (format!("{text}data: {{\"choi"), vec!["commentary a", cut]),
         (format!("{text}data: [DO"), vec!["commentary a", cut]),
-        (format!("{thought}{done}"), vec!["reasoning a", cut]),
+        (format!("{thought}{counts}"), vec!["reasoning a", cut]),
         (
-            format!("{half}{done}"),
+            format!("{half}{counts}"),
             vec!["f({)", cut, "note call_truncated"],
         ),
         (

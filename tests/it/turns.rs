@@ -142,6 +142,12 @@ async fn play(rows: Vec<Row>) {
             let found = brief(&stream.response);
             assert_eq!(&found, expected, "{}", row.name);
             let reply = proxy.post_with(&body, headers).await;
+            if stream.response["status"] == "failed" {
+                let message = &stream.response["error"]["message"];
+                assert_eq!(&reply.json()["error"]["message"], message, "{}", row.name);
+                assert_eq!(reply.status, 400, "{}", row.name);
+                continue;
+            }
             assert_eq!(reply.status, 200, "{}: {reply:?}", row.name);
             let whole = strict::check_response_or_panic(&reply.body);
             strict::same_output(&stream.response, &whole).unwrap();
