@@ -210,6 +210,11 @@ fn thinking_between_tags_is_reasoning() {
             &["reasoning a", "final_answer b"],
         ),
         (
+            "think_tags = \"unopened\"",
+            &[r#"{"content":[{"type":"thinking","thinking":"a"},{"type":"text","text":"b"}]}"#],
+            &["reasoning a", "final_answer b"],
+        ),
+        (
             "think_tags = \"on\"",
             &[r#"{"content":"<think>a</th"}"#],
             &["reasoning a</th", "note think_tag_unclosed"],
@@ -260,6 +265,11 @@ fn calls_are_told_apart_however_they_are_marked() {
                 r#"{"tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}]}"#,
             ],
             &["f({})", r#"f({"x":1})"#],
+        ),
+        (
+            "",
+            &[r#"{"tool_calls":[{"id":"a","function":{"name":"f","arguments":" \n"}}]}"#],
+            &["f({})"],
         ),
         (
             "",
