@@ -210,6 +210,11 @@ fn thinking_between_tags_is_reasoning() {
             &["reasoning a", "final_answer b"],
         ),
         (
+            "think_tags = \"unopened\"",
+            &[r#"{"content":[{"type":"thinking","thinking":"a"},{"type":"text","text":"b"}]}"#],
+            &["reasoning a", "final_answer b"],
+        ),
+        (
             "think_tags = \"on\"",
             &[r#"{"content":"<think>a</th"}"#],
             &["reasoning a</th", "note think_tag_unclosed"],
@@ -260,6 +265,11 @@ fn calls_are_told_apart_however_they_are_marked() {
                 r#"{"tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}]}"#,
             ],
             &["f({})", r#"f({"x":1})"#],
+        ),
+        (
+            "",
+            &[r#"{"tool_calls":[{"id":"a","function":{"name":"f","arguments":" \n"}}]}"#],
+            &["f({})"],
         ),
         (
             "",
@@ -396,6 +406,9 @@ fn an_end_is_understood_by_all_that_is_known() {
     let ended =
         |reason: &str| format!("data: {{\"choices\":[{{\"finish_reason\":{reason}}}]}}\n\n");
     let done = "data: [DONE]\n\n";
+    let counts = r#"data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}"#;
+    let counts = format!("{counts}\n\n{done}");
+    let counted = text.replace("]}\n", "],\"usage\":{\"prompt_tokens\":1}}\n");
     let cut = "failed: \"The provider's answer ended before it was complete.\"";
     for (body, expected) in [
         (
@@ -412,13 +425,15 @@ fn an_end_is_understood_by_all_that_is_known() {
             vec!["final_answer a", "\"max_output_tokens\""],
         ),
         (
-            format!("{text}{}{done}", ended("\"\"")),
+            format!("{text}{}{counts}", ended("\"\"")),
             vec!["final_answer a", "note finish_reason_missing"],
         ),
         (
-            format!("{text}{done}"),
+            format!("{text}{counts}"),
             vec!["final_answer a", "note finish_reason_missing"],
         ),
+        (format!("{text}{done}"), vec!["commentary a", cut]),
+        (format!("{counted}{done}"), vec!["commentary a", cut]),
         (
             format!("{text}{}", ended("\"why\"")),
             vec!["final_answer a", "note finish_reason_unknown"],
@@ -426,9 +441,9 @@ fn an_end_is_understood_by_all_that_is_known() {
         (text.to_owned(), vec!["commentary a", cut]),
         (format!("{text}data: {{\"choi"), vec!["commentary a", cut]),
         (format!("{text}data: [DO"), vec!["commentary a", cut]),
-        (format!("{thought}{done}"), vec!["reasoning a", cut]),
+        (format!("{thought}{counts}"), vec!["reasoning a", cut]),
         (
-            format!("{half}{done}"),
+            format!("{half}{counts}"),
             vec!["f({)", cut, "note call_truncated"],
         ),
         (

@@ -61,8 +61,14 @@ struct Said {
     content: bool,
     /// Thinking in a field of plain text.
     reasoning: bool,
-    /// That it is over, without a reason: `[DONE]`, or it is one document.
-    end: bool,
+    /// All of it, in one document.
+    document: bool,
+    /// `[DONE]`
+    done: bool,
+    /// Token counts behind all content.
+    counts: bool,
+    /// The chunk that is being read has content.
+    news: bool,
 }
 
 /// What one event of a stream is, besides its data.
@@ -121,6 +127,7 @@ impl Decoder {
             self.said.anything = true;
             emit(Event::Started);
         }
+        self.said.news = false;
         self.sources.take(&chunk, emit);
         let mut usage = chunk.x_groq.and_then(inner_usage);
         for choice in chunk
@@ -131,6 +138,9 @@ impl Decoder {
         {
             usage = choice.usage.or(usage);
             self.choice(choice, emit);
+        }
+        if self.said.news {
+            self.said.counts = false;
         }
         self.usage(chunk.usage.or(usage), emit);
     }
@@ -155,9 +165,11 @@ impl Decoder {
         if let Some(wrong) = self.wrong_usage.take() {
             emit(Event::Note("usage_clamped", wrong));
         }
-        // A server that says that it is done has said all, if that makes sense.
+        // A relay may put `[DONE]` behind an answer that was cut off, but nobody
+        // counts the tokens of an answer before it is whole.
         let finish = self.finish.or_else(|| {
-            let over = self.said.end && self.said.content && self.calls.are_whole();
+            let over = self.said.document || (self.said.done && self.said.counts);
+            let over = over && self.said.content && self.calls.are_whole();
             over.then(|| {
                 let detail = "the provider ended its answer without one";
                 emit(Event::Note("finish_reason_missing", detail.to_owned()));
@@ -193,7 +205,7 @@ impl Decoder {
         match data.trim() {
             "" | "null" => return,
             "[DONE]" => {
-                self.said.end = true;
+                self.said.done = true;
                 self.end(emit);
                 return;
             }
@@ -221,7 +233,7 @@ impl Decoder {
     }
 
     fn choice<'a>(&mut self, choice: Choice<'a>, emit: &mut impl FnMut(Event<'a>)) {
-        self.said.end |= choice.message.is_some();
+        self.said.document |= choice.message.is_some();
         if let Some(delta) = choice.delta.or(choice.message) {
             let logprobs = choice.logprobs.and_then(|logprobs| logprobs.content);
             self.delta(delta, logprobs, emit);
@@ -268,8 +280,14 @@ impl Decoder {
         if let Some(content) = delta.content {
             match Fragment::from_raw(content) {
                 Some(text) if text.is_empty() => {}
-                Some(text) => self.text(text, logprobs, emit),
-                None => self.parts(content, emit),
+                Some(text) => {
+                    self.said.news = true;
+                    self.text(text, logprobs, emit);
+                }
+                None => {
+                    self.said.news = true;
+                    self.parts(content, emit);
+                }
             }
         }
         if let Some(refusal) = fragment(delta.refusal) {
@@ -387,6 +405,7 @@ impl Decoder {
 
     fn call<'a>(&mut self, call: CallDelta<'a>, emit: &mut impl FnMut(Event<'a>)) {
         self.said.content = true;
+        self.said.news = true;
         self.release_text(emit);
         self.tell_details(emit);
         if let Err(fault) = self.calls.take(call, emit) {
@@ -419,6 +438,7 @@ impl Decoder {
     fn usage<'a>(&mut self, raw: Option<&RawValue>, emit: &mut impl FnMut(Event<'a>)) {
         if let Some((usage, wrong)) = raw.and_then(|raw| usage::read(raw, self.usage_apart)) {
             self.wrong_usage = wrong;
+            self.said.counts = !self.said.news;
             emit(Event::Usage(usage));
         }
     }
