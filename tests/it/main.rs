@@ -16,6 +16,7 @@ mod edge;
 mod faults;
 mod literals;
 mod proxy;
+mod recordings;
 mod requests;
 mod requirements;
 mod secrets;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         edge::trials(),
         faults::trials(),
         literals::trials(),
+        recordings::trials(),
         requests::trials(),
         requirements::trials(),
         secrets::trials(),

@@ -141,25 +141,16 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// The error of a `base_resp` whose code is not 0, in the form of others.
+/// A `base_resp` whose code is not 0, as the error that it is; it stays in its
+/// frame, for its numbers are not those of others.
 fn failed_base(raw: &RawValue) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
-    struct Base<'a> {
+    struct Base {
         status_code: i64,
-        #[serde(borrow)]
-        status_msg: Option<&'a RawValue>,
     }
-    let base: Base<'_> = serde_json::from_str(raw.get()).ok()?;
+    let base: Base = serde_json::from_str(raw.get()).ok()?;
     (base.status_code != 0).then_some(())?;
-    let mut error = b"{".to_vec();
-    json::field(&mut error, "code", &base.status_code);
-    json::raw_field(
-        &mut error,
-        "message",
-        base.status_msg.map_or("\"\"", RawValue::get),
-    );
-    error.push(b'}');
-    RawValue::from_string(String::from_utf8(error).ok()?).ok()
+    RawValue::from_string(format!(r#"{{"base_resp":{}}}"#, raw.get())).ok()
 }
 
 /// The fragment of a non-empty string; null and the rest say nothing.

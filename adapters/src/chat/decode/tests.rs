@@ -160,7 +160,7 @@ fn counts_are_read_wherever_they_stand_and_the_last_ones_count() {
             r#"{"choices":[{"delta":{}}],"usage":null,"x_groq":{"id":"r"}}"#,
             r#"{"choices":[{"delta":{}}],"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":1}}}"#,
             r#"{"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":2,"completion_tokens":2}}]}"#,
-            r#"{"choices":[{"delta":{},"usage":{"prompt_tokens":3,"completion_tokens":3}}],"usage":{"prompt_tokens":4,"completion_tokens":4,"cached_tokens":5}}"#,
+            r#"{"choices":[{"delta":{},"usage":{"prompt_tokens":3,"completion_tokens":3}}],"usage":{"prompt_tokens":4,"completion_tokens":4,"completion_tokens_details":{"reasoning_tokens":5}}}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}"#,
             r#"{"choices":[],"usage":{}}"#,
         ]),
@@ -168,7 +168,7 @@ fn counts_are_read_wherever_they_stand_and_the_last_ones_count() {
             "usage 1/1",
             "usage 2/2",
             "usage 4/4",
-            "note usage_clamped: cached 5 of 4",
+            "note usage_clamped: reasoning 5 of 4",
             "finish Stop"
         ]
     );

@@ -65,30 +65,31 @@ pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>
         output,
         reasoning: number(completion.reasoning_tokens).unwrap_or(0),
     };
-    if apart {
-        join(&mut usage, number(counts.total_tokens));
-    }
+    join(&mut usage, number(counts.total_tokens), apart);
     let wrong = clamp(&mut usage);
     Some((usage, wrong))
 }
 
-/// Adds what the provider counts apart: reasoning that is in the total but in
-/// neither part, and cached tokens beside a smaller prompt.
-fn join(usage: &mut Usage, total: Option<u64>) {
-    let apart = |input: u64, output: u64| {
-        total.map(|total| total.saturating_sub(input.saturating_add(output)))
-    };
-    let unnamed = apart(usage.input, usage.output).unwrap_or(usage.reasoning);
-    if usage.cached > usage.input {
+/// Adds what was counted beside the parts. The numbers tell of cached tokens
+/// beside a smaller prompt and of named reasoning that is all that the total has
+/// beyond both parts: gateways pass such counts on. With `apart` a rest of the
+/// total that has no name is reasoning too.
+fn join(usage: &mut Usage, total: Option<u64>, apart: bool) {
+    let sum = usage.input.saturating_add(usage.output);
+    let rest = total.map(|total| total.saturating_sub(sum));
+    let cached_beside = usage.cached > usage.input;
+    if cached_beside {
         usage.input = usage.input.saturating_add(usage.cached);
     }
-    if usage.reasoning == 0 {
-        // The rest of the total is all that tells of it.
-        usage.reasoning = apart(usage.input, usage.output).unwrap_or(0);
-        usage.output = usage.output.saturating_add(usage.reasoning);
-    } else if unnamed >= usage.reasoning {
-        usage.output = usage.output.saturating_add(usage.reasoning);
-    }
+    let reasoning = match rest {
+        // The total has the cached ones.
+        Some(rest) if cached_beside && rest == usage.cached => 0,
+        Some(rest) if rest == usage.reasoning || apart => rest,
+        None if apart => usage.reasoning,
+        Some(_) | None => 0,
+    };
+    usage.output = usage.output.saturating_add(reasoning);
+    usage.reasoning = usage.reasoning.max(reasoning);
 }
 
 /// Makes no part larger than its whole; says what was.
@@ -159,8 +160,17 @@ mod tests {
             ("null", "nothing"),
             (r#""none""#, "nothing"),
             (
-                r#"{"prompt_tokens":9,"completion_tokens":5,"cached_tokens":10,"completion_tokens_details":{"reasoning_tokens":6}}"#,
-                "9/9/0/5/5 cached 10 of 9, reasoning 6 of 5",
+                r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14,"completion_tokens_details":{"reasoning_tokens":6}}"#,
+                "9/0/0/5/5 reasoning 6 of 5",
+            ),
+            // The numbers themselves tell that something is counted beside.
+            (
+                r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14,"cached_tokens":10}"#,
+                "19/10/0/5/0",
+            ),
+            (
+                r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":34,"completion_tokens_details":{"reasoning_tokens":20}}"#,
+                "9/0/0/25/20",
             ),
         ] {
             assert_eq!(told(json, false), usage, "{json}");

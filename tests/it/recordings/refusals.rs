@@ -1,0 +1,271 @@
+//! What a refusal is, decided from its status and its words alone.
+
+use adapters::chat::refusal;
+use adapters::fault::{Fault, Retry};
+use serde_json::Value;
+
+use super::body::{Recording, error};
+
+/// What a client must be told.
+#[derive(Debug, PartialEq)]
+struct Told {
+    status: u16,
+    code: Option<String>,
+    retry: bool,
+}
+
+/// Words of a refusal (one of `words` in its text, type or code, in small
+/// letters; or its status), and what it is. The first that fits counts.
+struct Row {
+    words: &'static [&'static str],
+    statuses: &'static [u16],
+    status: u16,
+    code: &'static str,
+    retry: bool,
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        words: &[
+            "context_length_exceeded",
+            "exceed_context_size_error",
+            "exceeded model token limit",
+            "input token length too long",
+            "maximum context length",
+            "max context length",
+            "maximum prompt length",
+            "prompt is too long",
+            "prompt too long",
+            "exceeds the maximum number of tokens",
+            "exceeds the available context size",
+            "exceeds the context window",
+            "longer than the model's context length",
+            "range of input length",
+            "prompt 超长",
+            "context window exceeds limit",
+            "request too large",
+        ],
+        statuses: &[],
+        status: 400,
+        code: "context_length_exceeded",
+        retry: false,
+    },
+    Row {
+        words: &[
+            "insufficient_quota",
+            "exceeded_current_quota",
+            "insufficient balance",
+            "insufficient_balance",
+            "credit balance",
+            "out of credits",
+            "requires more credits",
+            "check your plan and billing",
+            "usage limit",
+            "余额不足",
+            "arrearage",
+        ],
+        statuses: &[402],
+        status: 429,
+        code: "insufficient_quota",
+        retry: false,
+    },
+    Row {
+        words: &[
+            "incorrect api key",
+            "invalid api key",
+            "invalid_api_key",
+            "api key not valid",
+        ],
+        statuses: &[401],
+        status: 401,
+        code: "invalid_api_key",
+        retry: false,
+    },
+    Row {
+        words: &[
+            "no endpoints found for",
+            "model_not_found",
+            "model_not_exist",
+            "model not exist",
+            "模型不存在",
+        ],
+        statuses: &[],
+        status: 404,
+        code: "model_not_found",
+        retry: false,
+    },
+    Row {
+        words: &[
+            "content_filter",
+            "considered high risk",
+            "datainspectionfailed",
+            "data_inspection_failed",
+            "responsibleaipolicyviolation",
+            "敏感内容",
+        ],
+        statuses: &[],
+        status: 400,
+        code: "content_filter",
+        retry: false,
+    },
+    Row {
+        // The model's call was no good; the next may be.
+        words: &["tool_use_failed"],
+        statuses: &[],
+        status: 400,
+        code: "tool_use_failed",
+        retry: true,
+    },
+    Row {
+        words: &[
+            "engine_overloaded",
+            "overloaded_error",
+            "server_is_overloaded",
+        ],
+        statuses: &[503, 529],
+        status: 503,
+        code: "server_is_overloaded",
+        retry: true,
+    },
+    Row {
+        words: &["rate_limit", "ratelimitreached", "rate limit", "throttling"],
+        statuses: &[429],
+        status: 429,
+        code: "rate_limit_exceeded",
+        retry: true,
+    },
+    Row {
+        words: &[],
+        statuses: &[403],
+        status: 403,
+        code: "permission_denied",
+        retry: false,
+    },
+];
+
+/// A recorded HTTP error.
+pub fn check(status: u16, recording: &Recording, tell: &mut dyn FnMut(String)) {
+    let body: Value = serde_json::from_slice(&recording.body)
+        .unwrap_or_else(|_| String::from_utf8_lossy(&recording.body).into());
+    let body = body.get(0).unwrap_or(&body);
+    // xAI says only a sentence there, and the code beside it.
+    let inner = error(body).filter(|error| error.is_object());
+    let fault = refusal::reply(status, None, &recording.body);
+    let said = inner.unwrap_or(body);
+    same(&told(status, said), &fault, tell);
+    same_words(said, &fault, tell);
+}
+
+/// An error inside an answer that began with status 200.
+pub fn check_inside(error: &Value, fault: &Fault, tell: &mut dyn FnMut(String)) {
+    if error.is_null() {
+        return;
+    }
+    let number = |name: &str| {
+        let value = &error[name];
+        value.as_u64().or_else(|| value.as_str()?.parse().ok())
+    };
+    let status = number("status_code")
+        .or_else(|| number("code"))
+        .and_then(|number| u16::try_from(number).ok())
+        .filter(|status| (400..600).contains(status))
+        .unwrap_or(match error["type"].as_str() {
+            Some("invalid_request_error") => 400,
+            _ if error["status_code"] == 2013 => 400,
+            _ => 500,
+        });
+    same(&told(status, error), fault, tell);
+    same_words(error, fault, tell);
+}
+
+/// GLM's and MiniMax's numbers, and the code that they mean.
+const NUMBERS: &[(&[&str], &str)] = &[
+    (&["1261"], "context_length_exceeded"),
+    (
+        &["1008", "1113", "1308", "1309", "1310", "2056"],
+        "insufficient_quota",
+    ),
+    (&["1004", "1000", "1001", "1003", "2049"], "invalid_api_key"),
+    (&["1211"], "model_not_found"),
+    (&["1026", "1027", "1301"], "content_filter"),
+    (&["1002", "1039", "1302", "1303"], "rate_limit_exceeded"),
+    (&["1305", "1312"], "server_is_overloaded"),
+];
+
+fn row_of(status: u16, error: &Value) -> Option<&'static Row> {
+    let words = error.to_string().to_lowercase();
+    let number = [&error["code"], &error["status_code"]].map(|number| {
+        number
+            .as_str()
+            .map_or_else(|| number.to_string(), str::to_owned)
+    });
+    let numbered = NUMBERS.iter().find(|(numbers, _)| {
+        numbers
+            .iter()
+            .any(|known| number.iter().any(|n| n == known))
+    });
+    // Google says of a minute's limit what others say of an empty account.
+    let is_googles = words.contains("resource_exhausted");
+    match numbered {
+        Some((_, code)) => ROWS.iter().find(|row| row.code == *code),
+        None if is_googles => ROWS.iter().find(|row| row.code == "rate_limit_exceeded"),
+        None => ROWS
+            .iter()
+            .find(|row| row.words.iter().any(|word| words.contains(word)))
+            .or_else(|| ROWS.iter().find(|row| row.statuses.contains(&status))),
+    }
+}
+
+fn told(status: u16, error: &Value) -> Told {
+    let row = row_of(status, error);
+    if let Some(row) = row {
+        return Told {
+            status: row.status,
+            code: Some(row.code.to_owned()),
+            retry: row.retry,
+        };
+    }
+    if status >= 500 {
+        return Told {
+            status,
+            code: Some("upstream_error".to_owned()),
+            retry: true,
+        };
+    }
+    let says_model = error.to_string().to_lowercase().contains("model");
+    let code = match error["code"].as_str() {
+        _ if status == 404 && says_model => Some("model_not_found"),
+        code => code.filter(|code| code.parse::<u32>().is_err()),
+    };
+    Told {
+        status,
+        code: code.map(str::to_owned),
+        retry: false,
+    }
+}
+
+fn same(told: &Told, fault: &Fault, tell: &mut dyn FnMut(String)) {
+    let ours = Told {
+        status: fault.status(false),
+        code: fault.code().map(str::to_owned),
+        retry: !matches!(fault.retry, Retry::Never),
+    };
+    if *told != ours {
+        tell(format!("is {told:?} and came as {ours:?}"));
+    }
+}
+
+/// The client reads what the provider said.
+fn same_words(error: &Value, fault: &Fault, tell: &mut dyn FnMut(String)) {
+    let message = error["message"]
+        .as_str()
+        .or_else(|| error["status_msg"].as_str())
+        .or_else(|| error["detail"].as_str())
+        .or_else(|| error["error"].as_str())
+        .or_else(|| error.as_str().filter(|text| !text.contains(['{', '<'])));
+    if let Some(message) = message
+        && !fault.message.contains(message)
+    {
+        tell(format!("{message:?} became {:?}", fault.message));
+    }
+}

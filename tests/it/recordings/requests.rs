@@ -1,0 +1,330 @@
+//! A recorded conversation as a client of ours would have sent it becomes the
+//! request that was recorded, but for what `differences` explains.
+
+use std::collections::BTreeSet;
+
+use adapters::baggage::Baggage;
+use adapters::chat::encode::{Options, encode};
+use adapters::plan::plan;
+use adapters::responses::request::Source;
+use registry::{Provider, ReasoningReplay, ThinkTags};
+use serde_json::{Map, Value, json};
+
+use super::body::Recording;
+use super::compare::compare;
+use super::differences::Speech;
+use super::{fail_with, known};
+
+/// Fields of a chat request that the Responses API has too. The others say
+/// something that a client of ours cannot say.
+pub const SAID: &[&str] = &[
+    "frequency_penalty",
+    "logprobs",
+    "max_completion_tokens",
+    "max_tokens",
+    "messages",
+    "model",
+    "parallel_tool_calls",
+    "presence_penalty",
+    "prompt_cache_key",
+    "reasoning",
+    "reasoning_effort",
+    "response_format",
+    "service_tier",
+    "stream",
+    "stream_options",
+    "temperature",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "verbosity",
+];
+
+pub fn check(folder: &str, recordings: &[Recording]) {
+    let provider = known::provider(folder);
+    let mut wrong = Vec::new();
+    for recording in recordings {
+        if let Some(request) = &recording.request {
+            let unexplained = differences(&provider, request, &mut BTreeSet::new());
+            for problem in unexplained.unwrap_or_default() {
+                wrong.push(format!("{folder}/{}: {problem}", recording.name));
+            }
+        }
+    }
+    fail_with(&wrong);
+}
+
+/// What nothing explains; `None` for a request that no client of ours can send.
+/// `used` gets the reasons that were needed.
+pub fn differences(
+    provider: &Provider,
+    recorded: &Value,
+    used: &mut BTreeSet<&'static str>,
+) -> Option<Vec<String>> {
+    let name = recorded["model"].as_str().unwrap_or_default();
+    let (dialect, model) = known::model(provider, name);
+    let speech = Speech {
+        quirks: dialect.quirks,
+        extras: dialect.body.iter().map(|(name, _)| name.clone()).collect(),
+        model,
+    };
+    let origin = format!("{}/{name}", provider.id);
+    let said = match as_responses(recorded, &origin, &speech) {
+        Ok(said) => said,
+        Err(why) => {
+            used.insert(why);
+            return None;
+        }
+    };
+    let source = Source::new(said.to_string());
+    let options = Options {
+        origin: &origin,
+        ..Options::new(&dialect, &speech.model, name)
+    };
+    let encoded = source
+        .turn()
+        .and_then(|turn| encode(&turn, &plan(&turn), &options));
+    Some(match encoded {
+        Ok(encoded) => {
+            let ours = serde_json::from_slice(&encoded.body).unwrap();
+            compare(recorded, ours, &speech, used)
+        }
+        Err(fault) => vec![format!("is refused: {fault}; {said}")],
+    })
+}
+
+/// The request of a client of ours for the same. The error is what no client
+/// of ours can send.
+fn as_responses(chat: &Value, origin: &str, speech: &Speech) -> Result<Value, &'static str> {
+    let mut said = Map::new();
+    said.insert("model".to_owned(), chat["model"].clone());
+    for (theirs, ours) in [
+        ("temperature", "temperature"),
+        ("top_p", "top_p"),
+        ("presence_penalty", "presence_penalty"),
+        ("frequency_penalty", "frequency_penalty"),
+        ("max_tokens", "max_output_tokens"),
+        ("max_completion_tokens", "max_output_tokens"),
+        ("parallel_tool_calls", "parallel_tool_calls"),
+        ("top_logprobs", "top_logprobs"),
+        ("service_tier", "service_tier"),
+        ("prompt_cache_key", "prompt_cache_key"),
+        ("stream", "stream"),
+    ] {
+        if let Some(value) = chat.get(theirs).filter(|value| !value.is_null()) {
+            said.insert(ours.to_owned(), value.clone());
+        }
+    }
+    if chat["logprobs"] == true {
+        said.insert(
+            "include".to_owned(),
+            json!(["message.output_text.logprobs"]),
+        );
+    }
+    let effort = [&chat["reasoning_effort"], &chat["reasoning"]["effort"]]
+        .into_iter()
+        .find(|effort| effort.is_string());
+    if let Some(effort) = effort {
+        said.insert("reasoning".to_owned(), json!({"effort": effort}));
+    }
+    let mut text = Map::new();
+    if let Some(format) = format(&chat["response_format"]) {
+        text.insert("format".to_owned(), format);
+    }
+    if chat["verbosity"].is_string() {
+        text.insert("verbosity".to_owned(), chat["verbosity"].clone());
+    }
+    if !text.is_empty() {
+        said.insert("text".to_owned(), Value::Object(text));
+    }
+    let tools: Vec<Value> = list(&chat["tools"]).filter_map(tool).collect();
+    if !tools.is_empty() {
+        said.insert("tools".to_owned(), Value::Array(tools));
+    }
+    if let Some(choice) = tool_choice(&chat["tool_choice"]) {
+        said.insert("tool_choice".to_owned(), choice);
+    }
+    let mut input = Vec::new();
+    for message in list(&chat["messages"]) {
+        push_items(&mut input, message, origin, speech)?;
+    }
+    said.insert("input".to_owned(), Value::Array(input));
+    Ok(Value::Object(said))
+}
+
+fn format(format: &Value) -> Option<Value> {
+    if format["type"] != "json_schema" {
+        return (format["type"] == "json_object").then(|| json!({"type": "json_object"}));
+    }
+    let mut said = Map::new();
+    said.insert("type".to_owned(), json!("json_schema"));
+    for (name, value) in format["json_schema"].as_object()? {
+        said.insert(name.clone(), value.clone());
+    }
+    Some(Value::Object(said))
+}
+
+fn tool(tool: &Value) -> Option<Value> {
+    let mut said = Map::new();
+    said.insert("type".to_owned(), json!("function"));
+    for (name, value) in tool["function"].as_object()? {
+        said.insert(name.clone(), value.clone());
+    }
+    Some(Value::Object(said))
+}
+
+fn tool_choice(choice: &Value) -> Option<Value> {
+    match choice.as_str() {
+        // What Mistral calls it.
+        Some("any") => Some(json!("required")),
+        Some(word) => Some(json!(word)),
+        None => {
+            let name = choice["function"]["name"].as_str()?;
+            Some(json!({"type": "function", "name": name}))
+        }
+    }
+}
+
+fn push_items(
+    input: &mut Vec<Value>,
+    message: &Value,
+    origin: &str,
+    speech: &Speech,
+) -> Result<(), &'static str> {
+    match message["role"].as_str().unwrap_or_default() {
+        "assistant" => {
+            let (thought, text) = thought_and_text(message, speech)?;
+            let details = &message["reasoning_details"];
+            if !thought.is_empty() || details.is_array() {
+                let baggage = Baggage {
+                    reasoning: thought.clone(),
+                    origin: origin.to_owned(),
+                    details: if details.is_array() {
+                        details.to_string()
+                    } else {
+                        String::new()
+                    },
+                    ..Baggage::default()
+                };
+                input.push(json!({
+                    "type": "reasoning", "id": format!("rs_{}", input.len()),
+                    "summary": [{"type": "summary_text", "text": thought}],
+                    "encrypted_content": baggage.seal(),
+                }));
+            }
+            if !text.is_empty() {
+                input.push(json!({"type": "message", "role": "assistant",
+                    "content": [{"type": "output_text", "text": text}]}));
+            }
+            for call in list(&message["tool_calls"]) {
+                let function = &call["function"];
+                if call["extra_content"].is_object() {
+                    let baggage = Baggage {
+                        origin: origin.to_owned(),
+                        call_extra: call["extra_content"].to_string(),
+                        ..Baggage::default()
+                    };
+                    input.push(
+                        json!({"type": "reasoning", "id": format!("rs_{}", input.len()),
+                        "summary": [], "encrypted_content": baggage.seal()}),
+                    );
+                }
+                input.push(json!({"type": "function_call", "call_id": call["id"],
+                    "name": function["name"], "arguments": function["arguments"]}));
+            }
+        }
+        "tool" => input.push(json!({"type": "function_call_output",
+            "call_id": message["tool_call_id"], "output": content(&message["content"])?})),
+        "function" => return Err("functions of the first days are not tools"),
+        role => input.push(json!({"type": "message", "role": role,
+            "content": content(&message["content"])?})),
+    }
+    Ok(())
+}
+
+fn content(content: &Value) -> Result<Value, &'static str> {
+    let Value::Array(parts) = content else {
+        return Ok(content.clone());
+    };
+    let part = |part: &Value| match part["type"].as_str().unwrap_or_default() {
+        "text" => Ok(json!({"type": "input_text", "text": part["text"]})),
+        "image_url" => {
+            let image = &part["image_url"];
+            let url = image.get("url").unwrap_or(image);
+            let mut said = json!({"type": "input_image", "image_url": url});
+            if image["detail"].is_string() {
+                said["detail"] = image["detail"].clone();
+            }
+            Ok(said)
+        }
+        "file" if part["file"]["file_data"].is_string() => {
+            let mut said = part["file"].clone();
+            said["type"] = json!("input_file");
+            Ok(said)
+        }
+        "file" => Err("a file by its id or address is stored with the provider"),
+        "document_url" => Err("a document by its address has no form in the Responses API"),
+        "input_audio" | "audio_url" => Err("sound has no form in our requests"),
+        "video_url" => Err("film has no form in the Responses API"),
+        _ => Err("a kind of content that is no part of the Responses API"),
+    };
+    parts
+        .iter()
+        .map(part)
+        .collect::<Result<Vec<_>, _>>()
+        .map(Value::Array)
+}
+
+/// What an assistant message thought and said: a client of ours got it apart.
+pub fn thought_and_text(
+    message: &Value,
+    speech: &Speech,
+) -> Result<(String, String), &'static str> {
+    let mut thought = String::new();
+    let mut text = String::new();
+    match &message["content"] {
+        Value::Array(parts) => {
+            for part in parts {
+                match part["type"].as_str() {
+                    Some("text") => text += part["text"].as_str().unwrap_or_default(),
+                    Some("thinking") => {
+                        for piece in list(&part["thinking"]) {
+                            thought += piece["text"].as_str().unwrap_or_default();
+                        }
+                    }
+                    _ => return Err("an assistant message with more than text"),
+                }
+            }
+        }
+        content => text += content.as_str().unwrap_or_default(),
+    }
+    for name in ["reasoning_content", "reasoning"] {
+        if thought.is_empty() {
+            thought += message[name].as_str().unwrap_or_default();
+        }
+    }
+    if thought.is_empty() {
+        thought = list(&message["reasoning_details"])
+            .filter_map(|detail| {
+                detail["text"]
+                    .as_str()
+                    .or_else(|| detail["summary"].as_str())
+            })
+            .collect();
+    }
+    let has_tags = speech.quirks.think_tags != ThinkTags::Off
+        || speech.quirks.reasoning_replay == ReasoningReplay::ThinkTags;
+    if has_tags
+        && let Some((tagged, rest)) = text
+            .strip_prefix("<think>")
+            .and_then(|text| text.split_once("</think>"))
+    {
+        return Ok((tagged.trim().to_owned(), rest.trim_start().to_owned()));
+    }
+    Ok((thought, text))
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
