@@ -128,7 +128,9 @@ impl<'a> Content<'a> {
     pub(super) fn push_text(&self, out: &mut Vec<u8>, separator: &str) {
         let mut first = true;
         for part in &self.parts {
-            if let Part::Text(text) = part {
+            if let Part::Text(text) = part
+                && !text.is_empty()
+            {
                 if !first {
                     out.extend_from_slice(separator.as_bytes());
                 }
