@@ -56,7 +56,8 @@ impl<'d> Voice<'d> {
                 prompt: request.body.len(),
                 output: 0,
             },
-            wants_usage: request.wants_usage(),
+            // A stream that nobody asked for counts its tokens as a document does.
+            wants_usage: request.wants_usage() || !request.streams(),
             usage: None,
             model: model(request),
             started: false,

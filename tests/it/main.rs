@@ -12,6 +12,7 @@
 
 mod captures;
 mod config;
+mod dialects;
 mod edge;
 mod faults;
 mod literals;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let trials = [
         captures::trials(),
         config::trials(),
+        dialects::trials(),
         edge::trials(),
         faults::trials(),
         literals::trials(),
