@@ -64,13 +64,21 @@ impl Calls {
                 }
             };
             let function = json!({"name": call.name, "arguments": arguments});
-            match dialect.ids {
-                Ids::Missing => json!({"type": "function", "function": function}),
-                Ids::Empty => json!({"id": "", "type": "function", "function": function}),
-                Ids::First | Ids::EmptyLater | Ids::Late | Ids::Repeated => {
-                    json!({"id": call.id, "type": "function", "function": function})
-                }
+            let id = match dialect.ids {
+                Ids::Missing => None,
+                Ids::Empty => Some(""),
+                Ids::First | Ids::EmptyLater | Ids::Late | Ids::Repeated => call.id.as_deref(),
+            };
+            let mut whole = Map::new();
+            if let Some(id) = id {
+                whole.insert("id".to_owned(), id.into());
             }
+            whole.insert("type".to_owned(), "function".into());
+            whole.insert("function".to_owned(), function);
+            if let Some(extra) = &call.extra_content {
+                whole.insert("extra_content".to_owned(), extra.clone());
+            }
+            Value::Object(whole)
         };
         self.whole.iter().map(whole).collect()
     }
@@ -131,6 +139,9 @@ pub(super) fn fragments(call: &Call, index: u64, dialect: &Dialect) -> Vec<Value
         }
         function.insert("arguments".to_owned(), arguments);
         fragment.insert("function".to_owned(), function.into());
+        if let Some(extra) = call.extra_content.as_ref().filter(|_| at == 0) {
+            fragment.insert("extra_content".to_owned(), extra.clone());
+        }
         Value::Object(fragment)
     });
     fragments.collect()

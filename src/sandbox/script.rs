@@ -181,6 +181,9 @@ pub struct Call {
     /// In how many fragments the arguments are sent, cut at character borders.
     #[serde(default = "one")]
     pub pieces: usize,
+    /// What the provider wants back with the call, such as a signature.
+    #[serde(default)]
+    pub extra_content: Option<Value>,
 }
 
 fn one() -> usize {

@@ -15,6 +15,7 @@ mod config;
 mod dialects;
 mod edge;
 mod faults;
+mod healing;
 mod literals;
 mod proxy;
 mod requests;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         dialects::trials(),
         edge::trials(),
         faults::trials(),
+        healing::trials(),
         literals::trials(),
         requests::trials(),
         requirements::trials(),

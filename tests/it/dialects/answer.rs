@@ -54,6 +54,7 @@ impl Said {
                 name: call.name.clone(),
                 arguments: call.arguments.clone(),
                 pieces: call.pieces,
+                extra_content: None,
             })
         });
         let words = [
