@@ -18,6 +18,11 @@ pub enum Event<'a> {
     Refusal(Fragment<'a>),
     /// Thinking.
     Reasoning(Fragment<'a>),
+    /// What the provider wants back of the thinking before this point: the
+    /// objects of a `reasoning_details` array as JSON, separated by commas.
+    ReasoningDetails(String),
+    /// The `extra_content` of the call that begins next, as JSON.
+    CallExtra(Cow<'a, str>),
     /// A call begins in `slot`, a number of the decoder's choice, new for each
     /// call of the answer.
     CallStart {
@@ -30,8 +35,16 @@ pub enum Event<'a> {
     },
     /// More of the arguments of the call in this slot.
     CallArguments(u32, Fragment<'a>),
-    /// A citation in the wire's form: `{type, url_citation: {…}}`.
+    /// A citation in the wire's form: `{type, url_citation: {…}}`, or the same
+    /// without nesting.
     Annotation(&'a RawValue),
+    /// A page that the answer as a whole is drawn from.
+    Source {
+        /// Its address.
+        url: Cow<'a, str>,
+        /// Its title, if known.
+        title: Cow<'a, str>,
+    },
     /// Token counts; a later one replaces an earlier one.
     Usage(Usage),
     /// Something was repaired or not understood: a note's code and detail.
@@ -49,9 +62,12 @@ impl Event<'_> {
             Self::Text(..)
             | Self::Refusal(_)
             | Self::Reasoning(_)
+            | Self::ReasoningDetails(_)
+            | Self::CallExtra(_)
             | Self::CallStart { .. }
             | Self::CallArguments(..)
-            | Self::Annotation(_) => true,
+            | Self::Annotation(_)
+            | Self::Source { .. } => true,
             Self::Started | Self::Usage(_) | Self::Note(..) | Self::Finish(_) | Self::Failed(_) => {
                 false
             }

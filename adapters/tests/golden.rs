@@ -106,8 +106,9 @@ fn every_answer_becomes_the_expected_events() {
         let stream = judge::stream(&events, case.codex);
         case.expect("expect.sse", &events);
         if stream.terminal != "response.failed" {
-            let whole =
-                case.with_settings(|settings| drive::whole(settings, [upstream.as_slice()]));
+            let whole = case.with_settings(|settings| {
+                drive::whole(settings, &case.spec.quirks, [upstream.as_slice()])
+            });
             let response = strict::check_response_or_panic(&whole.unwrap());
             assert_eq!(response, stream.response, "{}", case.name());
         }
@@ -233,8 +234,10 @@ impl Case {
     }
 
     fn stream(&self, chunks: &[&[u8]]) -> String {
-        self.with_settings(|settings| drive::stream(settings, chunks.iter().copied()))
-            .unwrap_or_else(|fault| panic!("{}: {fault}", self.name()))
+        self.with_settings(|settings| {
+            drive::stream(settings, &self.spec.quirks, chunks.iter().copied())
+        })
+        .unwrap_or_else(|fault| panic!("{}: {fault}", self.name()))
     }
 
     /// Compares with the expected file, or writes it when asked to.

@@ -21,6 +21,7 @@ use common::wire::{Spelling, json_string, reads};
 use kit::strict;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use registry::Quirks;
 use serde_json::{Value, json};
 
 proptest! {
@@ -59,7 +60,10 @@ fn an_answer_beyond_its_limit_fails() {
         let mut settings = settings(&turn, false, true);
         settings.limit = 100;
         let chunks = std::iter::repeat_n(&chunk[..], pieces).chain([&done[..]]);
-        let stream = judge::stream(&drive::stream(settings, chunks).unwrap(), false);
+        let stream = judge::stream(
+            &drive::stream(settings, &Quirks::default(), chunks).unwrap(),
+            false,
+        );
         assert_eq!(stream.terminal, terminal, "{pieces}");
         assert!(stream.text().len() <= 110);
     }
@@ -78,9 +82,9 @@ impl Answer {
         let turn = source.turn().unwrap();
         let settings = || settings(&turn, codex, true);
         Self {
-            stream: drive::stream(settings(), chunks.iter().copied())
+            stream: drive::stream(settings(), &Quirks::default(), chunks.iter().copied())
                 .map_err(|fault| fault.to_string()),
-            whole: drive::whole(settings(), chunks.iter().copied())
+            whole: drive::whole(settings(), &Quirks::default(), chunks.iter().copied())
                 .map_err(|fault| fault.to_string()),
         }
     }

@@ -260,11 +260,12 @@ impl<S: Sink> Engine<'_, S> {
         let output = &mut self.output;
         let mut failed = None;
         let mut emit = |event: Event<'_>| match event {
+            _ if failed.is_some() => {}
             Event::Failed(fault) => failed = Some(fault),
             event => {
                 output.begin();
                 output.content |= event.is_content();
-                output.assembler.event(event, now, &mut output.frames);
+                failed = output.assembler.event(event, now, &mut output.frames).err();
             }
         };
         match piece {

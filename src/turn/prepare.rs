@@ -102,6 +102,7 @@ fn settings(ctx: &Ctx, turn: &Turn<'_>, route: &Route, bytes: usize) -> Settings
         known_calls: turn.call_ids(),
         codex: ctx.caller.codex,
         seal_reasoning: replays || turn.controls.encrypted_reasoning,
+        origin: format!("{}/{}", route.provider.id, route.upstream_model),
         estimated_input: tokens(bytes, bytes_per_token),
         bytes_per_token,
         limit: ANSWER_LIMIT,

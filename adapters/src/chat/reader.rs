@@ -1,11 +1,19 @@
 //! The bytes of an answer, as events or as one document, become [`Event`]s.
 
 use registry::Quirks;
+use serde_json::value::RawValue;
 
-use super::decode::Decoder;
+use super::decode::{Decoder, Frame};
+use super::refusal;
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
 use crate::sse;
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// The most bytes of a stream without an event that are kept, to tell what it
+/// was instead.
+const STRAY_LIMIT: usize = 16 * 1024;
 
 /// The state of one answer.
 #[derive(Debug)]
@@ -16,11 +24,16 @@ pub struct Reader {
 
 /// How the answer is framed. Servers that do not stream answer with a JSON
 /// document, and content types are not always true: the first character tells.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum Form {
-    #[default]
-    Unknown,
-    Events(sse::Decoder),
+    /// Nothing but blank lines so far, or a part of a byte order mark.
+    Unknown(Vec<u8>),
+    Events {
+        sse: sse::Decoder,
+        /// What was there before the first event.
+        stray: Vec<u8>,
+    },
+    /// One JSON document, or a few, or a page in HTML.
     Document(Vec<u8>),
 }
 
@@ -28,7 +41,7 @@ impl Reader {
     /// A reader of an answer by a model with these quirks.
     pub fn new(quirks: &Quirks) -> Self {
         Self {
-            form: Form::default(),
+            form: Form::Unknown(Vec::new()),
             chat: Decoder::new(quirks),
         }
     }
@@ -41,19 +54,42 @@ impl Reader {
     /// Takes the next bytes, however they were cut. The fault is an event or a
     /// document beyond the limit of [`sse::Decoder`].
     pub fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
-        if matches!(self.form, Form::Unknown) {
-            self.form = match bytes.trim_ascii_start().first() {
-                None => return Ok(()),
-                Some(b'{') => Form::Document(Vec::new()),
-                Some(_) => Form::Events(sse::Decoder::default()),
-            };
-        }
+        let Form::Unknown(held) = &mut self.form else {
+            return self.take(bytes, emit);
+        };
+        held.extend_from_slice(bytes);
+        let bytes = std::mem::take(held);
+        let text = bytes.strip_prefix(BOM).unwrap_or(&bytes);
+        self.form = match text.trim_ascii_start().first() {
+            // Blank lines are signs of life; they need not be kept.
+            None => return Ok(()),
+            Some(_) if BOM.starts_with(text) => {
+                self.form = Form::Unknown(bytes);
+                return Ok(());
+            }
+            Some(b'{' | b'[' | b'<') => Form::Document(Vec::new()),
+            Some(_) => Form::Events {
+                sse: sse::Decoder::default(),
+                stray: Vec::new(),
+            },
+        };
+        self.take(text, emit)
+    }
+
+    fn take(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
         match &mut self.form {
-            Form::Unknown => Ok(()),
-            Form::Events(sse) => sse
-                .feed(bytes, &mut |event| chat.data(&event.data, emit))
-                .map_err(too_large),
+            Form::Unknown(_) => Ok(()),
+            Form::Events { sse, stray } => {
+                sse.feed(bytes, &mut |event| {
+                    chat.data(&event.data, frame(&event), emit)
+                })
+                .map_err(too_large)?;
+                if chat.is_silent() && stray.len() + bytes.len() <= STRAY_LIMIT {
+                    stray.extend_from_slice(bytes);
+                }
+                Ok(())
+            }
             Form::Document(document)
                 if document.len() + bytes.len() > sse::Decoder::DEFAULT_LIMIT =>
             {
@@ -71,16 +107,70 @@ impl Reader {
     /// The body is over: tells how the answer ended.
     pub fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
-        match std::mem::take(&mut self.form) {
-            Form::Unknown => {}
-            Form::Events(sse) => sse
-                .finish(&mut |event| chat.data(&event.data, emit))
-                .map_err(too_large)?,
-            Form::Document(document) => chat.data(&String::from_utf8_lossy(&document), emit),
+        match std::mem::replace(&mut self.form, Form::Unknown(Vec::new())) {
+            Form::Unknown(_) => {}
+            Form::Events { sse, stray } => {
+                sse.finish(&mut |event| {
+                    let frame = match frame(&event) {
+                        Frame::Error => Frame::Error,
+                        Frame::Whole | Frame::Last => Frame::Last,
+                    };
+                    chat.data(&event.data, frame, emit);
+                })
+                .map_err(too_large)?;
+                if chat.is_silent() {
+                    document(&stray_text(&stray), chat, emit);
+                }
+            }
+            Form::Document(bytes) => document(&String::from_utf8_lossy(&bytes), chat, emit),
         }
         chat.end(emit);
         Ok(())
     }
+}
+
+fn frame(event: &sse::SseEvent<'_>) -> Frame {
+    if event.name.as_deref() == Some("error") {
+        Frame::Error
+    } else {
+        Frame::Whole
+    }
+}
+
+/// Reads a body that is no event stream. Some servers put several JSON
+/// documents into it; other text is what a server in between has to say.
+fn document(text: &str, chat: &mut Decoder, emit: &mut impl FnMut(Event<'_>)) {
+    let text = text.trim();
+    if !text.starts_with(['{', '[']) {
+        if !text.is_empty() {
+            chat.fail(refusal::reply(200, None, text.as_bytes()), emit);
+        }
+        return;
+    }
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    loop {
+        let from = documents.byte_offset();
+        match documents.next() {
+            None => return,
+            Some(Ok(raw)) => chat.data(raw.get(), Frame::Whole, emit),
+            Some(Err(_)) => {
+                let rest = text.get(from..).unwrap_or_default();
+                chat.data(rest, Frame::Last, emit);
+                return;
+            }
+        }
+    }
+}
+
+/// The lines of a stream that are neither fields nor comments.
+fn stray_text(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let fields = ["", "data", "event", "id", "retry"];
+    let stray = text.split(['\n', '\r']).filter(|line| {
+        let name = line.split_once(':').map_or(*line, |(name, _)| name);
+        !fields.contains(&name)
+    });
+    stray.collect::<Vec<_>>().join("\n")
 }
 
 fn too_large(error: sse::TooLarge) -> Fault {

@@ -8,6 +8,7 @@ use adapters::responses::assembler::{Assembler, Settings};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::frames::Frames;
 use adapters::turn::Turn;
+use registry::Quirks;
 
 /// The clock of all tests, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -22,6 +23,7 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings 
         known_calls: turn.call_ids(),
         codex,
         seal_reasoning,
+        origin: "acme/m".to_owned(),
         estimated_input: 100,
         bytes_per_token: 2.7,
         limit: 64 << 20,
@@ -32,12 +34,13 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings 
 /// the first one. Each chunk is one read of the upstream's socket.
 pub fn stream<'c>(
     settings: Settings,
+    quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     let codex = settings.codex;
     let mut turn = Output::new(settings);
     let mut sent = Vec::new();
-    let result = turn.run(chunks, |frames| sent.extend(frames.take()));
+    let result = turn.run(quirks, chunks, |frames| sent.extend(frames.take()));
     if let Err(fault) = result {
         if !turn.begun && !fault.is_told_in_stream(codex) {
             return Err(fault);
@@ -52,11 +55,12 @@ pub fn stream<'c>(
 /// The response for a client that wants only that, or the fault.
 pub fn whole<'c>(
     settings: Settings,
+    quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     let mut turn = Output::new(settings);
     let mut response = None;
-    turn.run(chunks, |frames| {
+    turn.run(quirks, chunks, |frames| {
         if let Some(found) = frames.take_response() {
             response = Some(found);
         }
@@ -89,10 +93,11 @@ impl Output {
 
     fn run<'c>(
         &mut self,
+        quirks: &Quirks,
         chunks: impl IntoIterator<Item = &'c [u8]>,
         mut send: impl FnMut(&mut Frames),
     ) -> Result<(), Fault> {
-        let mut reader = Reader::new(&registry::Quirks::default());
+        let mut reader = Reader::new(quirks);
         for chunk in chunks {
             self.step(|mut emit| reader.feed(chunk, &mut emit))?;
             send(&mut self.frames);
@@ -111,10 +116,11 @@ impl Output {
     ) -> Result<(), Fault> {
         let mut failed = None;
         let mut emit = |event: Event<'_>| match event {
+            _ if failed.is_some() => {}
             Event::Failed(fault) => failed = Some(fault),
             event => {
                 self.begin();
-                self.assembler.event(event, NOW, &mut self.frames);
+                failed = self.assembler.event(event, NOW, &mut self.frames).err();
             }
         };
         decode(&mut emit)?;

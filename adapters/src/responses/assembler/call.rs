@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 use super::super::frames::Frames;
 use super::super::patch;
 use super::custom::{self, Unwrap};
+use super::reasoning;
 use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
 use crate::notes::Notes;
@@ -22,6 +24,8 @@ pub(super) struct Call {
     /// What of `arguments` has been looked at by [`Call::advance`].
     seen: usize,
     held: bool,
+    /// What a reasoning item in front of it carries.
+    baggage: Option<Baggage>,
     open: Option<Opened>,
 }
 
@@ -36,7 +40,13 @@ struct Opened {
 }
 
 impl Call {
-    pub(super) fn new(slot: u32, call_id: String, target: Target, held: bool) -> Self {
+    pub(super) fn new(
+        slot: u32,
+        call_id: String,
+        target: Target,
+        held: bool,
+        baggage: Option<Baggage>,
+    ) -> Self {
         // A patch may be repaired at its end, and the other forms have no
         // deltas: they are written in one go.
         let streams = matches!(target.kind, ToolKind::Function | ToolKind::Custom);
@@ -47,6 +57,7 @@ impl Call {
             arguments: Growing::default(),
             seen: 0,
             held: held || !streams,
+            baggage,
             open: None,
         }
     }
@@ -57,6 +68,10 @@ impl Call {
 
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    fn has_no_arguments(&self) -> bool {
+        Fragment::from_escaped(self.arguments.text.as_str()).is_blank()
     }
 
     /// Whether the arguments are one JSON document.
@@ -71,6 +86,10 @@ impl Call {
         }
         if self.open.is_none() {
             self.open(writer, frames);
+        }
+        if self.seen == 0 && self.has_no_arguments() {
+            // They become `{}` if nothing follows.
+            return;
         }
         let news = self
             .arguments
@@ -136,6 +155,9 @@ impl Call {
     }
 
     fn open(&mut self, writer: &mut Writer, frames: &mut Frames) {
+        if let Some(baggage) = self.baggage.take() {
+            reasoning::carry("completed", &baggage, writer, frames);
+        }
         let place = writer.place(match self.target.kind {
             ToolKind::Function => "fc",
             ToolKind::Custom | ToolKind::Patch => "ctc",
@@ -220,11 +242,16 @@ impl Call {
             | ToolKind::LocalShell
             | ToolKind::Shell
             | ToolKind::ApplyPatch => {
-                if whole && Fragment::from_escaped(arguments.as_str()).is_blank() {
-                    "{}".to_owned()
-                } else {
-                    arguments.clone()
+                if whole && self.has_no_arguments() {
+                    return "{}".to_owned();
                 }
+                if whole && !self.is_whole() {
+                    notes.add(
+                        "arguments_broken",
+                        format!("{}: they are no JSON", self.target.name),
+                    );
+                }
+                arguments.clone()
             }
         }
     }

@@ -8,7 +8,6 @@ use super::call::Call;
 use super::writer::Writer;
 use crate::event::Fragment;
 use crate::notes::Notes;
-use crate::tools::Target;
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -20,9 +19,9 @@ impl Calls {
         self.queue.is_empty()
     }
 
-    /// Adds a call. One that is `held` is written in one go when it is whole.
-    pub(super) fn start(&mut self, slot: u32, call_id: String, target: Target, held: bool) {
-        self.queue.push_back(Call::new(slot, call_id, target, held));
+    /// Adds a call.
+    pub(super) fn start(&mut self, call: Call) {
+        self.queue.push_back(call);
     }
 
     /// Adds arguments; false when the call is closed already.

@@ -1,7 +1,6 @@
 //! A message item: parts of text or refusal.
 
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::super::frames::Frames;
@@ -69,9 +68,20 @@ impl Message {
         part.delta(escaped, logprobs, writer, frames);
     }
 
-    pub(super) fn annotation(&mut self, raw: &RawValue, writer: &mut Writer, frames: &mut Frames) {
+    /// Whether an annotation can be added now: text is open.
+    pub(super) fn is_text(&self) -> bool {
+        self.part.as_ref().is_some_and(|part| !part.refusal)
+    }
+
+    /// Adds an annotation in our form.
+    pub(super) fn annotation(
+        &mut self,
+        annotation: String,
+        writer: &mut Writer,
+        frames: &mut Frames,
+    ) {
         if let Some(part) = self.part.as_mut().filter(|part| !part.refusal) {
-            part.annotation(raw, writer, frames);
+            part.annotation(annotation, writer, frames);
         }
     }
 
@@ -165,10 +175,10 @@ impl Part {
         });
     }
 
-    fn annotation(&mut self, raw: &RawValue, writer: &mut Writer, frames: &mut Frames) {
-        let Some(annotation) = url_citation(raw) else {
+    fn annotation(&mut self, annotation: String, writer: &mut Writer, frames: &mut Frames) {
+        if self.annotations.contains(&annotation) {
             return;
-        };
+        }
         let index = self.annotations.len();
         writer.event(
             "response.output_text.annotation.added",
@@ -267,34 +277,4 @@ fn token_logprobs(raw: &str) -> Option<String> {
         push(&mut out, entry, true);
     }
     String::from_utf8(out).ok()
-}
-
-/// Chat nests the citation, Responses does not.
-fn url_citation(raw: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Annotation {
-        url_citation: Citation,
-    }
-    #[derive(Deserialize)]
-    struct Citation {
-        url: String,
-        #[serde(default)]
-        title: String,
-        #[serde(default)]
-        start_index: u64,
-        #[serde(default)]
-        end_index: u64,
-    }
-    let Citation {
-        url,
-        title,
-        start_index,
-        end_index,
-    } = serde_json::from_str::<Annotation>(raw.get())
-        .ok()?
-        .url_citation;
-    Some(
-        json!({"type": "url_citation", "url": url, "title": title, "start_index": start_index, "end_index": end_index})
-            .to_string(),
-    )
 }

@@ -6,6 +6,7 @@
 
 mod call;
 mod calls;
+mod citations;
 mod custom;
 mod message;
 mod reasoning;
@@ -13,12 +14,15 @@ mod writer;
 
 use std::collections::HashSet;
 
+use self::call::Call;
 use self::calls::Calls;
+use self::citations::Citations;
 use self::message::Message;
 use self::reasoning::Reasoning;
 use self::writer::Writer;
 use super::envelope::{Envelope, State};
 use super::frames::Frames;
+use crate::baggage::Baggage;
 use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
 use crate::notes::Notes;
@@ -40,6 +44,8 @@ pub struct Settings {
     pub codex: bool,
     /// Reasoning items carry the baggage that the provider wants back.
     pub seal_reasoning: bool,
+    /// Where the answer is from, for the baggage: `provider/model`.
+    pub origin: String,
     /// The input's size in tokens, if the provider does not say it.
     pub estimated_input: u64,
     /// Bytes of text a token, for the same purpose.
@@ -55,6 +61,12 @@ pub struct Assembler {
     writer: Writer,
     open: Open,
     calls: Calls,
+    /// The `reasoning_details` of the open reasoning, or of what was said since
+    /// the last item was closed: objects, separated by commas.
+    details: String,
+    /// The `extra_content` of the call that begins next.
+    call_extra: Option<String>,
+    citations: Citations,
     /// Text or reasoning that came while a call was still open.
     waiting: Vec<(Text, String)>,
     /// White space that may turn out to be the beginning of a text.
@@ -99,6 +111,9 @@ impl Assembler {
             settings,
             open: Open::Nothing,
             calls: Calls::default(),
+            details: String::new(),
+            call_extra: None,
+            citations: Citations::default(),
             waiting: Vec::new(),
             blank: String::new(),
             usage: None,
@@ -121,10 +136,12 @@ impl Assembler {
         }
     }
 
-    /// Takes one event of the upstream. `now` is in Unix seconds.
-    pub fn event(&mut self, event: Event<'_>, now: u64, frames: &mut Frames) {
+    /// Takes one event of the upstream. `now` is in Unix seconds. The fault is
+    /// the upstream's, or that the answer cannot be passed on; it is not
+    /// written: see [`Assembler::fail`].
+    pub fn event(&mut self, event: Event<'_>, now: u64, frames: &mut Frames) -> Result<(), Fault> {
         if self.outcome.is_some() {
-            return;
+            return Ok(());
         }
         match event {
             Event::Started => {}
@@ -152,23 +169,51 @@ impl Assembler {
                         .add("arguments_after_end", format!("call {slot}"));
                 }
             }
+            Event::ReasoningDetails(list) => {
+                self.grow(list.len());
+                if !self.details.is_empty() {
+                    self.details.push(',');
+                }
+                self.details.push_str(&list);
+            }
+            Event::CallExtra(extra) => {
+                self.grow(extra.len());
+                self.call_extra = Some(extra.into_owned());
+            }
             Event::Annotation(raw) => {
-                if let Open::Message(message) = &mut self.open {
-                    message.annotation(raw, &mut self.writer, frames);
+                self.grow(raw.get().len());
+                match self.citations.annotation(raw) {
+                    Some(annotation) => self.annotation(annotation, frames),
+                    None => self
+                        .notes
+                        .add("annotation_dropped", "it is no url_citation"),
+                }
+            }
+            Event::Source { url, title } => {
+                if let Some(annotation) = self.citations.source(&url, &title) {
+                    self.grow(annotation.len());
+                    self.annotation(annotation, frames);
                 }
             }
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Note(code, detail) => self.notes.add(code, detail),
+            Event::Finish(Finish::ContentFilter) if self.settings.codex => {
+                // Codex takes an answer that is incomplete for this reason for
+                // a broken connection and asks again and again.
+                let message = "The provider's content filter cut the answer off.";
+                return Err(Fault::new(Kind::Refused, message));
+            }
             Event::Finish(finish) => self.finish(finish, now, frames),
-            Event::Failed(fault) => self.fail(&fault, frames),
+            Event::Failed(fault) => return Err(fault),
         }
         if self.size > self.settings.limit && self.outcome.is_none() {
             let message = format!(
                 "The provider's answer is larger than {} bytes.",
                 self.settings.limit
             );
-            self.fail(&Fault::new(Kind::BadReply, message), frames);
+            return Err(Fault::new(Kind::BadReply, message));
         }
+        Ok(())
     }
 
     /// Ends the answer with `response.failed`; open items become incomplete, but
@@ -180,11 +225,13 @@ impl Assembler {
         if self.settings.codex {
             self.open = Open::Nothing;
             self.waiting.clear();
+            self.details.clear();
         }
         self.close_text("incomplete", true, frames);
         self.calls.fail(&mut self.writer, &mut self.notes, frames);
         self.flush_waiting(frames);
         self.close_text("incomplete", true, frames);
+        self.drop_citations();
         self.count_tokens();
         let message = fault.response_message().into_owned();
         let state = State {
@@ -302,6 +349,11 @@ impl Assembler {
                     &mut self.writer,
                     frames,
                 );
+                if message.is_text() {
+                    for annotation in self.citations.waiting.drain(..) {
+                        message.annotation(annotation, &mut self.writer, frames);
+                    }
+                }
             }
             Open::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, frames),
             Open::Nothing => {}
@@ -328,13 +380,50 @@ impl Assembler {
                 message.close(status, phase, &mut self.writer, frames);
             }
             Open::Reasoning(reasoning) => {
-                reasoning.close(
-                    status,
-                    self.settings.seal_reasoning,
-                    &mut self.writer,
-                    frames,
-                );
+                let seals = self.settings.seal_reasoning || !self.details.is_empty();
+                let baggage = seals.then(|| self.baggage());
+                reasoning.close(status, baggage, &mut self.writer, frames);
             }
+        }
+        // Inside an open call they wait for its end.
+        if !self.details.is_empty() && self.calls.is_empty() {
+            let baggage = self.baggage();
+            reasoning::carry(status, &baggage, &mut self.writer, frames);
+        }
+    }
+
+    /// What a reasoning item carries: takes the details.
+    fn baggage(&mut self) -> Baggage {
+        let details = std::mem::take(&mut self.details);
+        Baggage {
+            origin: self.settings.origin.clone(),
+            details: if details.is_empty() {
+                details
+            } else {
+                format!("[{details}]")
+            },
+            ..Baggage::default()
+        }
+    }
+
+    fn annotation(&mut self, annotation: String, frames: &mut Frames) {
+        match &mut self.open {
+            Open::Message(message) if message.is_text() => {
+                message.annotation(annotation, &mut self.writer, frames);
+            }
+            Open::Message(_) | Open::Reasoning(_) | Open::Nothing => {
+                self.citations.wait(annotation);
+            }
+        }
+    }
+
+    /// Says which citations found no text.
+    fn drop_citations(&mut self) {
+        let lost = self.citations.waiting.len();
+        if lost > 0 {
+            let detail = format!("{lost} without a text that they belong to");
+            self.notes.add("annotation_dropped", detail);
+            self.citations.waiting.clear();
         }
     }
 
@@ -352,8 +441,14 @@ impl Assembler {
             );
         }
         let call_id = self.call_id(id, name, slot);
+        let baggage = self.call_extra.take().map(|call_extra| Baggage {
+            origin: self.settings.origin.clone(),
+            call_extra,
+            ..Baggage::default()
+        });
+        let held = self.settings.codex;
         self.calls
-            .start(slot, call_id, resolved.target, self.settings.codex);
+            .start(Call::new(slot, call_id, resolved.target, held, baggage));
         self.calls
             .settle(&mut self.writer, &mut self.notes, frames, false);
     }
@@ -383,13 +478,6 @@ impl Assembler {
     }
 
     fn finish(&mut self, finish: Finish, now: u64, frames: &mut Frames) {
-        if finish == Finish::ContentFilter && self.settings.codex {
-            // Codex takes an answer that is incomplete for this reason for a
-            // broken connection and asks again and again.
-            let message = "The provider's content filter cut the answer off.";
-            self.fail(&Fault::new(Kind::Refused, message), frames);
-            return;
-        }
         let whole = finish == Finish::Stop;
         let called = !self.calls.is_empty();
         let status = if whole { "completed" } else { "incomplete" };
@@ -399,6 +487,7 @@ impl Assembler {
             self.flush_waiting(frames);
         }
         self.close_text(status, false, frames);
+        self.drop_citations();
         self.count_tokens();
         let state = State {
             usage: self.usage,

@@ -1,4 +1,5 @@
-//! A reasoning item: one summary part that holds the thinking.
+//! A reasoning item: one summary part that holds the thinking, or none where
+//! it only carries baggage.
 
 use super::super::frames::Frames;
 use super::writer::{Growing, Place, Writer, locator, push_escaped};
@@ -16,11 +17,7 @@ pub(super) struct Reasoning {
 impl Reasoning {
     pub(super) fn open(writer: &mut Writer, frames: &mut Frames) -> Self {
         let place = writer.place("rs");
-        let mut item = Vec::new();
-        item.push(b'{');
-        json::field(&mut item, "id", &place.id);
-        item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
-        writer.added(&place, &item, frames);
+        writer.added(&place, &opening(&place), frames);
         let locate = locator(&place, Some(("summary_index", 0)));
         let reasoning = Self {
             place,
@@ -56,10 +53,11 @@ impl Reasoning {
         );
     }
 
+    /// Closes it. `baggage` is what is carried, but for the thinking itself.
     pub(super) fn close(
         mut self,
         status: &str,
-        seal: bool,
+        baggage: Option<Baggage>,
         writer: &mut Writer,
         frames: &mut Frames,
     ) {
@@ -82,28 +80,11 @@ impl Reasoning {
                 self.push_part(out);
             },
         );
-        let mut item = Vec::with_capacity(self.text.text.len() * 3 + 160);
-        item.push(b'{');
-        json::field(&mut item, "id", &self.place.id);
-        json::field(&mut item, "type", "reasoning");
-        json::field(&mut item, "status", status);
-        json::key(&mut item, "summary");
-        item.extend_from_slice(b"[{\"type\":\"summary_text\"");
-        push_escaped(&mut item, "text", &self.text.text);
-        item.extend_from_slice(b"}]");
-        if seal {
-            let reasoning = json::unescape(&self.text.text).into_owned();
-            json::field(
-                &mut item,
-                "encrypted_content",
-                &Baggage {
-                    reasoning,
-                    ..Baggage::default()
-                }
-                .seal(),
-            );
-        }
-        item.push(b'}');
+        let baggage = baggage.map(|baggage| Baggage {
+            reasoning: json::unescape(&self.text.text).into_owned(),
+            ..baggage
+        });
+        let item = item(&self.place, status, &self.text.text, baggage.as_ref());
         writer.done(&self.place, &item, frames);
     }
 
@@ -112,4 +93,42 @@ impl Reasoning {
         push_escaped(out, "text", &self.text.text);
         out.push(b'}');
     }
+}
+
+/// Writes an item without thinking, which carries something back.
+pub(super) fn carry(status: &str, baggage: &Baggage, writer: &mut Writer, frames: &mut Frames) {
+    let place = writer.place("rs");
+    writer.added(&place, &opening(&place), frames);
+    let item = item(&place, status, "", Some(baggage));
+    writer.done(&place, &item, frames);
+}
+
+/// The item as it is added.
+fn opening(place: &Place) -> Vec<u8> {
+    let mut item = vec![b'{'];
+    json::field(&mut item, "id", &place.id);
+    item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
+    item
+}
+
+/// The finished item; `text` is escaped.
+fn item(place: &Place, status: &str, text: &str, baggage: Option<&Baggage>) -> Vec<u8> {
+    let mut item = Vec::with_capacity(text.len() * 3 + 160);
+    item.push(b'{');
+    json::field(&mut item, "id", &place.id);
+    json::field(&mut item, "type", "reasoning");
+    json::field(&mut item, "status", status);
+    json::key(&mut item, "summary");
+    item.push(b'[');
+    if !text.is_empty() {
+        item.extend_from_slice(b"{\"type\":\"summary_text\"");
+        push_escaped(&mut item, "text", text);
+        item.push(b'}');
+    }
+    item.push(b']');
+    if let Some(baggage) = baggage {
+        json::field(&mut item, "encrypted_content", &baggage.seal());
+    }
+    item.push(b'}');
+    item
 }

@@ -1,0 +1,76 @@
+//! Tags inside text that is still escaped and may be cut anywhere.
+
+use std::borrow::Cow;
+
+/// The text with `<`, `>` and `/` as themselves: some servers escape them.
+pub(super) fn plain(escaped: &str) -> Cow<'_, str> {
+    if !escaped.contains("\\u003") && !escaped.contains("\\/") {
+        return escaped.into();
+    }
+    let mut out = String::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let spelled = [
+            ("u003c", '<'),
+            ("u003C", '<'),
+            ("u003e", '>'),
+            ("u003E", '>'),
+            ("/", '/'),
+        ];
+        let meant = spelled
+            .iter()
+            .find_map(|(escape, c)| Some((after.strip_prefix(escape)?, *c)));
+        rest = if let Some((after, c)) = meant {
+            out.push(c);
+            after
+        } else {
+            out.push('\\');
+            let mut chars = after.chars();
+            out.extend(chars.next());
+            chars.as_str()
+        };
+    }
+    out.push_str(rest);
+    out.into()
+}
+
+/// The first of the tags in a text: what stands before and behind it.
+pub(super) fn split<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
+    let (at, tag) = tags
+        .iter()
+        .filter_map(|tag| Some((text.find(tag)?, tag)))
+        .min()?;
+    Some((text.get(..at)?, text.get(at + tag.len()..)?))
+}
+
+/// Cuts off an end that may be the beginning of one of the tags.
+pub(super) fn hold<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &'t str) {
+    let longest = tags.iter().map(|tag| tag.len()).max().unwrap_or(0);
+    let from = text.len().saturating_sub(longest);
+    text.char_indices()
+        .filter(|(at, c)| *at >= from && *c == '<')
+        .find_map(|(at, _)| {
+            let (before, end) = text.split_at_checked(at)?;
+            tags.iter()
+                .any(|tag| tag.starts_with(end))
+                .then_some((before, end))
+        })
+        .unwrap_or((text, ""))
+}
+
+/// The text without escaped line ends and, with `blanks`, without blanks at
+/// its start.
+pub(super) fn trim_start(mut escaped: &str, blanks: bool) -> &str {
+    loop {
+        let next = escaped
+            .strip_prefix("\\n")
+            .or_else(|| escaped.strip_prefix("\\r"))
+            .or_else(|| escaped.strip_prefix(' ').filter(|_| blanks))
+            .or_else(|| escaped.strip_prefix("\\t").filter(|_| blanks));
+        match next {
+            Some(next) => escaped = next,
+            None => return escaped,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What chunks say.
+
+use super::*;
+
+/// What the chunks say, in short.
+fn told_by(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
+    let mut told = Vec::new();
+    let mut decoder = Decoder::new(quirks);
+    let mut emit = |event: Event<'_>| {
+        told.push(match event {
+            Event::Started => return,
+            Event::Text(text, _) => format!("text {}", text.decoded()),
+            Event::Reasoning(text) => format!("reasoning {}", text.decoded()),
+            Event::CallStart { slot, id, name } => format!("call {slot} {id} {name}"),
+            Event::CallArguments(slot, text) => format!("arguments {slot} {}", text.decoded()),
+            Event::ReasoningDetails(list) => format!("details {list}"),
+            Event::CallExtra(extra) => format!("extra {extra}"),
+            Event::Annotation(raw) => format!("annotation {raw}"),
+            Event::Source { url, title } => format!("source {url} {title}"),
+            Event::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),
+            Event::Note(code, detail) => format!("note {code}: {detail}"),
+            Event::Finish(finish) => format!("finish {finish:?}"),
+            Event::Failed(fault) => format!("failed {} {}", fault.kind.name(), fault.message),
+            other => format!("{other:?}"),
+        });
+    };
+    for chunk in chunks {
+        decoder.data(chunk, Frame::Whole, &mut emit);
+    }
+    decoder.end(&mut emit);
+    told
+}
+
+/// The same of a model without quirks.
+fn told(chunks: &[&str]) -> Vec<String> {
+    told_by(&Quirks::default(), chunks)
+}
+
+/// Chunks of one choice each.
+fn answer(deltas: &[&str]) -> Vec<String> {
+    answer_by(&Quirks::default(), deltas)
+}
+
+/// The same of a model with these quirks.
+fn answer_by(quirks: &Quirks, deltas: &[&str]) -> Vec<String> {
+    let mut chunks: Vec<String> = deltas
+        .iter()
+        .map(|delta| format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#))
+        .collect();
+    chunks.push(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.into());
+    let mut told = told_by(
+        quirks,
+        &chunks.iter().map(String::as_str).collect::<Vec<_>>(),
+    );
+    assert_eq!(told.pop().as_deref(), Some("finish Stop"));
+    told
+}
+
+#[test]
+fn a_call_waits_for_its_name_but_not_for_its_id() {
+    assert_eq!(
+        answer(&[
+            r#"{"tool_calls":[{"index":0,"id":"a"}]}"#,
+            r#"{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}"#,
+        ]),
+        ["call 0 a f", "arguments 0 {", "arguments 0 }"]
+    );
+    assert_eq!(
+        answer(&[
+            r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"}"}}]}"#,
+        ]),
+        ["call 0  f", "arguments 0 {", "arguments 0 }"]
+    );
+}
+
+#[test]
+fn calls_without_id_and_index_are_told_apart_by_their_names() {
+    assert_eq!(
+        answer(&[
+            r#"{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"f","arguments":"{"}}]}"#,
+            r#"{"tool_calls":[{"function":{"arguments":"}"}}]}"#,
+        ]),
+        [
+            "call 0  f",
+            "arguments 0 {}",
+            "call 1  f",
+            "arguments 1 {",
+            "arguments 1 }"
+        ]
+    );
+}
+
+#[test]
+fn a_new_id_on_an_index_is_a_new_call() {
+    assert_eq!(
+        answer(&[
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":null}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"","arguments":"{}"}}]}"#,
+        ]),
+        [
+            "call 0 a f",
+            r#"arguments 0 {"x":1}"#,
+            "call 1 b g",
+            "arguments 1 {}"
+        ]
+    );
+}
+
+#[test]
+fn reasoning_has_two_names_and_is_told_once() {
+    assert_eq!(
+        answer(&[
+            r#"{"reasoning":"a"}"#,
+            r#"{"reasoning":"b","reasoning_content":"b"}"#,
+            r#"{"reasoning":null,"reasoning_content":"","content":"c"}"#,
+        ]),
+        ["reasoning a", "reasoning b", "text c"]
+    );
+}
+
+#[test]
+fn a_choice_may_hold_delta_and_message() {
+    let chunk = r#"{"choices":[{"delta":{"content":"a"},"message":null,"finish_reason":"stop"}]}"#;
+    assert_eq!(told(&[chunk]), ["text a", "finish Stop"]);
+    let whole = r#"{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}"#;
+    assert_eq!(told(&[whole]), ["text a", "finish Length"]);
+}
+
+#[test]
+fn an_error_never_completes_an_answer() {
+    for (chunk, end) in [
+        (
+            r#"{"error":{"message":"no","code":400}}"#,
+            "failed refused no",
+        ),
+        (
+            r#"{"object":"error","message":"busy","type":"x","code":503}"#,
+            "failed overloaded busy",
+        ),
+        (
+            r#"{"choices":[{"delta":{},"finish_reason":"error"}]}"#,
+            "failed unavailable The provider ended its answer with an error and did not say which.",
+        ),
+        (
+            r#"{"choices":[{"delta":{"content":""}}]}"#,
+            "failed cut The provider's answer ended before it was complete.",
+        ),
+    ] {
+        assert_eq!(told(&[chunk, "[DONE]"]), [end]);
+    }
+}

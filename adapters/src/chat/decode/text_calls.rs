@@ -1,0 +1,183 @@
+//! Calls inside the text, as `<tool_call>{"name":…,"arguments":…}</tool_call>`.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::calls::arguments_text;
+use super::tags;
+use crate::json;
+
+const OPENING: &str = "<tool_call>";
+const CLOSING: &str = "</tool_call>";
+
+/// The most bytes between the tags.
+const LIMIT: usize = 8 << 20;
+
+/// Where the text is. It holds back what may be a tag, and a call until it is
+/// whole.
+#[derive(Debug, Default)]
+pub(super) struct TextCalls {
+    on: bool,
+    inside: bool,
+    held: String,
+    /// What of a call was searched for its end.
+    searched: usize,
+}
+
+/// A piece of the text.
+#[derive(Debug, PartialEq)]
+pub(super) enum Piece {
+    /// Escaped.
+    Text(String),
+    Call {
+        name: String,
+        /// Escaped.
+        arguments: String,
+    },
+}
+
+impl TextCalls {
+    pub(super) fn new(on: bool) -> Self {
+        Self {
+            on,
+            ..Self::default()
+        }
+    }
+
+    /// Whether this text is none of its business.
+    pub(super) fn passes(&self, escaped: &str) -> bool {
+        !self.on
+            || (!self.inside
+                && self.held.is_empty()
+                && !escaped.contains('<')
+                && !escaped.contains("\\u003"))
+    }
+
+    /// Takes more text.
+    pub(super) fn push(&mut self, escaped: &str) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        self.held.push_str(&tags::plain(escaped));
+        loop {
+            if !self.inside {
+                let held = std::mem::take(&mut self.held);
+                let Some((text, after)) = tags::split(&held, &[OPENING]) else {
+                    let (text, end) = tags::hold(&held, &[OPENING]);
+                    add_text(&mut pieces, text);
+                    end.clone_into(&mut self.held);
+                    return pieces;
+                };
+                add_text(&mut pieces, text);
+                after.clone_into(&mut self.held);
+                self.inside = true;
+                self.searched = 0;
+            }
+            let news = self.held.get(self.searched..).unwrap_or_default();
+            let Some(at) = news.find(CLOSING) else {
+                if self.held.len() > LIMIT {
+                    pieces.extend(self.end());
+                    return pieces;
+                }
+                let mut from = self.held.len().saturating_sub(CLOSING.len());
+                while !self.held.is_char_boundary(from) {
+                    from -= 1;
+                }
+                self.searched = from;
+                return pieces;
+            };
+            let body = self.searched + at;
+            let after = self.held.split_off(body + CLOSING.len());
+            let mut inside = std::mem::replace(&mut self.held, after);
+            inside.truncate(body);
+            self.inside = false;
+            pieces.push(
+                read(&inside).unwrap_or_else(|| Piece::Text(format!("{OPENING}{inside}{CLOSING}"))),
+            );
+        }
+    }
+
+    /// What is left at the end. A whole call may lack its closing tag.
+    pub(super) fn end(&mut self) -> Option<Piece> {
+        let held = std::mem::take(&mut self.held);
+        if std::mem::take(&mut self.inside) {
+            return read(&held).or_else(|| Some(Piece::Text(format!("{OPENING}{held}"))));
+        }
+        (!held.is_empty()).then_some(Piece::Text(held))
+    }
+}
+
+fn add_text(pieces: &mut Vec<Piece>, text: &str) {
+    if !text.is_empty() {
+        pieces.push(Piece::Text(text.to_owned()));
+    }
+}
+
+/// The call between two tags.
+fn read(escaped: &str) -> Option<Piece> {
+    #[derive(Deserialize)]
+    struct Call<'a> {
+        name: String,
+        #[serde(borrow)]
+        arguments: Option<&'a RawValue>,
+    }
+    let text = json::unescape(escaped);
+    let call: Call<'_> = serde_json::from_str(text.trim()).ok()?;
+    let arguments = call.arguments.map(arguments_text);
+    (!call.name.is_empty()).then_some(Piece::Call {
+        name: call.name,
+        arguments: arguments.map_or_else(String::new, |text| text.escaped().to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Text and calls, in short.
+    fn told(chunks: &[&str]) -> String {
+        let mut calls = TextCalls::new(true);
+        let mut pieces = Vec::new();
+        for chunk in chunks {
+            if calls.passes(chunk) {
+                pieces.push(Piece::Text((*chunk).to_owned()));
+            } else {
+                pieces.extend(calls.push(chunk));
+            }
+        }
+        pieces.extend(calls.end());
+        let told = pieces.into_iter().map(|piece| match piece {
+            Piece::Text(text) => json::unescape(&text).into_owned(),
+            Piece::Call { name, arguments } => format!("[{name} {}]", json::unescape(&arguments)),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn calls_are_found_however_the_text_is_cut() {
+        for (text, expected) in [
+            (
+                "a <tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": \"漢 \\\"q\\\"\"}}\n</tool_call> b",
+                "a [f {\"x\": \"漢 \\\"q\\\"\"}] b",
+            ),
+            (
+                "<tool_call>{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}</tool_call><tool_call>{\"name\":\"g\"}</tool_call>",
+                "[f {\"x\":1}][g ]",
+            ),
+            ("<tool_call>{\"name\":\"f\",\"arguments\":{}}", "[f {}]"),
+            ("a < b <tool", "a < b <tool"),
+            ("<tool_call>no</tool_call>.", "<tool_call>no</tool_call>."),
+            ("<tool_call>{\"name\"", "<tool_call>{\"name\""),
+        ] {
+            let escaped = json::escape(text);
+            assert_eq!(told(&[&escaped]), expected);
+            for at in 1..escaped.len() {
+                let Some((left, right)) = escaped.split_at_checked(at) else {
+                    continue;
+                };
+                // A server never cuts inside an escape.
+                if serde_json::from_str::<String>(&format!("\"{left}\"")).is_ok() {
+                    assert_eq!(told(&[left, right]), expected, "{left} | {right}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Thinking inside the text, between tags.
+
+use registry::ThinkTags;
+
+use super::tags;
+
+const OPENING: [&str; 2] = ["<think>", "<mm:think>"];
+const CLOSING: [&str; 2] = ["</think>", "</mm:think>"];
+
+/// Where the text is. It holds back what may be the beginning of a tag.
+#[derive(Debug)]
+pub(super) struct Think {
+    state: State,
+    held: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// Nothing but blanks was there.
+    Start {
+        unopened: bool,
+    },
+    Thinking,
+    /// Behind the closing tag, in the lines that separate the text from it.
+    Between,
+    Text,
+}
+
+/// A piece of text, escaped, and what it is.
+#[derive(Debug, PartialEq)]
+pub(super) enum Piece {
+    Thought(String),
+    Text(String),
+}
+
+impl Think {
+    pub(super) fn new(quirk: ThinkTags) -> Self {
+        let state = match quirk {
+            ThinkTags::Off => State::Text,
+            ThinkTags::On => State::Start { unopened: false },
+            ThinkTags::Unopened => State::Start { unopened: true },
+        };
+        Self {
+            state,
+            held: String::new(),
+        }
+    }
+
+    /// Whether all that follows is text.
+    pub(super) fn is_over(&self) -> bool {
+        self.state == State::Text
+    }
+
+    /// Whether thinking began and did not end.
+    pub(super) fn is_thinking(&self) -> bool {
+        self.state == State::Thinking
+    }
+
+    /// The thinking came in a field of its own, so that text is text unless it
+    /// says otherwise.
+    pub(super) fn told_apart(&mut self) {
+        if self.state == (State::Start { unopened: true }) {
+            self.state = State::Start { unopened: false };
+        }
+    }
+
+    /// Takes more text.
+    pub(super) fn push(&mut self, escaped: &str) -> Vec<Piece> {
+        let mut text = std::mem::take(&mut self.held);
+        text.push_str(&tags::plain(escaped));
+        let mut pieces = Vec::new();
+        let mut rest = text.as_str();
+        loop {
+            match self.state {
+                State::Start { unopened } => {
+                    let body = tags::trim_start(rest, true);
+                    let opened = OPENING.iter().find_map(|tag| body.strip_prefix(tag));
+                    if let Some(after) = opened {
+                        self.state = State::Thinking;
+                        rest = after;
+                    } else if OPENING.iter().any(|tag| tag.starts_with(body)) {
+                        // Blanks alone, or the beginning of a tag.
+                        rest.clone_into(&mut self.held);
+                        return pieces;
+                    } else if unopened {
+                        self.state = State::Thinking;
+                    } else {
+                        self.state = State::Text;
+                    }
+                }
+                State::Thinking => match tags::split(rest, &CLOSING) {
+                    Some((thought, after)) => {
+                        add(&mut pieces, Piece::Thought, thought);
+                        self.state = State::Between;
+                        rest = after;
+                    }
+                    None => {
+                        let (thought, held) = tags::hold(rest, &CLOSING);
+                        add(&mut pieces, Piece::Thought, thought);
+                        held.clone_into(&mut self.held);
+                        return pieces;
+                    }
+                },
+                State::Between => {
+                    rest = tags::trim_start(rest, false);
+                    if rest.is_empty() {
+                        return pieces;
+                    }
+                    self.state = State::Text;
+                }
+                State::Text => {
+                    add(&mut pieces, Piece::Text, rest);
+                    return pieces;
+                }
+            }
+        }
+    }
+
+    /// What was held back: it was no tag, for something else follows.
+    pub(super) fn flush(&mut self) -> Option<Piece> {
+        let held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            return None;
+        }
+        Some(match self.state {
+            State::Thinking => Piece::Thought(held),
+            State::Start { .. } | State::Between | State::Text => Piece::Text(held),
+        })
+    }
+}
+
+fn add(pieces: &mut Vec<Piece>, kind: fn(String) -> Piece, text: &str) {
+    if !text.is_empty() {
+        pieces.push(kind(text.to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Thinking, text, and whether the thinking has ended.
+    fn read(quirk: ThinkTags, chunks: &[&str]) -> (String, String, bool) {
+        let (mut thought, mut text) = (String::new(), String::new());
+        let mut think = Think::new(quirk);
+        let mut pieces: Vec<Piece> = Vec::new();
+        for chunk in chunks {
+            pieces.extend(think.push(chunk));
+        }
+        pieces.extend(think.flush());
+        for piece in pieces {
+            match piece {
+                Piece::Thought(more) => thought.push_str(&more),
+                Piece::Text(more) => text.push_str(&more),
+            }
+        }
+        (thought, text, !think.is_thinking())
+    }
+
+    #[test]
+    fn tags_part_thinking_from_text_however_they_are_cut() {
+        use ThinkTags::{Off, On, Unopened};
+        for (quirk, whole, thought, text, ended) in [
+            (On, "<think>a<b</think>\\n\\nc", "a<b", "c", true),
+            (On, "\\n <think>a</think>c</think>", "a", "c</think>", true),
+            (On, "<mm:think>a</mm:think>  c", "a", "  c", true),
+            (
+                On,
+                "\\u003cthink\\u003ea\\u003C\\/think\\u003e\\nc",
+                "a",
+                "c",
+                true,
+            ),
+            (On, "a <think>b</think>", "", "a <think>b</think>", true),
+            (On, " <thin", "", " <thin", true),
+            (On, "\\\\u003c", "", "\\\\u003c", true),
+            (On, "<think>a</thi", "a</thi", "", false),
+            (Unopened, "a</think>\\n\\nc", "a", "c", true),
+            (Unopened, "<think>a</think>c", "a", "c", true),
+            (Unopened, "a", "a", "", false),
+            (Off, "<think>a</think>c", "", "<think>a</think>c", true),
+        ] {
+            let expected = (thought.to_owned(), text.to_owned(), ended);
+            assert_eq!(read(quirk, &[whole]), expected, "{whole}");
+            for at in 1..whole.len() {
+                let cut = [whole.get(..at).unwrap(), whole.get(at..).unwrap()];
+                // A server never cuts inside an escape.
+                if whole.contains('\\') && !cut_is_between_escapes(cut[0]) {
+                    continue;
+                }
+                assert_eq!(read(quirk, &cut), expected, "{cut:?}");
+            }
+        }
+    }
+
+    fn cut_is_between_escapes(head: &str) -> bool {
+        serde_json::from_str::<String>(&format!("\"{head}\"")).is_ok()
+    }
+}
