@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use respondent::sandbox::dialect::Reasoning;
 use respondent::sandbox::{Answer, Call, Dialect, Step};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 /// Thinking, text, a refusal and calls, in this order, each in its pieces.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +35,16 @@ impl Said {
             said.reasoning.push("So".to_owned());
         }
         said
+    }
+
+    /// Whether something was said, and all calls have arguments that make sense.
+    pub fn is_whole(&self) -> bool {
+        let words = [&self.reasoning, &self.text, &self.refusal];
+        let calls = &self.calls;
+        (words.iter().any(|words| !words.is_empty()) || !calls.is_empty())
+            && calls.iter().all(|call| {
+                call.arguments.is_empty() || serde_json::from_str::<Value>(&call.arguments).is_ok()
+            })
     }
 
     /// What the player plays.
