@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::metrics;
 use crate::serve::{App, Body, Reason};
 use crate::turn::{self, Caller, Service};
+use crate::upstream::Lessons;
 
 /// The application.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ impl App for Respondent {
             .instructions
             .as_deref()
             .unwrap_or(prompt::PROMPT);
-        let body = models::body(&entries(&config), instructions);
+        let body = models::body(&entries(&config, Some(self.0.lessons())), instructions);
         if body.shortened + body.dropped > 0 {
             tracing::debug!(
                 body.shortened,
@@ -73,12 +74,17 @@ fn reply(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<
 }
 
 /// The listed models, the default one first: the order is Codex's preference.
-pub fn entries(config: &Config) -> Vec<ModelEntry> {
+/// A window that an overflow taught counts where it is smaller than the listed
+/// one, or none is listed.
+pub fn entries(config: &Config, lessons: Option<&Lessons>) -> Vec<ModelEntry> {
     let registry = &config.registry;
     let mut entries: Vec<ModelEntry> = registry
         .models()
         .map(|(provider, model)| {
-            let window = model.window().tokens;
+            let learned = lessons
+                .and_then(|lessons| lessons.window(&provider.id, &model.id))
+                .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
+            let window = learned.unwrap_or_else(|| model.window()).tokens;
             ModelEntry {
                 slug: registry.public_name(provider, model),
                 display_name: model.display_name().to_owned(),
@@ -107,7 +113,12 @@ pub fn entries(config: &Config) -> Vec<ModelEntry> {
 
 /// The model that a new user starts with.
 pub fn first_model(config: &Config) -> String {
-    let first = || entries(config).into_iter().next().map(|entry| entry.slug);
+    let first = || {
+        entries(config, None)
+            .into_iter()
+            .next()
+            .map(|entry| entry.slug)
+    };
     let passed = || {
         config
             .registry
@@ -122,4 +133,48 @@ pub fn first_model(config: &Config) -> String {
         .or_else(first)
         .or_else(passed)
         .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use adapters::mend::Mend;
+
+    use super::*;
+    use crate::config::{Flags, Inputs, Places, load};
+
+    #[test]
+    fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\nkey_required = false\n\
+            models = [{ id = \"unknown\" }, { id = \"small\", window = 4096 }, { id = \"big\", window = 9000000 }]";
+        std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
+        let config = load(&Inputs {
+            flags: Flags::default(),
+            environment: Box::new(HashMap::<String, String>::new()),
+            places: Places::under(folder.path()),
+        })
+        .unwrap();
+        let lessons = Lessons::default();
+        let windows = || {
+            let entries = entries(&config, Some(&lessons));
+            let windows = entries
+                .iter()
+                .map(|entry| (entry.window, entry.auto_compact));
+            windows.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            windows(),
+            [(131_072, 117_964), (4_096, 3_686), (9_000_000, 8_100_000)]
+        );
+        for model in ["lab/unknown", "lab/small", "lab/big"] {
+            let route = config.registry.resolve(model, false).unwrap();
+            lessons.learn(&route, Mend::Window(200_000));
+        }
+        assert_eq!(
+            windows(),
+            [(200_000, 180_000), (4_096, 3_686), (200_000, 180_000)]
+        );
+    }
 }

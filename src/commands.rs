@@ -34,7 +34,7 @@ pub async fn codex_catalog(
     output: Option<PathBuf>,
 ) -> anyhow::Result<String> {
     let printed = catalog::ask_codex(codex).await?;
-    let catalog = catalog::build(&printed, &entries(config))?;
+    let catalog = catalog::build(&printed, &entries(config, None))?;
     if output.as_deref() == Some(Path::new("-")) {
         return Ok(catalog.json);
     }

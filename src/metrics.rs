@@ -25,6 +25,9 @@ pub struct Metrics {
     tokens: Family<TokenLabels, Counter>,
     faults: Family<FaultLabels, Counter>,
     retries: Family<ProviderLabel, Counter>,
+    down: Family<ProviderLabel, Gauge>,
+    failovers: Family<FailoverLabels, Counter>,
+    healed: Family<RouteLabels, Counter>,
     open_streams: Gauge,
     refused: Family<ReasonLabel, Counter>,
 }
@@ -122,6 +125,18 @@ struct ProviderLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    provider: String,
+    model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FailoverLabels {
+    from: String,
+    to: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FaultLabels {
     kind: &'static str,
     side: &'static str,
@@ -145,6 +160,9 @@ impl Metrics {
             tokens: Family::default(),
             faults: Family::default(),
             retries: Family::default(),
+            down: Family::default(),
+            failovers: Family::default(),
+            healed: Family::default(),
             open_streams: Gauge::default(),
             refused: Family::default(),
         };
@@ -177,6 +195,21 @@ impl Metrics {
             "upstream_retries",
             "Requests sent to an upstream again",
             self.retries.clone(),
+        );
+        registry.register(
+            "provider_down",
+            "1 from when a provider is left alone until it answers again",
+            self.down.clone(),
+        );
+        registry.register(
+            "failovers",
+            "Turns that went to another model than the one chosen first",
+            self.failovers.clone(),
+        );
+        registry.register(
+            "healed",
+            "Turns that were sent again in another form after a refusal",
+            self.healed.clone(),
         );
         registry.register(
             "open_streams",
@@ -241,6 +274,34 @@ impl Metrics {
         let (provider, _) = self.route(provider, "");
         self.retries
             .get_or_create(&ProviderLabel { provider })
+            .inc();
+    }
+
+    /// Shows whether a provider is left alone.
+    pub fn provider_down(&self, provider: &str, down: bool) {
+        let (provider, _) = self.route(provider, "");
+        self.down
+            .get_or_create(&ProviderLabel { provider })
+            .set(i64::from(down));
+    }
+
+    /// Counts a turn that went from one provider and its model to another.
+    pub fn failover(&self, from: (&str, &str), to: (&str, &str)) {
+        let name = |(provider, model)| {
+            let (provider, model) = self.route(provider, model);
+            format!("{provider}/{model}")
+        };
+        let (from, to) = (name(from), name(to));
+        self.failovers
+            .get_or_create(&FailoverLabels { from, to })
+            .inc();
+    }
+
+    /// Counts a turn that was sent again in another form after a refusal.
+    pub fn healed(&self, provider: &str, model: &str) {
+        let (provider, model) = self.route(provider, model);
+        self.healed
+            .get_or_create(&RouteLabels { provider, model })
             .inc();
     }
 
@@ -327,6 +388,11 @@ mod tests {
         metrics.turn(&turn("p", "m"));
         metrics.fault("rate_limit", "upstream");
         metrics.retry("p");
+        metrics.provider_down("p", true);
+        metrics.provider_down("q", true);
+        metrics.provider_down("q", false);
+        metrics.failover(("p", "m"), ("q", "maker/m"));
+        metrics.healed("p", "m");
         metrics.refused(Reason::Host);
         let stream = metrics.open_stream();
         let text = metrics.render();
@@ -337,6 +403,10 @@ mod tests {
             r#"respondent_first_event_seconds_count{provider="p"} 1"#,
             r#"respondent_faults_total{kind="rate_limit",side="upstream"} 1"#,
             r#"respondent_upstream_retries_total{provider="p"} 1"#,
+            r#"respondent_provider_down{provider="p"} 1"#,
+            r#"respondent_provider_down{provider="q"} 0"#,
+            r#"respondent_failovers_total{from="p/m",to="q/maker/m"} 1"#,
+            r#"respondent_healed_total{provider="p",model="m"} 1"#,
             r#"respondent_refused_requests_total{reason="host"} 1"#,
             "respondent_open_streams 1",
         ] {

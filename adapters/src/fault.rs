@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use crate::mend::Mend;
 
+/// Seconds until a request may be sent again at a rate limit that names no time.
+const BARE_LIMIT_PAUSE: u64 = 5;
+
 /// A failed turn or request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -45,6 +48,8 @@ pub enum Kind {
     Permission,
     /// The provider refuses this request for good.
     Refused,
+    /// The provider refuses what the request says.
+    ContentFilter,
     /// Too many requests or tokens for now.
     RateLimit,
     /// The account is used up.
@@ -138,6 +143,7 @@ impl Fault {
             Kind::Authentication
             | Kind::Permission
             | Kind::Refused
+            | Kind::ContentFilter
             | Kind::RateLimit
             | Kind::Quota
             | Kind::Overloaded
@@ -154,7 +160,7 @@ impl Fault {
     /// a permanent fault as 400 and a failing provider as 502.
     pub fn status(&self, codex: bool) -> u16 {
         match self.kind {
-            Kind::InvalidRequest | Kind::ContextLength => 400,
+            Kind::InvalidRequest | Kind::ContextLength | Kind::ContentFilter => 400,
             Kind::ModelNotFound => 404,
             Kind::Authentication => {
                 if codex {
@@ -206,9 +212,11 @@ impl Fault {
     /// The `error.type` of an HTTP body.
     pub fn error_type(&self) -> &'static str {
         match self.kind {
-            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength | Kind::Refused => {
-                "invalid_request_error"
-            }
+            Kind::InvalidRequest
+            | Kind::ModelNotFound
+            | Kind::ContextLength
+            | Kind::Refused
+            | Kind::ContentFilter => "invalid_request_error",
             Kind::Authentication => "authentication_error",
             Kind::Permission => "permission_error",
             Kind::RateLimit => "rate_limit_error",
@@ -235,6 +243,7 @@ impl Fault {
             Kind::ContextLength => Some("context_length_exceeded"),
             Kind::Authentication => Some("invalid_api_key"),
             Kind::Permission => Some("permission_denied"),
+            Kind::ContentFilter => Some("content_filter"),
             Kind::RateLimit => Some("rate_limit_exceeded"),
             Kind::Quota => Some("insufficient_quota"),
             Kind::Overloaded => Some("server_is_overloaded"),
@@ -254,11 +263,14 @@ impl Fault {
     pub fn response_code(&self) -> &'static str {
         match self.kind {
             Kind::ContextLength => "context_length_exceeded",
+            // The next try is another answer.
+            Kind::Refused if self.retry != Retry::Never => "server_error",
             Kind::InvalidRequest
             | Kind::ModelNotFound
             | Kind::Authentication
             | Kind::Permission
-            | Kind::Refused => "invalid_prompt",
+            | Kind::Refused
+            | Kind::ContentFilter => "invalid_prompt",
             Kind::RateLimit => "rate_limit_exceeded",
             Kind::Quota => "insufficient_quota",
             Kind::Overloaded => "server_is_overloaded",
@@ -276,7 +288,10 @@ impl Fault {
     /// limit out of the text.
     pub fn response_message(&self) -> Cow<'_, str> {
         match (self.kind, self.retry) {
-            (Kind::RateLimit, Retry::After(pause)) if !self.message.contains("try again in") => {
+            // Of a pause in minutes, `6m0s`, Codex reads nothing.
+            (Kind::RateLimit, Retry::After(pause))
+                if !self.message.contains("try again in") || pause.as_secs() >= 60 =>
+            {
                 format!(
                     "{} Please try again in {:.1}s.",
                     self.message,
@@ -299,11 +314,13 @@ impl Fault {
         error.to_string().into_bytes()
     }
 
-    /// The `Retry-After` of the HTTP reply, in whole seconds, rounded up.
+    /// The `Retry-After` of the HTTP reply, in whole seconds, rounded up. A rate
+    /// limit always has one: Codex gives up on a 429 without it.
     pub fn retry_after(&self) -> Option<u64> {
-        match self.retry {
-            Retry::After(pause) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
-            Retry::Never | Retry::Soon => None,
+        match (self.kind, self.retry) {
+            (_, Retry::After(pause)) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
+            (Kind::RateLimit, Retry::Soon) => Some(BARE_LIMIT_PAUSE),
+            (_, Retry::Never | Retry::Soon) => None,
         }
     }
 }
@@ -323,6 +340,7 @@ impl Kind {
             | Self::Authentication
             | Self::Permission
             | Self::Refused
+            | Self::ContentFilter
             | Self::Quota
             // The wait was long enough; whoever asks may decide to ask again.
             | Self::Timeout
@@ -340,6 +358,7 @@ impl Kind {
             Self::Authentication => "authentication",
             Self::Permission => "permission",
             Self::Refused => "refused",
+            Self::ContentFilter => "content_filter",
             Self::RateLimit => "rate_limit",
             Self::Quota => "quota",
             Self::Overloaded => "overloaded",
@@ -378,6 +397,7 @@ mod tests {
             (Kind::Authentication, Some(401), 400, 401),
             (Kind::Permission, Some(403), 400, 403),
             (Kind::Refused, Some(400), 400, 400),
+            (Kind::ContentFilter, Some(403), 400, 400),
             (Kind::Refused, Some(404), 400, 404),
             (Kind::Refused, Some(413), 400, 413),
             (Kind::Refused, Some(422), 400, 422),
@@ -412,6 +432,7 @@ mod tests {
             Kind::Authentication,
             Kind::Permission,
             Kind::Refused,
+            Kind::ContentFilter,
             Kind::Quota,
             Kind::Internal,
         ] {
@@ -428,6 +449,21 @@ mod tests {
             String::from_utf8(fault.body()).unwrap(),
             r#"{"error":{"message":"no \"tools\"","type":"invalid_request_error","param":"tools","code":null}}"#
         );
+    }
+
+    #[test]
+    fn a_rate_limit_always_says_when_to_come_back() {
+        let after = |kind, retry| {
+            let fault = Fault {
+                retry,
+                ..Fault::new(kind, "x")
+            };
+            fault.retry_after()
+        };
+        assert_eq!(after(Kind::RateLimit, Retry::Soon), Some(BARE_LIMIT_PAUSE));
+        assert_eq!(after(Kind::RateLimit, Retry::Never), None);
+        assert_eq!(after(Kind::Overloaded, Retry::Soon), None);
+        assert_eq!(after(Kind::Quota, Retry::Never), None);
     }
 
     #[test]

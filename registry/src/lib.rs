@@ -25,7 +25,7 @@ pub mod set;
 
 pub use builtin::{SANDBOX, build};
 pub use dialect::{Dialect, Family};
-pub use lookup::{Found, Refused, Registry, Route, Unresolved};
+pub use lookup::{EVERY_MODEL, Found, Refused, Registry, Route, Unresolved};
 pub use model::{Model, Price, Window, WindowSource};
 pub use provider::{Provider, Spec, Timeouts, Wire};
 pub use quirks::{

@@ -81,7 +81,14 @@ pub enum Refused {
     /// A default model that leads nowhere.
     #[error("default_model leads nowhere. {0}")]
     Default(Unresolved),
+    /// Fallbacks of a name that leads nowhere, or to one: the name they are
+    /// for comes first.
+    #[error("fallbacks of '{0}': '{name}' leads nowhere. {1}", name = .1.asked)]
+    Fallback(String, Unresolved),
 }
+
+/// Stands for every model in [`Registry::fallbacks`].
+pub const EVERY_MODEL: &str = "*";
 
 impl Registry {
     /// The route of `name`. In this order:
@@ -120,6 +127,50 @@ impl Registry {
         self.passed(name).ok_or_else(|| self.unresolved(name))
     }
 
+    /// Where the turn of `route`, which `asked` led to, goes instead, in order:
+    /// what is given for the name that was asked for, for what it stands for
+    /// if it is an alias or unknown, for the model, and for every model. Each
+    /// model comes once; `route` itself does not.
+    pub fn fallbacks(&self, asked: &str, route: &Route) -> Vec<Route> {
+        if self.fallbacks.is_empty() {
+            return Vec::new();
+        }
+        let full = route.full_name();
+        let public = self.public_name(&route.provider, &route.model);
+        let default = match route.found {
+            Found::Default => self.default_model.as_deref(),
+            Found::Exact | Found::Prefixed | Found::Alias | Found::Passthrough => None,
+        };
+        let target = |name| {
+            let alias = self.aliases.iter().find(|(alias, _)| alias == name);
+            alias.map(|(_, target)| target.as_str())
+        };
+        let mut names = vec![asked];
+        names.extend(target(asked));
+        names.extend(default);
+        names.extend(default.and_then(target));
+        names.extend([full.as_str(), &public, EVERY_MODEL]);
+        let mut seen = vec![full.clone()];
+        let mut used: Vec<&str> = Vec::new();
+        let mut routes = Vec::new();
+        for name in names {
+            if used.contains(&name) {
+                continue;
+            }
+            used.push(name);
+            let given = self.fallbacks.iter().filter(|(of, _)| of == name);
+            for other in given.flat_map(|(_, others)| others) {
+                if let Some(other) = self.without_default(other)
+                    && !seen.contains(&other.full_name())
+                {
+                    seen.push(other.full_name());
+                    routes.push(other);
+                }
+            }
+        }
+        routes
+    }
+
     /// The name by which `GET /v1/models` lists a model: its id, or with the
     /// provider in front where the id alone leads elsewhere.
     pub fn public_name(&self, provider: &Provider, model: &Model) -> String {
@@ -154,7 +205,7 @@ impl Registry {
         }
     }
 
-    /// Whether every alias and the default model lead somewhere.
+    /// Whether every alias, the default model and every fallback lead somewhere.
     pub fn check(&self) -> Result<(), Refused> {
         for (alias, target) in &self.aliases {
             if self.aliases.iter().any(|(other, _)| other == target) {
@@ -164,12 +215,22 @@ impl Registry {
                 return Err(Refused::Alias(alias.clone(), self.unresolved(target)));
             }
         }
-        match &self.default_model {
-            Some(name) if self.without_default(name).is_none() => {
-                Err(Refused::Default(self.unresolved(name)))
-            }
-            _ => Ok(()),
+        if let Some(name) = &self.default_model
+            && self.without_default(name).is_none()
+        {
+            return Err(Refused::Default(self.unresolved(name)));
         }
+        for (of, others) in &self.fallbacks {
+            let given = Some(of).filter(|of| *of != EVERY_MODEL);
+            if let Some(lost) = given
+                .into_iter()
+                .chain(others)
+                .find(|name| self.without_default(name).is_none())
+            {
+                return Err(Refused::Fallback(of.clone(), self.unresolved(lost)));
+            }
+        }
+        Ok(())
     }
 
     fn without_default(&self, name: &str) -> Option<Route> {

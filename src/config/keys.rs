@@ -108,6 +108,30 @@ pub fn usual(names: &[String], environment: &dyn Environment) -> Result<Option<K
     Ok(None)
 }
 
+/// The weights of the keys that there are: one for each that was given, or none
+/// at all.
+pub fn weights(spec: &Spec, weights: &[u32], keys: Option<&Keys>) -> Result<Vec<u32>, Refusal> {
+    let (count, unset) = match keys {
+        Some(keys) => (keys.secrets.len() + keys.unset.len(), keys.unset.as_slice()),
+        None => (0, [].as_slice()),
+    };
+    if weights.is_empty() || weights.len() == count {
+        let named = spec.api_key_env.iter().flat_map(|names| &names.0);
+        let is_set = named
+            .map(|name| !unset.contains(name))
+            .chain(std::iter::repeat(true));
+        let used = weights.iter().zip(is_set).filter(|(_, is_set)| *is_set);
+        return Ok(used.map(|(weight, _)| *weight).collect());
+    }
+    let plural = |count, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let why = format!(
+        "key_weights has {} for {}; each key needs one",
+        plural(weights.len(), "weight"),
+        plural(count, "key")
+    );
+    Err(("key_weights", why))
+}
+
 /// The first line of a small file.
 pub fn first_line(path: &Path) -> Result<Option<Secret>, String> {
     Ok(lines(&read(path)?).into_iter().next())
@@ -295,6 +319,40 @@ mod tests {
     fn a_key_that_no_header_carries_is_refused_without_being_told() {
         let why = refusal("api_key = \"secret\\u0007key\"");
         assert!(why.contains("header") && !why.contains("secret"), "{why}");
+    }
+
+    #[test]
+    fn each_key_has_its_weight() {
+        let weights_of = |toml: &str| {
+            let spec = spec(toml);
+            let keys = told(&spec, &environment(), Path::to_owned).unwrap();
+            weights(&spec, &spec.key_weights, keys.as_ref()).map_err(|(key, why)| {
+                assert_eq!(key, "key_weights");
+                why
+            })
+        };
+        for (toml, weights) in [
+            (
+                "api_key = [\"x\", \"y\"]\nkey_weights = [3, 1]",
+                &[3, 1][..],
+            ),
+            ("api_key = [\"x\", \"y\"]", &[]),
+            (
+                "api_key_env = [\"A_KEY\", \"EMPTY\", \"B_KEY\"]\nkey_weights = [3, 2, 1]",
+                &[3, 1],
+            ),
+            ("", &[]),
+        ] {
+            assert_eq!(weights_of(toml).unwrap(), weights, "{toml}");
+        }
+        assert_eq!(
+            weights_of("api_key = \"x\"\nkey_weights = [3, 1]").unwrap_err(),
+            "key_weights has 2 weights for 1 key; each key needs one"
+        );
+        assert_eq!(
+            weights_of("key_weights = [1]").unwrap_err(),
+            "key_weights has 1 weight for 0 keys; each key needs one"
+        );
     }
 
     #[test]

@@ -53,7 +53,13 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
     load.usual()?;
     load.sandbox()?;
     let registry = Registry {
-        fallbacks: Vec::new(),
+        fallbacks: raw
+            .routing
+            .fallbacks
+            .0
+            .into_iter()
+            .map(|(of, others)| (of, others.0))
+            .collect(),
         providers: load.providers,
         aliases: raw.routing.aliases.0,
         default_model: raw.routing.default_model,
@@ -64,6 +70,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
                 ["routing", "aliases", alias.as_str()]
             }
             registry::Refused::Default(_) => ["routing", "default_model", ""],
+            registry::Refused::Fallback(of, _) => ["routing", "fallbacks", of.as_str()],
         };
         main.error(&key, refused.to_string())
     })?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use registry::Spec;
 use registry::duration;
-use registry::provider::Pairs;
+use registry::provider::{OneOrMany, Pairs};
 use serde::Deserialize;
 
 /// The whole file.
@@ -95,6 +95,8 @@ pub struct RawRouting {
     pub default_model: Option<String>,
     /// Own names for models, in the order of the file.
     pub aliases: Pairs<String>,
+    /// Where the turns of a model, or of every one (`*`), go instead.
+    pub fallbacks: Pairs<OneOrMany>,
 }
 
 /// `[codex]`

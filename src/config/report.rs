@@ -36,13 +36,23 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         writeln!(out, "\nprovider   {} ({})", provider.id, provider.name)?;
         write_provider(config, provider, out)?;
     }
-    if !config.registry.aliases.is_empty() || config.registry.default_model.is_some() {
+    let registry = &config.registry;
+    if !(registry.aliases.is_empty() && registry.fallbacks.is_empty())
+        || registry.default_model.is_some()
+    {
         writeln!(out)?;
     }
-    for (alias, target) in &config.registry.aliases {
+    for (alias, target) in &registry.aliases {
         writeln!(out, "alias      {alias} = {target}")?;
     }
-    if let Some(model) = &config.registry.default_model {
+    for (of, others) in &registry.fallbacks {
+        let of = match of.as_str() {
+            registry::EVERY_MODEL => "any model",
+            name => name,
+        };
+        writeln!(out, "fallback   {of} -> {}", others.join(", "))?;
+    }
+    if let Some(model) = &registry.default_model {
         writeln!(
             out,
             "default    {model} (for names of Codex that nobody knows)"
@@ -68,6 +78,13 @@ fn write_provider(config: &Config, provider: &Provider, out: &mut String) -> std
         Some(origin) if count > 1 => writeln!(out, "  keys     {count} from {origin}")?,
         Some(origin) => writeln!(out, "  key      {origin}")?,
         None => writeln!(out, "  key      none")?,
+    }
+    if !provider.key_weights.is_empty() {
+        let weights: Vec<String> = provider.key_weights.iter().map(u32::to_string).collect();
+        writeln!(out, "  weights  {}", weights.join(", "))?;
+    }
+    if let Some(most) = provider.max_concurrent {
+        writeln!(out, "  limit    {most} at once")?;
     }
     for model in &provider.models {
         let name = config.registry.public_name(provider, model);

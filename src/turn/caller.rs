@@ -125,6 +125,14 @@ impl Session {
             derived: true,
         }
     }
+
+    /// A number that is the same for all turns of a conversation, to choose
+    /// among equals by.
+    pub fn affinity(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.id.hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 #[cfg(test)]

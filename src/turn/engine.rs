@@ -70,6 +70,7 @@ pub(super) async fn run<S: Sink>(
         quirks: prepared.route.dialect.quirks,
         recent: prepared.recent,
         another_key: false,
+        session: prepared.session.affinity(),
         last_sent: Instant::now(),
     };
     // A defect costs this turn alone, and its stream still gets an end.
@@ -99,6 +100,8 @@ struct Engine<'e, S> {
     body: Option<Bytes>,
     /// The last attempt failed for its key, and another key is awake.
     another_key: bool,
+    /// Chooses among keys.
+    session: u64,
     /// How the model speaks.
     quirks: Quirks,
     /// Where the answer's items are kept, if at all.
@@ -168,22 +171,18 @@ impl<S: Sink> Engine<'_, S> {
             .tap
             .saw(&self.ctx.request_id, Seen::UpstreamRequest(&body));
         let upstream = self.upstream;
-        let key = upstream.keys().choose();
+        let place = self.patiently(upstream.place()).await??;
+        let key = upstream.keys().choose(self.session);
         // Boxed: it would weigh on the stream that follows it.
-        let opening = Box::pin(upstream::open(upstream, key, body));
+        let opening = Box::pin(upstream::open(upstream, place, key, body));
         let opened = self.patiently(opening).await?;
         match opened {
-            Ok(answer) => self.read(answer).await,
+            Ok(answer) => {
+                upstream.health().success();
+                self.read(answer).await
+            }
             Err(fault) => {
-                let rest = match (fault.kind, fault.retry) {
-                    (Kind::RateLimit, Retry::After(pause)) => Some(pause),
-                    (Kind::RateLimit, _) => Some(Duration::from_secs(10)),
-                    (Kind::Authentication | Kind::Quota, _) => Some(Duration::from_mins(10)),
-                    _ => None,
-                };
-                if let (Some(key), Some(rest)) = (key, rest) {
-                    self.another_key = upstream.keys().rest(key, rest);
-                }
+                self.another_key = upstream.failed(key, &fault);
                 Err(fault)
             }
         }
@@ -349,6 +348,7 @@ impl<S: Sink> Engine<'_, S> {
         let Some(mut fault) = fault else {
             return Ok(());
         };
+        self.upstream.date(&mut fault);
         self.record.failed(&mut fault, &redactor());
         let in_stream = self.output.begun || fault.is_told_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {

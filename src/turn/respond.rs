@@ -22,7 +22,7 @@ use super::stream::EventStream;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
-use crate::upstream::Upstreams;
+use crate::upstream::{Lessons, Upstreams};
 
 /// What went into a turn and was changed on the way: codes of the notes.
 const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
@@ -61,6 +61,11 @@ impl Service {
             random: Arc::new(System),
             tap: Arc::new(TraceTap),
         }
+    }
+
+    /// What providers taught about their models.
+    pub fn lessons(&self) -> &Lessons {
+        self.upstreams.lessons()
     }
 
     fn ctx(&self, head: &Parts) -> Ctx {

@@ -1,18 +1,16 @@
 //! One request to a provider: sent, and its answer opened.
 
 use std::error::Error as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use adapters::chat::refusal;
 use adapters::fault::{Fault, Kind, Retry};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::HeaderMap;
-use http::header::{AUTHORIZATION, RETRY_AFTER};
 use http_body_util::BodyExt;
 use registry::Wire;
 
-use super::{Key, Upstream};
+use super::{Key, Place, Upstream};
 
 /// The most bytes of an error reply that are read, and how long for.
 const ERROR_LIMIT: usize = 64 * 1024;
@@ -27,12 +25,15 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Answer {
     body: reqwest::Body,
+    /// Held as long as the provider is at work.
+    _place: Place,
 }
 
 impl Answer {
-    fn new(response: reqwest::Response) -> Self {
+    fn new(response: reqwest::Response, place: Place) -> Self {
         Self {
             body: http::Response::from(response).into_body(),
+            _place: place,
         }
     }
 
@@ -75,16 +76,23 @@ impl Answer {
 }
 
 /// Sends a request and waits for the head of its answer, within the
-/// provider's limits. A status that is not 2xx is a fault.
-pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<Answer, Fault> {
-    let mut request = upstream
+/// provider's limits. A status that is not 2xx is a fault. The place is given
+/// back at the end of the answer.
+pub async fn open(
+    upstream: &Upstream,
+    place: Place,
+    key: Option<Key>,
+    body: Bytes,
+) -> Result<Answer, Fault> {
+    let mut headers = upstream.headers.clone();
+    if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
+        headers.insert(name, value);
+    }
+    let request = upstream
         .client
         .post(upstream.url.clone())
-        .headers(upstream.headers.clone())
+        .headers(headers)
         .body(body);
-    if let Some(value) = key.and_then(|key| upstream.keys.authorization(key)) {
-        request = request.header(AUTHORIZATION, value);
-    }
     let patience = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
     let sent = tokio::time::timeout(patience, request.send()).await;
     let response = match sent {
@@ -102,14 +110,18 @@ pub async fn open(upstream: &Upstream, key: Option<Key>, body: Bytes) -> Result<
         }
     };
     if response.status().is_success() {
-        return Ok(Answer::new(response));
+        return Ok(Answer::new(response, place));
     }
     Err(refused(upstream, response).await)
 }
 
 async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault {
     let status = response.status().as_u16();
-    let retry_after = retry_after(response.headers());
+    let wait = {
+        let headers = response.headers();
+        let header = |name: &str| headers.get(name)?.to_str().ok();
+        refusal::delay::of_headers(header, SystemTime::now())
+    };
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -134,31 +146,20 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
         };
     }
     let mut fault = match upstream.provider.wire {
-        Wire::Chat => refusal::reply(status, retry_after, &body),
+        Wire::Chat => refusal::reply(status, wait, &body),
     };
-    if matches!(fault.kind, Kind::Authentication | Kind::Permission) {
-        // Else a user looks for the mistake in the token of this server.
-        let id = &upstream.provider.id;
-        fault.message = match fault.kind {
-            Kind::Authentication => {
-                format!(
-                    "The provider '{id}' does not accept the key: {}",
-                    fault.message
-                )
-            }
-            _ => format!("The provider '{id}' refuses: {}", fault.message),
-        };
+    let id = &upstream.provider.id;
+    // Else a user looks for the mistake in the token of this server, or in
+    // another account.
+    let who = [
+        (Kind::Authentication, "does not accept the key"),
+        (Kind::Permission, "refuses"),
+        (Kind::Quota, "has nothing left for this account"),
+    ];
+    if let Some((_, what)) = who.iter().find(|(kind, _)| *kind == fault.kind) {
+        fault.message = format!("The provider '{id}' {what}: {}", fault.message);
     }
     fault
-}
-
-/// `Retry-After` in seconds, or the finer `retry-after-ms`.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms")
-        .map(|ms| ms / 1000.0)
-        .or_else(|| number(RETRY_AFTER.as_str()))?;
-    Duration::try_from_secs_f64(seconds).ok()
 }
 
 fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {

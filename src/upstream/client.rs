@@ -5,17 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use registry::{Provider, Wire};
 
-use super::{KeyRing, Upstream};
+use super::places::Places;
+use super::{Health, KeyRing, Upstream};
 use crate::secrets::Secret;
 
 /// Silence on a connection before the provider must show that it is there.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-pub(super) fn build(provider: &Arc<Provider>, keys: &[Secret]) -> Result<Upstream, Fault> {
+pub(super) fn build(
+    provider: &Arc<Provider>,
+    keys: &[Secret],
+    places: Arc<Places>,
+) -> Result<Upstream, Fault> {
     let url = url(provider)?;
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
@@ -47,7 +52,10 @@ pub(super) fn build(provider: &Arc<Provider>, keys: &[Secret]) -> Result<Upstrea
             .map_err(|error| unusable(provider, "client", &error))?,
         url,
         headers: headers(provider)?,
-        keys: KeyRing::new(keys),
+        key_header: key_header(provider)?,
+        keys: KeyRing::new(keys, &provider.key_weights),
+        health: Health::default(),
+        places,
     })
 }
 
@@ -77,6 +85,15 @@ fn headers(provider: &Provider) -> Result<HeaderMap, Fault> {
         headers.insert(name, value);
     }
     Ok(headers)
+}
+
+fn key_header(provider: &Provider) -> Result<(HeaderName, &'static str), Fault> {
+    match &provider.key_header {
+        Some(name) => HeaderName::try_from(name)
+            .map(|name| (name, ""))
+            .map_err(|error| unusable(provider, "key_header", &error)),
+        None => Ok((AUTHORIZATION, "Bearer ")),
+    }
 }
 
 fn is_loopback(url: &reqwest::Url) -> bool {

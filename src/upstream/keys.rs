@@ -1,7 +1,8 @@
-//! Several keys of one provider. The first that is not resting is used, so
-//! that a session stays with one account and its prompt cache.
+//! Several keys of one provider. A session stays with its key while that one
+//! is not resting, so that its prompt cache, which an account owns, survives.
 
-use std::sync::{Mutex, PoisonError};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -16,6 +17,8 @@ const LONGEST_REST: Duration = Duration::from_hours(1);
 #[derive(Debug)]
 pub struct KeyRing {
     keys: Vec<Secret>,
+    /// As many as keys, or none.
+    weights: Vec<u32>,
     resting: Mutex<Vec<Option<Instant>>>,
 }
 
@@ -24,9 +27,10 @@ pub struct KeyRing {
 pub struct Key(usize);
 
 impl KeyRing {
-    pub(super) fn new(keys: &[Secret]) -> Self {
+    pub(super) fn new(keys: &[Secret], weights: &[u32]) -> Self {
         Self {
             keys: keys.to_vec(),
+            weights: weights.to_vec(),
             resting: Mutex::new(vec![None; keys.len()]),
         }
     }
@@ -40,65 +44,185 @@ impl KeyRing {
                 .all(|(mine, other)| mine.matches(other.expose().as_bytes()))
     }
 
-    /// The key to use now; the one that rests least when all rest. `None`
-    /// when the provider has no key.
-    pub fn choose(&self) -> Option<Key> {
+    /// The key for a session now, which any stable hash may stand for: with
+    /// weights the one that is the session's among those awake, else the first
+    /// of them; the one that rests least when all rest. `None` when the
+    /// provider has no key.
+    pub fn choose(&self, session: u64) -> Option<Key> {
         let now = Instant::now();
-        let resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
-        resting
+        let resting = self.resting();
+        let awake = resting
             .iter()
             .enumerate()
-            .min_by_key(|(_, until)| until.filter(|until| *until > now))
-            .map(|(index, _)| Key(index))
+            .filter(|(_, until)| is_over(**until, now))
+            .map(|(index, _)| index);
+        let chosen = if self.weights.is_empty() {
+            awake.min()
+        } else {
+            awake.min_by(|a, b| self.cost(*a, session).total_cmp(&self.cost(*b, session)))
+        };
+        chosen
+            .or_else(|| {
+                let least = resting.iter().enumerate().min_by_key(|(_, until)| **until);
+                least.map(|(index, _)| index)
+            })
+            .map(Key)
     }
 
     /// Lets a key rest; true when another one is awake.
     pub fn rest(&self, key: Key, pause: Duration) -> bool {
         let now = Instant::now();
-        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut resting = self.resting();
         if let Some(until) = resting.get_mut(key.0) {
             *until = Some(now + pause.min(LONGEST_REST));
         }
-        resting
-            .iter()
-            .any(|until| until.is_none_or(|until| until <= now))
+        resting.iter().any(|until| is_over(*until, now))
     }
 
-    /// The `Authorization` value of a key, marked as sensitive.
-    pub(super) fn authorization(&self, key: Key) -> Option<HeaderValue> {
+    /// Whether a request can be sent now without a key that rests.
+    pub fn any_awake(&self) -> bool {
+        self.rest_left().is_none()
+    }
+
+    /// The time until a key wakes; `None` when one is awake or there is none.
+    pub fn rest_left(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let resting = self.resting();
+        let left = |until: &Option<Instant>| {
+            until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+        };
+        resting
+            .iter()
+            .map(left)
+            .min()
+            .filter(|left| !left.is_zero())
+    }
+
+    /// The key as a header carries it, after `before`; marked as sensitive.
+    pub(super) fn value(&self, key: Key, before: &str) -> Option<HeaderValue> {
         let secret = self.keys.get(key.0)?;
-        let mut value = HeaderValue::try_from(format!("Bearer {}", secret.expose())).ok()?;
+        let mut value = HeaderValue::try_from(format!("{before}{}", secret.expose())).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
+
+    /// When the key arrives in the session's race (weighted rendezvous): the
+    /// first wins, as often as its weight says, and the loss of a key moves
+    /// only its own sessions. A key of weight 0 arrives last.
+    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
+    fn cost(&self, index: usize, session: u64) -> f64 {
+        let mut hasher = DefaultHasher::new();
+        session.hash(&mut hasher);
+        self.keys.get(index).map(Secret::expose).hash(&mut hasher);
+        let uniform = ((hasher.finish() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let weight = self.weights.get(index).copied().unwrap_or(1);
+        if weight == 0 {
+            f64::INFINITY
+        } else {
+            -uniform.ln() / f64::from(weight)
+        }
+    }
+
+    fn resting(&self) -> MutexGuard<'_, Vec<Option<Instant>>> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_over(until: Option<Instant>, now: Instant) -> bool {
+    until.is_none_or(|until| until <= now)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ring(keys: &[&str], weights: &[u32]) -> KeyRing {
+        let keys: Vec<Secret> = keys.iter().filter_map(|key| Secret::new(key)).collect();
+        KeyRing::new(&keys, weights)
+    }
+
+    /// How many of many sessions go to each key.
+    fn shares(ring: &KeyRing) -> Vec<usize> {
+        let mut shares = vec![0; ring.keys.len()];
+        for session in 0..4_000 {
+            shares[ring.choose(session).unwrap().0] += 1;
+        }
+        shares
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_resting_key_gives_way_and_comes_back() {
-        let keys: Vec<Secret> = ["first-key", "second-key"]
-            .into_iter()
-            .filter_map(Secret::new)
-            .collect();
-        let ring = KeyRing::new(&keys);
-        assert_eq!(ring.choose(), Some(Key(0)));
+        let ring = ring(&["first-key", "second-key"], &[]);
+        assert_eq!(ring.choose(7), Some(Key(0)));
         assert!(ring.rest(Key(0), Duration::from_secs(10)));
-        assert_eq!(ring.choose(), Some(Key(1)));
+        assert_eq!(ring.choose(7), Some(Key(1)));
         assert!(!ring.rest(Key(1), Duration::from_mins(1)));
-        assert_eq!(ring.choose(), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(Key(0)));
         tokio::time::advance(Duration::from_secs(11)).await;
-        assert_eq!(ring.choose(), Some(Key(0)));
-        assert_eq!(KeyRing::new(&[]).choose(), None);
+        assert_eq!(ring.choose(7), Some(Key(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_ring_knows_when_a_key_wakes() {
+        let ring = ring(&["first-key", "second-key"], &[]);
+        ring.rest(Key(0), Duration::from_mins(1));
+        assert!(ring.any_awake());
+        ring.rest(Key(1), Duration::from_secs(10));
+        assert_eq!(ring.rest_left(), Some(Duration::from_secs(10)));
+        assert!(!ring.any_awake());
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert!(ring.any_awake());
+    }
+
+    #[test]
+    fn a_provider_without_keys_never_waits_for_one() {
+        let none = ring(&[], &[]);
+        assert_eq!(none.choose(7), None);
+        assert!(none.any_awake());
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_pause_is_too_long_for_the_clock() {
-        let keys: Vec<Secret> = Secret::new("first-key").into_iter().collect();
-        let ring = KeyRing::new(&keys);
+        let ring = ring(&["first-key"], &[]);
         assert!(!ring.rest(Key(0), Duration::MAX));
-        assert_eq!(ring.choose(), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(Key(0)));
+    }
+
+    #[test]
+    fn weights_share_the_sessions() {
+        let shares = shares(&ring(&["first-key", "second-key", "third-key"], &[3, 1, 0]));
+        assert!((2_900..3_100).contains(&shares[0]), "{shares:?}");
+        assert_eq!(shares[2], 0, "{shares:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_keeps_its_key_when_another_one_rests_or_goes() {
+        let all = ring(&["first-key", "second-key", "third-key"], &[1, 1, 1]);
+        let fewer = ring(&["first-key", "third-key"], &[1, 1]);
+        let before: Vec<Key> = (0..300).map(|s| all.choose(s).unwrap()).collect();
+        all.rest(Key(1), Duration::from_mins(1));
+        let mut moved = [0; 3];
+        for (session, was) in (0..300).zip(&before) {
+            let is = all.choose(session).unwrap();
+            if *was == Key(1) {
+                moved[is.0] += 1;
+            } else {
+                assert_eq!(is, *was);
+            }
+            let left = fewer.choose(session).unwrap();
+            assert_eq!(fewer.keys[left.0].expose(), all.keys[is.0].expose());
+        }
+        assert!(moved[0] > 20 && moved[2] > 20 && moved[1] == 0, "{moved:?}");
+        tokio::time::advance(Duration::from_mins(1)).await;
+        let after: Vec<Key> = (0..300).map(|s| all.choose(s).unwrap()).collect();
+        assert_eq!(after, before);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_of_no_weight_is_kept_for_when_the_others_rest() {
+        let ring = ring(&["spare-key", "first-key"], &[0, 1]);
+        assert_eq!(ring.choose(7), Some(Key(1)));
+        ring.rest(Key(1), Duration::from_mins(1));
+        assert_eq!(ring.choose(7), Some(Key(0)));
     }
 }

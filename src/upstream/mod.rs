@@ -1,20 +1,38 @@
-//! The way to the providers: one client and one ring of keys a provider, kept
-//! as long as its settings stay the same.
+//! The way to the providers: one client, one ring of keys and what is known of
+//! its health a provider, kept as long as its settings stay the same.
 
 mod attempt;
 mod client;
+mod health;
 mod keys;
+mod lessons;
+mod places;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use adapters::fault::Fault;
+use adapters::fault::{Fault, Kind, Retry};
+use http::{HeaderName, HeaderValue};
 use registry::Provider;
+use tokio::time::Instant;
 
 use crate::config::Config;
 
 pub use attempt::{Answer, open};
+pub use health::Health;
 pub use keys::{Key, KeyRing};
+pub use lessons::Lessons;
+pub use places::Place;
+
+use places::Places;
+
+/// How long a key rests at its limit when the provider does not say.
+const LIMIT_REST: Duration = Duration::from_secs(10);
+/// How long a key rests that is used up or not accepted.
+const BAD_REST: Duration = Duration::from_mins(10);
+/// The shortest pause that a client is told of at a limit.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
 
 /// What is needed to talk to one provider.
 #[derive(Debug)]
@@ -23,7 +41,11 @@ pub struct Upstream {
     client: reqwest::Client,
     url: reqwest::Url,
     headers: http::HeaderMap,
+    /// Carries the key, with this before it.
+    key_header: (HeaderName, &'static str),
     keys: KeyRing,
+    health: Health,
+    places: Arc<Places>,
 }
 
 impl Upstream {
@@ -36,18 +58,93 @@ impl Upstream {
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }
+
+    /// Whether it is worth asking.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// Waits for a place among the requests that run at once, no longer than
+    /// for the first byte of an answer. The place belongs to the request until
+    /// the end of its answer; to drop the future is to leave the queue.
+    pub fn place(&self) -> impl Future<Output = Result<Place, Fault>> + Send + use<> {
+        let (places, provider) = (Arc::clone(&self.places), Arc::clone(&self.provider));
+        async move {
+            let patience = provider.timeouts.first_byte;
+            let taken = tokio::time::timeout(patience, places.take()).await;
+            taken.map_err(|_| Fault {
+                // It waited long enough; whoever asks may decide to ask again.
+                retry: Retry::Never,
+                ..Fault::new(
+                    Kind::Overloaded,
+                    format!(
+                        "All {} places of the provider '{}' were taken for {} seconds; its 'max_concurrent' limits them.",
+                        provider.max_concurrent.unwrap_or_default(),
+                        provider.id,
+                        patience.as_secs()
+                    ),
+                )
+            })
+        }
+    }
+
+    /// A place if one is free now.
+    pub fn try_place(&self) -> Option<Place> {
+        self.places.try_take()
+    }
+
+    /// A request failed: its key rests if it is the key's limit or fault, and
+    /// the provider is left alone if it is down or no key is left. True when
+    /// another key can be tried at once.
+    pub fn failed(&self, key: Option<Key>, fault: &Fault) -> bool {
+        let rest = match (fault.kind, fault.retry) {
+            (Kind::RateLimit, Retry::After(pause)) => pause,
+            (Kind::RateLimit, Retry::Soon | Retry::Never) => LIMIT_REST,
+            (Kind::Authentication | Kind::Quota, _) => BAD_REST,
+            _ => {
+                self.health.failure(fault);
+                return false;
+            }
+        };
+        if let Some(key) = key
+            && self.keys.rest(key, rest)
+        {
+            return true;
+        }
+        if fault.kind != Kind::Authentication {
+            self.health.limited(self.keys.rest_left().unwrap_or(rest));
+        }
+        false
+    }
+
+    /// Tells a client at a bare limit when a key or the provider wakes: Codex
+    /// gives up on a 429 that does not say when to come back.
+    pub fn date(&self, fault: &mut Fault) {
+        if fault.kind == Kind::RateLimit && fault.retry == Retry::Soon {
+            let down = || self.health.is_down(Instant::now());
+            let left = self.keys.rest_left().or_else(down).unwrap_or_default();
+            fault.retry = Retry::After(left.max(SHORTEST_PAUSE));
+        }
+    }
+
+    fn credential(&self, key: Key) -> Option<(HeaderName, HeaderValue)> {
+        let (name, before) = &self.key_header;
+        Some((name.clone(), self.keys.value(key, before)?))
+    }
 }
 
-/// The providers that were talked to, by id.
+/// The providers that were talked to, by id, and what they taught.
 #[derive(Debug, Default)]
 pub struct Upstreams {
     known: Mutex<HashMap<String, Arc<Upstream>>>,
+    lessons: Lessons,
 }
 
 impl Upstreams {
     /// The way to a provider of this configuration. It is made anew when the
-    /// configuration gives the provider other settings or keys. Errors name
-    /// the setting that cannot be used.
+    /// configuration gives the provider other settings or keys; requests that
+    /// run still count towards its limit. Errors name the setting that cannot
+    /// be used.
     pub fn get(&self, config: &Config, provider: &Arc<Provider>) -> Result<Arc<Upstream>, Fault> {
         let keys = config
             .keys
@@ -55,14 +152,33 @@ impl Upstreams {
             .map(Vec::as_slice)
             .unwrap_or_default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(upstream) = known.get(&provider.id)
-            && (Arc::ptr_eq(&upstream.provider, provider) || upstream.provider == *provider)
-            && upstream.keys.holds(keys)
+        let old = known.get(&provider.id);
+        let same = old
+            .is_some_and(|old| Arc::ptr_eq(&old.provider, provider) || old.provider == *provider);
+        if let Some(old) = old
+            && same
+            && old.keys.holds(keys)
         {
-            return Ok(Arc::clone(upstream));
+            return Ok(Arc::clone(old));
         }
-        let upstream = Arc::new(client::build(provider, keys)?);
+        let places = old.map_or_else(
+            || Places::new(provider.max_concurrent),
+            |old| Arc::clone(&old.places),
+        );
+        let upstream = Arc::new(client::build(provider, keys, Arc::clone(&places))?);
+        places.resize(provider.max_concurrent);
+        if old.is_some() && !same {
+            self.lessons.forget(&provider.id);
+        }
         known.insert(provider.id.clone(), Arc::clone(&upstream));
         Ok(upstream)
     }
+
+    /// What the providers taught about their models.
+    pub fn lessons(&self) -> &Lessons {
+        &self.lessons
+    }
 }
+
+#[cfg(test)]
+mod tests;

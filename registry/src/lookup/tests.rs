@@ -164,3 +164,74 @@ fn the_address_of_an_embedded_provider_is_told_later() {
     assert_eq!(route.provider.base_url, "http://127.0.0.1:1/v1");
     assert_eq!(before.providers[0].base_url, "");
 }
+
+/// The routes instead of the one that `asked` leads to.
+fn instead(registry: &Registry, asked: &str) -> Vec<String> {
+    let route = registry.resolve(asked, true).unwrap();
+    let routes = registry.fallbacks(asked, &route);
+    routes.iter().map(Route::full_name).collect()
+}
+
+fn with_fallbacks(fallbacks: &[(&str, &[&str])]) -> Registry {
+    let mut two = two();
+    two.aliases = vec![("fast".into(), "gpt-5".into())];
+    two.fallbacks = fallbacks
+        .iter()
+        .map(|(of, others)| {
+            let others = others.iter().map(|other| (*other).to_owned()).collect();
+            ((*of).to_owned(), others)
+        })
+        .collect();
+    two
+}
+
+#[test]
+fn fallbacks_go_from_the_name_to_every_model() {
+    let two = with_fallbacks(&[
+        ("*", &["lab/last", "lab/for-alias"]),
+        ("openai/gpt-5", &["lab/for-model"]),
+        ("gpt-5", &["lab/for-target"]),
+        ("fast", &["lab/for-alias", "fast"]),
+    ]);
+    assert_eq!(two.check(), Ok(()));
+    assert_eq!(
+        instead(&two, "fast"),
+        [
+            "lab/for-alias",
+            "lab/for-target",
+            "lab/for-model",
+            "lab/last"
+        ]
+    );
+    assert_eq!(
+        instead(&two, "openai/gpt-5"),
+        [
+            "lab/for-model",
+            "lab/for-target",
+            "lab/last",
+            "lab/for-alias"
+        ]
+    );
+    assert_eq!(instead(&two, "lab/other"), ["lab/last", "lab/for-alias"]);
+    assert_eq!(instead(&two, "lab/last"), ["lab/for-alias"]);
+}
+
+#[test]
+fn the_default_model_has_its_fallbacks_for_unknown_names() {
+    let mut two = with_fallbacks(&[("gpt-5", &["lab/gpt-5"])]);
+    two.default_model = Some("fast".into());
+    assert_eq!(instead(&two, "gpt-unknown"), ["lab/gpt-5"]);
+    assert_eq!(instead(&two, "lab/gpt-5"), [""; 0]);
+}
+
+#[test]
+fn a_fallback_from_or_to_nowhere_is_refused() {
+    for (of, other, lost) in [
+        ("*", "openai/gpt-99", "openai/gpt-99"),
+        ("openai/gpt-98", "gpt-5", "openai/gpt-98"),
+    ] {
+        let error = with_fallbacks(&[(of, &[other])]).check().unwrap_err();
+        let words = format!("fallbacks of '{of}': '{lost}' leads nowhere.");
+        assert!(error.to_string().starts_with(&words), "{error}");
+    }
+}

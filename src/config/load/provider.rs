@@ -88,6 +88,8 @@ impl Loading<'_> {
             };
             return Err(given.error("", &why));
         }
+        provider.key_weights = keys::weights(&given.spec, &provider.key_weights, keys.as_ref())
+            .map_err(|(key, why)| given.error(key, &why))?;
         if given.spec.api_key.is_some() {
             self.warn_if_readable(given.source.path.as_deref());
         }
@@ -187,6 +189,14 @@ fn sound(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
                 "headers holds a name or value that cannot be sent",
             ));
         }
+    }
+    if let Some(name) = &provider.key_header
+        && HeaderName::try_from(name).is_err()
+    {
+        return Err(("key_header", "key_header is no name of a header"));
+    }
+    if provider.max_concurrent == Some(0) {
+        return Err(("max_concurrent", "max_concurrent must be above zero"));
     }
     let mut ids = BTreeSet::new();
     if !provider

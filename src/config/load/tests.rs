@@ -343,6 +343,13 @@ fn names_are_checked_where_they_stand() {
         why.starts_with("proxy-config.toml:6: ") && why.contains("one level"),
         "{why}"
     );
+    let why = refusal(&format!(
+        "{lab}fallbacks = {{ \"lab/big\" = [\"big\", \"bug\"] }}"
+    ));
+    assert!(
+        why.starts_with("proxy-config.toml:6: ") && why.contains("'bug' leads nowhere. The model"),
+        "{why}"
+    );
     let config = Desk::new(&format!(
         "{lab}default_model = \"a\"\naliases = {{ a = \"big\" }}"
     ));
@@ -358,6 +365,9 @@ fn nonsense_is_refused() {
         "[codex]\ninstructions_file = \"absent.md\"",
         "[providers.\"a/b\"]\nbase_url = \"https://x/v1\"",
         "[providers.lab]\nbase_url = \"https://x/v1\"\nproxy = \"nowhere\"",
+        "[providers.vllm]\nkey_header = \"a b\"",
+        "[providers.vllm]\nmax_concurrent = 0",
+        "[providers.vllm]\nkey_weights = [1]",
         "[providers.lab]\nbase_url = \"https://x/v1\"\nca_file = \"absent.pem\"",
         "[providers.lab]\nbase_url = \"https://x/v1\"\nheaders = { \"a b\" = \"c\" }",
         "[providers.lab]\nbase_url = \"https://x/v1\"\nmodels = [{ id = \"a\" }, { id = \"a\" }]",
@@ -421,8 +431,12 @@ fn no_secret_is_in_what_is_printed() {
 
 #[test]
 fn the_report_tells_what_would_run() {
-    let desk = Desk::new("[routing.aliases]\nbest = \"gpt-5\"\n[providers.vllm]")
-        .set("OPENAI_API_KEY", "sk-1");
+    let desk = Desk::new(
+        "[routing.aliases]\nbest = \"gpt-5\"\n\
+         [routing.fallbacks]\nbest = [\"vllm/a\", \"vllm/b\"]\n\"*\" = \"vllm/c\"\n\
+         [providers.vllm]\napi_key = [\"k1\", \"k2\"]\nkey_weights = [3, 1]\nmax_concurrent = 4",
+    )
+    .set("OPENAI_API_KEY", "sk-1");
     let report = crate::config::report::report(&desk.config());
     for line in [
         "listen     http://127.0.0.1:8787",
@@ -431,7 +445,12 @@ fn the_report_tells_what_would_run() {
         "  key      environment OPENAI_API_KEY",
         "  model    gpt-5 (272000 tokens)",
         "  model    vllm/... (any other name)",
+        "  keys     2 from configuration file",
+        "  weights  3, 1",
+        "  limit    4 at once",
         "alias      best = gpt-5",
+        "fallback   best -> vllm/a, vllm/b",
+        "fallback   any model -> vllm/c",
     ] {
         assert!(report.contains(line), "{line} is not in\n{report}");
     }

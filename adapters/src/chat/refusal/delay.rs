@@ -1,0 +1,230 @@
+//! How long a provider asks to wait: in headers, in details, in its words.
+
+use std::time::{Duration, SystemTime};
+
+use super::find;
+
+/// The longest wait that is believed.
+const LONGEST: Duration = Duration::from_hours(24);
+
+/// The wait that the headers of a refusal ask for. `header` gives a header's
+/// text by its name in lower case, `now` is the time for waits that end at a
+/// date. In order: `retry-after-ms`, `retry-after` in seconds or as a date,
+/// and, where nothing is left of a limit, the time of its reset
+/// (`x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds
+/// at OpenAI, Groq and Azure; `x-ratelimit-reset` as a Unix time at OpenRouter).
+pub fn of_headers<'h>(
+    header: impl Fn(&str) -> Option<&'h str>,
+    now: SystemTime,
+) -> Option<Duration> {
+    let number = |name: &str| header(name)?.trim().parse::<f64>().ok();
+    if let Some(ms) = number("retry-after-ms") {
+        return bounded(ms / 1000.0);
+    }
+    if let Some(text) = header("retry-after") {
+        let text = text.trim();
+        return match text.parse::<f64>() {
+            Ok(seconds) => bounded(seconds),
+            Err(_) => match httpdate::parse_http_date(text) {
+                Ok(date) => until(date, now),
+                Err(_) => span(text),
+            },
+        };
+    }
+    ["", "-requests", "-tokens"]
+        .into_iter()
+        .filter(|limit| number(&format!("x-ratelimit-remaining{limit}")) == Some(0.0))
+        .filter_map(|limit| reset(header(&format!("x-ratelimit-reset{limit}"))?.trim(), now))
+        .max()
+}
+
+/// A reset: a Unix time in seconds or milliseconds, else a span.
+fn reset(text: &str, now: SystemTime) -> Option<Duration> {
+    let Ok(number) = text.parse::<f64>() else {
+        return span(text);
+    };
+    let unix = if number > 1e11 {
+        number / 1000.0
+    } else {
+        number
+    };
+    if unix < 1e9 {
+        return bounded(number);
+    }
+    let date = SystemTime::UNIX_EPOCH + Duration::try_from_secs_f64(unix).ok()?;
+    until(date, now)
+}
+
+fn until(date: SystemTime, now: SystemTime) -> Option<Duration> {
+    bounded(date.duration_since(now).ok()?.as_secs_f64())
+}
+
+/// Seconds as a wait; none when there is nothing to wait for.
+fn bounded(seconds: f64) -> Option<Duration> {
+    let wait = Duration::try_from_secs_f64(seconds).ok()?;
+    (!wait.is_zero()).then(|| wait.min(LONGEST))
+}
+
+/// The wait in a text: `Please try again in 6m0s`, `Please retry in 48.9s`,
+/// `Please retry after 26 seconds`.
+pub(super) fn of_words(lower: &str) -> Option<Duration> {
+    const PHRASES: [&str; 7] = [
+        "try again in ",
+        "try again after ",
+        "retry in ",
+        "retry after ",
+        "retry again in ",
+        "please wait ",
+        "resets in ",
+    ];
+    PHRASES
+        .into_iter()
+        .find_map(|phrase| span(lower.split_once(phrase)?.1))
+}
+
+/// A span of time at the start of a text: `37s`, `1m10.3s`, `120ms`,
+/// `26 seconds`, `2 minutes`. A number without a unit counts seconds.
+pub(super) fn span(text: &str) -> Option<Duration> {
+    let mut rest = text.trim_start();
+    let mut seconds = None;
+    loop {
+        let digits = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        // The end of a sentence is no fraction.
+        let (number, behind) = rest.split_at_checked(digits)?;
+        let Ok(number) = number.trim_end_matches('.').parse::<f64>() else {
+            break;
+        };
+        let behind = behind.trim_start();
+        let letters = behind
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(behind.len());
+        let (unit, after) = behind.split_at_checked(letters)?;
+        let Some(scale) = scale(unit) else {
+            // `5 requests` is no time.
+            break;
+        };
+        seconds = Some(seconds.unwrap_or(0.0) + number * scale);
+        rest = after;
+    }
+    bounded(seconds?)
+}
+
+fn scale(unit: &str) -> Option<f64> {
+    let scale = match unit {
+        "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+        "ms" | "millisecond" | "milliseconds" => 0.001,
+        "us" | "µs" => 0.000_001,
+        "ns" => 0.000_000_001,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+        "h" | "hr" | "hour" | "hours" => 3600.0,
+        "d" | "day" | "days" => 86_400.0,
+        _ => return None,
+    };
+    Some(scale)
+}
+
+/// Whether a limit is one of a day or longer, which no wait is worth.
+pub(super) fn is_long(lower: &str) -> bool {
+    find::any(lower, &["perday", "per-day", "permonth", "per-month"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-22 01:00:00 UTC
+    const NOW: u64 = 1_795_309_200;
+
+    fn waits(headers: &[(&str, &'static str)]) -> Option<u64> {
+        let header = |name: &str| {
+            headers
+                .iter()
+                .find(|(known, _)| *known == name)
+                .map(|(_, value)| *value)
+        };
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
+        let wait = of_headers(header, now)?;
+        u64::try_from(wait.as_millis()).ok()
+    }
+
+    #[test]
+    fn headers_ask_in_many_forms() {
+        for (headers, milliseconds) in [
+            (&[][..], None),
+            (&[("retry-after", "7")], Some(7_000)),
+            (&[("retry-after", " 0.5 ")], Some(500)),
+            (&[("retry-after", "0")], None),
+            (&[("retry-after", "-3")], None),
+            (&[("retry-after", "nan")], None),
+            (&[("retry-after", "soon")], None),
+            (&[("retry-after", "1e300")], None),
+            (&[("retry-after", "99999999")], Some(86_400_000)),
+            (
+                &[("retry-after", "Sun, 22 Nov 2026 01:00:30 GMT")],
+                Some(30_000),
+            ),
+            (&[("retry-after", "Sun, 22 Nov 2026 00:00:00 GMT")], None),
+            (
+                &[("retry-after-ms", "1500"), ("retry-after", "9")],
+                Some(1_500),
+            ),
+            // The limit that is used up counts, and only that.
+            (
+                &[
+                    ("x-ratelimit-remaining-requests", "12"),
+                    ("x-ratelimit-reset-requests", "120ms"),
+                    ("x-ratelimit-remaining-tokens", "0"),
+                    ("x-ratelimit-reset-tokens", "1m10.3s"),
+                ],
+                Some(70_300),
+            ),
+            (
+                &[
+                    ("x-ratelimit-remaining-tokens", "0"),
+                    ("x-ratelimit-reset-tokens", "53"),
+                ],
+                Some(53_000),
+            ),
+            (
+                &[
+                    ("retry-after", "2"),
+                    ("x-ratelimit-remaining-tokens", "0"),
+                    ("x-ratelimit-reset-tokens", "53"),
+                ],
+                Some(2_000),
+            ),
+            (
+                &[
+                    ("x-ratelimit-remaining", "0"),
+                    ("x-ratelimit-reset", "1795309215000"),
+                ],
+                Some(15_000),
+            ),
+            (&[("x-ratelimit-reset", "1795309215")], None),
+        ] {
+            assert_eq!(waits(headers), milliseconds, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn words_ask_in_many_forms() {
+        for (text, milliseconds) in [
+            ("please try again in 1.2s. need more tokens?", Some(1_200)),
+            ("please try again in 6m0s.", Some(360_000)),
+            ("try again in 20ms", Some(20)),
+            ("please retry in 48.939935699s.", Some(48_939)),
+            ("please retry after 26 seconds.", Some(26_000)),
+            ("retry after 2 minutes", Some(120_000)),
+            ("try again in 14m24.5s", Some(864_500)),
+            ("please wait 5 and try", None),
+            ("please try again in a moment", None),
+            ("please try again later", None),
+            ("5s", None),
+        ] {
+            let told = of_words(text).map(|wait| wait.as_millis());
+            assert_eq!(told, milliseconds, "{text}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Finding numbers and names in the words of a provider, in lower case.
+
+/// The number right behind the first `phrase` that has one; only signs and
+/// blanks may stand between.
+pub(super) fn number_after(text: &str, phrase: &str) -> Option<u64> {
+    text.split(phrase).skip(1).find_map(|rest| {
+        let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '-');
+        leading_number(rest)
+    })
+}
+
+/// The number right before the first `phrase`, as in `8192 maximum context`.
+pub(super) fn number_before(text: &str, phrase: &str) -> Option<u64> {
+    let (before, _) = text.split_once(phrase)?;
+    let before = before.trim_end_matches(|c: char| !c.is_alphanumeric());
+    let word = before
+        .rsplit(|c: char| !c.is_ascii_digit() && c != ',' && c != '_')
+        .next()?;
+    leading_number(word)
+}
+
+/// The number that the text starts with; thousands may be parted.
+pub(super) fn leading_number(text: &str) -> Option<u64> {
+    let mut digits = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '0'..='9' => digits.push(c),
+            ',' | '_' if !digits.is_empty() && rest.peek().is_some_and(char::is_ascii_digit) => {}
+            _ => break,
+        }
+    }
+    digits.parse().ok()
+}
+
+/// Whether any of the phrases stands in the text.
+pub(super) fn any(text: &str, phrases: &[&str]) -> bool {
+    phrases.iter().any(|phrase| text.contains(phrase))
+}
+
+/// Where `name` first stands as a word of its own, as a byte offset.
+pub(super) fn word(text: &str, name: &str) -> Option<usize> {
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name).find_map(|(at, _)| {
+        let before = text.get(..at)?.chars().next_back();
+        let after = text.get(at + name.len()..)?.chars().next();
+        (!before.is_some_and(part) && !after.is_some_and(part)).then_some(at)
+    })
+}
+
+/// The same where quotes stand around it, for names that are plain words too.
+pub(super) fn quoted(text: &str, name: &str) -> Option<usize> {
+    const QUOTES: [char; 3] = ['"', '\'', '`'];
+    text.match_indices(name).find_map(|(at, _)| {
+        let before = text.get(..at)?.chars().next_back()?;
+        let after = text.get(at + name.len()..)?.chars().next()?;
+        (QUOTES.contains(&before) && QUOTES.contains(&after)).then_some(at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_beside_their_words() {
+        assert_eq!(
+            number_after("length is 131,072 tokens", "length is"),
+            Some(131_072)
+        );
+        assert_eq!(
+            number_after("equal to `8192`, the", "equal to"),
+            Some(8_192)
+        );
+        assert_eq!(number_after("is: x 4096", "is"), None);
+        assert_eq!(number_after("at least -1", "at least"), None);
+        assert_eq!(
+            number_before("with 32_768 maximum", " maximum"),
+            Some(32_768)
+        );
+        assert_eq!(number_before("with no maximum", " maximum"), None);
+    }
+
+    #[test]
+    fn a_name_is_a_whole_word() {
+        assert_eq!(word("max_tokens_x and max_tokens.", "max_tokens"), Some(17));
+        assert_eq!(word("unmax_tokens", "max_tokens"), None);
+        assert_eq!(quoted("strict mode, 'strict'", "strict"), Some(14));
+        assert_eq!(quoted("strict mode", "strict"), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! What a refusal teaches. A lesson lasts as long as the process, so a text
+//! must name one thing, in words that a provider is known to use; a vague text
+//! teaches nothing.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | here | reasoning, roles and order of messages, images, ids |
+//! | `limits` | numbers: output limit, temperature |
+//! | `parameters` | parameters and values that are refused by name |
+//! | `schema` | schemas of tools |
+
+use registry::{CallContent, CallIds, ReasoningRequired, SystemRole};
+
+use super::find::{any, quoted};
+use super::said::Said;
+use crate::mend::Mend;
+
+mod limits;
+mod parameters;
+mod schema;
+
+/// The lesson of a refusal that is no overflow.
+pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
+    reasoning(lower)
+        .or_else(|| limits::lesson(lower))
+        .or_else(|| schema::lesson(said, lower))
+        .or_else(|| images(lower))
+        .or_else(|| order(lower))
+        .or_else(|| roles(said, lower))
+        .or_else(|| forms(said, lower))
+        .or_else(|| parameters::lesson(said, lower))
+}
+
+/// Reasoning and signatures that must go back.
+///
+/// - Kimi: `thinking is enabled but reasoning_content is missing in assistant
+///   tool call message at index 2` (claude-code#37485)
+/// - DeepSeek: `The reasoning_content in the thinking mode must be passed back
+///   to the API.` (opencode#24122)
+/// - Gemini: ``Function call `x` in the `1.` content block is missing a
+///   `thought_signature` ``; `Function call is missing a thought_signature in
+///   functionCall parts` (CLIProxyAPI#2360)
+fn reasoning(lower: &str) -> Option<Mend> {
+    if lower.contains("reasoning_content is missing") {
+        return Some(Mend::Reasoning(ReasoningRequired::Calls));
+    }
+    if lower.contains("reasoning_content") && lower.contains("must be passed back") {
+        return Some(Mend::Reasoning(ReasoningRequired::Always));
+    }
+    any(
+        lower,
+        &[
+            "missing a `thought_signature`",
+            "missing a thought_signature",
+        ],
+    )
+    .then_some(Mend::Signatures)
+}
+
+/// Images and files.
+///
+/// - DeepSeek: ``unknown variant `image_url`, expected `text` ``
+/// - Kimi (moonshot-v1): `Image input not supported`
+/// - llama.cpp: `image input is not supported - hint: if this is unexpected, you
+///   may need to provide the mmproj`
+/// - vLLM: `x is not a multimodal model`
+/// - OpenRouter (404): `No endpoints found that support image input`
+/// - OpenAI: `Invalid content type. image_url is only supported by certain models.`
+/// - Groq, Ollama and others: `this model does not support image…`
+/// - MiMo: `text is not set` beside an image (providers.md)
+/// - Kimi: `unsupported image url`; a URL that could not be fetched, as at
+///   Vertex, says nothing about other URLs
+fn images(lower: &str) -> Option<Mend> {
+    const BLIND: &[&str] = &[
+        "unknown variant `image_url`",
+        "unknown variant 'image_url'",
+        "image input not supported",
+        "image input is not supported",
+        "image inputs are not supported",
+        "images are not supported",
+        "is not a multimodal model",
+        "that support image input",
+        "image_url is only supported by certain models",
+        "not support image",
+        "not support vision",
+    ];
+    const NO_URLS: &[&str] = &[
+        "unsupported image url",
+        "image url is not supported",
+        "image urls are not supported",
+        "not support image url",
+        "only base64",
+        "only supports base64",
+    ];
+    if any(lower, NO_URLS) && lower.contains("image") {
+        return Some(Mend::NoImageUrls);
+    }
+    if any(lower, BLIND) {
+        return Some(Mend::NoImages);
+    }
+    if any(lower, &["unknown variant `file`", "unknown variant 'file'"]) {
+        return Some(Mend::NoFiles);
+    }
+    (lower.contains("text is not set")).then_some(Mend::ImageNeedsText)
+}
+
+/// The order of messages.
+///
+/// - Mistral 3230: `Unexpected role 'user' after role 'tool'` (datapizza#98)
+/// - templates (Gemma, old Mistral, at vLLM and llama.cpp): `Conversation roles
+///   must alternate user/assistant/user/assistant/...`; Perplexity: `After the
+///   (optional) system message(s), user or tool message(s) should alternate with
+///   assistant message(s).`
+/// - templates (Qwen, at vLLM and llama.cpp): `System message must be at the
+///   beginning.`
+fn order(lower: &str) -> Option<Mend> {
+    if any(
+        lower,
+        &[
+            "unexpected role 'user' after role 'tool'",
+            "unexpected role user after role tool",
+        ],
+    ) {
+        return Some(Mend::AnswerAfterTool);
+    }
+    if any(
+        lower,
+        &[
+            "roles must alternate",
+            "should alternate with assistant",
+            "unexpected role 'user' after role 'user'",
+        ],
+    ) {
+        return Some(Mend::MergeUser);
+    }
+    any(
+        lower,
+        &[
+            "system message must be at the beginning",
+            "system message must be the first",
+            "system role must be the first",
+            "unexpected role 'system' after role",
+            "system messages must be at the beginning",
+        ],
+    )
+    .then_some(Mend::SystemFirst)
+}
+
+/// Roles that are unknown.
+///
+/// - OpenAI o1-mini, recorded: `Unsupported value: 'messages[0].role' does not
+///   support 'developer' with this model.`, the same with 'system'
+/// - DeepSeek: ``messages[0].role: unknown variant `developer`, expected one of
+///   `system`, `user`, … ``
+/// - Qwen: `developer is not one of ['system', 'assistant', 'user', 'tool', 'function']`
+/// - gateways: `invalid role 'developer', must be one of: system, user, …`
+/// - pydantic (Together, Cerebras): `Input should be 'system', 'user', 'assistant'
+///   or 'tool'` at `messages.0.role`
+/// - templates: `Unexpected message role.` (teaches nothing: it names no role)
+/// - MiniMax 2013: `chat content has invalid message role: system`
+/// - Gemma: `System role not supported`; Gemini's Gemma: `Developer instruction
+///   is not enabled for models/gemma-3-27b-it`
+fn roles(said: &Said, lower: &str) -> Option<Mend> {
+    let param = said.param.as_deref().unwrap_or_default();
+    let about_role = lower.contains("role") || param.ends_with("role");
+    let refuses = |role: &str| {
+        any(
+            lower,
+            &[
+                &format!("does not support '{role}'"),
+                &format!("unknown variant `{role}`"),
+                &format!("unknown variant '{role}'"),
+                &format!("unknown variant \"{role}\""),
+                &format!("invalid role '{role}'"),
+                &format!("invalid role: {role}"),
+                &format!("invalid message role: {role}"),
+                &format!("unexpected role '{role}'"),
+                &format!("unexpected role: {role}"),
+                &format!("unsupported role: {role}"),
+                &format!("unsupported role '{role}'"),
+                &format!("'{role}' is not one of ['system'"),
+                &format!("{role} is not one of ['system'"),
+                &format!("role '{role}' is not supported"),
+                &format!("role `{role}` is not supported"),
+            ],
+        )
+    };
+    if about_role && refuses("developer") || lower.contains("developer is not one of [") {
+        return Some(Mend::SystemRole(SystemRole::System));
+    }
+    // The roles that are known are listed, and the one for instructions that is
+    // not among them is ours.
+    let listed = about_role
+        && any(lower, &["should be", "must be one of", "expected one of"])
+        && quoted(lower, "system").is_some()
+        && quoted(lower, "user").is_some();
+    if listed && quoted(lower, "developer").is_none() {
+        return Some(Mend::SystemRole(SystemRole::System));
+    }
+    let no_system = about_role && refuses("system")
+        || any(
+            lower,
+            &[
+                "system role not supported",
+                "system role is not supported",
+                "developer instruction is not enabled",
+            ],
+        );
+    no_system.then_some(Mend::SystemRole(SystemRole::User))
+}
+
+/// Forms of messages with calls.
+///
+/// - Kimi: `text content is empty` (kimi-cli leaves the content out)
+/// - serde servers: ``missing field `content` ``; pydantic: `Input should be a
+///   valid string` at `messages.2.assistant.content`
+/// - Mistral: `Tool call id was call_x but must be a-z, A-Z, 0-9, with a length
+///   of 9.`
+/// - Anthropic behind a gateway: `tool_use.id: String should match pattern
+///   '^[a-zA-Z0-9_-]+$'`; OpenAI: `Invalid 'messages[1].tool_calls[0].id': string
+///   too long. Expected a string with maximum length 40`
+/// - Gemini: `function_response.name: Name cannot be empty.`
+/// - llama.cpp: `Cannot use tools with stream`
+fn forms(said: &Said, lower: &str) -> Option<Mend> {
+    let param = said.param.as_deref().unwrap_or_default();
+    if lower.contains("text content is empty") {
+        return Some(Mend::CallContent(CallContent::Omitted));
+    }
+    let needs_text = any(
+        lower,
+        &["missing field `content`", "missing field 'content'"],
+    ) || lower.contains("should be a valid string")
+        && param.ends_with("assistant.content");
+    if needs_text {
+        return Some(Mend::CallContent(CallContent::Empty));
+    }
+    if lower.contains("with a length of 9") {
+        return Some(Mend::CallIds(CallIds::NineAlphanumeric));
+    }
+    let wrong_id = lower.contains("tool_use.id") && lower.contains("should match pattern")
+        || lower.contains("tool_call")
+            && any(lower, &["id': string too long", "_id': string too long"]);
+    if wrong_id {
+        return Some(Mend::CallIds(CallIds::Word));
+    }
+    if lower.contains("function_response.name") && lower.contains("cannot be empty") {
+        return Some(Mend::ToolNames);
+    }
+    any(
+        lower,
+        &[
+            "cannot use tools with stream",
+            "tools are not supported in streaming mode",
+            "streaming is not supported with tools",
+            "tool calls are not supported with stream",
+        ],
+    )
+    .then_some(Mend::WholeCalls)
+}

@@ -1,0 +1,153 @@
+//! What a provider says when it refuses: an HTTP error reply, an error in the
+//! middle of a stream, or one in the place of an answer.
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | `said` | the shapes of errors |
+//! | `words` | kinds of faults by numbers, codes, words and status |
+//! | `overflow` | requests that are too long |
+//! | [`delay`] | how long to wait |
+//! | `lessons` | what a refusal teaches |
+//! | `find` | numbers and names in text |
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use self::said::Said;
+use crate::fault::{Fault, Kind, Retry};
+use crate::mend::Mend;
+
+pub mod delay;
+mod find;
+mod lessons;
+mod overflow;
+mod said;
+#[cfg(test)]
+mod tests;
+mod words;
+
+/// The fault of an HTTP error reply. `wait` is what its headers ask for, see
+/// [`delay::of_headers`].
+pub fn reply(status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
+    let text = String::from_utf8_lossy(body);
+    fault(status, wait, Said::body(&text))
+}
+
+/// The fault of an error object inside a stream.
+pub fn in_stream(error: &RawValue) -> Fault {
+    let said = Said::error(error);
+    fault(status_of(&said), None, said)
+}
+
+/// The fault of a body with a 2xx status that is an error after all, in any of
+/// the shapes of an error reply; `None` for an answer.
+pub fn in_place_of_answer(body: &str) -> Option<Fault> {
+    let said = Said::in_place_of_answer(body)?;
+    Some(fault(status_of(&said), None, said))
+}
+
+/// The status of an error that came without one.
+fn status_of(said: &Said) -> u16 {
+    said.status
+        .or_else(|| {
+            [&said.code, &said.kind]
+                .into_iter()
+                .chain(&said.words)
+                .find_map(|word| status_of_word(word))
+        })
+        .unwrap_or(500)
+}
+
+/// The status that OpenAI or Google gives with this code, type or status.
+fn status_of_word(word: &str) -> Option<u16> {
+    match word {
+        "invalid_request_error"
+        | "bad_request_error"
+        | "BadRequestError"
+        | "INVALID_ARGUMENT"
+        | "FAILED_PRECONDITION" => Some(400),
+        "authentication_error" | "invalid_api_key" | "UNAUTHENTICATED" => Some(401),
+        "permission_error" | "PERMISSION_DENIED" => Some(403),
+        "model_not_found" | "NOT_FOUND" => Some(404),
+        "rate_limit_error"
+        | "rate_limit_exceeded"
+        | "insufficient_quota"
+        | "RESOURCE_EXHAUSTED" => Some(429),
+        "overloaded_error" | "server_is_overloaded" | "UNAVAILABLE" => Some(503),
+        _ => None,
+    }
+}
+
+fn fault(status: u16, wait: Option<Duration>, said: Said) -> Fault {
+    let lower = said.message.to_lowercase();
+    let overflow = overflow::overflow(status, &said, &lower);
+    let mut kind = match overflow {
+        Some(_) => Kind::ContextLength,
+        None => words::kind(status, &said, &lower),
+    };
+    let mend = match overflow {
+        Some(overflow) => overflow.window.map(Mend::Window),
+        // Templates that refuse a history do so with a 500 at some servers.
+        None if matches!(kind, Kind::Refused | Kind::Unavailable)
+            || is_about_request(status, kind) =>
+        {
+            lessons::lesson(&said, &lower)
+        }
+        None => None,
+    };
+    if mend.is_some() && overflow.is_none() {
+        kind = Kind::Refused;
+    }
+    let wait = wait.or(said.delay).or_else(|| delay::of_words(&lower));
+    let retry = retry(kind, wait, &said);
+    let mut message = match said.message.as_str() {
+        "" => format!("The provider answered with status {status} and said nothing more."),
+        message => message.to_owned(),
+    };
+    if let Some(hint) = hint(&lower) {
+        message.push(' ');
+        message.push_str(hint);
+    }
+    let code =
+        (kind == Kind::Refused && !said.code.is_empty() && said.code.parse::<u16>().is_err())
+            .then_some(said.code);
+    Fault {
+        retry,
+        param: said.param.map(Cow::Owned),
+        code: code.map(Cow::Owned),
+        upstream_status: Some(status),
+        mend,
+        ..Fault::new(kind, message)
+    }
+}
+
+/// A gateway that finds no provider for what a request asks for answers 404.
+fn is_about_request(status: u16, kind: Kind) -> bool {
+    status == 404 && kind == Kind::ModelNotFound
+}
+
+fn retry(kind: Kind, wait: Option<Duration>, said: &Said) -> Retry {
+    // Groq: the model's call did not fit the tool's schema, or a call that was
+    // asked for did not come. The next try is another answer.
+    if said.code == "tool_use_failed" {
+        return Retry::Soon;
+    }
+    match (Fault::new(kind, "").retry, wait) {
+        (Retry::Soon, Some(wait)) => Retry::After(wait),
+        (usual, _) => usual,
+    }
+}
+
+/// What whoever runs the server or chose the model can do about it.
+fn hint(lower: &str) -> Option<&'static str> {
+    if lower.contains("--enable-auto-tool-choice") || lower.contains("requires --jinja") {
+        return Some(
+            "(The model server was started without support for tools: start it with these options.)",
+        );
+    }
+    lower
+        .contains("does not support tools")
+        .then_some("(Choose a model that can call tools.)")
+}

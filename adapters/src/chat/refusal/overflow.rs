@@ -1,0 +1,112 @@
+//! Refusals of a request that is too long, and the window that they name.
+
+use super::find::{any, number_after, number_before};
+use super::said::Said;
+
+/// A request that does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Overflow {
+    /// Tokens that input and output may take together, where the text says so.
+    pub(super) window: Option<u64>,
+}
+
+/// What stands right before the size of the window.
+const SIZE_FOLLOWS: &[&str] = &[
+    // Kimi; counts prompt and max_tokens
+    "exceeded model token limit:",
+    // OpenAI, DeepSeek, vLLM, OpenRouter
+    "maximum context length is",
+    // SGLang
+    "maximum context length of",
+    // Fireworks
+    "maximum context length:",
+    // SGLang: `… is longer than the model's context length (8192 tokens)`
+    "longer than the model's context length",
+    // vLLM: `The decoder prompt (length 9) is longer than the maximum model length of 8`
+    "longer than the maximum model length of",
+    // llama.cpp: `request (9 tokens) exceeds the available context size (8 tokens)`
+    "exceeds the available context size",
+    // xAI: `This model's maximum prompt length is N but the request contains M tokens`
+    "maximum prompt length is",
+    // Gemini: `The input token count (M) exceeds the maximum number of tokens allowed (N)`
+    "maximum number of tokens allowed",
+    // TGI, Together
+    "`inputs` tokens + `max_new_tokens` must be",
+    // Cerebras: `Current length is M while limit is N`
+    "while limit is",
+    // OpenAI: `Input tokens exceed the configured limit of N tokens`
+    "exceed the configured limit of",
+    // Qwen: `Range of input length should be [1, N]`
+    "range of input length should be [1,",
+];
+
+/// Texts of an overflow that tell no size, or not behind them.
+const TEXTS: &[&str] = &[
+    // Anthropic: `prompt is too long: M tokens > N maximum`
+    "prompt is too long",
+    // Mistral: `Prompt contains M tokens …, too large for model with N maximum context length`
+    "too large for model with",
+    // Ollama's cloud: `prompt too long; exceeded max context length by M tokens`
+    "exceeded max context length",
+    // Kimi
+    "input token length too long",
+    // OpenAI
+    "exceeds the context window",
+    "range of input length",
+    // MiniMax: `context window exceeds limit (2013)`
+    "context window exceeds limit",
+    // Anthropic: input and max_tokens together
+    "exceed context limit",
+    // Bedrock
+    "input is too long for requested model",
+    // Ollama
+    "exceeds maximum context length",
+    "exceeds the context length",
+    "context length exceeded",
+    // vLLM
+    "please reduce the length of the messages or completion",
+];
+
+/// Whether the request was too long for the model.
+pub(super) fn overflow(status: u16, said: &Said, lower: &str) -> Option<Overflow> {
+    let is_one = any(lower, SIZE_FOLLOWS)
+        || any(lower, TEXTS)
+        || [&said.code, &said.kind].into_iter().any(|word| {
+            matches!(
+                word.as_str(),
+                "context_length_exceeded" | "exceed_context_size_error"
+            )
+        })
+        // GLM: `Prompt 超长`
+        || said.four_digits() == Some(1261)
+        // Together answers with 403 when input and max_tokens are too much.
+        || (status == 403 && lower.contains("token") && any(lower, &["max_tokens", "context length"]))
+        || more_than_a_minute_allows(lower);
+    is_one.then(|| Overflow {
+        window: said
+            .window
+            .or_else(|| window(lower))
+            .filter(|tokens| (256..=100_000_000).contains(tokens)),
+    })
+}
+
+/// Groq (413) and OpenAI (429): `Request too large for model … on tokens per
+/// minute (TPM): Limit 6000, Requested 14810`. The request alone is larger than
+/// what a whole minute may hold: no pause helps, a shorter history does. The
+/// limit is the account's, so the model's window is not learned from it.
+fn more_than_a_minute_allows(lower: &str) -> bool {
+    lower.contains("request too large")
+        && number_after(lower, "requested") > number_after(lower, "limit")
+}
+
+fn window(lower: &str) -> Option<u64> {
+    SIZE_FOLLOWS
+        .iter()
+        .find_map(|phrase| number_after(lower, phrase))
+        .or_else(|| number_after(lower, "too large for model with"))
+        .or_else(|| {
+            let sum_or_prompt = any(lower, &["prompt is too long", "exceed context limit"]);
+            sum_or_prompt.then(|| number_after(lower, ">")).flatten()
+        })
+        .or_else(|| number_before(lower, " maximum context length"))
+}

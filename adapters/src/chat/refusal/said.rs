@@ -1,0 +1,381 @@
+//! The words of a provider, out of any shape that they come in.
+//!
+//! | shape | seen at |
+//! |---|---|
+//! | `{"error": {"message", "type", "code", "param"}}` | OpenAI and most |
+//! | `{"error": "…", "code": "…"}` | xAI, Ollama, TGI |
+//! | `[{"error": {"code", "message", "status", "details"}}]` | Gemini |
+//! | `{"error": {…, "metadata": {"raw", "provider_name"}}}` | OpenRouter |
+//! | `{"object": "error", "message", "type", "code"}` | vLLM, Mistral |
+//! | `{"detail": "…"}`, `{"detail": [{"loc", "msg"}]}`, the same in `message` | FastAPI, Mistral |
+//! | `{"errors": […]}` | gateways |
+//! | `{"base_resp": {"status_code", "status_msg"}}` | MiniMax |
+//! | a page, a line of text, nothing | servers in between |
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::delay;
+
+/// The longest text of a provider that is passed on, in characters.
+pub(super) const MESSAGE_LIMIT: usize = 2000;
+
+/// How deep an error is looked for inside another.
+const DEPTH: u8 = 8;
+
+/// The most complaints of one list that are told.
+const COMPLAINTS: usize = 5;
+
+/// The words of a provider.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// For people; at most [`MESSAGE_LIMIT`] characters.
+    pub(super) message: String,
+    /// `type`
+    pub(super) kind: String,
+    /// `code`, whatever its JSON type.
+    pub(super) code: String,
+    /// `param`, or the place of a complaint, parted by dots.
+    pub(super) param: Option<String>,
+    /// The HTTP status that the error names.
+    pub(super) status: Option<u16>,
+    /// Further words: Google's status, reasons and ids of quotas.
+    pub(super) words: Vec<String>,
+    /// How long the error asks to wait.
+    pub(super) delay: Option<Duration>,
+    /// The window that the error names in a field: llama.cpp's `n_ctx`.
+    pub(super) window: Option<u64>,
+    /// MiniMax's number.
+    pub(super) number: Option<u32>,
+}
+
+#[derive(Default, Deserialize)]
+struct Object<'a> {
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow)]
+    errors: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    msg: Option<&'a RawValue>,
+    #[serde(borrow)]
+    detail: Option<&'a RawValue>,
+    #[serde(borrow)]
+    loc: Option<&'a RawValue>,
+    #[serde(borrow, rename = "type", alias = "error_type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    param: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+    #[serde(borrow, alias = "http_code")]
+    status_code: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status_msg: Option<&'a RawValue>,
+    #[serde(borrow)]
+    base_resp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    n_ctx: Option<&'a RawValue>,
+    #[serde(borrow)]
+    choices: Option<&'a RawValue>,
+    #[serde(borrow)]
+    object: Option<&'a RawValue>,
+}
+
+/// What a gateway knows of the provider behind it.
+#[derive(Default, Deserialize)]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    raw: Option<&'a RawValue>,
+    #[serde(borrow)]
+    provider_name: Option<Cow<'a, str>>,
+}
+
+/// One of Google's details.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Detail<'a> {
+    #[serde(borrow)]
+    reason: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    retry_delay: Option<Cow<'a, str>>,
+    #[serde(default)]
+    violations: Vec<Violation>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Violation {
+    quota_id: Option<String>,
+}
+
+impl Said {
+    /// The words of a whole reply.
+    pub(super) fn body(text: &str) -> Self {
+        Self::value(text, DEPTH).unwrap_or_else(|| Self {
+            message: plain(text),
+            ..Self::default()
+        })
+    }
+
+    /// The words of an error object or text inside a reply.
+    pub(super) fn error(raw: &RawValue) -> Self {
+        Self::body(raw.get())
+    }
+
+    /// The words of a reply that should be an answer but is an error; `None`
+    /// when it is none.
+    pub(super) fn in_place_of_answer(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let first = match text.strip_prefix('[') {
+            Some(_) => serde_json::from_str::<Vec<&RawValue>>(text)
+                .ok()?
+                .first()?
+                .get(),
+            None => text,
+        };
+        let object: Object<'_> = serde_json::from_str(first).ok()?;
+        let failed = object
+            .base_resp
+            .and_then(|raw| serde_json::from_str::<Object<'_>>(raw.get()).ok())
+            .is_some_and(|base| number(base.status_code).is_some_and(|code| code != 0));
+        let told = object.error.is_some_and(|error| !is_empty(error))
+            || object
+                .object
+                .is_some_and(|object| object.get() == "\"error\"");
+        let bare = object.choices.is_none()
+            && object.object.is_none()
+            && [object.errors, object.detail, object.message, object.msg]
+                .into_iter()
+                .flatten()
+                .any(|raw| !is_empty(raw));
+        (failed || told || bare).then(|| Self::value(first, DEPTH))?
+    }
+
+    fn value(text: &str, depth: u8) -> Option<Self> {
+        let text = text.trim();
+        let depth = depth.checked_sub(1)?;
+        match text.as_bytes().first()? {
+            b'{' => Self::object(text, depth),
+            b'[' => Self::list(text, depth),
+            b'"' => {
+                let inside: String = serde_json::from_str(text).ok()?;
+                let nested = inside.trim_start().starts_with(['{', '[']);
+                nested
+                    .then(|| Self::value(&inside, depth))
+                    .flatten()
+                    .or_else(|| Some(Self::text(&inside)))
+            }
+            _ => None,
+        }
+    }
+
+    fn text(text: &str) -> Self {
+        let message = if text.trim_start().starts_with('<') {
+            plain(text)
+        } else {
+            limited(text)
+        };
+        Self {
+            number: trailing_number(&message),
+            message,
+            ..Self::default()
+        }
+    }
+
+    /// Of a list the first counts; what the others complain of is told too.
+    fn list(text: &str, depth: u8) -> Option<Self> {
+        let values: Vec<&RawValue> = serde_json::from_str(text).ok()?;
+        let mut all = values
+            .iter()
+            .take(COMPLAINTS)
+            .filter_map(|value| Self::value(value.get(), depth));
+        let mut first = all.next()?;
+        for other in all {
+            first.message = limited(&format!("{}; {}", first.message, other.message));
+        }
+        Some(first)
+    }
+
+    fn object(text: &str, depth: u8) -> Option<Self> {
+        let object: Object<'_> = serde_json::from_str(text).ok()?;
+        let inner = [
+            object.error,
+            object.errors,
+            object.message,
+            object.msg,
+            object.detail,
+            object.status_msg,
+            object.base_resp,
+        ]
+        .into_iter()
+        .flatten()
+        .find(|raw| !is_empty(raw))
+        .and_then(|raw| Self::value(raw.get(), depth));
+        let mut said = inner.unwrap_or_else(|| Self {
+            message: limited(text),
+            ..Self::default()
+        });
+        // What stands inside is more exact than what stands around it.
+        if said.kind.is_empty() {
+            said.kind = scalar(object.kind);
+        }
+        if said.code.is_empty() {
+            said.code = scalar(object.code);
+        }
+        if said.param.is_none() {
+            said.param = object
+                .param
+                .map(|raw| scalar(Some(raw)))
+                .filter(|param| !param.is_empty());
+        }
+        if object.status_msg.is_some() {
+            said.number = number(object.status_code);
+        } else if said.status.is_none() {
+            said.status = [object.code, object.status_code, object.status]
+                .into_iter()
+                .find_map(|raw| u16::try_from(number(raw)?).ok())
+                .filter(|status| (400..600).contains(status));
+        }
+        if let Some(status) = object.status.map(|raw| scalar(Some(raw))) {
+            said.words.push(status);
+        }
+        said.window = said
+            .window
+            .or_else(|| object.n_ctx.and_then(|raw| raw.get().parse().ok()));
+        if let Some(loc) = object.loc {
+            said.at(loc);
+        }
+        if let Some(details) = object.details {
+            said.read_details(details);
+        }
+        if let Some(metadata) = object.metadata {
+            said.behind(metadata, depth);
+        }
+        Some(said)
+    }
+
+    /// Where a checker of requests found what it complains of.
+    fn at(&mut self, loc: &RawValue) {
+        let steps: Vec<&RawValue> = serde_json::from_str(loc.get()).unwrap_or_default();
+        let steps: Vec<String> = steps.into_iter().map(|step| scalar(Some(step))).collect();
+        let path = steps.join(".");
+        if path.is_empty() {
+            return;
+        }
+        self.message = limited(&format!("{path}: {}", self.message));
+        let inside = path.strip_prefix("body.").unwrap_or(&path);
+        self.param.get_or_insert(inside.to_owned());
+    }
+
+    fn read_details(&mut self, details: &RawValue) {
+        let details: Vec<Detail<'_>> = serde_json::from_str(details.get()).unwrap_or_default();
+        for detail in details {
+            self.words.extend(detail.reason.map(Cow::into_owned));
+            let quotas = detail.violations.into_iter().filter_map(|one| one.quota_id);
+            self.words.extend(quotas);
+            self.delay = self
+                .delay
+                .or_else(|| delay::span(detail.retry_delay.as_deref()?));
+        }
+    }
+
+    /// A gateway's error holds that of the provider behind it, which says more.
+    fn behind(&mut self, metadata: &RawValue, depth: u8) {
+        let metadata: Metadata<'_> = serde_json::from_str(metadata.get()).unwrap_or_default();
+        let Some(inner) = metadata
+            .raw
+            .filter(|raw| !is_empty(raw))
+            .and_then(|raw| Self::value(raw.get(), depth))
+        else {
+            return;
+        };
+        let name = metadata.provider_name.as_deref().unwrap_or("upstream");
+        self.message = limited(&format!(
+            "{} ({name}): {}",
+            self.message.trim_end_matches('.'),
+            inner.message
+        ));
+        if !inner.kind.is_empty() {
+            self.kind = inner.kind;
+        }
+        if !inner.code.is_empty() {
+            self.code = inner.code;
+        }
+        self.param = inner.param.or_else(|| self.param.take());
+        self.delay = inner.delay.or(self.delay);
+        self.window = inner.window.or(self.window);
+        self.number = inner.number.or(self.number);
+        self.words.extend(inner.words);
+    }
+
+    /// GLM's number: four digits as the code (or, at its other endpoint, the
+    /// type) of an error that has no other. Mistral's codes are four digits too,
+    /// beside a type in words.
+    pub(super) fn four_digits(&self) -> Option<u32> {
+        let digits = |word: &str| (word.len() == 4).then(|| word.parse().ok()).flatten();
+        digits(&self.kind).or_else(|| self.kind.is_empty().then(|| digits(&self.code)).flatten())
+    }
+}
+
+/// A scalar as text; empty for `null`, lists and objects.
+fn scalar(raw: Option<&RawValue>) -> String {
+    let Some(raw) = raw else {
+        return String::new();
+    };
+    match raw.get().as_bytes().first() {
+        Some(b'"') => serde_json::from_str(raw.get()).unwrap_or_default(),
+        Some(b'0'..=b'9' | b'-') => raw.get().to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn number(raw: Option<&RawValue>) -> Option<u32> {
+    scalar(raw).parse().ok()
+}
+
+fn is_empty(raw: &RawValue) -> bool {
+    matches!(raw.get(), "null" | "\"\"" | "[]" | "{}" | "false")
+}
+
+/// MiniMax's number behind its text: `invalid chat setting (2013)`.
+fn trailing_number(message: &str) -> Option<u32> {
+    let (_, digits) = message.strip_suffix(')')?.rsplit_once('(')?;
+    let number = digits.parse().ok()?;
+    (1000..3000).contains(&number).then_some(number)
+}
+
+/// A body that is no JSON: text as it is, a page without its markup.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for c in text.chars().take(MESSAGE_LIMIT * 4) {
+        match c {
+            '<' => inside = true,
+            '>' if inside => {
+                inside = false;
+                out.push(' ');
+            }
+            _ if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    limited(&out.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn limited(text: &str) -> String {
+    match text.char_indices().nth(MESSAGE_LIMIT) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    }
+}

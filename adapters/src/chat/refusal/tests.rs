@@ -1,0 +1,1087 @@
+//! Texts of providers, and what they mean.
+
+use std::time::Duration;
+
+use registry::{
+    CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, SystemRole, ToolChoice,
+};
+use serde_json::json;
+
+use super::said::MESSAGE_LIMIT;
+use super::*;
+use crate::mend::Parameter;
+
+fn told(status: u16, body: &str) -> Fault {
+    reply(status, None, body.as_bytes())
+}
+
+/// An error in OpenAI's shape.
+fn openai(message: &str) -> String {
+    json!({"error": {"message": message, "type": "invalid_request_error"}}).to_string()
+}
+
+#[test]
+fn every_shape_gives_its_message() {
+    for (body, message) in [
+        (r#"{"error":{"message":"bad","type":"x"}}"#, "bad"),
+        (r#"{"error":"bad"}"#, "bad"),
+        (r#"{"code":"invalid-argument","error":"bad"}"#, "bad"),
+        (
+            r#"[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]"#,
+            "bad",
+        ),
+        (
+            r#"{"object":"error","message":"bad","type":"BadRequestError","code":400}"#,
+            "bad",
+        ),
+        (r#"{"detail":"bad"}"#, "bad"),
+        (
+            r#"{"detail":[{"loc":["body","n"],"msg":"bad"},{"loc":["body"],"msg":"worse"}]}"#,
+            "body.n: bad; body: worse",
+        ),
+        (
+            r#"{"object":"error","message":{"detail":[{"loc":["body"],"msg":"bad"}]}}"#,
+            "body: bad",
+        ),
+        (r#"{"errors":[{"message":"bad"}]}"#, "bad"),
+        (r#"{"errors":["bad"]}"#, "bad"),
+        (r#"{"errors":{"message":"bad"}}"#, "bad"),
+        (
+            r#"{"base_resp":{"status_code":2013,"status_msg":"bad"}}"#,
+            "bad",
+        ),
+        (
+            r#"{"error":{"message":"{\"error\":{\"message\":\"bad\"}}"}}"#,
+            "bad",
+        ),
+        (
+            r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"bad\"}}","provider_name":"Near"}}}"#,
+            "Provider returned error (Near): bad",
+        ),
+        (
+            r#"{"error":{"message":"Provider returned error.","code":400,"metadata":{"raw":"bad","provider_name":"Near"}}}"#,
+            "Provider returned error (Near): bad",
+        ),
+        (r#"{"error":{"message":null}}"#, r#"{"message":null}"#),
+        (r#"{"reason":7}"#, r#"{"reason":7}"#),
+        (
+            "<html><head><title>413</title></head><body>Too\n large</body></html>",
+            "413 Too large",
+        ),
+        ("bad gateway", "bad gateway"),
+        (
+            "",
+            "The provider answered with status 400 and said nothing more.",
+        ),
+        ("[]", "[]"),
+    ] {
+        assert_eq!(told(400, body).message, message, "{body}");
+    }
+}
+
+#[test]
+fn every_refusal_has_its_kind() {
+    for (status, body, kind) in [
+        // Status alone
+        (401, "", Kind::Authentication),
+        (402, r#"{"error":"pay"}"#, Kind::Quota),
+        (403, r#"{"detail":"not yours"}"#, Kind::Permission),
+        (404, r#"{"detail":"Not Found"}"#, Kind::Refused),
+        (408, "", Kind::Timeout),
+        (
+            413,
+            "<html>413 Request Entity Too Large</html>",
+            Kind::Refused,
+        ),
+        (429, "", Kind::RateLimit),
+        (500, "", Kind::Unavailable),
+        (501, "", Kind::Refused),
+        (502, "bad gateway", Kind::Unavailable),
+        (503, "", Kind::Overloaded),
+        (524, "", Kind::Unavailable),
+        (529, r#"{"message":"busy"}"#, Kind::Overloaded),
+        // Bad keys. DeepSeek, Kimi, Mistral, xAI, Gemini, GLM, MiniMax
+        (
+            401,
+            r#"{"error":{"message":"Authentication Fails, Your api key: ****-key is invalid","type":"authentication_error","param":null,"code":"invalid_request_error"}}"#,
+            Kind::Authentication,
+        ),
+        (
+            401,
+            r#"{"error":{"message":"Invalid Authentication","type":"invalid_authentication_error"}}"#,
+            Kind::Authentication,
+        ),
+        (401, r#"{"detail":"Invalid API Key"}"#, Kind::Authentication),
+        (
+            400,
+            r#"{"code":"invalid-argument","error":"Incorrect API key provided. You can obtain an API key from https://console.x.ai."}"#,
+            Kind::Authentication,
+        ),
+        (
+            400,
+            r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"@type":"t","reason":"API_KEY_INVALID"}]}}]"#,
+            Kind::Authentication,
+        ),
+        (
+            401,
+            r#"{"error":{"code":"1002","message":"Authorization Token invalid"}}"#,
+            Kind::Authentication,
+        ),
+        (
+            200,
+            r#"{"base_resp":{"status_code":1004,"status_msg":"login fail"}}"#,
+            Kind::Authentication,
+        ),
+        (
+            401,
+            r#"{"error":{"code":"401","message":"Access denied due to invalid subscription key or wrong API endpoint."}}"#,
+            Kind::Authentication,
+        ),
+        // Used-up accounts
+        (
+            402,
+            r#"{"error":{"message":"Insufficient Balance","type":"unknown_error","code":"invalid_request_error"}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"You exceeded your current quota, please check your plan and billing details.","type":"insufficient_quota","code":"insufficient_quota"}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Your account is suspended","type":"exceeded_current_quota_error"}}"#,
+            Kind::Quota,
+        ),
+        (
+            403,
+            r#"{"error":{"type":"permission_error","message":"You've reached your usage limit for this billing cycle. Your quota will be refreshed in the next cycle."}}"#,
+            Kind::Quota,
+        ),
+        (
+            403,
+            r#"{"error":{"type":"access_terminated_error","message":"You've reached your weekly (7-day) usage limit."}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1113","message":"您的账户已欠费"}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"type":"error","error":{"type":"1113","message":"no resource package"}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1308","message":"已达到 5 小时的使用上限。您的限额将在 2026-11-22 03:00:00 重置。"}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1309","message":"plan expired"}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1310","message":"weekly limit"}}"#,
+            Kind::Quota,
+        ),
+        (
+            500,
+            r#"{"type":"error","error":{"type":"api_error","message":"insufficient balance (1008)"}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"type":"error","error":{"type":"rate_limit_error","message":"usage limit exceeded, 5-hour usage limit reached, resets at 2026-05-15T15:00:00Z (2056)"}}"#,
+            Kind::Quota,
+        ),
+        (
+            402,
+            r#"{"error":{"code":402,"message":"This request requires more credits, or fewer max_tokens."}}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"error":{"code":429,"message":"Rate limit exceeded: free-models-per-day. Add 10 credits."}}"#,
+            Kind::Quota,
+        ),
+        (
+            403,
+            r#"{"code":"x","error":"Your team has either used all available credits or reached its monthly spending limit."}"#,
+            Kind::Quota,
+        ),
+        (
+            401,
+            r#"{"error":{"message":"Insufficient balance. Manage your billing here"}}"#,
+            Kind::Quota,
+        ),
+        // Limits of rate
+        (
+            429,
+            r#"{"error":{"message":"slow down","code":"rate_limit_exceeded"}}"#,
+            Kind::RateLimit,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"request reached organization max RPM: 3","type":"rate_limit_reached_error"}}"#,
+            Kind::RateLimit,
+        ),
+        (
+            429,
+            r#"{"object":"error","message":"Rate limit exceeded","type":"rate_limited","param":null,"code":"1300"}"#,
+            Kind::RateLimit,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"RateLimitReached","message":"Your requests have exceeded the limit. Please retry after 26 seconds.","details":"x"}}"#,
+            Kind::RateLimit,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1302","message":"concurrency"}}"#,
+            Kind::RateLimit,
+        ),
+        (
+            200,
+            r#"{"base_resp":{"status_code":1002,"status_msg":"rate limit"}}"#,
+            Kind::RateLimit,
+        ),
+        (
+            413,
+            r#"{"error":{"message":"Rate limit reached for tokens","code":"rate_limit_exceeded"}}"#,
+            Kind::RateLimit,
+        ),
+        (
+            400,
+            r#"{"error":{"code":"Throttling.RateQuota","message":"slow"}}"#,
+            Kind::RateLimit,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"x/y is temporarily rate-limited upstream. Please retry shortly.","provider_name":"Near"}}}"#,
+            Kind::RateLimit,
+        ),
+        // Unknown models
+        (
+            404,
+            r#"{"error":{"message":"The model `x` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"Model Not Exist","type":"invalid_request_error"}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            400,
+            r#"{"object":"error","message":"Invalid model: x","type":"invalid_model","code":"1500"}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"x/y is not a valid model ID","code":400}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"error":{"message":"No endpoints found for x/y.","code":404}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"error":"model 'x' not found, try pulling it first"}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            400,
+            r#"{"error":{"code":"1211","message":"模型不存在，请检查模型代码。"}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"error":{"code":"DeploymentNotFound","message":"The API deployment for this resource does not exist."}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"object":"error","message":"The model `x` does not exist.","type":"NotFoundError","code":404}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"No tool output found for tool call call-a.","type":"invalid_request_error"}}"#,
+            Kind::Refused,
+        ),
+        // Filters
+        (
+            400,
+            r#"{"error":{"message":"The response was filtered due to the prompt triggering Azure OpenAI's content management policy.","type":null,"param":"prompt","code":"content_filter","status":400,"innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#,
+            Kind::ContentFilter,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"The request was rejected because it was considered high risk","type":"content_filter"}}"#,
+            Kind::ContentFilter,
+        ),
+        (
+            400,
+            r#"{"error":{"code":"data_inspection_failed","message":"Input data may contain inappropriate content."}}"#,
+            Kind::ContentFilter,
+        ),
+        (
+            400,
+            r#"{"error":{"code":"1301","message":"系统检测到输入或生成内容可能包含不安全或敏感内容"}}"#,
+            Kind::ContentFilter,
+        ),
+        (
+            200,
+            r#"{"base_resp":{"status_code":1026,"status_msg":"input new_sensitive"}}"#,
+            Kind::ContentFilter,
+        ),
+        (
+            403,
+            r#"{"code":"x","error":"Content violates usage guidelines."}"#,
+            Kind::ContentFilter,
+        ),
+        // Overload
+        (
+            429,
+            r#"{"error":{"message":"The engine is currently overloaded, please try again later","type":"engine_overloaded_error"}}"#,
+            Kind::Overloaded,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"1305","message":"too many"}}"#,
+            Kind::Overloaded,
+        ),
+        (
+            429,
+            r#"{"message":"We're experiencing high traffic right now! Please try again soon.","type":"too_many_requests_error","param":"queue","code":"queue_exceeded"}"#,
+            Kind::Overloaded,
+        ),
+        (
+            503,
+            r#"{"error":{"message":"Loading model","type":"unavailable_error","code":503}}"#,
+            Kind::Overloaded,
+        ),
+        (
+            503,
+            r#"{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}"#,
+            Kind::Overloaded,
+        ),
+        (
+            500,
+            r#"{"error":{"code":"1234","message":"网络错误"}}"#,
+            Kind::Unavailable,
+        ),
+        // A gateway's words for what the provider behind it says
+        (
+            400,
+            r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"Insufficient Balance\"}}","provider_name":"Near"}}}"#,
+            Kind::Quota,
+        ),
+        (
+            410,
+            r#"{"error":"Live search is deprecated. Please switch to the Agent Tools API"}"#,
+            Kind::Refused,
+        ),
+        (
+            400,
+            r#"{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"}}"#,
+            Kind::Refused,
+        ),
+    ] {
+        let fault = told(status, body);
+        assert_eq!(fault.kind, kind, "{status} {body}");
+        assert_eq!(fault.mend, None, "{status} {body}");
+        assert_eq!(fault.upstream_status, Some(status));
+        if matches!(
+            kind,
+            Kind::Quota | Kind::ContentFilter | Kind::Authentication
+        ) {
+            assert_eq!(fault.retry, Retry::Never, "{body}");
+        }
+    }
+}
+
+#[test]
+fn google_tells_a_minute_from_a_day() {
+    let body = |quota: &str, message: &str| {
+        json!([{"error": {
+            "code": 429, "message": message, "status": "RESOURCE_EXHAUSTED",
+            "details": [
+                {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{"quotaId": quota}]},
+                {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37s"},
+            ],
+        }}])
+        .to_string()
+    };
+    const TEXT: &str =
+        "You exceeded your current quota, please check your plan and billing details.";
+    let minute = told(429, &body("InputTokensPerModelPerMinute", TEXT));
+    assert_eq!(minute.kind, Kind::RateLimit);
+    assert_eq!(minute.retry, Retry::After(Duration::from_secs(37)));
+    let day = told(
+        429,
+        &body("RequestsPerDayPerProjectPerModel-FreeTier", TEXT),
+    );
+    assert_eq!((day.kind, day.retry), (Kind::Quota, Retry::Never));
+    let none = told(
+        429,
+        &body("PerMinute", "Quota exceeded, limit: 0, model: x"),
+    );
+    assert_eq!(none.kind, Kind::Quota);
+}
+
+#[test]
+fn an_overflow_names_its_window() {
+    for (status, message, window) in [
+        (
+            400,
+            "Invalid request: Your request exceeded model token limit: 262144 (requested: 269030)",
+            Some(262_144),
+        ),
+        (
+            400,
+            "This model's maximum context length is 1048565 tokens. However, you requested 1250025 tokens (1250025 in the messages, 0 in the completion).",
+            Some(1_048_565),
+        ),
+        (
+            400,
+            "prompt is too long: 3333404 tokens > 200000 maximum",
+            Some(200_000),
+        ),
+        (
+            400,
+            "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000, decrease input length",
+            Some(200_000),
+        ),
+        (
+            400,
+            "The input token count (1250074) exceeds the maximum number of tokens allowed (1048576).",
+            Some(1_048_576),
+        ),
+        (
+            400,
+            "prompt too long; exceeded max context length by 1119046 tokens (ref: 9)",
+            None,
+        ),
+        (
+            400,
+            "Your input exceeds the context window of this model.",
+            None,
+        ),
+        (
+            400,
+            "request (14429 tokens) exceeds the available context size (8192 tokens), try increasing it",
+            Some(8_192),
+        ),
+        (
+            500,
+            "the request exceeds the available context size, try increasing it",
+            None,
+        ),
+        (
+            400,
+            "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+            Some(8_192),
+        ),
+        (
+            400,
+            "The decoder prompt (length 9000) is longer than the maximum model length of 8192.",
+            Some(8_192),
+        ),
+        (
+            400,
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+            Some(4_096),
+        ),
+        (
+            400,
+            "Please reduce the length of the messages or completion. Current length is 40000 while limit is 8192",
+            Some(8_192),
+        ),
+        (
+            400,
+            "Range of input length should be [1, 129024]",
+            Some(129_024),
+        ),
+        (
+            400,
+            "This model's maximum prompt length is 131072 but the request contains 200000 tokens.",
+            Some(131_072),
+        ),
+        (
+            400,
+            "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+            Some(32_768),
+        ),
+        (
+            400,
+            "The prompt is too long: 140000, model maximum context length: 131071",
+            Some(131_071),
+        ),
+        (
+            400,
+            "'max_tokens' or 'max_completion_tokens' is too large: 150000. This model's maximum context length is 131072 tokens and your request has 30000 input tokens",
+            Some(131_072),
+        ),
+        (400, "Input token length too long", None),
+        (
+            403,
+            "Input tokens plus max_tokens are more than the model takes",
+            None,
+        ),
+        (
+            413,
+            "Request too large for model `m` in organization `o` service tier `on_demand` on tokens per minute (TPM): Limit 6000, Requested 14810, please reduce your message size and try again.",
+            None,
+        ),
+        (
+            429,
+            "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 342389. The input or output tokens must be reduced.",
+            None,
+        ),
+    ] {
+        let fault = told(status, &openai(message));
+        assert_eq!(fault.kind, Kind::ContextLength, "{message}");
+        assert_eq!(fault.retry, Retry::Never, "{message}");
+        assert_eq!(fault.code(), Some("context_length_exceeded"), "{message}");
+        assert_eq!(fault.mend, window.map(Mend::Window), "{message}");
+    }
+    for (body, window) in [
+        (
+            r#"{"error":{"code":400,"message":"too long","type":"exceed_context_size_error","n_prompt_tokens":14429,"n_ctx":8192}}"#,
+            Some(8_192),
+        ),
+        (r#"{"error":{"code":"1261","message":"Prompt 超长"}}"#, None),
+        (
+            r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#,
+            None,
+        ),
+    ] {
+        let fault = told(400, body);
+        assert_eq!(
+            (fault.kind, fault.mend),
+            (Kind::ContextLength, window.map(Mend::Window)),
+            "{body}"
+        );
+    }
+    let limit = told(
+        429,
+        &openai(
+            "Rate limit reached for model `m` on tokens per minute (TPM): Limit 6000, Used 5034, Requested 1443. Please try again in 4.77s.",
+        ),
+    );
+    assert_eq!(limit.kind, Kind::RateLimit);
+    assert_eq!(limit.retry, Retry::After(Duration::from_millis(4_770)));
+}
+
+#[test]
+fn a_known_refusal_teaches_one_thing() {
+    let levels = |levels: &[&str]| Mend::Efforts(levels.iter().map(|&l| l.to_owned()).collect());
+    for (message, mend) in [
+        (
+            "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
+            Mend::Reasoning(ReasoningRequired::Calls),
+        ),
+        (
+            "The reasoning_content in the thinking mode must be passed back to the API.",
+            Mend::Reasoning(ReasoningRequired::Always),
+        ),
+        (
+            "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning_content' is unsupported)]",
+            Mend::NoReasoning,
+        ),
+        (
+            "Function call `x` in the `1.` content block is missing a `thought_signature`.",
+            Mend::Signatures,
+        ),
+        (
+            "Function call is missing a thought_signature in functionCall parts.",
+            Mend::Signatures,
+        ),
+        (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+            Mend::MaxTokensField(MaxTokensField::MaxCompletionTokens),
+        ),
+        (
+            "property 'max_completion_tokens' is unsupported",
+            Mend::MaxTokensField(MaxTokensField::MaxTokens),
+        ),
+        (
+            "Range of max_tokens should be [1, 8192]",
+            Mend::MaxOutput(8_192),
+        ),
+        (
+            "max_tokens参数非法：取值范围 [1,131072]",
+            Mend::MaxOutput(131_072),
+        ),
+        (
+            "`max_tokens` must be less than or equal to `8192`, the maximum value for `max_tokens` is less than the `context_window` for this model",
+            Mend::MaxOutput(8_192),
+        ),
+        (
+            "max_tokens is too large: 100000. This model supports at most 16384 completion tokens, whereas you provided 100000.",
+            Mend::MaxOutput(16_384),
+        ),
+        (
+            "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for x",
+            Mend::MaxOutput(64_000),
+        ),
+        (
+            "Unable to submit request because it has a maxOutputTokens value of 100000 but the supported range is from 1 (inclusive) to 65537 (exclusive).",
+            Mend::MaxOutput(65_536),
+        ),
+        (
+            "invalid temperature: only 1 is allowed for this model",
+            Mend::NoSampling,
+        ),
+        (
+            "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.",
+            Mend::NoSampling,
+        ),
+        (
+            "Invalid 'temperature': decimal above maximum value. Expected a value <= 1, but got 1.5 instead.",
+            Mend::MaxTemperature(100),
+        ),
+        ("temperature must be in (0, 1]", Mend::MaxTemperature(100)),
+        (
+            "Unknown parameter: 'presence_penalty'.",
+            Mend::Without(Parameter::Penalties),
+        ),
+        (
+            "Model m does not support parameter presencePenalty.",
+            Mend::Without(Parameter::Penalties),
+        ),
+        (
+            "Unrecognized request argument supplied: logprobs",
+            Mend::Without(Parameter::Logprobs),
+        ),
+        (
+            "Unsupported parameter: 'parallel_tool_calls' is not supported with this model.",
+            Mend::Without(Parameter::ParallelToolCalls),
+        ),
+        (
+            "unknown field `strict`, expected one of `name`, `description`",
+            Mend::Without(Parameter::Strict),
+        ),
+        (
+            "Unknown name \"stream_options\": Cannot find field.",
+            Mend::Without(Parameter::StreamOptions),
+        ),
+        (
+            "property 'prompt_cache_key' is unsupported",
+            Mend::Without(Parameter::PromptCacheKey),
+        ),
+        (
+            "property 'service_tier' is unsupported",
+            Mend::Without(Parameter::ServiceTier),
+        ),
+        (
+            "Unsupported parameter: 'verbosity'",
+            Mend::Without(Parameter::Verbosity),
+        ),
+        (
+            "Unsupported parameter: 'reasoning_effort' is not supported with this model.",
+            Mend::NoEffort,
+        ),
+        (
+            "This model does not support effort level 'xhigh'. Supported levels: high, low, max, medium.",
+            levels(&["low", "medium", "high", "max"]),
+        ),
+        (
+            "Unsupported value: 'reasoning_effort' does not support 'minimal' with this model. Supported values are: 'none', 'low', 'medium', and 'high'.",
+            levels(&["none", "low", "medium", "high"]),
+        ),
+        (
+            "The value of the enable_thinking parameter is restricted to True.",
+            Mend::NoThinkingSwitch,
+        ),
+        (
+            "invalid params, requires adaptive thinking (2013)",
+            Mend::NoThinkingSwitch,
+        ),
+        (
+            "The tool_choice parameter does not support being set to required or object in thinking mode",
+            Mend::WithoutToolChoice(&[ToolChoice::Required, ToolChoice::Named]),
+        ),
+        (
+            "tool_choice 'required' is incompatible with thinking enabled",
+            Mend::WithoutToolChoice(&[ToolChoice::Required]),
+        ),
+        (
+            "tool_choice 'specified' is incompatible with thinking enabled",
+            Mend::WithoutToolChoice(&[ToolChoice::Named]),
+        ),
+        (
+            "This response_format type is unavailable now",
+            Mend::ResponseFormat(ResponseFormat::JsonObject),
+        ),
+        (
+            "Invalid parameter: 'response_format' of type 'json_schema' is not supported with this model.",
+            Mend::ResponseFormat(ResponseFormat::JsonObject),
+        ),
+        (
+            "Unsupported parameter: 'response_format'",
+            Mend::ResponseFormat(ResponseFormat::None),
+        ),
+        (
+            "Unsupported value: 'messages[0].role' does not support 'developer' with this model.",
+            Mend::SystemRole(SystemRole::System),
+        ),
+        (
+            "Failed to deserialize the JSON body into the target type: messages[0].role: unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`",
+            Mend::SystemRole(SystemRole::System),
+        ),
+        (
+            "developer is not one of ['system', 'assistant', 'user', 'tool', 'function']",
+            Mend::SystemRole(SystemRole::System),
+        ),
+        (
+            "invalid parameter 'messages[0].role': invalid role 'developer', must be one of: system, user, assistant, tool",
+            Mend::SystemRole(SystemRole::System),
+        ),
+        (
+            "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+            Mend::SystemRole(SystemRole::User),
+        ),
+        (
+            "invalid params, chat content has invalid message role: system (2013)",
+            Mend::SystemRole(SystemRole::User),
+        ),
+        (
+            "System message must be at the beginning.",
+            Mend::SystemFirst,
+        ),
+        (
+            "Unexpected role 'user' after role 'tool'",
+            Mend::AnswerAfterTool,
+        ),
+        (
+            "Conversation roles must alternate user/assistant/user/assistant/...",
+            Mend::MergeUser,
+        ),
+        (
+            "Failed to deserialize: messages[1]: unknown variant `image_url`, expected `text`",
+            Mend::NoImages,
+        ),
+        ("Image input not supported", Mend::NoImages),
+        (
+            "No endpoints found that support image input",
+            Mend::NoImages,
+        ),
+        ("m is not a multimodal model", Mend::NoImages),
+        ("unsupported image url: https://x/y.png", Mend::NoImageUrls),
+        (
+            "unknown variant `file`, expected one of `text`, `image_url`",
+            Mend::NoFiles,
+        ),
+        ("text is not set", Mend::ImageNeedsText),
+        (
+            "Invalid request: text content is empty",
+            Mend::CallContent(CallContent::Omitted),
+        ),
+        (
+            "messages[2]: missing field `content` at line 1 column 90",
+            Mend::CallContent(CallContent::Empty),
+        ),
+        (
+            "Tool call id was call_abc but must be a-z, A-Z, 0-9, with a length of 9.",
+            Mend::CallIds(CallIds::NineAlphanumeric),
+        ),
+        (
+            "messages.1.content.0.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'",
+            Mend::CallIds(CallIds::Word),
+        ),
+        (
+            "Invalid 'messages[1].tool_calls[0].id': string too long. Expected a string with maximum length 40",
+            Mend::CallIds(CallIds::Word),
+        ),
+        (
+            "GenerateContentRequest.contents[3].parts[0].function_response.name: Name cannot be empty.",
+            Mend::ToolNames,
+        ),
+        ("Cannot use tools with stream", Mend::WholeCalls),
+    ] {
+        for status in [400, 422] {
+            let fault = told(status, &openai(message));
+            assert_eq!(fault.mend, Some(mend.clone()), "{message}");
+            assert_eq!(
+                (fault.kind, fault.retry),
+                (Kind::Refused, Retry::Never),
+                "{message}"
+            );
+            assert_eq!(fault.message, message);
+        }
+    }
+}
+
+#[test]
+fn a_refused_schema_turns_rules_on() {
+    for (body, some) in [
+        (
+            r#"{"error":{"message":"Invalid request: tools.function.parameters is not a valid moonshot flavored json schema, details: <At path 'properties.x': type is not defined>","type":"invalid_request_error"}}"#,
+            registry::SchemaRule::TypedProperties,
+        ),
+        (
+            r#"[{"error":{"code":400,"message":"Invalid JSON payload received. Unknown name \"additionalProperties\" at 'tools[0].function_declarations[0].parameters': Cannot find field.","status":"INVALID_ARGUMENT"}}]"#,
+            registry::SchemaRule::NoAdditionalProperties,
+        ),
+        (
+            r#"{"error":{"message":"Invalid schema for function 'x': In context=('properties', 'a'), array schema missing items.","param":"tools[0].function.parameters","code":"invalid_function_parameters"}}"#,
+            registry::SchemaRule::OneItemSchema,
+        ),
+        (
+            r#"{"error":{"code":400,"message":"failed to parse grammar","type":"invalid_request_error"}}"#,
+            registry::SchemaRule::NoPatterns,
+        ),
+    ] {
+        let Some(Mend::Schema(rules)) = told(400, body).mend else {
+            panic!("{body}");
+        };
+        assert!(rules.contains(&some), "{body}");
+    }
+}
+
+#[test]
+fn the_place_of_a_complaint_names_the_parameter() {
+    for (body, param, mend) in [
+        (
+            r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",2,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"x"}]},"type":"invalid_request_error","param":null,"code":null}"#,
+            "messages.2.assistant.reasoning_content",
+            Mend::NoReasoning,
+        ),
+        (
+            r#"{"detail":[{"type":"extra_forbidden","loc":["body","tools",0,"function","strict"],"msg":"Extra inputs are not permitted"}]}"#,
+            "tools.0.function.strict",
+            Mend::Without(Parameter::Strict),
+        ),
+        (
+            r#"{"detail":[{"type":"enum","loc":["body","messages",0,"role"],"msg":"Input should be 'system', 'user', 'assistant' or 'tool'"}]}"#,
+            "messages.0.role",
+            Mend::SystemRole(SystemRole::System),
+        ),
+        (
+            r#"{"detail":[{"type":"enum","loc":["body","reasoning_effort"],"msg":"Input should be 'low', 'medium' or 'high'"}]}"#,
+            "reasoning_effort",
+            Mend::Efforts(vec!["low".into(), "medium".into(), "high".into()]),
+        ),
+        (
+            r#"{"error":{"message":"Unsupported parameter","param":"top_p","code":"unsupported_parameter"}}"#,
+            "top_p",
+            Mend::NoSampling,
+        ),
+    ] {
+        let fault = told(422, body);
+        assert_eq!(fault.param.as_deref(), Some(param), "{body}");
+        assert_eq!(fault.mend, Some(mend), "{body}");
+    }
+}
+
+#[test]
+fn a_vague_refusal_teaches_nothing() {
+    for message in [
+        "Invalid 'temperature': decimal below minimum value. Expected a value >= 0, but got -1 instead.",
+        "max_tokens must be at least 1, got -3",
+        "Unexpected message role.",
+        "Unknown parameter: 'input[0].foo'.",
+        "Unsupported parameters: top_p and parallel_tool_calls are not supported parameters",
+        "Cannot fetch content from the provided URL. Status: URL_ROBOTED",
+        "m does not support tools",
+        "Tool call validation failed",
+        "invalid params, invalid chat setting (2013)",
+        "strict mode is a mode of thinking",
+        "No tool output found for tool call call-a.",
+        "The effort was too high.",
+        "Request contains an invalid argument.",
+    ] {
+        let fault = told(400, &openai(message));
+        assert_eq!((fault.kind, fault.mend), (Kind::Refused, None), "{message}");
+    }
+}
+
+#[test]
+fn an_error_in_a_stream_is_placed_by_its_words() {
+    for (error, kind, status) in [
+        (r#"{"message":"x","code":429}"#, Kind::RateLimit, 429),
+        (
+            r#"{"message":"x","code":"rate_limit_exceeded"}"#,
+            Kind::RateLimit,
+            429,
+        ),
+        (
+            r#"{"message":"x","type":"insufficient_quota","code":null}"#,
+            Kind::Quota,
+            429,
+        ),
+        (
+            r#"{"message":"x","type":"invalid_request_error"}"#,
+            Kind::Refused,
+            400,
+        ),
+        (
+            r#"{"message":"x","code":"invalid","status_code":400}"#,
+            Kind::Refused,
+            400,
+        ),
+        (
+            r#"{"code":400,"message":"Token limit reached"}"#,
+            Kind::Refused,
+            400,
+        ),
+        (
+            r#"{"message":"x","type":"overloaded_error"}"#,
+            Kind::Overloaded,
+            503,
+        ),
+        (
+            r#"{"message":"x","type":"server_error"}"#,
+            Kind::Unavailable,
+            500,
+        ),
+        (
+            r#"{"code":500,"message":"The model produced output that does not match the expected format","type":"server_error"}"#,
+            Kind::Unavailable,
+            500,
+        ),
+        (r#"{"message":"x","code":7}"#, Kind::Unavailable, 500),
+        (r#""the server is gone""#, Kind::Unavailable, 500),
+        (
+            r#"{"code":403,"message":"x","status":"PERMISSION_DENIED"}"#,
+            Kind::Permission,
+            403,
+        ),
+        ("[]", Kind::Unavailable, 500),
+        ("7", Kind::Unavailable, 500),
+    ] {
+        let raw: &RawValue = serde_json::from_str(error).unwrap();
+        let fault = in_stream(raw);
+        assert_eq!(
+            (fault.kind, fault.upstream_status),
+            (kind, Some(status)),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn an_error_in_place_of_an_answer_is_seen() {
+    for (body, kind) in [
+        (
+            r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error"}}"#,
+            Some(Kind::Refused),
+        ),
+        (
+            r#"[{"error":{"code":503,"message":"x","status":"UNAVAILABLE"}}]"#,
+            Some(Kind::Overloaded),
+        ),
+        (
+            r#"{"base_resp":{"status_code":1002,"status_msg":"rate limit"},"choices":null}"#,
+            Some(Kind::RateLimit),
+        ),
+        (
+            r#"{"object":"error","message":"x","code":429}"#,
+            Some(Kind::RateLimit),
+        ),
+        (
+            r#"{"detail":"Invalid API Key"}"#,
+            Some(Kind::Authentication),
+        ),
+        (
+            r#"{"code":500,"msg":"404 NOT_FOUND","success":false}"#,
+            Some(Kind::Unavailable),
+        ),
+        (
+            r#"{"id":"1","object":"chat.completion","choices":[],"base_resp":{"status_code":0,"status_msg":""}}"#,
+            None,
+        ),
+        (r#"{"id":"1","choices":[{"index":0}],"error":null}"#, None),
+        (r#"{"object":"chat.completion.chunk","choices":[]}"#, None),
+        ("{}", None),
+        ("not json", None),
+        ("", None),
+    ] {
+        assert_eq!(
+            in_place_of_answer(body).map(|fault| fault.kind),
+            kind,
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn a_wait_is_passed_on_only_where_trying_again_helps() {
+    let wait = Some(Duration::from_secs(3));
+    for (status, wait, body, seconds) in [
+        (429, wait, "", Some(3)),
+        (503, wait, "", Some(3)),
+        (400, wait, "", None),
+        (429, None, "", None),
+        (429, wait, "Insufficient Balance", None),
+        (429, None, "Please retry after 26 seconds.", Some(26)),
+        (429, wait, "Please retry after 26 seconds.", Some(3)),
+        (429, None, "Please try again in 6m0s.", Some(360)),
+    ] {
+        assert_eq!(
+            reply(status, wait, body.as_bytes()).retry_after(),
+            seconds,
+            "{body}"
+        );
+    }
+}
+
+#[test]
+fn a_call_that_did_not_fit_is_worth_another_try() {
+    let body = r#"{"error":{"code":"tool_use_failed","failed_generation":"{}","message":"Tool call validation failed","type":"invalid_request_error"}}"#;
+    let fault = told(400, body);
+    assert_eq!((fault.kind, fault.retry), (Kind::Refused, Retry::Soon));
+    assert_eq!(
+        (fault.status(true), fault.code()),
+        (400, Some("tool_use_failed"))
+    );
+    assert_eq!(fault.response_code(), "server_error");
+}
+
+#[test]
+fn codes_in_words_are_passed_on() {
+    for (body, code) in [
+        (
+            r#"{"error":{"message":"bad","code":"unsupported_value"}}"#,
+            Some("unsupported_value"),
+        ),
+        (r#"{"error":{"message":"bad","code":null}}"#, None),
+        (r#"{"error":{"message":"bad","code":400}}"#, None),
+        (r#"{"error":{"message":"bad","code":"1210"}}"#, None),
+    ] {
+        assert_eq!(told(400, body).code(), code, "{body}");
+    }
+}
+
+#[test]
+fn hints_say_what_to_do() {
+    let server = told(
+        400,
+        &openai(
+            "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+        ),
+    );
+    assert!(server.message.ends_with("start it with these options.)"));
+    let model = told(400, r#"{"error":"m does not support tools"}"#);
+    assert!(
+        model
+            .message
+            .ends_with("(Choose a model that can call tools.)")
+    );
+}
+
+#[test]
+fn a_long_message_is_cut_between_characters() {
+    let message = told(500, &"漢".repeat(30_000)).message;
+    assert_eq!(message.chars().count(), MESSAGE_LIMIT + 1);
+    let message = told(500, &openai(&"漢".repeat(30_000))).message;
+    assert_eq!(message.chars().count(), MESSAGE_LIMIT + 1);
+}

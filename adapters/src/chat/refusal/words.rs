@@ -1,0 +1,298 @@
+//! What kind of refusal it is. Numbers and codes that mean one thing come
+//! before words, words before the status: providers put a used-up account
+//! under 401, 402, 403, 429 and 500.
+
+use super::delay;
+use super::find::any;
+use super::said::Said;
+use crate::fault::Kind;
+
+/// The kind of a refusal that is no overflow.
+pub(super) fn kind(status: u16, said: &Said, lower: &str) -> Kind {
+    by_number(said)
+        .or_else(|| googles_quota(said, lower))
+        .or_else(|| any(lower, USED_UP).then_some(Kind::Quota))
+        .or_else(|| by_code(said))
+        .or_else(|| by_text(status, lower))
+        .unwrap_or_else(|| by_status(status, lower))
+}
+
+/// GLM's four digits (docs.bigmodel.cn, docs.z.ai "api-code") and MiniMax's
+/// (platform.minimax.io "error code"), which are told apart by their place.
+fn by_number(said: &Said) -> Option<Kind> {
+    if let Some(number) = said.number {
+        return match number {
+            1002 | 1039 | 1041 | 2045 => Some(Kind::RateLimit),
+            1004 | 2049 => Some(Kind::Authentication),
+            // 2056: the plan's five hours or week.
+            1008 | 2056 => Some(Kind::Quota),
+            1026 | 1027 => Some(Kind::ContentFilter),
+            1000 | 1001 | 1013 | 1024 | 1033 => Some(Kind::Unavailable),
+            1042 | 2013 => Some(Kind::Refused),
+            _ => None,
+        };
+    }
+    match said.four_digits()? {
+        1000..=1004 => Some(Kind::Authentication),
+        // 1308 and 1310 end at a time of the plan, 1309 with a new plan.
+        1113 | 1304 | 1308..=1310 => Some(Kind::Quota),
+        1211 => Some(Kind::ModelNotFound),
+        1220 | 1311 => Some(Kind::Permission),
+        1301 => Some(Kind::ContentFilter),
+        1302 | 1303 => Some(Kind::RateLimit),
+        1305 | 1312 => Some(Kind::Overloaded),
+        1234 => Some(Kind::Unavailable),
+        1210 | 1213..=1215 => Some(Kind::Refused),
+        _ => None,
+    }
+}
+
+/// Google says `You exceeded your current quota, please check your plan and
+/// billing details` of a minute's limit too; the ids of its quotas tell.
+fn googles_quota(said: &Said, lower: &str) -> Option<Kind> {
+    if !said.words.iter().any(|word| word == "RESOURCE_EXHAUSTED") {
+        return None;
+    }
+    let ids = said.words.join(" ").to_lowercase();
+    let used_up = delay::is_long(&ids) || lower.contains("limit: 0,");
+    Some(if used_up {
+        Kind::Quota
+    } else {
+        Kind::RateLimit
+    })
+}
+
+/// An account that has nothing left, whatever status and code it comes with.
+const USED_UP: &[&str] = &[
+    // DeepSeek 402, GLM, MiniMax 500, MiMo 402
+    "insufficient balance",
+    "insufficient account",
+    "insufficient credit",
+    "insufficient funds",
+    "insufficient quota",
+    "credit balance is too low",
+    // OpenAI
+    "exceeded your current quota",
+    "check your plan and billing",
+    "billing hard limit",
+    // Kimi Code 403
+    "usage limit for this billing cycle",
+    "you've reached your weekly",
+    "usage limit exceeded",
+    "usage limit reached",
+    // GLM 1308
+    "usage limit reached for",
+    "使用上限",
+    "余额不足",
+    "欠费",
+    // OpenRouter 402, 403, 429
+    "requires more credits",
+    "out of credits",
+    "key limit exceeded",
+    "never purchased credits",
+    "free-models-per-day",
+    // xAI
+    "used all available credits",
+    "monthly spending limit",
+    "quota exhausted",
+    "quota is exhausted",
+    "please recharge",
+    "in arrears",
+    "overdue payment",
+];
+
+/// Codes and types; only letters and digits count, in lower case.
+fn by_code(said: &Said) -> Option<Kind> {
+    [&said.code, &said.kind]
+        .into_iter()
+        .chain(&said.words)
+        .find_map(|word| of_code(word))
+}
+
+fn of_code(word: &str) -> Option<Kind> {
+    let plain: String = word
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    Some(match plain.as_str() {
+        "insufficientquota"
+        | "exceededcurrentquotaerror"
+        | "insufficientbalance"
+        | "insufficientbalanceerror"
+        | "insufficientuserquota"
+        | "billingnotactive"
+        | "billingerror"
+        | "billinghardlimitreached"
+        | "usagelimitreached"
+        | "usagenotincluded"
+        | "freequotaexceeded"
+        | "accountoverdueerror"
+        | "setlimitexceeded"
+        | "arrearage"
+        | "paymentrequired" => Kind::Quota,
+        "invalidapikey"
+        | "apikeyinvalid"
+        | "wrongapikey"
+        | "incorrectapikeyerror"
+        | "invalidauthenticationerror"
+        | "authenticationerror"
+        | "unauthenticated" => Kind::Authentication,
+        "engineoverloaded"
+        | "engineoverloadederror"
+        | "overloadederror"
+        | "serverisoverloaded"
+        | "serveroverloaded"
+        | "modeloverloaded"
+        | "queueexceeded"
+        | "servicetiercapacityexceeded"
+        | "capacityexceeded" => Kind::Overloaded,
+        "ratelimited"
+        | "ratelimiterror"
+        | "ratelimitreached"
+        | "ratelimitreachederror"
+        | "requestquotaexceeded"
+        | "tokenquotaexceeded"
+        | "toomanyrequests"
+        | "toomanyrequestserror" => Kind::RateLimit,
+        "modelnotfound" | "modelnotfounderror" | "modelnotexist" | "invalidmodel"
+        | "deploymentnotfound" | "unknownmodel" => Kind::ModelNotFound,
+        "contentfilter"
+        | "contentpolicyviolation"
+        | "datainspectionfailed"
+        | "responsibleaipolicyviolation" => Kind::ContentFilter,
+        "permissionerror"
+        | "permissiondenied"
+        | "permissiondeniederror"
+        | "accessdenied"
+        | "accessterminatederror" => Kind::Permission,
+        // Qwen: `AllocationQuota.FreeTierOnly`, `Throttling.RateQuota`
+        other if other.starts_with("allocationquota") => Kind::Quota,
+        other if other.starts_with("throttling") => Kind::RateLimit,
+        // Ark: `ModelAccountTpmRateLimitExceeded`, `InputTextSensitiveContentDetected`
+        other if other.contains("ratelimitexceeded") => Kind::RateLimit,
+        other if other.contains("sensitivecontent") => Kind::ContentFilter,
+        _ => return None,
+    })
+}
+
+fn by_text(status: u16, lower: &str) -> Option<Kind> {
+    let says = |phrases: &[&str]| any(lower, phrases);
+    if says(BAD_KEY) {
+        Some(Kind::Authentication)
+    } else if says(FILTERED) {
+        Some(Kind::ContentFilter)
+    } else if !matches!(status, 401 | 402 | 429) && is_unknown_model(lower) {
+        Some(Kind::ModelNotFound)
+    } else if matches!(status, 429 | 500..) && says(BUSY) {
+        Some(Kind::Overloaded)
+    } else if !matches!(status, 401..=404) && says(TOO_FAST) {
+        Some(Kind::RateLimit)
+    } else {
+        None
+    }
+}
+
+const BAD_KEY: &[&str] = &[
+    // xAI answers with 400
+    "incorrect api key",
+    "invalid api key",
+    // Gemini answers with 400
+    "api key not valid",
+    "api key expired",
+    "invalid x-api-key",
+    // OpenRouter
+    "no auth credentials found",
+    // Azure
+    "invalid subscription key",
+];
+
+const FILTERED: &[&str] = &[
+    // Azure
+    "content management policy",
+    // Kimi: `The request was rejected because it was considered high risk`
+    "considered high risk",
+    // Qwen
+    "inappropriate content",
+    // GLM
+    "敏感内容",
+    "unsafe or sensitive content",
+    // MiniMax
+    "new_sensitive",
+    // xAI
+    "content violates usage guidelines",
+    // OpenRouter
+    "your input was flagged",
+    // Gemini
+    "prohibited_content",
+];
+
+const BUSY: &[&str] = &[
+    "overloaded",
+    "at capacity",
+    "no capacity",
+    "no available capacity",
+    "high demand",
+    "high traffic",
+    "server is busy",
+    "service is too busy",
+    "system is busy",
+];
+
+const TOO_FAST: &[&str] = &[
+    "rate limit",
+    "rate-limit",
+    "too many requests",
+    "速率限制",
+    "请求过于频繁",
+];
+
+/// A refusal that says that the model is not there.
+fn is_unknown_model(lower: &str) -> bool {
+    // DeepSeek, OpenRouter, Mistral, Together, GLM
+    let whole = any(
+        lower,
+        &[
+            "model not exist",
+            "unknown model",
+            "no such model",
+            "is not a valid model",
+            "not a valid model id",
+            "invalid model:",
+            "supported api model names",
+            "unable to access model",
+            "模型不存在",
+        ],
+    );
+    let near = [
+        "does not exist",
+        "not found",
+        "is not supported by any provider",
+    ]
+    .into_iter()
+    .any(|phrase| {
+        lower.match_indices(phrase).any(|(at, _)| {
+            let before = lower.get(..at).unwrap_or_default();
+            before.rfind("model").is_some_and(|model| at - model < 100)
+        })
+    });
+    // OpenRouter: `No endpoints found for x/y`, while `No endpoints found that
+    // support image input` is about the request.
+    whole || near || lower.contains("no endpoints found for")
+}
+
+fn by_status(status: u16, lower: &str) -> Kind {
+    match status {
+        401 => Kind::Authentication,
+        402 => Kind::Quota,
+        403 => Kind::Permission,
+        404 if lower.contains("model") => Kind::ModelNotFound,
+        408 => Kind::Timeout,
+        429 => Kind::RateLimit,
+        // Groq: no capacity for flexible processing
+        498 | 503 | 529 => Kind::Overloaded,
+        // What a server cannot do it cannot do later.
+        400..=499 | 501 | 505 => Kind::Refused,
+        _ => Kind::Unavailable,
+    }
+}

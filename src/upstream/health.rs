@@ -1,0 +1,254 @@
+//! Whether a provider is worth asking: after failures in a row, or when it
+//! refuses everything for its limits, it is left alone for a while.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use adapters::fault::{Fault, Kind, Retry};
+use tokio::time::Instant;
+
+/// So many failures in a row count as an outage.
+const FAILURES: u32 = 3;
+/// The first time of being left alone; each further one is twice as long.
+const FIRST: Duration = Duration::from_secs(10);
+/// The longest one after failures.
+const LONGEST: Duration = Duration::from_mins(5);
+/// The longest one that a provider may ask for.
+const LONGEST_LIMIT: Duration = Duration::from_hours(1);
+/// How long the others leave it alone while one turn tries it out.
+const PROBE: Duration = Duration::from_secs(10);
+
+/// The health of one provider.
+#[derive(Debug, Default)]
+pub struct Health(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Failures since the last success.
+    failures: u32,
+    /// Outages since the last success.
+    outages: u32,
+    /// Left alone until then.
+    until: Option<Instant>,
+    /// One turn tries it out.
+    probing: bool,
+}
+
+impl Health {
+    /// How much longer the provider is left alone; `None` when it may be asked.
+    pub fn is_down(&self, now: Instant) -> Option<Duration> {
+        let left = self.state().until?.saturating_duration_since(now);
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Asks for leave to send a turn where another provider could have it, or
+    /// tells how long this one is left alone. After that time one turn has
+    /// leave, and the others for as long as it takes it to fail or succeed,
+    /// ten seconds at most, have not.
+    pub fn admit(&self, now: Instant) -> Result<(), Duration> {
+        let mut state = self.state();
+        match state.until {
+            None => Ok(()),
+            Some(until) if now < until => Err(until.saturating_duration_since(now)),
+            Some(_) => {
+                state.until = Some(now + PROBE);
+                state.probing = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// The provider answered. True when it was down before.
+    pub fn success(&self) -> bool {
+        std::mem::take(&mut *self.state()).until.is_some()
+    }
+
+    /// The provider failed. Faults that are not an outage do not count.
+    pub fn failure(&self, fault: &Fault) {
+        match fault.kind {
+            Kind::Unreachable | Kind::Unavailable | Kind::Overloaded | Kind::Timeout => {}
+            Kind::InvalidRequest
+            | Kind::ModelNotFound
+            | Kind::ContextLength
+            | Kind::Authentication
+            | Kind::Permission
+            | Kind::Refused
+            | Kind::ContentFilter
+            | Kind::RateLimit
+            | Kind::Quota
+            | Kind::Cut
+            | Kind::BadReply
+            | Kind::Draining
+            | Kind::Internal => return,
+        }
+        let now = Instant::now();
+        let mut state = self.state();
+        if state.until.is_some_and(|until| now < until) && !state.probing {
+            // Known already: this one began before, or had nowhere else to go.
+            return;
+        }
+        state.failures = state.failures.saturating_add(1);
+        if state.failures < FAILURES {
+            return;
+        }
+        let own = FIRST * 2_u32.saturating_pow(state.outages.min(16));
+        let asked = match fault.retry {
+            Retry::After(pause) => pause,
+            Retry::Never | Retry::Soon => Duration::ZERO,
+        };
+        state.outages = state.outages.saturating_add(1);
+        state.until = Some(now + own.max(asked).min(LONGEST));
+        state.probing = false;
+    }
+
+    /// The provider takes nothing for this long: every key is at its limit.
+    pub fn limited(&self, pause: Duration) {
+        let until = Instant::now() + pause.min(LONGEST_LIMIT);
+        let mut state = self.state();
+        state.until = if state.probing {
+            Some(until)
+        } else {
+            state.until.max(Some(until))
+        };
+        state.probing = false;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn fail(health: &Health, kind: Kind, times: u32) {
+        for _ in 0..times {
+            health.failure(&Fault::new(kind, "x"));
+        }
+    }
+
+    fn left(health: &Health) -> Option<u64> {
+        health.is_down(Instant::now()).map(|left| left.as_secs())
+    }
+
+    fn admitted(health: &Health) -> bool {
+        health.admit(Instant::now()).is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn three_failures_in_a_row_are_an_outage() {
+        for kind in [
+            Kind::Unreachable,
+            Kind::Unavailable,
+            Kind::Overloaded,
+            Kind::Timeout,
+        ] {
+            let health = Health::default();
+            fail(&health, kind, 2);
+            assert_eq!(left(&health), None);
+            fail(&health, kind, 1);
+            assert_eq!(left(&health), Some(10), "{kind:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_success_between_failures_starts_the_count_anew() {
+        let health = Health::default();
+        fail(&health, Kind::Timeout, 2);
+        assert!(!health.success());
+        fail(&health, Kind::Timeout, 2);
+        assert!(admitted(&health));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_request_or_its_key_is_to_blame_for_is_no_outage() {
+        let health = Health::default();
+        for kind in [
+            Kind::InvalidRequest,
+            Kind::ContextLength,
+            Kind::Authentication,
+            Kind::Refused,
+            Kind::RateLimit,
+            Kind::Quota,
+            Kind::Cut,
+            Kind::Internal,
+        ] {
+            fail(&health, kind, 5);
+            assert_eq!(left(&health), None, "{kind:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_turn_tries_a_provider_out_and_its_success_is_everyones() {
+        let health = Health::default();
+        fail(&health, Kind::Unreachable, 3);
+        advance(Duration::from_secs(9)).await;
+        assert_eq!(
+            health.admit(Instant::now()),
+            Err(Duration::from_secs(1)),
+            "too early"
+        );
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(left(&health), None);
+        assert!(admitted(&health));
+        assert!(!admitted(&health), "one at a time");
+        assert!(health.success());
+        assert!(admitted(&health) && admitted(&health));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trial_that_nobody_ends_lapses() {
+        let health = Health::default();
+        fail(&health, Kind::Unreachable, 3);
+        advance(Duration::from_secs(10)).await;
+        assert!(admitted(&health));
+        advance(PROBE).await;
+        assert!(admitted(&health));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_outage_is_twice_as_long_up_to_a_limit() {
+        let health = Health::default();
+        fail(&health, Kind::Unavailable, 3);
+        for seconds in [10, 20, 40, 80, 160, 300, 300] {
+            assert_eq!(left(&health), Some(seconds));
+            fail(&health, Kind::Unavailable, 3);
+            assert_eq!(left(&health), Some(seconds), "late failures add nothing");
+            advance(Duration::from_secs(seconds)).await;
+            assert!(admitted(&health));
+            fail(&health, Kind::Unavailable, 1);
+        }
+        health.success();
+        fail(&health, Kind::Unavailable, 3);
+        assert_eq!(left(&health), Some(10));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_overloaded_provider_may_ask_for_longer() {
+        let health = Health::default();
+        for _ in 0..3 {
+            health.failure(&Fault {
+                retry: Retry::After(Duration::from_mins(1)),
+                ..Fault::new(Kind::Overloaded, "x")
+            });
+        }
+        assert_eq!(left(&health), Some(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_lasts_as_long_as_it_says() {
+        let health = Health::default();
+        health.limited(Duration::from_secs(40));
+        health.limited(Duration::from_secs(5));
+        assert_eq!(left(&health), Some(40));
+        advance(Duration::from_secs(40)).await;
+        assert!(admitted(&health));
+        health.limited(Duration::from_secs(5));
+        assert_eq!(left(&health), Some(5), "a trial that failed");
+        health.limited(Duration::MAX);
+        assert_eq!(left(&health), Some(3_600));
+    }
+}
