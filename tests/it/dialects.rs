@@ -103,13 +103,13 @@ fn told(dialect: &Dialect, said: &Said, sizes: &[usize]) {
     let answer = said.answer(dialect);
     let outputs = [true, false].map(|stream| {
         let bytes = answer.bytes(&request(stream));
-        let is_over = bytes.contains("[DONE]") && said.is_whole();
+        let is_over = bytes.contains("[DONE]") || bytes.starts_with('{');
+        let is_over = is_over && said.is_whole();
         let outputs = [true, false].map(|codex| {
             let reading = read(bytes.as_bytes(), sizes, &quirks(dialect), codex);
-            let shown = || format!("{dialect:?}\n{said:?}\ncodex {codex}, upstream:\n{bytes}\n");
-            says(&reading, dialect, said, codex, is_over)
-                .map_err(|wrong| panic!("{wrong}\n{}", shown()))
-                .ok();
+            if let Err(wrong) = says(&reading, dialect, said, codex, is_over) {
+                panic!("{wrong}\n{dialect:?}\n{said:?}\ncodex {codex}, upstream:\n{bytes}\n");
+            }
             reading
         });
         (bytes, outputs)

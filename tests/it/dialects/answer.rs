@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use respondent::sandbox::dialect::Reasoning;
+use respondent::sandbox::dialect::{Ids, Index, Reasoning};
 use respondent::sandbox::{Answer, Call, Dialect, Step};
 use serde_json::{Map, Value, json};
 
@@ -33,6 +33,16 @@ impl Said {
         // Without an opening tag only the closing one tells that there were thoughts.
         if dialect.reasoning == Reasoning::UnopenedThink && said.reasoning.is_empty() {
             said.reasoning.push("So".to_owned());
+        }
+        // Where a name alone begins a call, the one before it has to be whole.
+        if matches!(dialect.index, Index::Zero | Index::Missing)
+            && matches!(dialect.ids, Ids::Missing | Ids::Empty | Ids::Late)
+        {
+            for call in &mut said.calls {
+                if !is_json(&call.arguments) {
+                    call.arguments = "{\"k\": 1}".to_owned();
+                }
+            }
         }
         said
     }
@@ -80,6 +90,10 @@ impl Said {
             ..Answer::steps(words.chain(calls).chain(usage).collect::<Vec<_>>())
         }
     }
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok()
 }
 
 /// A few answers of every kind.
