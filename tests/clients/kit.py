@@ -121,7 +121,7 @@ class Proxy(Process):
     Without `base_url` it has no configuration and no key: the embedded sandbox.
     """
 
-    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted"):
+    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more=""):
         port = free_port()
         self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
         if base_url:
@@ -132,6 +132,7 @@ class Proxy(Process):
                 f'base_url = "{base_url}"\n'
                 f'api_key = "{API_KEY}"\n'
                 + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
+                + more
             )
             config.chmod(0o600)
             self.flags += ["--config", config]

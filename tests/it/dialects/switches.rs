@@ -183,8 +183,12 @@ pub fn some() -> impl Strategy<Value = Dialect> {
 
 /// Takes back what would leave nothing to tell one call from the next: where the index does not
 /// say it, a piece with a new id or with a name begins a call, and calls come one after the other.
+/// An id that comes with a second name is always that of another call.
 fn tells_calls_apart(mut dialect: Dialect) -> Dialect {
     let whole = matches!(dialect.arguments, Arguments::Whole | Arguments::Object);
+    if !whole && dialect.ids == Ids::Late && dialect.names == Names::Repeated {
+        dialect.names = Names::First;
+    }
     match dialect.index {
         Index::Counted | Index::FromOne => return dialect,
         Index::Zero => {
