@@ -13,6 +13,9 @@ pub struct Encoded {
     pub spans: Vec<Span>,
     /// What was changed or left out.
     pub notes: Notes,
+    /// About how many tokens the input has, by its bytes; images and files count
+    /// apart.
+    pub estimated_tokens: u64,
 }
 
 /// The bytes that one item became.

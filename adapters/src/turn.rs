@@ -197,17 +197,7 @@ pub(crate) struct Fields<'a> {
 impl Turn<'_> {
     /// The call ids of the history: a new call must not repeat one.
     pub fn call_ids(&self) -> HashSet<String> {
-        let calls = self.items.iter().filter(|item| {
-            matches!(
-                item.kind,
-                ItemKind::FunctionCall
-                    | ItemKind::CustomToolCall
-                    | ItemKind::ToolSearchCall
-                    | ItemKind::LocalShellCall
-                    | ItemKind::ShellCall
-                    | ItemKind::ApplyPatchCall
-            )
-        });
+        let calls = self.items.iter().filter(|item| item.kind.is_call());
         calls
             .filter_map(Item::call_id)
             .map(Cow::into_owned)
@@ -379,6 +369,19 @@ impl<'a> Item<'a> {
 }
 
 impl ItemKind {
+    /// Whether the model called a tool of the client.
+    pub fn is_call(self) -> bool {
+        matches!(
+            self,
+            Self::FunctionCall
+                | Self::CustomToolCall
+                | Self::ToolSearchCall
+                | Self::LocalShellCall
+                | Self::ShellCall
+                | Self::ApplyPatchCall
+        )
+    }
+
     fn from_name(name: &str) -> Self {
         match name {
             "message" => Self::Message,

@@ -217,6 +217,8 @@ impl Case {
             dialect: provider.dialect_of(&turn.model),
             model: &model,
             upstream_model: &turn.model,
+            origin: &format!("case/{}", turn.model),
+            known_baggage: None,
         };
         let encoded = encode(turn, &plan(turn), &options)?;
         Ok((text(encoded.body), encoded.notes))

@@ -14,11 +14,8 @@ use registry::{Dialect, Model};
 fn encoded(body: String) -> Result<String, Fault> {
     let source = Source::new(body);
     let turn = source.turn()?;
-    let options = Options {
-        dialect: &Dialect::default(),
-        model: &Model::unlisted("m"),
-        upstream_model: "m",
-    };
+    let (dialect, model) = (Dialect::default(), Model::unlisted("m"));
+    let options = Options::new(&dialect, &model, "m");
     let encoded = encode(&turn, &plan(&turn), &options)?;
     Ok(String::from_utf8(encoded.body).unwrap())
 }

@@ -64,10 +64,13 @@ pub(super) fn prepare(
     let plan = plan::plan(&turn);
     let encoded = match route.provider.wire {
         Wire::Chat => {
+            let origin = format!("{}/{}", route.provider.id, route.model.id);
             let options = Options {
                 dialect: &route.dialect,
                 model: &route.model,
                 upstream_model: &route.upstream_model,
+                origin: &origin,
+                known_baggage: None,
             };
             encode::encode(&turn, &plan, &options)?
         }
@@ -82,7 +85,7 @@ pub(super) fn prepare(
             ctx,
             &turn,
             &route,
-            encoded.body.len(),
+            encoded.estimated_tokens,
         ))),
         stream: turn.stream,
         recent: turn.store.then(|| Arc::clone(recent)),
@@ -93,28 +96,16 @@ pub(super) fn prepare(
     })
 }
 
-fn settings(ctx: &Ctx, turn: &Turn<'_>, route: &Route, bytes: usize) -> Settings {
+fn settings(ctx: &Ctx, turn: &Turn<'_>, route: &Route, estimated_input: u64) -> Settings {
     let replays = route.dialect.quirks.reasoning_replay != ReasoningReplay::None;
-    let bytes_per_token = route.model.bytes_per_token();
     Settings {
         envelope: Envelope::new(turn, &ctx.id("resp"), ctx.clock.unix()),
         tools: turn.tools.names(),
         known_calls: turn.call_ids(),
         codex: ctx.caller.codex,
         seal_reasoning: replays || turn.controls.encrypted_reasoning,
-        origin: format!("{}/{}", route.provider.id, route.upstream_model),
-        estimated_input: tokens(bytes, bytes_per_token),
-        bytes_per_token,
+        estimated_input,
+        bytes_per_token: route.model.bytes_per_token(),
         limit: ANSWER_LIMIT,
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an estimate"
-)]
-fn tokens(bytes: usize, bytes_per_token: f32) -> u64 {
-    (bytes as f32 / bytes_per_token.max(0.1)).ceil() as u64
 }

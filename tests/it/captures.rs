@@ -167,11 +167,8 @@ fn chat(body: String) -> Result<(String, Notes), Fault> {
     let source = Source::new(body);
     let turn = source.turn()?;
     let model = Model::unlisted(&turn.model);
-    let options = Options {
-        dialect: &spec.provider("generic").dialect,
-        model: &model,
-        upstream_model: &turn.model,
-    };
+    let provider = spec.provider("generic");
+    let options = Options::new(&provider.dialect, &model, &turn.model);
     let encoded = encode(&turn, &plan(&turn), &options)?;
     for span in &encoded.spans {
         assert!(encoded.body.get(span.bytes.clone()).is_some());

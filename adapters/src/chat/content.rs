@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::encode::limit::Media;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -30,6 +31,10 @@ pub(super) enum Part<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Takes {
     pub(super) images: bool,
+    /// Images by an http or https URL.
+    pub(super) image_urls: bool,
+    /// Images without text.
+    pub(super) lone_images: bool,
     pub(super) files: bool,
 }
 
@@ -130,30 +135,112 @@ impl<'a> Content<'a> {
         self.parts.iter().any(|part| !matches!(part, Part::Text(_)))
     }
 
-    /// The value of `content`: a string for one text, else a list of parts.
-    pub(super) fn push_value(&self, out: &mut Vec<u8>, takes: Takes, notes: &mut Notes) {
-        match self.parts.as_slice() {
-            [] => out.extend_from_slice(b"\"\""),
-            [Part::Text(text)] => text.push(out),
-            parts => {
-                out.push(b'[');
-                push_parts(parts.iter(), out, takes, notes);
-                out.push(b']');
+    /// Whether this is one text.
+    pub(super) fn is_one_text(&self) -> bool {
+        matches!(self.parts.as_slice(), [Part::Text(_)])
+    }
+
+    /// Removes empty texts, which some providers refuse.
+    pub(super) fn without_blanks(mut self, notes: &mut Notes) -> Self {
+        let all = self.parts.len();
+        self.parts
+            .retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+        if self.parts.len() < all && !self.parts.is_empty() {
+            notes.add("empty_text_dropped", "a part of a message");
+        }
+        self
+    }
+
+    /// Puts a line of text in the place of what the model does not take.
+    pub(super) fn fitted(mut self, takes: Takes, notes: &mut Notes) -> Self {
+        for part in &mut self.parts {
+            if let Some(line) = part.stand_in(takes, notes) {
+                *part = Part::Text(line.into());
             }
+        }
+        let lone = self.has_media() && !self.parts.iter().any(|p| matches!(p, Part::Text(_)));
+        if lone && !takes.lone_images {
+            self.parts.push(Part::Text(" ".into()));
+        }
+        self
+    }
+
+    /// The parts as elements of a list.
+    pub(super) fn push_parts(&self, out: &mut Vec<u8>, media: &mut Media) {
+        for part in &self.parts {
+            if out.last() != Some(&b'[') {
+                out.push(b',');
+            }
+            part.push(out, media);
+        }
+    }
+}
+
+impl Part<'_> {
+    /// The text that stands for this part where it cannot be sent.
+    fn stand_in(&self, takes: Takes, notes: &mut Notes) -> Option<String> {
+        match self {
+            Part::Image(url, _) if takes.images => {
+                let url = string(Some(url)).filter(|url| is_web(url) && !takes.image_urls)?;
+                notes.add(
+                    "image_dropped",
+                    "the provider takes images by data URL only",
+                );
+                Some(format!(
+                    "[The image {url} was left out: this model takes images as data URLs only.]"
+                ))
+            }
+            Part::Image(..) => {
+                notes.add("image_dropped", "the model takes no images");
+                Some("[An image was left out: this model takes no images.]".to_owned())
+            }
+            Part::File(_, name) if !takes.files => {
+                let name = string(*name).unwrap_or_else(|| "a file".into());
+                notes.add(
+                    "file_dropped",
+                    format!("{name}: the provider takes no files"),
+                );
+                Some(format!(
+                    "[The file {name} was left out: this model takes no files.]"
+                ))
+            }
+            Part::File(..) | Part::Text(_) => None,
         }
     }
 
-    /// The parts that are not text, as list elements.
-    pub(super) fn push_media(&self, out: &mut Vec<u8>, takes: Takes, notes: &mut Notes) {
-        push_parts(
-            self.parts
-                .iter()
-                .filter(|part| !matches!(part, Part::Text(_))),
-            out,
-            takes,
-            notes,
-        );
+    /// The part as an object.
+    pub(super) fn push(&self, out: &mut Vec<u8>, media: &mut Media) {
+        match self {
+            Part::Text(text) => {
+                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+                text.push(out);
+                out.push(b'}');
+            }
+            Part::Image(url, detail) => {
+                media.image(url.get().len());
+                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
+                json::raw_field(out, "url", url.get());
+                if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
+                    json::raw_field(out, "detail", detail.get());
+                }
+                out.extend_from_slice(b"}}");
+            }
+            Part::File(data, name) => {
+                media.file(data.get().len());
+                out.extend_from_slice(b"{\"type\":\"file\",\"file\":{");
+                if let Some(name) = name {
+                    json::raw_field(out, "filename", name.get());
+                }
+                json::raw_field(out, "file_data", data.get());
+                out.extend_from_slice(b"}}");
+            }
+        }
     }
+}
+
+fn is_web(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|s| s.eq_ignore_ascii_case("http") || s.eq_ignore_ascii_case("https"))
 }
 
 fn read_part<'a>(
@@ -197,63 +284,6 @@ fn read_part<'a>(
             Ok(text.map(Part::Text))
         }
     }
-}
-
-fn push_parts<'p, 'a: 'p>(
-    parts: impl Iterator<Item = &'p Part<'a>>,
-    out: &mut Vec<u8>,
-    takes: Takes,
-    notes: &mut Notes,
-) {
-    for part in parts {
-        if out.last() != Some(&b'[') {
-            out.push(b',');
-        }
-        match part {
-            Part::Text(text) => {
-                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                text.push(out);
-                out.push(b'}');
-            }
-            Part::Image(url, detail) if takes.images => {
-                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
-                json::raw_field(out, "url", url.get());
-                if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
-                    json::raw_field(out, "detail", detail.get());
-                }
-                out.extend_from_slice(b"}}");
-            }
-            Part::File(data, name) if takes.files => {
-                out.extend_from_slice(b"{\"type\":\"file\",\"file\":{");
-                if let Some(name) = name {
-                    json::raw_field(out, "filename", name.get());
-                }
-                json::raw_field(out, "file_data", data.get());
-                out.extend_from_slice(b"}}");
-            }
-            Part::Image(..) => {
-                notes.add("image_dropped", "the model takes no images");
-                push_text_part(out, "[An image was left out: this model takes no images.]");
-            }
-            Part::File(_, name) => {
-                let name = string(*name).unwrap_or_else(|| "a file".into());
-                notes.add(
-                    "file_dropped",
-                    format!("{name}: the provider takes no files"),
-                );
-                push_text_part(
-                    out,
-                    &format!("[The file {name} was left out: this model takes no files.]"),
-                );
-            }
-        }
-    }
-}
-
-fn push_text_part(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-    json::push(out, text);
-    out.push(b'}');
 }
 
 /// Chat knows these levels; the Responses API has more.

@@ -10,6 +10,7 @@ mod group;
 mod history;
 pub mod reader;
 pub mod refusal;
+mod schema;
 
 /// The path of the endpoint under a provider's base URL.
 pub const PATH: &str = "/chat/completions";

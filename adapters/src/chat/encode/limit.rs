@@ -1,0 +1,105 @@
+//! The output limit, and the estimate of the input that bounds it.
+
+use registry::{MaxTokensField, Model, WindowSource};
+
+use super::Options;
+use crate::notes::Notes;
+use crate::turn::Turn;
+
+/// What is left to an answer when the estimate says that the window is full: it
+/// may be wrong, and the provider knows better.
+const LEAST: u64 = 1_024;
+
+/// The field for the output limit and the limit that is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    pub(super) field: &'static str,
+    tokens: u64,
+    /// Whether the client named it.
+    asked: bool,
+}
+
+/// The limit before anything is known of the input's size.
+pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) -> Option<Limit> {
+    let asked = turn.controls.max_output_tokens;
+    let field = match options.quirks().max_tokens_field {
+        MaxTokensField::MaxTokens => "max_tokens",
+        MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
+        MaxTokensField::None => {
+            if asked.is_some() {
+                notes.add("parameter_dropped", "max_output_tokens");
+            }
+            return None;
+        }
+    };
+    Some(Limit {
+        field,
+        tokens: asked.or(options.quirks().default_max_tokens)?,
+        asked: asked.is_some(),
+    })
+}
+
+impl Limit {
+    /// The limit that fits the model, and into its window behind the input. An
+    /// assumed window bounds nothing.
+    pub(super) fn fit(self, model: &Model, input: u64, notes: &mut Notes) -> u64 {
+        let most = model.max_output.unwrap_or(u64::MAX);
+        let window = model.window();
+        let room = if window.source == WindowSource::Assumed {
+            u64::MAX
+        } else {
+            window.tokens.saturating_sub(input).max(LEAST)
+        };
+        let limit = self.tokens.min(most).min(room);
+        if self.asked && limit < self.tokens {
+            let why = if most <= room {
+                "to the model's limit"
+            } else {
+                "to what the window leaves,"
+            };
+            notes.add(
+                "max_output_tokens_lowered",
+                format!("{} {why} {limit}", self.tokens),
+            );
+        }
+        limit
+    }
+}
+
+/// Images and files: their bytes are no text and say little about tokens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::chat) struct Media {
+    bytes: usize,
+    tokens: u64,
+}
+
+impl Media {
+    const IMAGE: u64 = 1_000;
+
+    /// Reckons with an image, given by its address or by base64 data of this
+    /// many bytes.
+    pub(in crate::chat) fn image(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.tokens += Self::IMAGE;
+    }
+
+    /// Reckons with a file of this many bytes of base64: about a page each
+    /// 32 kB, as long as an image.
+    pub(in crate::chat) fn file(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.tokens += Self::IMAGE + u64::try_from(bytes).unwrap_or(u64::MAX) / 32;
+    }
+
+    /// The tokens of a body of this many bytes that holds them.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate"
+    )]
+    pub(super) fn tokens_of(self, body: usize, bytes_per_token: f32) -> u64 {
+        let text = body.saturating_sub(self.bytes) as f64;
+        let tokens = (text / f64::from(bytes_per_token.max(0.1))).ceil() as u64;
+        tokens.saturating_add(self.tokens)
+    }
+}

@@ -1,0 +1,123 @@
+//! The tools that are offered, and how free the model is to call them.
+
+use registry::{Quirks, ToolChoice};
+
+use super::body::Body;
+use crate::chat::schema;
+use crate::json;
+use crate::notes::Notes;
+use crate::tools::{Choice, Tool};
+use crate::turn::Turn;
+
+/// The tools to offer. A provider that cannot be told not to call gets none.
+pub(super) fn offered<'t, 'a>(
+    turn: &'t Turn<'a>,
+    quirks: &Quirks,
+    notes: &mut Notes,
+) -> Vec<&'t Tool<'a>> {
+    match &turn.choice {
+        Choice::None if !quirks.tool_choice.has(ToolChoice::None) => {
+            if !turn.tools.is_empty() {
+                notes.add(
+                    "tools_left_out",
+                    "tool_choice 'none' is not accepted by the provider",
+                );
+            }
+            Vec::new()
+        }
+        Choice::Allowed { names, .. } => turn
+            .tools
+            .iter()
+            .filter(|tool| names.contains(&tool.wire_name))
+            .collect(),
+        Choice::Auto | Choice::None | Choice::Required | Choice::Named(_) => {
+            turn.tools.iter().collect()
+        }
+    }
+}
+
+pub(super) fn push(
+    body: &mut Body<'_>,
+    tools: &[&Tool<'_>],
+    turn: &Turn<'_>,
+    quirks: &Quirks,
+    notes: &mut Notes,
+) {
+    if tools.is_empty() {
+        return;
+    }
+    body.key("tools");
+    body.out.push(b'[');
+    for (position, tool) in tools.iter().enumerate() {
+        if position > 0 {
+            body.out.push(b',');
+        }
+        push_tool(&mut body.out, tool, quirks, notes);
+    }
+    body.out.push(b']');
+    push_choice(body, &turn.choice, quirks, notes);
+    body.field_if(
+        "parallel_tool_calls",
+        turn.parallel,
+        quirks.parallel_tool_calls,
+        notes,
+    );
+}
+
+/// A value that the provider refuses is left out, which means `auto`.
+fn push_choice(body: &mut Body<'_>, choice: &Choice, quirks: &Quirks, notes: &mut Notes) {
+    let mut accepts = |value, name: &str| {
+        let accepted = quirks.tool_choice.has(value);
+        if !accepted {
+            notes.add(
+                "tool_choice_dropped",
+                format!("{name}: the model is free to call"),
+            );
+        }
+        accepted
+    };
+    match choice {
+        Choice::Auto
+        | Choice::Allowed {
+            required: false, ..
+        } => {}
+        Choice::None => body.field("tool_choice", "none"),
+        Choice::Required | Choice::Allowed { required: true, .. } => {
+            if accepts(ToolChoice::Required, "required") {
+                body.field("tool_choice", "required");
+            }
+        }
+        Choice::Named(name) => {
+            if accepts(ToolChoice::Named, name) {
+                body.key("tool_choice");
+                let out = &mut body.out;
+                out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
+                json::push(out, name);
+                out.extend_from_slice(b"}}");
+            }
+        }
+    }
+}
+
+fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks, notes: &mut Notes) {
+    out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
+    json::push(out, &tool.wire_name);
+    if let Some(description) = &tool.description {
+        json::key(out, "description");
+        description.push(out);
+    }
+    let parameters = tool
+        .parameters
+        .map_or(schema::NO_PARAMETERS, |raw| raw.get());
+    let fitted = tool
+        .parameters
+        .and_then(|raw| schema::fit_parameters(raw, quirks.schema));
+    if fitted.is_some() {
+        notes.add("schema_changed", tool.wire_name.as_str());
+    }
+    json::raw_field(out, "parameters", fitted.as_deref().unwrap_or(parameters));
+    if let Some(strict) = tool.strict.filter(|_| quirks.strict_tools) {
+        json::field(out, "strict", &strict);
+    }
+    out.extend_from_slice(b"}}");
+}

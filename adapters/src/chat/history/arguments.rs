@@ -1,0 +1,49 @@
+//! The arguments of calls.
+
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::json;
+use crate::notes::Notes;
+use crate::text::Text;
+use crate::turn::{Item, ItemKind};
+
+/// The inside of the `arguments` string of a call. A model's broken JSON stays
+/// in the history, and servers that parse it (vLLM, llama.cpp) would refuse the
+/// session from then on: it is sent as a string in an object.
+pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Notes) {
+    match item.kind {
+        ItemKind::CustomToolCall => {
+            out.extend_from_slice(b"{\\\"input\\\":\\\"");
+            if let Some(input) = item.input() {
+                json::escape_json_text(out, &input.escaped());
+            }
+            out.extend_from_slice(b"\\\"}");
+        }
+        ItemKind::LocalShellCall | ItemKind::ShellCall => push_object(out, item.action()),
+        ItemKind::ApplyPatchCall => push_object(out, item.operation()),
+        _ => match item.arguments().map(|raw| (raw, Text::from_raw(raw))) {
+            Some((_, Some(text))) if !text.is_empty() => {
+                if is_object(&text.decoded()) {
+                    text.push_inner(out);
+                } else {
+                    let name = item.name().unwrap_or_default();
+                    notes.add("arguments_wrapped", format!("{name}: no JSON object"));
+                    out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
+                    json::escape_json_text(out, &text.escaped());
+                    out.extend_from_slice(b"\\\"}");
+                }
+            }
+            Some((raw, None)) => json::escape_json_text(out, raw.get()),
+            Some((_, Some(_))) | None => out.extend_from_slice(b"{}"),
+        },
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+fn push_object(out: &mut Vec<u8>, raw: Option<&RawValue>) {
+    json::escape_json_text(out, raw.map_or("{}", RawValue::get));
+}

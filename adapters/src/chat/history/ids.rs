@@ -1,0 +1,158 @@
+//! The ids of calls in the form that the provider takes, and the tools that
+//! they called. A call and its result get the same id.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use registry::CallIds;
+
+use crate::turn::Turn;
+
+/// The longest id of the form `word`.
+const WORD: usize = 64;
+
+/// From the client's ids to the provider's.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    changed: HashMap<String, String>,
+}
+
+impl Ids {
+    /// Ids of this form for a history. An id that has the form already is kept;
+    /// another is derived from itself alone, unless an earlier one has the same.
+    pub(super) fn new(turn: &Turn<'_>, form: CallIds) -> Self {
+        let mut changed = HashMap::new();
+        if form == CallIds::Any {
+            return Self { changed };
+        }
+        let mut taken = HashSet::new();
+        for item in turn.items.iter().filter(|item| item.kind.is_call()) {
+            let Some(id) = item
+                .call_id()
+                .filter(|id| !changed.contains_key(id.as_ref()))
+            else {
+                continue;
+            };
+            let mut new = derived(&id, form, 0);
+            for salt in 1..=u8::MAX {
+                if !taken.contains(&new) {
+                    break;
+                }
+                new = derived(&id, form, salt);
+            }
+            taken.insert(new.clone());
+            changed.insert(id.into_owned(), new);
+        }
+        Self { changed }
+    }
+
+    /// The id on the wire. A result without call keeps its id.
+    pub(super) fn wire<'i>(&'i self, id: &'i str) -> &'i str {
+        self.changed.get(id).map_or(id, String::as_str)
+    }
+}
+
+fn derived(id: &str, form: CallIds, salt: u8) -> String {
+    let fits = |c: char| match form {
+        CallIds::Any => true,
+        CallIds::NineAlphanumeric => c.is_ascii_alphanumeric(),
+        CallIds::Word => c.is_ascii_alphanumeric() || c == '_' || c == '-',
+    };
+    let right_length = match form {
+        CallIds::Any => true,
+        CallIds::NineAlphanumeric => id.len() == 9,
+        CallIds::Word => (1..=WORD).contains(&id.len()),
+    };
+    if salt == 0 && right_length && id.chars().all(fits) {
+        return id.to_owned();
+    }
+    let hash = hash(id, salt);
+    match form {
+        CallIds::Any => id.to_owned(),
+        CallIds::NineAlphanumeric => letters(hash),
+        CallIds::Word => {
+            let clean = id.chars().map(|c| if fits(c) { c } else { '_' });
+            let head: String = clean.take(WORD - 10).collect();
+            format!("{head}_{}", letters(hash))
+        }
+    }
+}
+
+/// FNV-1a: an id must be the same in every build and on every machine.
+fn hash(id: &str, salt: u8) -> u64 {
+    id.bytes()
+        .chain([salt])
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+}
+
+/// Nine letters and digits.
+fn letters(mut hash: u64) -> String {
+    const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    (0..9)
+        .map(|_| {
+            let digit = usize::try_from(hash % 62).unwrap_or_default();
+            hash /= 62;
+            char::from(DIGITS.get(digit).copied().unwrap_or(b'0'))
+        })
+        .collect()
+}
+
+/// The wire names of the tools that were called, by the client's call ids.
+pub(super) fn tool_names<'a>(
+    turn: &Turn<'a>,
+    name: impl Fn(usize) -> Option<String>,
+) -> HashMap<Cow<'a, str>, String> {
+    let calls = turn.items.iter().enumerate();
+    calls
+        .filter(|(_, item)| item.kind.is_call())
+        .filter_map(|(index, item)| Some((item.call_id()?, name(index)?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::responses::request::Source;
+
+    #[test]
+    fn ids_have_the_form_and_stay_apart() {
+        let long = "x".repeat(80);
+        let given = [
+            "abcdefghi",
+            "call_1",
+            "call_2",
+            "functions.ls:0",
+            &long,
+            "漢",
+            "call_1",
+        ];
+        let items: Vec<_> = given
+            .iter()
+            .map(|id| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}))
+            .collect();
+        let source = Source::new(json!({"model": "m", "input": items}).to_string());
+        let turn = source.turn().unwrap();
+        for (form, kept, legal) in [
+            (CallIds::Any, 6, (|_| true) as fn(&str) -> bool),
+            (CallIds::NineAlphanumeric, 1, |id| {
+                id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric())
+            }),
+            (CallIds::Word, 3, |id| {
+                id.len() <= 64
+                    && id
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+            }),
+        ] {
+            let ids = Ids::new(&turn, form);
+            let wire: HashSet<&str> = given.iter().map(|id| ids.wire(id)).collect();
+            assert_eq!(wire.len(), 6, "{form:?} {wire:?}");
+            assert!(wire.iter().all(|id| legal(id)), "{form:?} {wire:?}");
+            assert_eq!(wire.iter().filter(|id| given.contains(id)).count(), kept);
+        }
+    }
+}

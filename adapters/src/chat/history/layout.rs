@@ -1,0 +1,285 @@
+//! Which messages the request has, and what stands in each: a provider may want
+//! its system text in one place, user messages joined, or an answer after tool
+//! results.
+//!
+//! An item's message depends on what stands before it alone, so that the
+//! messages of a history do not change when it grows.
+
+use registry::{SystemPlace, SystemRole};
+
+use crate::chat::content::{Content, Part, Takes};
+use crate::chat::encode::{Options, format};
+use crate::chat::group::{Answer, Group, group};
+use crate::fault::Fault;
+use crate::notes::Notes;
+use crate::plan::Plan;
+use crate::turn::{Item, Turn};
+
+/// One message.
+#[derive(Debug)]
+pub(super) enum Message<'a> {
+    System(Vec<Piece<'a>>),
+    User(Vec<Piece<'a>>),
+    Assistant(Said<'a>),
+    /// Stands between a tool result and a user message.
+    Bridge,
+    Tool(usize),
+}
+
+/// What one item says in a system or user message.
+#[derive(Debug)]
+pub(super) struct Piece<'a> {
+    pub(super) source: Source,
+    pub(super) content: Content<'a>,
+    /// Whether it is system text in a user message, which a line has to say.
+    pub(super) headed: bool,
+}
+
+/// Where a piece is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Item(usize),
+    Instructions,
+    /// The form of the answer, in words.
+    Format,
+}
+
+/// What the assistant said and called.
+#[derive(Debug)]
+pub(super) struct Said<'a> {
+    pub(super) answer: Answer,
+    /// The texts that are not empty.
+    pub(super) texts: Vec<(usize, Content<'a>)>,
+}
+
+/// The messages for the instructions and all kept items.
+pub(super) fn lay_out<'a>(
+    turn: &Turn<'a>,
+    plan: &Plan,
+    options: &Options<'_>,
+    caption: impl Fn(&Item<'_>) -> String,
+    notes: &mut Notes,
+) -> Result<Vec<Message<'a>>, Fault> {
+    let mut layout = Layout {
+        turn,
+        options,
+        notes,
+        head: Vec::new(),
+        messages: Vec::new(),
+    };
+    if let Some(text) = turn.instructions.clone().filter(|text| !text.is_empty()) {
+        layout.system(Source::Instructions, Content::of(text));
+    }
+    for group in group(turn, plan, layout.notes)? {
+        match group {
+            Group::System(index) => {
+                let content = layout.system_content(index)?;
+                layout.system(Source::Item(index), content);
+            }
+            Group::User(index) => layout.user(index)?,
+            Group::Assistant(answer) => layout.assistant(answer)?,
+            Group::Tool(index) => layout.messages.push(Message::Tool(index)),
+            Group::Media(indices) => layout.media(&indices, &caption)?,
+        }
+    }
+    if let Some(text) = format::instruction(&turn.controls.format, options.quirks()) {
+        layout.form(Content::of(text.into()));
+    }
+    Ok(layout.done())
+}
+
+struct Layout<'l, 'a> {
+    turn: &'l Turn<'a>,
+    options: &'l Options<'l>,
+    notes: &'l mut Notes,
+    /// What stands in the one system message, where there is only one.
+    head: Vec<Piece<'a>>,
+    messages: Vec<Message<'a>>,
+}
+
+impl<'a> Layout<'_, 'a> {
+    fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
+        let item = self.turn.items.get(index);
+        let content = match item.and_then(Item::said) {
+            Some(text) => Content::of(text.clone()),
+            None => Content::read(item.and_then(Item::content), index, self.notes)?,
+        };
+        Ok(content.without_blanks(self.notes))
+    }
+
+    fn empty(&mut self, index: usize) {
+        self.notes
+            .add("empty_message_dropped", format!("input[{index}]"));
+    }
+
+    fn takes(&self) -> Takes {
+        let quirks = self.options.quirks();
+        Takes {
+            images: self.options.model.images,
+            image_urls: quirks.image_urls,
+            lone_images: !quirks.image_needs_text,
+            files: quirks.files,
+        }
+    }
+
+    /// System text is text alone.
+    fn system_content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
+        let mut content = self.content(index)?;
+        if content.has_media() {
+            self.notes
+                .add("content_skipped", "what is no text in a system message");
+            content.parts.retain(|part| matches!(part, Part::Text(_)));
+        }
+        if content.is_empty() {
+            self.empty(index);
+        }
+        Ok(content)
+    }
+
+    fn system(&mut self, source: Source, content: Content<'a>) {
+        if content.is_empty() {
+            return;
+        }
+        let quirks = self.options.quirks();
+        let as_user = quirks.system_role == SystemRole::User;
+        let is_late = match quirks.system_place {
+            SystemPlace::First if self.messages.is_empty() => {
+                self.head.push(Piece {
+                    source,
+                    content,
+                    headed: false,
+                });
+                return;
+            }
+            SystemPlace::First => true,
+            SystemPlace::Anywhere => false,
+        };
+        let headed = as_user || is_late;
+        let piece = Piece {
+            source,
+            content,
+            headed,
+        };
+        if headed {
+            self.as_user();
+            self.messages.push(Message::User(vec![piece]));
+        } else {
+            self.messages.push(Message::System(vec![piece]));
+        }
+    }
+
+    fn as_user(&mut self) {
+        self.notes.add(
+            "system_as_user",
+            "a system message is sent as a user message that says so",
+        );
+    }
+
+    /// The wanted form of the answer. In the one system message it stays where
+    /// it is while the history grows, and so does all that precedes it.
+    fn form(&mut self, content: Content<'a>) {
+        match self.options.quirks().system_place {
+            SystemPlace::First => self.head.push(Piece {
+                source: Source::Format,
+                content,
+                headed: false,
+            }),
+            SystemPlace::Anywhere => self.system(Source::Format, content),
+        }
+    }
+
+    fn user(&mut self, index: usize) -> Result<(), Fault> {
+        let content = self.content(index)?;
+        if content.is_empty() {
+            self.empty(index);
+            return Ok(());
+        }
+        let content = content.fitted(self.takes(), self.notes);
+        self.messages.push(Message::User(vec![Piece {
+            source: Source::Item(index),
+            content,
+            headed: false,
+        }]));
+        Ok(())
+    }
+
+    fn media(
+        &mut self,
+        indices: &[usize],
+        caption: impl Fn(&Item<'_>) -> String,
+    ) -> Result<(), Fault> {
+        let mut pieces = Vec::with_capacity(indices.len());
+        for &index in indices {
+            let Some(item) = self.turn.items.get(index) else {
+                continue;
+            };
+            let mut content = Content::read(item.output(), index, self.notes)?;
+            content.parts.retain(|part| !matches!(part, Part::Text(_)));
+            content.parts.insert(0, Part::Text(caption(item).into()));
+            pieces.push(Piece {
+                source: Source::Item(index),
+                content: content.fitted(self.takes(), self.notes),
+                headed: false,
+            });
+        }
+        self.messages.push(Message::User(pieces));
+        Ok(())
+    }
+
+    /// A message that says and calls nothing is refused by many providers.
+    fn assistant(&mut self, answer: Answer) -> Result<(), Fault> {
+        let mut texts = Vec::with_capacity(answer.text.len());
+        for &index in &answer.text {
+            let content = self.content(index)?;
+            if content.is_empty() {
+                self.empty(index);
+            } else {
+                texts.push((index, content));
+            }
+        }
+        if texts.is_empty() && answer.calls.is_empty() {
+            for index in answer.reasoning {
+                self.notes.add(
+                    "reasoning_skipped",
+                    format!("input[{index}]: no answer follows it"),
+                );
+            }
+            return Ok(());
+        }
+        self.messages
+            .push(Message::Assistant(Said { answer, texts }));
+        Ok(())
+    }
+
+    fn done(mut self) -> Vec<Message<'a>> {
+        let quirks = self.options.quirks();
+        let mut head = std::mem::take(&mut self.head);
+        let mut done = Vec::with_capacity(self.messages.len() + 1);
+        if let Some(first) = head.first_mut() {
+            if quirks.system_role == SystemRole::User {
+                first.headed = true;
+                self.as_user();
+                done.push(Message::User(head));
+            } else {
+                done.push(Message::System(head));
+            }
+        }
+        // Messages are not joined only to be cut again.
+        let joins = quirks.merge_user && quirks.message_limit.is_none();
+        for message in self.messages {
+            match (done.last_mut(), message) {
+                (Some(Message::User(before)), Message::User(pieces)) if joins => {
+                    before.extend(pieces);
+                }
+                (Some(Message::Tool(_)), message @ Message::User(_))
+                    if quirks.answer_after_tool =>
+                {
+                    done.push(Message::Bridge);
+                    done.push(message);
+                }
+                (_, message) => done.push(message),
+            }
+        }
+        done
+    }
+}

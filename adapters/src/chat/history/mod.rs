@@ -1,0 +1,195 @@
+//! Writes the messages, each item's bytes in one piece, so that spans can
+//! name them.
+//!
+//! [`layout`] decides which messages there are, [`said`], [`answer`] and
+//! [`results`] write one kind each.
+
+mod answer;
+mod arguments;
+mod ids;
+mod layout;
+mod reasoning;
+mod results;
+mod said;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use registry::SystemRole;
+
+use self::ids::Ids;
+use self::layout::{Message, Piece, Source, lay_out};
+use super::encode::Options;
+use super::encode::limit::Media;
+use crate::encoded::Span;
+use crate::fault::Fault;
+use crate::json;
+use crate::notes::Notes;
+use crate::plan::Plan;
+use crate::turn::{Item, Turn};
+
+/// What an assistant says between a tool result and a user message, where these
+/// may not follow one another.
+const BRIDGE: &str = "Done.";
+
+/// The mark behind which a provider's cache ends.
+const CACHE_MARK: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
+
+/// Writes `[message, …]` for the instructions and all kept items.
+pub(super) fn push_messages(
+    out: &mut Vec<u8>,
+    turn: &Turn<'_>,
+    plan: &Plan,
+    options: &Options<'_>,
+    media: &mut Media,
+    notes: &mut Notes,
+) -> Result<Vec<Span>, Fault> {
+    let quirks = options.quirks();
+    let ids = Ids::new(turn, quirks.call_ids);
+    let caption = |item: &Item<'_>| {
+        let id = item.call_id().unwrap_or_default();
+        format!("Output of the tool call {}:", ids.wire(&id))
+    };
+    let messages = lay_out(turn, plan, options, caption, notes)?;
+    let marks = if quirks.cache_control {
+        marks(&messages)
+    } else {
+        [None, None]
+    };
+    let names = if quirks.tool_names {
+        ids::tool_names(turn, |index| {
+            let item = turn.items.get(index)?;
+            answer::tool_name(turn, item, index).ok()
+        })
+    } else {
+        HashMap::new()
+    };
+    let mut writer = Writer {
+        out,
+        turn,
+        options,
+        ids: &ids,
+        names,
+        media,
+        spans: Vec::with_capacity(turn.items.len()),
+        notes,
+    };
+    writer.out.push(b'[');
+    for (position, message) in messages.iter().enumerate() {
+        let marked = marks.contains(&Some(position));
+        match message {
+            Message::System(pieces) => writer.said("system", pieces, marked),
+            Message::User(pieces) => writer.said("user", pieces, marked),
+            Message::Assistant(said) => writer.assistant(said, marked)?,
+            Message::Bridge => writer.bridge(),
+            Message::Tool(index) => writer.tool(*index, marked)?,
+        }
+    }
+    writer.out.push(b']');
+    Ok(writer.spans)
+}
+
+/// The messages whose ends are marked for the cache: the system text and the
+/// history.
+fn marks(messages: &[Message<'_>]) -> [Option<usize>; 2] {
+    let is_system = |piece: &Piece<'_>| piece.headed;
+    let system = messages.iter().take_while(|message| match message {
+        Message::System(_) => true,
+        Message::User(pieces) => pieces.iter().any(is_system),
+        Message::Assistant(_) | Message::Bridge | Message::Tool(_) => false,
+    });
+    // The wanted form of the answer is no part of the history.
+    let history = messages.iter().rposition(|message| match message {
+        Message::System(pieces) | Message::User(pieces) => {
+            pieces.iter().any(|piece| piece.source != Source::Format)
+        }
+        Message::Assistant(said) => !said.texts.is_empty(),
+        Message::Bridge => false,
+        Message::Tool(_) => true,
+    });
+    [system.count().checked_sub(1), history]
+}
+
+struct Writer<'w, 'a> {
+    out: &'w mut Vec<u8>,
+    turn: &'w Turn<'a>,
+    options: &'w Options<'w>,
+    ids: &'w Ids,
+    /// Tools by the client's call ids, where results name them.
+    names: HashMap<Cow<'a, str>, String>,
+    media: &'w mut Media,
+    spans: Vec<Span>,
+    notes: &'w mut Notes,
+}
+
+impl Writer<'_, '_> {
+    /// Begins a message; `system` becomes the role that the provider wants.
+    fn open(&mut self, role: &str) {
+        if self.out.last() != Some(&b'[') {
+            self.out.push(b',');
+        }
+        self.out.push(b'{');
+        let role = match (role, self.options.quirks().system_role) {
+            ("system", SystemRole::Developer) => "developer",
+            (role, SystemRole::System | SystemRole::Developer | SystemRole::User) => role,
+        };
+        json::field(self.out, "role", role);
+    }
+
+    fn span(&mut self, item: usize, start: usize) {
+        self.spans.push(Span {
+            item,
+            bytes: start..self.out.len(),
+        });
+    }
+
+    fn bridge(&mut self) {
+        self.open("assistant");
+        json::field(self.out, "content", BRIDGE);
+        self.out.push(b'}');
+    }
+
+    /// Begins the one text of a message, as a string or, if it is marked for the
+    /// cache, as the one part of a list.
+    fn open_text(&mut self, marked: bool) {
+        if marked {
+            self.out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+        }
+        self.out.push(b'"');
+    }
+
+    fn close_text(&mut self, marked: bool) {
+        self.out.push(b'"');
+        if marked {
+            self.out.extend_from_slice(CACHE_MARK);
+            self.out.extend_from_slice(b"}]");
+        }
+    }
+
+    /// Ends a list of parts, the last of which may be marked for the cache.
+    fn close_parts(&mut self, marked: bool) {
+        if marked && self.out.last() == Some(&b'}') {
+            self.out.pop();
+            self.out.extend_from_slice(CACHE_MARK);
+            self.out.push(b'}');
+        }
+        self.out.push(b']');
+    }
+}
+
+/// The id that pairs a call with its output.
+fn call_id<'a>(item: &Item<'a>, index: usize) -> Result<Cow<'a, str>, Fault> {
+    item.call_id()
+        .filter(|id| !id.is_empty())
+        .ok_or_else(|| lacks(index, "call_id"))
+}
+
+fn lacks(index: usize, field: &str) -> Fault {
+    Fault::invalid(
+        format!("input[{index}].{field}"),
+        format!("input[{index}] needs a '{field}'."),
+    )
+    .with_code("missing_required_parameter")
+}

@@ -1,0 +1,256 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn rules(names: &[&str]) -> Set<SchemaRule> {
+    serde_json::from_value(json!(names)).unwrap()
+}
+
+fn raw(schema: &Value) -> Box<RawValue> {
+    RawValue::from_string(schema.to_string()).unwrap()
+}
+
+fn fitted(schema: &Value, names: &[&str]) -> Value {
+    fit(&raw(schema), rules(names)).map_or_else(
+        || schema.clone(),
+        |text| serde_json::from_str(&text).unwrap(),
+    )
+}
+
+#[test]
+fn each_rule_changes_what_it_is_for_and_nothing_else() {
+    let p = |schema: Value| json!({"type": "object", "properties": {"p": schema}});
+    for (rule, before, after) in [
+        (
+            "inline_refs",
+            json!({"$ref": "#/$defs/a", "description": "mine"}),
+            json!({"description": "mine"}),
+        ),
+        (
+            "lone_refs",
+            json!({"$ref": "#/$defs/a", "description": "x", "type": "string"}),
+            json!({"$ref": "#/$defs/a"}),
+        ),
+        (
+            "typed_properties",
+            json!({"enum": ["a", "b"]}),
+            json!({"enum": ["a", "b"], "type": "string"}),
+        ),
+        (
+            "typed_properties",
+            json!({"const": 1}),
+            json!({"const": 1, "type": "integer"}),
+        ),
+        (
+            "typed_properties",
+            json!({"enum": [0.5, 1]}),
+            json!({"enum": [0.5, 1], "type": "number"}),
+        ),
+        (
+            "typed_properties",
+            json!({"items": {}}),
+            json!({"items": {}, "type": "array"}),
+        ),
+        ("typed_properties", json!(true), json!({"type": "string"})),
+        (
+            "type_in_branches",
+            json!({"type": "string", "anyOf": [{"enum": ["a"]}, {"type": "null"}]}),
+            json!({"anyOf": [{"enum": ["a"], "type": "string"}, {"type": "null"}]}),
+        ),
+        (
+            "single_type",
+            json!({"type": ["string", "null"]}),
+            json!({"type": "string", "nullable": true}),
+        ),
+        (
+            "single_type",
+            json!({"type": ["array", "string"], "items": {"type": "string"}, "title": "t"}),
+            json!({"title": "t", "anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]}),
+        ),
+        (
+            "single_type",
+            json!({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}], "default": null}),
+            json!({"default": null, "type": "integer", "minimum": 1, "nullable": true}),
+        ),
+        (
+            "any_of_only",
+            json!({"oneOf": [{"type": "string"}]}),
+            json!({"anyOf": [{"type": "string"}]}),
+        ),
+        (
+            "string_enums",
+            json!({"enum": ["a", null]}),
+            json!({"enum": ["a"]}),
+        ),
+        (
+            "string_enums",
+            json!({"type": "integer", "enum": [1, 2], "description": "How many."}),
+            json!({"type": "integer", "description": "How many. One of: 1, 2."}),
+        ),
+        ("no_const", json!({"const": "a"}), json!({"enum": ["a"]})),
+        (
+            "one_item_schema",
+            json!({"type": "array", "items": [{"type": "string"}, {"type": "string"}]}),
+            json!({"type": "array", "items": {"type": "string"}}),
+        ),
+        (
+            "one_item_schema",
+            json!({"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false}),
+            json!({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}),
+        ),
+        (
+            "one_item_schema",
+            json!({"type": "array"}),
+            json!({"type": "array", "items": {"type": "string"}}),
+        ),
+        (
+            "no_additional_properties",
+            json!({"type": "object", "additionalProperties": false}),
+            json!({"type": "object"}),
+        ),
+        (
+            "no_meta_keys",
+            json!({"$schema": "s", "$id": "i", "$comment": "c", "title": "t"}),
+            json!({"title": "t"}),
+        ),
+        (
+            "known_required",
+            json!({"properties": {"a": {}}, "required": ["a", "b"]}),
+            json!({"properties": {"a": {}}, "required": ["a"]}),
+        ),
+        (
+            "known_required",
+            json!({"type": "object", "required": ["b"]}),
+            json!({"type": "object"}),
+        ),
+        (
+            "no_patterns",
+            json!({"type": "string", "pattern": "^(?!x)"}),
+            json!({"type": "string"}),
+        ),
+        (
+            "no_bounds",
+            json!({"type": "string", "minLength": 1, "maxLength": 2, "format": "f"}),
+            json!({"type": "string", "format": "f"}),
+        ),
+    ] {
+        assert_eq!(
+            fitted(&p(before.clone()), &[rule]),
+            p(after),
+            "{rule} {before}"
+        );
+        assert_eq!(fitted(&p(before.clone()), &[]), p(before));
+    }
+}
+
+#[test]
+fn properties_may_be_called_like_keywords() {
+    let schema = json!({"type": "object", "properties": {
+        "pattern": {"type": "string"}, "const": {"type": "string"}, "oneOf": {"type": "string"},
+        "$schema": {"type": "string"}, "minimum": {"type": "string"}, "required": {"type": "string"},
+    }});
+    let all = [
+        "no_patterns",
+        "no_const",
+        "any_of_only",
+        "no_meta_keys",
+        "no_bounds",
+        "known_required",
+    ];
+    assert_eq!(fit(&raw(&schema), rules(&all)), None);
+}
+
+#[test]
+fn a_schema_that_keeps_to_the_rules_stays_as_it_is() {
+    let text =
+        "{ \"type\":\"object\",\n \"properties\":{\"a\":{\"type\":\"number\",\"default\":1.0}} }";
+    let raw = RawValue::from_string(text.to_owned()).unwrap();
+    let rules = rules(&[
+        "inline_refs",
+        "typed_properties",
+        "no_bounds",
+        "single_type",
+    ]);
+    assert_eq!(fit_parameters(&raw, rules), None);
+}
+
+#[test]
+fn references_are_replaced_by_what_they_refer_to() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "a": {"$ref": "#/$defs/a"},
+            "tree": {"$ref": "#/definitions/tree", "description": "The root."},
+            "lost": {"$ref": "#/$defs/none", "title": "t"},
+            "whole": {"$ref": "#"},
+        },
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"type": "string", "minLength": 2}},
+        "definitions": {"tree": {
+            "type": "object",
+            "description": "A tree.",
+            "properties": {"children": {"type": "array", "items": {"$ref": "#/definitions/tree"}}},
+        }},
+    });
+    let inlined = fitted(&schema, &["inline_refs"]);
+    assert!(!inlined.to_string().contains("$ref"), "{inlined}");
+    assert!(inlined.get("$defs").is_none() && inlined.get("definitions").is_none());
+    let properties = &inlined["properties"];
+    assert_eq!(properties["a"], json!({"type": "string", "minLength": 2}));
+    assert_eq!(properties["lost"], json!({"title": "t"}));
+    assert_eq!(properties["tree"]["description"], "The root.");
+    assert_eq!(
+        properties["tree"]["properties"]["children"]["items"],
+        json!({"type": "object", "description": "A tree."})
+    );
+    assert_eq!(properties["whole"]["type"], "object");
+}
+
+#[test]
+fn references_that_multiply_end() {
+    let mut schema =
+        json!({"type": "object", "properties": {"p": {"$ref": "#/$defs/d0"}}, "$defs": {}});
+    for level in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+        schema["$defs"][format!("d{level}")] =
+            json!({"type": "object", "properties": {"a": next, "b": next, "c": next}});
+    }
+    let text = fitted(&schema, &["inline_refs"]).to_string();
+    assert!(
+        !text.contains("$ref") && text.len() < 1_000_000,
+        "{}",
+        text.len()
+    );
+}
+
+#[test]
+fn the_root_describes_an_object() {
+    for (before, after) in [
+        (r#"{"type": "object"}"#, None),
+        (r"{}", Some(NO_PARAMETERS)),
+        (r"null", Some(NO_PARAMETERS)),
+        (r"[]", Some(NO_PARAMETERS)),
+        (r"true", Some(NO_PARAMETERS)),
+        (
+            r#"{ "properties": {"a": {"x": 1.0}} }"#,
+            Some(r#"{"type":"object", "properties": {"a": {"x": 1.0}} }"#),
+        ),
+        (
+            r#"{"type":null,"properties":{}}"#,
+            Some(r#"{"type":"object","properties":{}}"#),
+        ),
+        (
+            r#"{"type":["object","null"]}"#,
+            Some(r#"{"type":"object"}"#),
+        ),
+        (
+            r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{}}}}"##,
+            Some(
+                r#"{"$defs":{"a":{"type":"object","properties":{}}},"type":"object","properties":{}}"#,
+            ),
+        ),
+    ] {
+        let raw = RawValue::from_string(before.to_owned()).unwrap();
+        let got = fit_parameters(&raw, Set::none());
+        assert_eq!(got.as_deref(), after, "{before}");
+    }
+}
