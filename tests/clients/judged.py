@@ -18,7 +18,8 @@ LLMOCK = kit.VENV_PYTHON.parent / "llmock"
 def run(case: dict, folder: Path):
     kit.need(LLMOCK, "llmock")
     with Llmock(folder, case.get("serve", [])) as llmock, kit.Proxy(folder, f"{llmock.origin}/v1", more=case.get("provider", "")) as proxy:
-        llmock.call("POST", "scenario", {"behaviors": case["behaviors"]})
+        if case["behaviors"]:
+            llmock.call("POST", "scenario", {"behaviors": case["behaviors"]})
         ends = [end for _ in range(case.get("turns", 1)) for end in turn(proxy, case.get("again", False))]
         kit.check(kit.mismatch(case["expect"]["ends"], ends, "ends"))
         verdict = llmock.call("GET", "verdict")

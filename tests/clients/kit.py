@@ -196,8 +196,15 @@ def proxy_for(case: dict, folder: Path):
         with refused_url() as url, Proxy(folder, url) as proxy:
             yield proxy
     else:
-        with Player(case["script"], folder) as player, Proxy(folder, player.base_url) as proxy:
+        script = case["script"] | strict(case["strict"]) if "strict" in case else case["script"]
+        with Player(script, folder) as player, Proxy(folder, player.base_url) as proxy:
             yield proxy
+
+
+def strict(name: str) -> dict:
+    """What fixtures/strict has of a provider that a script can say: its dialect and what it refuses."""
+    preset = json.loads((ROOT / f"fixtures/strict/{name}.json").read_text())
+    return {key: preset[key] for key in ("dialect", "refuse")}
 
 
 def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
