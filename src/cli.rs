@@ -30,6 +30,15 @@ pub enum Command {
     Serve,
     /// Check the configuration and print what would run
     Check,
+    /// List the models of every provider, and what they cost
+    Models {
+        /// Of one provider alone
+        #[arg(long, value_name = "ID")]
+        provider: Option<String>,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
     /// Set up Codex
     #[command(subcommand)]
     Codex(Codex),

@@ -1,5 +1,7 @@
 //! The commands that are no server.
 
+pub mod models;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};

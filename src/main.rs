@@ -40,6 +40,13 @@ fn main() -> ExitCode {
 fn run(command: Command, inputs: Inputs, config: Config) -> anyhow::Result<()> {
     match command {
         Command::Check => say(&config::report::report(&config)),
+        Command::Models { provider, json } => {
+            let asked = commands::models::Asked {
+                provider: provider.as_deref(),
+                json,
+            };
+            say(&commands::models::models(&config, asked)?)
+        }
         Command::Codex(Codex::Print) => say(&commands::codex_print(&config)),
         Command::Codex(Codex::Catalog { codex, output }) => {
             say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)

@@ -1,6 +1,7 @@
 //! What `/metrics` shows, in the Prometheus text format.
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ pub struct Metrics {
     duration: Family<ProviderLabel, Histogram>,
     first_event: Family<ProviderLabel, Histogram>,
     tokens: Family<TokenLabels, Counter>,
+    cost: Family<RouteLabels, Counter<f64, AtomicU64>>,
     faults: Family<FaultLabels, Counter>,
     retries: Family<ProviderLabel, Counter>,
     down: Family<ProviderLabel, Gauge>,
@@ -75,6 +77,8 @@ pub struct TurnFigures<'a> {
     pub first_event: Option<Duration>,
     /// What it used.
     pub tokens: Tokens,
+    /// What that cost in US dollars, where the price is known.
+    pub cost: Option<f64>,
 }
 
 /// Tokens of a turn, as the usage object counts them.
@@ -120,6 +124,12 @@ struct TokenLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    provider: String,
+    model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ProviderLabel {
     provider: String,
 }
@@ -158,6 +168,7 @@ impl Metrics {
             duration: Family::new_with_constructor(seconds),
             first_event: Family::new_with_constructor(seconds),
             tokens: Family::default(),
+            cost: Family::default(),
             faults: Family::default(),
             retries: Family::default(),
             down: Family::default(),
@@ -189,6 +200,11 @@ impl Metrics {
             "tokens",
             "Tokens; cached is part of input, reasoning of output",
             self.tokens.clone(),
+        );
+        registry.register(
+            "cost_dollars",
+            "US dollars by the listed prices",
+            self.cost.clone(),
         );
         registry.register("faults", "Faults by kind and side", self.faults.clone());
         registry.register(
@@ -255,6 +271,13 @@ impl Metrics {
                 kind,
             };
             self.tokens.get_or_create(&labels).inc_by(count);
+        }
+        if let Some(cost) = turn.cost {
+            let labels = RouteLabels {
+                provider: provider.clone(),
+                model: model.clone(),
+            };
+            self.cost.get_or_create(&labels).inc_by(cost);
         }
         let labels = TurnLabels {
             provider,
@@ -379,6 +402,7 @@ mod tests {
                 output: 20,
                 reasoning: 5,
             },
+            cost: Some(0.25),
         }
     }
 
@@ -399,6 +423,7 @@ mod tests {
         for line in [
             r#"respondent_turns_total{provider="p",model="m",outcome="completed"} 1"#,
             r#"respondent_tokens_total{provider="p",model="m",kind="cached"} 60"#,
+            r#"respondent_cost_dollars_total{provider="p",model="m"} 0.25"#,
             r#"respondent_turn_duration_seconds_sum{provider="p"} 3.0"#,
             r#"respondent_first_event_seconds_count{provider="p"} 1"#,
             r#"respondent_faults_total{kind="rate_limit",side="upstream"} 1"#,

@@ -28,7 +28,7 @@ pub struct Fault {
     /// The status that the upstream answered with.
     pub upstream_status: Option<u16>,
     /// For the log.
-    pub cause: Option<String>,
+    pub cause: Option<Box<str>>,
     /// How the model must be spoken to so that it does not refuse this again.
     pub mend: Option<Mend>,
 }
@@ -130,7 +130,7 @@ impl Fault {
     #[must_use]
     pub fn caused_by(self, cause: impl Into<String>) -> Self {
         Self {
-            cause: Some(cause.into()),
+            cause: Some(cause.into().into_boxed_str()),
             ..self
         }
     }
@@ -477,5 +477,13 @@ mod tests {
             "Slow down. Please try again in 1.5s."
         );
         assert_eq!(fault.retry_after(), Some(2));
+        let minutes = Fault {
+            retry: Retry::After(Duration::from_mins(6)),
+            ..Fault::new(Kind::RateLimit, "Please try again in 6m0s.")
+        };
+        assert_eq!(
+            minutes.response_message(),
+            "Please try again in 6m0s. Please try again in 360.0s."
+        );
     }
 }

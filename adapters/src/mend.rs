@@ -7,17 +7,17 @@ use std::fmt;
 
 use registry::{
     CallContent, CallExtra, CallIds, MaxTokensField, Model, Quirks, ReasoningControl,
-    ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole,
+    ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, Set, SystemPlace, SystemRole,
     ToolChoice,
 };
 
-/// One lesson.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One lesson. Small and free of the heap: every fault has room for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mend {
     /// Input and output share this many tokens.
-    Window(u64),
+    Window(u32),
     /// The output limit is at most this.
-    MaxOutput(u64),
+    MaxOutput(u32),
     /// The output limit has this name.
     MaxTokensField(MaxTokensField),
     /// These assistant messages must carry their reasoning.
@@ -26,8 +26,8 @@ pub enum Mend {
     NoReasoning,
     /// Calls must carry the signature that came with them.
     Signatures,
-    /// The only effort levels, from the weakest.
-    Efforts(Vec<String>),
+    /// The only effort levels.
+    Efforts(Levels),
     /// The effort level is refused.
     NoEffort,
     /// Thinking cannot be switched.
@@ -39,7 +39,7 @@ pub enum Mend {
     /// An optional parameter is refused.
     Without(Parameter),
     /// These values of `tool_choice` are refused.
-    WithoutToolChoice(&'static [ToolChoice]),
+    WithoutToolChoice(Set<ToolChoice>),
     /// The strongest `response_format`.
     ResponseFormat(ResponseFormat),
     /// The role of system messages.
@@ -65,7 +65,7 @@ pub enum Mend {
     /// Tool messages name their tool.
     ToolNames,
     /// What the schemas of tools keep to, besides what they did.
-    Schema(&'static [SchemaRule]),
+    Schema(Set<SchemaRule>),
     /// Calls are not streamed.
     WholeCalls,
 }
@@ -93,12 +93,40 @@ pub enum Parameter {
     Verbosity,
 }
 
+/// Effort levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levels(u8);
+
+/// From the weakest.
+const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+
+impl Levels {
+    /// The levels among these words; `None` when there is none.
+    pub fn among(words: &[&str]) -> Option<Self> {
+        let bits = LEVELS
+            .iter()
+            .enumerate()
+            .filter(|(_, level)| words.contains(level))
+            .fold(0, |bits, (place, _)| bits | 1 << place);
+        (bits != 0).then_some(Self(bits))
+    }
+
+    /// Their names, from the weakest.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        LEVELS
+            .into_iter()
+            .enumerate()
+            .filter(move |(place, _)| self.0 & 1 << place != 0)
+            .map(|(_, level)| level)
+    }
+}
+
 impl Mend {
     /// Changes what is known of the model.
     pub fn apply(&self, quirks: &mut Quirks, model: &mut Model) {
         match self {
-            Self::Window(tokens) => model.window = Some(*tokens),
-            Self::MaxOutput(tokens) => model.max_output = Some(*tokens),
+            Self::Window(tokens) => model.window = Some(u64::from(*tokens)),
+            Self::MaxOutput(tokens) => model.max_output = Some(u64::from(*tokens)),
             Self::MaxTokensField(field) => quirks.max_tokens_field = *field,
             Self::Reasoning(required) => {
                 quirks.reasoning_required = *required;
@@ -112,12 +140,12 @@ impl Mend {
             }
             Self::Signatures => quirks.call_extra = CallExtra::Required,
             Self::Efforts(levels) => {
+                model.reasoning = levels.names().map(str::to_owned).collect();
                 if let Some(first) = &model.default_reasoning
-                    && !levels.contains(first)
+                    && !model.reasoning.contains(first)
                 {
                     model.default_reasoning = None;
                 }
-                model.reasoning.clone_from(levels);
             }
             Self::NoEffort => quirks.reasoning_control = without_effort(quirks.reasoning_control),
             Self::NoThinkingSwitch => {
@@ -129,8 +157,10 @@ impl Mend {
             }
             Self::Without(parameter) => *switch(*parameter, quirks) = false,
             Self::WithoutToolChoice(values) => {
-                for value in *values {
-                    quirks.tool_choice = quirks.tool_choice.without(*value);
+                for value in [ToolChoice::None, ToolChoice::Required, ToolChoice::Named] {
+                    if values.has(value) {
+                        quirks.tool_choice = quirks.tool_choice.without(value);
+                    }
                 }
             }
             Self::ResponseFormat(format) => quirks.response_format = *format,
@@ -145,11 +175,7 @@ impl Mend {
             Self::CallContent(content) => quirks.call_content = *content,
             Self::CallIds(form) => quirks.call_ids = *form,
             Self::ToolNames => quirks.tool_names = true,
-            Self::Schema(rules) => {
-                for rule in *rules {
-                    quirks.schema = quirks.schema.with(*rule);
-                }
-            }
+            Self::Schema(rules) => quirks.schema = quirks.schema.and(*rules),
             Self::WholeCalls => quirks.stream_tools = false,
         }
     }
@@ -201,7 +227,8 @@ impl fmt::Display for Mend {
             Self::Window(tokens) => return write!(f, "the window has {tokens} tokens"),
             Self::MaxOutput(tokens) => return write!(f, "an answer has at most {tokens} tokens"),
             Self::Efforts(levels) => {
-                return write!(f, "the effort levels are {}", levels.join(", "));
+                let names: Vec<&str> = levels.names().collect();
+                return write!(f, "the effort levels are {}", names.join(", "));
             }
             Self::MaxTemperature(hundredths) => {
                 return write!(
@@ -262,5 +289,143 @@ impl Parameter {
             Self::ServiceTier => "service_tier",
             Self::Verbosity => "verbosity",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a lesson changes, as the fields of the two structs that differ.
+    fn changed(mend: Mend, quirks: Quirks, model: &Model) -> Vec<String> {
+        let (mut new_quirks, mut new_model) = (quirks, model.clone());
+        mend.apply(&mut new_quirks, &mut new_model);
+        let lines = |quirks: &Quirks, model: &Model| -> Vec<String> {
+            format!("{quirks:#?}\n{model:#?}")
+                .lines()
+                .map(str::to_owned)
+                .collect()
+        };
+        let new = lines(&new_quirks, &new_model);
+        let old = lines(&quirks, model);
+        new.into_iter()
+            .filter(|line| !old.contains(line))
+            .map(|line| line.trim().trim_end_matches(',').to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn a_lesson_changes_one_thing() {
+        let quirks = Quirks {
+            strict_tools: true,
+            prompt_cache_key: true,
+            cache_control: true,
+            service_tier: true,
+            verbosity: true,
+            files: true,
+            system_place: SystemPlace::Anywhere,
+            reasoning_control: ReasoningControl::ThinkingAndEffort,
+            ..Quirks::default()
+        };
+        let model = Model::unlisted("m");
+        let none = |values: &[ToolChoice]| {
+            let set = values.iter().fold(Set::none(), |set, v| set.with(*v));
+            Mend::WithoutToolChoice(set)
+        };
+        for (mend, change) in [
+            (
+                Mend::MaxTokensField(MaxTokensField::None),
+                "max_tokens_field: None",
+            ),
+            (Mend::Signatures, "call_extra: Required"),
+            (Mend::NoEffort, "reasoning_control: Thinking"),
+            (Mend::NoThinkingSwitch, "reasoning_control: Effort"),
+            (Mend::NoSampling, "sampling: false"),
+            (Mend::Without(Parameter::Penalties), "penalties: false"),
+            (Mend::Without(Parameter::Logprobs), "logprobs: false"),
+            (
+                Mend::Without(Parameter::ParallelToolCalls),
+                "parallel_tool_calls: false",
+            ),
+            (Mend::Without(Parameter::Strict), "strict_tools: false"),
+            (
+                Mend::Without(Parameter::StreamOptions),
+                "stream_usage: false",
+            ),
+            (
+                Mend::Without(Parameter::PromptCacheKey),
+                "prompt_cache_key: false",
+            ),
+            (
+                Mend::Without(Parameter::CacheControl),
+                "cache_control: false",
+            ),
+            (Mend::Without(Parameter::ServiceTier), "service_tier: false"),
+            (Mend::Without(Parameter::Verbosity), "verbosity: false"),
+            (
+                none(&[ToolChoice::None]),
+                &format!("tool_choice: {:?}", Set::all().without(ToolChoice::None)),
+            ),
+            (
+                Mend::ResponseFormat(ResponseFormat::JsonObject),
+                "response_format: JsonObject",
+            ),
+            (Mend::SystemRole(SystemRole::User), "system_role: User"),
+            (Mend::SystemFirst, "system_place: First"),
+            (Mend::AnswerAfterTool, "answer_after_tool: true"),
+            (Mend::MergeUser, "merge_user: true"),
+            (Mend::NoImages, "images: false"),
+            (Mend::NoImageUrls, "image_urls: false"),
+            (Mend::ImageNeedsText, "image_needs_text: true"),
+            (Mend::NoFiles, "files: false"),
+            (Mend::CallContent(CallContent::Empty), "call_content: Empty"),
+            (Mend::CallIds(CallIds::Word), "call_ids: Word"),
+            (Mend::ToolNames, "tool_names: true"),
+            (
+                Mend::Schema(Set::none().with(SchemaRule::LoneRefs)),
+                "schema: Set(10)",
+            ),
+            (Mend::WholeCalls, "stream_tools: false"),
+        ] {
+            assert_eq!(changed(mend, quirks, &model), [change], "{mend}");
+        }
+        for (mend, number) in [
+            (Mend::Window(8_192), "8192"),
+            (Mend::MaxOutput(4_096), "4096"),
+            (Mend::MaxTemperature(150), "1.5"),
+        ] {
+            let change = changed(mend, quirks, &model);
+            assert!(change.contains(&number.to_owned()), "{change:?}");
+            assert!(mend.to_string().contains(number), "{mend}");
+        }
+    }
+
+    #[test]
+    fn reasoning_that_is_required_is_sent_and_refused_is_not() {
+        let mut model = Model::unlisted("m");
+        let mut quirks = Quirks::default();
+        Mend::Reasoning(ReasoningRequired::Calls).apply(&mut quirks, &mut model);
+        assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
+        assert_eq!(quirks.reasoning_required, ReasoningRequired::Calls);
+        Mend::NoReasoning.apply(&mut quirks, &mut model);
+        assert_eq!(quirks, Quirks::default());
+        quirks.reasoning_replay = ReasoningReplay::ThinkTags;
+        Mend::Reasoning(ReasoningRequired::Always).apply(&mut quirks, &mut model);
+        assert_eq!(quirks.reasoning_replay, ReasoningReplay::ThinkTags);
+    }
+
+    #[test]
+    fn the_first_level_is_one_of_the_levels() {
+        let mut model = Model {
+            default_reasoning: Some("xhigh".to_owned()),
+            ..Model::unlisted("m")
+        };
+        let levels = Levels::among(&["max", "low", "or", "high"]).unwrap();
+        let mend = Mend::Efforts(levels);
+        mend.apply(&mut Quirks::default(), &mut model);
+        assert_eq!(model.reasoning, ["low", "high", "max"]);
+        assert_eq!(model.default_reasoning, None);
+        assert_eq!(mend.to_string(), "the effort levels are low, high, max");
+        assert_eq!(Levels::among(&["or"]), None);
     }
 }

@@ -294,7 +294,12 @@ impl<'a> Item<'a> {
     /// The id that pairs a call with its output. The first local shell items
     /// had only `id`.
     pub fn call_id(&self) -> Option<Cow<'a, str>> {
-        string(self.fields.call_id).or_else(|| self.id())
+        self.own_call_id().or_else(|| self.id())
+    }
+
+    /// The call id without the item's own id in its place.
+    pub(crate) fn own_call_id(&self) -> Option<Cow<'a, str>> {
+        string(self.fields.call_id).filter(|id| !id.is_empty())
     }
 
     /// The called tool.
@@ -317,14 +322,22 @@ impl<'a> Item<'a> {
         self.fields.arguments
     }
 
-    /// A custom call's input.
+    /// A custom call's input. What is no string stands as its JSON.
     pub fn input(&self) -> Option<Text<'a>> {
-        self.fields.input.and_then(Text::from_raw)
+        let raw = self.fields.input?;
+        Some(Text::from_raw(raw).unwrap_or_else(|| raw.get().into()))
     }
 
     /// A tool's output: a string or a list.
     pub fn output(&self) -> Option<&'a RawValue> {
         self.fields.output
+    }
+
+    /// All that a result tells: two that are equal here say the same.
+    pub(crate) fn told(&self) -> [Option<&'a str>; 3] {
+        let fields = &self.fields;
+        let status = fields.status.filter(|_| fields.output.is_none());
+        [fields.output, fields.tools, status].map(|raw| raw.map(RawValue::get))
     }
 
     /// A reasoning item's summary parts.

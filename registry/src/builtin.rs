@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use crate::provider::Spec;
+use crate::provider::{OneOrMany, Spec};
 
 /// The id of the scripted offline model inside this program.
 pub const SANDBOX: &str = "sandbox";
@@ -11,11 +11,45 @@ pub const SANDBOX: &str = "sandbox";
 pub const GENERIC: &str = "openai-compatible";
 
 /// Every file of `providers/`, as (id, text). This order is the order of
-/// providers that are on without a configuration.
+/// providers that are on without a configuration: vendors, then those that serve
+/// the models of many, then servers of one's own. Of two that have the same key
+/// variable the first is on.
 const FILES: &[(&str, &str)] = &[
     ("openai", include_str!("../providers/openai.toml")),
+    ("moonshot", include_str!("../providers/moonshot.toml")),
+    ("kimi-code", include_str!("../providers/kimi-code.toml")),
+    ("deepseek", include_str!("../providers/deepseek.toml")),
+    ("zai", include_str!("../providers/zai.toml")),
+    ("zai-coding", include_str!("../providers/zai-coding.toml")),
+    ("bigmodel", include_str!("../providers/bigmodel.toml")),
+    ("qwen", include_str!("../providers/qwen.toml")),
+    ("qwen-cn", include_str!("../providers/qwen-cn.toml")),
+    ("minimax", include_str!("../providers/minimax.toml")),
+    ("minimax-cn", include_str!("../providers/minimax-cn.toml")),
+    ("mimo", include_str!("../providers/mimo.toml")),
+    ("gemini", include_str!("../providers/gemini.toml")),
+    ("xai", include_str!("../providers/xai.toml")),
+    ("mistral", include_str!("../providers/mistral.toml")),
+    (
+        "azure-openai",
+        include_str!("../providers/azure-openai.toml"),
+    ),
+    (
+        "volcengine-ark",
+        include_str!("../providers/volcengine-ark.toml"),
+    ),
+    ("groq", include_str!("../providers/groq.toml")),
+    ("cerebras", include_str!("../providers/cerebras.toml")),
+    ("together", include_str!("../providers/together.toml")),
+    ("fireworks", include_str!("../providers/fireworks.toml")),
+    ("openrouter", include_str!("../providers/openrouter.toml")),
+    ("siliconflow", include_str!("../providers/siliconflow.toml")),
+    ("nvidia", include_str!("../providers/nvidia.toml")),
+    ("ollama", include_str!("../providers/ollama.toml")),
+    ("lmstudio", include_str!("../providers/lmstudio.toml")),
     ("llamacpp", include_str!("../providers/llamacpp.toml")),
     ("vllm", include_str!("../providers/vllm.toml")),
+    ("sglang", include_str!("../providers/sglang.toml")),
     (GENERIC, include_str!("../providers/openai-compatible.toml")),
     (SANDBOX, include_str!("../providers/sandbox.toml")),
 ];
@@ -23,6 +57,20 @@ const FILES: &[(&str, &str)] = &[
 /// The ids of the built-in providers.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(id, _)| *id).filter(|id| *id != GENERIC)
+}
+
+/// The environment variables that usually hold the key of a built-in provider.
+/// Reads the head of its file alone: at every start all are asked.
+pub fn key_env(id: &str) -> Vec<String> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        #[serde(default)]
+        api_key_env: OneOrMany,
+    }
+    let file = FILES.iter().find(|(known, _)| *known == id);
+    let text = file.map_or("", |(_, text)| *text);
+    let head = text.split_once("\n[").map_or(text, |(head, _)| head);
+    toml::from_str::<Head>(head).map_or_else(|_| Vec::new(), |head| head.api_key_env.0)
 }
 
 /// Whether a provider with this id is built in.
@@ -102,7 +150,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::SystemRole;
+    use crate::{Price, SystemRole};
 
     #[test]
     fn every_file_of_the_folder_is_embedded() {
@@ -121,6 +169,7 @@ mod tests {
         for id in ids() {
             let provider = build(id, Table::new()).unwrap().provider(id);
             assert_eq!(provider.base_url.is_empty(), id == SANDBOX, "{id}");
+            assert_eq!(key_env(id), provider.key_env, "{id}");
             assert_eq!(provider.key_required, !provider.key_env.is_empty(), "{id}");
             assert!(provider.passthrough || !provider.models.is_empty(), "{id}");
             let ids: BTreeSet<&str> = provider.models.iter().map(|m| m.id.as_str()).collect();
@@ -134,16 +183,54 @@ mod tests {
                 if let Some(level) = &model.default_reasoning {
                     assert!(model.reasoning.contains(level), "{}", model.id);
                 }
+                assert!(
+                    model.price.as_ref().is_none_or(sensible),
+                    "{id}/{}: {:?}",
+                    model.id,
+                    model.price
+                );
             }
+        }
+    }
+
+    /// A million tokens cost cents or a few dollars, the cached ones less, those of
+    /// long requests not less.
+    fn sensible(price: &Price) -> bool {
+        let tiers = price.tiers.windows(2);
+        price.input > 0.0
+            && price.output >= price.input
+            && price.output < 200.0
+            && price
+                .cached_input
+                .is_none_or(|cached| cached <= price.input)
+            && price.tiers.iter().all(|tier| tier.input >= price.input)
+            && tiers.into_iter().all(|pair| pair[0].above < pair[1].above)
+    }
+
+    #[test]
+    fn every_file_begins_with_its_head() {
+        let head = |id: &str| {
+            let path = format!("{}/import/heads/{id}.toml", env!("CARGO_MANIFEST_DIR"));
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+        };
+        for (id, text) in FILES {
+            assert!(text.starts_with(&head(id)), "{id}: run registry/import");
         }
     }
 
     #[test]
     fn quirks_are_set_only_beside_a_source() {
+        let sets = |line: &str| {
+            ["[quirks]", "[body]", "quirks =", "body ="]
+                .iter()
+                .any(|start| line.starts_with(start))
+        };
         for (id, text) in FILES {
-            if let Some((before, quirks)) = text.split_once("[quirks]") {
-                let near = before.lines().last().is_some_and(|l| l.starts_with('#'));
-                assert!(near || quirks.trim_start().starts_with('#'), "{id}");
+            for paragraph in text.split("\n\n").filter(|part| part.lines().any(sets)) {
+                assert!(
+                    paragraph.contains('#'),
+                    "{id} names no source:\n{paragraph}"
+                );
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A model: its window, output limit, modalities, reasoning control and price.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A model of one provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -85,7 +85,7 @@ fn yes() -> bool {
 }
 
 /// US dollars a million tokens.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Price {
     /// Input that was not cached.
@@ -101,8 +101,41 @@ pub struct Price {
     pub tiers: Vec<Tier>,
 }
 
+impl Price {
+    /// US dollars for a request of `input` tokens, of which `cached` were read from
+    /// the provider's cache and `cache_write` written to it, and an answer of
+    /// `output` tokens. The whole request has the price of the tier that its input
+    /// reaches.
+    pub fn cost(&self, input: u64, cached: u64, cache_write: u64, output: u64) -> f64 {
+        let tier = self.tiers.iter().rfind(|tier| input > tier.above);
+        let (plain, read, out) = match tier {
+            Some(tier) => (tier.input, tier.cached_input, tier.output),
+            None => (self.input, self.cached_input, self.output),
+        };
+        // What is written costs more by the same factor in every tier.
+        let write = match self.cache_write {
+            Some(write) if self.input > 0.0 => write * plain / self.input,
+            Some(write) => write,
+            None => plain,
+        };
+        let cached = cached.min(input);
+        let written = cache_write.min(input - cached);
+        let fresh = input - cached - written;
+        let sum = tokens(fresh) * plain
+            + tokens(cached) * read.unwrap_or(plain)
+            + tokens(written) * write
+            + tokens(output) * out;
+        sum / 1e6
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no request has 2^52 tokens")]
+fn tokens(count: u64) -> f64 {
+    count as f64
+}
+
 /// What a request costs whose input is long.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Tier {
     /// From more than this many input tokens on.
@@ -165,6 +198,46 @@ mod tests {
         };
         assert_eq!(small.output_allowance(), 2_048);
         assert_eq!(Window::assumed().output_allowance(), 20_000);
+    }
+
+    fn price(toml: &str) -> Price {
+        toml::from_str(toml).unwrap()
+    }
+
+    fn near(cost: f64, dollars: f64) {
+        assert!((cost - dollars).abs() < 1e-9, "{cost} is not {dollars}");
+    }
+
+    #[test]
+    fn cached_and_written_input_have_their_own_prices() {
+        let price = price("input = 2.0\ncached_input = 0.5\ncache_write = 2.5\noutput = 10.0");
+        near(price.cost(1_000_000, 0, 0, 0), 2.0);
+        near(price.cost(1_000_000, 400_000, 0, 100_000), 1.2 + 0.2 + 1.0);
+        near(price.cost(1_000_000, 400_000, 600_000, 0), 0.2 + 1.5);
+        // More cached than there was is what a provider once reports.
+        near(price.cost(100, 1_000_000, 1_000_000, 0), 0.5 * 100.0 / 1e6);
+    }
+
+    #[test]
+    fn without_a_price_of_its_own_cached_input_is_input() {
+        let price = price("input = 2.0\noutput = 10.0");
+        near(price.cost(1_000_000, 500_000, 500_000, 0), 2.0);
+    }
+
+    #[test]
+    fn a_long_request_has_the_price_of_its_tier() {
+        let price = price(
+            "input = 1.0\ncached_input = 0.1\ncache_write = 1.25\noutput = 5.0\n\
+             tiers = [{ above = 200000, input = 2.0, cached_input = 0.2, output = 10.0 }, \
+             { above = 500000, input = 4.0, output = 20.0 }]",
+        );
+        near(price.cost(200_000, 0, 0, 1_000_000), 0.2 + 5.0);
+        near(
+            price.cost(200_001, 200_001, 0, 1_000_000),
+            0.040_000_2 + 10.0,
+        );
+        near(price.cost(400_000, 0, 400_000, 0), 1.0);
+        near(price.cost(1_000_000, 1_000_000, 0, 0), 4.0);
     }
 
     #[test]

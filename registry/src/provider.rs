@@ -68,6 +68,12 @@ impl Provider {
         self.models.iter().find(|model| model.id == id)
     }
 
+    /// Whether `base_url` is a form that the user fills in: a part stands between
+    /// braces.
+    pub fn has_own_address(&self) -> bool {
+        self.base_url.contains('{')
+    }
+
     /// How the model with this id is spoken to.
     pub fn dialect_of(&self, model: &str) -> &Arc<Dialect> {
         self.families

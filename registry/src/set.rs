@@ -36,6 +36,12 @@ impl<T> Set<T> {
         }
     }
 
+    /// The values of both sets.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self::of_bits(self.bits | other.bits)
+    }
+
     /// Whether there is no value.
     pub fn is_empty(self) -> bool {
         self.bits == 0

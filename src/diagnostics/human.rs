@@ -51,6 +51,7 @@ struct Turn {
     cached_percent: u64,
     output: u64,
     reasoning: u64,
+    cost: Option<f64>,
     first_event_ms: Option<u64>,
     ms: u64,
     retries: u64,
@@ -90,6 +91,12 @@ impl Visit for Turn {
         }
     }
 
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        if field.name() == "cost" {
+            self.cost = Some(value);
+        }
+    }
+
     fn record_u64(&mut self, field: &Field, value: u64) {
         match field.name() {
             "input" => self.input = value,
@@ -125,6 +132,9 @@ impl Display for Turn {
             if self.reasoning > 0 {
                 write!(f, " ({} reasoning)", self.reasoning)?;
             }
+        }
+        if let Some(cost) = self.cost {
+            write!(f, ", ${cost:.4}")?;
         }
         match self.retries {
             0 => {}

@@ -175,17 +175,14 @@ impl<S: Sink> Engine<'_, S> {
         let key = upstream.keys().choose(self.session);
         // Boxed: it would weigh on the stream that follows it.
         let opening = Box::pin(upstream::open(upstream, place, key, body));
-        let opened = self.patiently(opening).await?;
-        match opened {
-            Ok(answer) => {
-                upstream.health().success();
-                self.read(answer).await
-            }
-            Err(fault) => {
-                self.another_key = upstream.failed(key, &fault);
-                Err(fault)
-            }
+        let result = match self.patiently(opening).await? {
+            Ok(answer) => self.read(answer).await,
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = &result {
+            self.another_key = upstream.failed(key, fault);
         }
+        result
     }
 
     async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
@@ -276,8 +273,9 @@ impl<S: Sink> Engine<'_, S> {
             }
             None => reader.end(&mut emit)?,
         }
-        if self.output.content {
-            self.body = None;
+        // A provider is well that answers, not one that opens a stream.
+        if self.output.content && self.body.take().is_some() {
+            self.upstream.health().success();
         }
         match failed {
             Some(fault) => Err(fault),

@@ -7,6 +7,7 @@ use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::responses::assembler;
+use registry::Price;
 use tokio::time::Instant;
 
 use super::caller::Caller;
@@ -29,6 +30,8 @@ pub(super) struct Record {
     pub(super) notes: Notes,
     pub(super) retries: u32,
     pub(super) usage: Option<Usage>,
+    /// What the model costs, if that is known.
+    pub(super) price: Option<Price>,
     started: Instant,
     first_event: Option<Duration>,
     outcome: Option<Outcome>,
@@ -54,6 +57,7 @@ impl Record {
             notes: Notes::default(),
             retries: 0,
             usage: None,
+            price: None,
             started: Instant::now(),
             first_event: None,
             outcome: None,
@@ -91,7 +95,7 @@ impl Record {
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
         let redact = |text: &str| redactor.redact(text).into_owned();
         fault.message = redact(&fault.message);
-        fault.cause = fault.cause.take().map(|cause| redact(&cause));
+        fault.cause = fault.cause.take().map(|cause| redact(&cause).into());
         fault.param = fault.param.take().map(|param| redact(&param).into());
         fault.code = fault.code.take().map(|code| redact(&code).into());
         self.metrics.fault(fault.kind.name(), fault.side().name());
@@ -105,11 +109,21 @@ impl Record {
     }
 }
 
+impl Record {
+    /// US dollars, where the price is known and the provider or an estimate has
+    /// told the tokens.
+    fn cost(&self) -> Option<f64> {
+        let (usage, price) = (self.usage.as_ref()?, self.price.as_ref()?);
+        Some(price.cost(usage.input, usage.cached, usage.cache_write, usage.output))
+    }
+}
+
 impl Drop for Record {
     fn drop(&mut self) {
         let outcome = self.outcome.unwrap_or(Outcome::Disconnected);
         let usage = self.usage.unwrap_or_default();
         let duration = self.started.elapsed();
+        let cost = self.cost();
         self.metrics.turn(&TurnFigures {
             provider: &self.provider,
             model: &self.model,
@@ -122,6 +136,7 @@ impl Drop for Record {
                 output: usage.output,
                 reasoning: usage.reasoning,
             },
+            cost,
         });
         let cached = usage
             .cached
@@ -152,6 +167,7 @@ impl Drop for Record {
             cached_percent = cached,
             output = usage.output,
             reasoning = usage.reasoning,
+            cost,
             first_event_ms = self.first_event.map(milliseconds),
             ms = milliseconds(duration),
             retries = self.retries,
@@ -199,6 +215,13 @@ mod tests {
         record.model = "m-1".into();
         record.session = "s1".into();
         record.retries = 1;
+        record.price = Some(Price {
+            input: 2.0,
+            cached_input: Some(0.5),
+            cache_write: None,
+            output: 10.0,
+            tiers: Vec::new(),
+        });
         record.usage = Some(Usage {
             input: 1000,
             cached: 875,
@@ -230,7 +253,7 @@ mod tests {
         assert_eq!(
             sentence(completed),
             "acme/m-1 completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
-             1 retry; tool_dropped (web_search), effort_mapped (max to high); \
+             $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
              codex compaction req_1"
         );
         assert_eq!(
@@ -254,7 +277,7 @@ mod tests {
                 "outcome": "completed", "route": "acme/m-1", "caller": "codex",
                 "kind": "compaction",
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
-                "reasoning": 20, "ms": 0, "retries": 1,
+                "reasoning": 20, "cost": 0.001_187_5, "ms": 0, "retries": 1,
                 "notes": "tool_dropped (web_search), effort_mapped (max to high)",
             })
         );

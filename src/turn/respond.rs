@@ -109,6 +109,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     drop(source);
     record.provider.clone_from(&prepared.route.provider.id);
     record.model.clone_from(&prepared.route.model.id);
+    record.price.clone_from(&prepared.route.model.price);
     record.session.clone_from(&prepared.session.id);
     record.notes.extend(&prepared.notes);
     let told = Told {

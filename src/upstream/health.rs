@@ -101,15 +101,11 @@ impl Health {
         state.probing = false;
     }
 
-    /// The provider takes nothing for this long: every key is at its limit.
+    /// The provider takes nothing for this long: every key is at its limit. The
+    /// latest word counts.
     pub fn limited(&self, pause: Duration) {
-        let until = Instant::now() + pause.min(LONGEST_LIMIT);
         let mut state = self.state();
-        state.until = if state.probing {
-            Some(until)
-        } else {
-            state.until.max(Some(until))
-        };
+        state.until = Some(Instant::now() + pause.min(LONGEST_LIMIT));
         state.probing = false;
     }
 
@@ -242,12 +238,12 @@ mod tests {
     async fn a_limit_lasts_as_long_as_it_says() {
         let health = Health::default();
         health.limited(Duration::from_secs(40));
-        health.limited(Duration::from_secs(5));
         assert_eq!(left(&health), Some(40));
         advance(Duration::from_secs(40)).await;
         assert!(admitted(&health));
         health.limited(Duration::from_secs(5));
         assert_eq!(left(&health), Some(5), "a trial that failed");
+        assert!(!admitted(&health));
         health.limited(Duration::MAX);
         assert_eq!(left(&health), Some(3_600));
     }

@@ -74,7 +74,7 @@ impl Lessons {
                 return None;
             };
             Some(Window {
-                tokens: *tokens,
+                tokens: u64::from(*tokens),
                 source: WindowSource::Learned,
             })
         })

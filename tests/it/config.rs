@@ -14,6 +14,8 @@ pub fn trials() -> Vec<Trial> {
         case("a bad edit is reported and the old one kept", bad_edit),
         case("default_model answers Codex alone", default_model),
         case("the folder providers/ is read", providers_folder),
+        case("a made-up provider is one file", made_up_provider),
+        case("models are listed with their prices", listed_models),
         case("flags go before variables, these before the file", order),
     ]
 }
@@ -175,6 +177,93 @@ async fn providers_folder() {
     assert_eq!((up.requests().len(), other.requests().len()), (1, 1));
     // Two take any name: the bare one is nobody's.
     assert_eq!(asks(&proxy, "m").await, "404 ");
+}
+
+/// A provider that nobody has heard of, with quirks, a family and models.
+const ACME: &str = r#"
+name = "Acme"
+key_required = false
+
+[quirks]
+max_tokens_field = "max_completion_tokens"
+system_role = "developer"
+reasoning_control = "effort"
+reasoning_replay = "reasoning_content"
+parallel_tool_calls = false
+
+[[families]]
+match = ["acme-old*"]
+quirks = { system_role = "system", reasoning_control = "none" }
+
+[[models]]
+id = "acme-2"
+window = 100000
+max_output = 1000
+reasoning = ["low", "high"]
+price = { input = 1.0, cached_input = 0.1, output = 4.0 }
+
+[[models]]
+id = "acme-old-1"
+window = 8000
+"#;
+
+async fn made_up_provider() {
+    let up = always(answer(json!([{"text": "here"}]))).await;
+    let acme = always(answer(json!([
+        {"reasoning": "A file."},
+        {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
+    ])))
+    .await;
+    let file = format!("base_url = \"{}\"\n{ACME}", acme.base_url());
+    let proxy = Proxy::with(&up, Setup::new().file("providers/acme.toml", &file)).await;
+    let turn = |model: &str| {
+        json!({
+            "model": model, "instructions": "Be brief.", "input": "go",
+            "reasoning": {"effort": "xhigh"}, "max_output_tokens": 5000,
+            "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
+            "parallel_tool_calls": true,
+        })
+    };
+    let response = proxy.whole(&turn("acme-2")).await;
+    assert_eq!(response["output"][0]["type"], "reasoning");
+    assert_eq!(response["output"][1]["name"], "look");
+    let sent = acme.requests().last().unwrap().json();
+    assert_eq!(sent["messages"][0]["role"], "developer");
+    assert_eq!(sent["reasoning_effort"], "high");
+    assert_eq!(sent["max_completion_tokens"], 1000);
+    proxy.whole(&turn("acme-old-1")).await;
+    let sent = acme.requests().last().unwrap().json();
+    assert_eq!(sent["messages"][0]["role"], "system");
+    assert_eq!(sent.get("reasoning_effort"), None);
+    let labels = r#"{provider="acme",model="acme-2"}"#;
+    let cost = proxy.figure("respondent_cost_dollars_total", labels).await;
+    assert!(cost > 0.0 && cost < 0.01, "{cost}");
+}
+
+async fn listed_models() {
+    let file = format!("base_url = \"{NOWHERE}\"\n{ACME}");
+    let setup = Setup::new().file("providers/acme.toml", &file);
+    let folder = setup.folder(NOWHERE);
+    let ask = |args: &[&str]| {
+        let setup = args
+            .iter()
+            .fold(setup.clone().arg("models"), |setup, arg| setup.arg(arg));
+        let folder = folder.path().to_owned();
+        async move { setup.run(&folder).await }
+    };
+    let (code, out, _) = ask(&["--provider", "acme"]).await;
+    assert_eq!(code, 0);
+    assert!(out.starts_with("acme (Acme), on\n"), "{out}");
+    assert!(out.contains("100k"), "{out}");
+    let (_, out, _) = ask(&["--json"]).await;
+    let read: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let providers = read.as_array().unwrap();
+    assert!(providers.len() > 25, "{}", providers.len());
+    let acme = providers.iter().find(|one| one["id"] == "acme").unwrap();
+    assert_eq!(acme["models"][0]["price"]["output"], 4.0);
+    let (code, _, err) = ask(&["--provider", "acne"]).await;
+    assert_eq!(code, 1);
+    assert!(err.contains("near: acme"), "{err}");
 }
 
 async fn order() {

@@ -30,12 +30,20 @@ pub(super) enum Part<'a> {
 /// What messages may hold besides text.
 #[derive(Clone, Copy)]
 pub(super) struct Takes {
-    pub(super) images: bool,
-    /// Images by an http or https URL.
-    pub(super) image_urls: bool,
+    pub(super) images: Images,
     /// Images without text.
     pub(super) lone_images: bool,
     pub(super) files: bool,
+}
+
+/// The images that are taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Images {
+    None,
+    /// By data URL.
+    Data,
+    /// By data URL or by an http or https URL.
+    Any,
 }
 
 #[derive(Deserialize)]
@@ -180,20 +188,23 @@ impl Part<'_> {
     /// The text that stands for this part where it cannot be sent.
     fn stand_in(&self, takes: Takes, notes: &mut Notes) -> Option<String> {
         match self {
-            Part::Image(url, _) if takes.images => {
-                let url = string(Some(url)).filter(|url| is_web(url) && !takes.image_urls)?;
-                notes.add(
-                    "image_dropped",
-                    "the provider takes images by data URL only",
-                );
-                Some(format!(
-                    "[The image {url} was left out: this model takes images as data URLs only.]"
-                ))
-            }
-            Part::Image(..) => {
-                notes.add("image_dropped", "the model takes no images");
-                Some("[An image was left out: this model takes no images.]".to_owned())
-            }
+            Part::Image(url, _) => match takes.images {
+                Images::Any => None,
+                Images::Data => {
+                    let url = string(Some(url)).filter(|url| is_web(url))?;
+                    notes.add(
+                        "image_dropped",
+                        "the provider takes images by data URL only",
+                    );
+                    Some(format!(
+                        "[The image {url} was left out: this model takes images as data URLs only.]"
+                    ))
+                }
+                Images::None => {
+                    notes.add("image_dropped", "the model takes no images");
+                    Some("[An image was left out: this model takes no images.]".to_owned())
+                }
+            },
             Part::File(_, name) if !takes.files => {
                 let name = string(*name).unwrap_or_else(|| "a file".into());
                 notes.add(

@@ -1,180 +1,122 @@
-//! Which items make one chat message.
+//! The plan's sequence as chat messages.
 //!
-//! An answer of the model is several items in the Responses API and one
-//! message here: its reasoning, its text, its calls.
+//! It differs in one point: a tool message holds only text, so that the images
+//! of a run of results follow it in a message of their own.
 
 use super::content::Content;
 use crate::fault::Fault;
 use crate::notes::Notes;
-use crate::plan::{Plan, Step};
+use crate::plan::{Answer, Placed, Plan};
 use crate::turn::{Item, ItemKind, Turn};
 
 /// A chat message by the indices of its items.
 #[derive(Debug)]
-pub(super) enum Group {
+pub(super) enum Group<'p> {
     /// A developer or system message.
     System(usize),
     User(usize),
-    Assistant(Answer),
+    Assistant(&'p Answer),
     Tool(usize),
-    /// Images of tool results: a tool message cannot hold them, and nothing
-    /// may stand between the results of one answer.
+    /// A tool message for a call that has no result.
+    Interrupted(usize),
+    /// A user message for a result that has no call.
+    Stray(usize),
+    /// Images of tool results: nothing may stand between the results of one
+    /// answer.
     Media(Vec<usize>),
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Answer {
-    pub(super) reasoning: Vec<usize>,
-    pub(super) text: Vec<usize>,
-    pub(super) calls: Vec<usize>,
-}
-
-#[derive(Default)]
-struct Groups {
-    done: Vec<Group>,
-    answer: Option<Answer>,
-    media: Vec<usize>,
-}
-
-impl Groups {
-    /// Ends the open answer.
-    fn end_answer(&mut self) {
-        self.done.extend(self.answer.take().map(Group::Assistant));
-    }
-
-    /// Ends the open answer and the run of tool results.
-    fn end_round(&mut self) {
-        self.end_answer();
-        if !self.media.is_empty() {
-            self.done
-                .push(Group::Media(std::mem::take(&mut self.media)));
-        }
-    }
-
-    /// The answer for a piece of reasoning or text: a text without calls is
-    /// complete once something else than a call follows it.
-    fn answer(&mut self) -> &mut Answer {
-        if self
-            .answer
-            .as_ref()
-            .is_some_and(|a| a.calls.is_empty() && !a.text.is_empty())
-        {
-            self.end_answer();
-        }
-        if self.answer.is_none() {
-            self.end_round();
-        }
-        self.answer.get_or_insert_default()
-    }
-
-    fn call(&mut self) -> &mut Answer {
-        if self.answer.is_none() {
-            self.end_round();
-        }
-        self.answer.get_or_insert_default()
-    }
-}
-
-/// Groups the kept items in their order.
-pub(super) fn group(turn: &Turn<'_>, plan: &Plan, notes: &mut Notes) -> Result<Vec<Group>, Fault> {
-    let mut groups = Groups::default();
-    for (index, item) in turn.items.iter().enumerate() {
-        if let Some(Step::Drop(reason)) = plan.steps.get(index) {
-            if matches!(
-                item.kind,
-                ItemKind::Unknown
-                    | ItemKind::Hosted
-                    | ItemKind::Compaction
-                    | ItemKind::ItemReference
-            ) {
-                notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
-            }
-            continue;
-        }
-        match role(item, index)? {
-            Role::System => {
-                groups.end_round();
-                groups.done.push(Group::System(index));
-            }
-            Role::User => {
-                groups.end_round();
-                groups.done.push(Group::User(index));
-            }
-            Role::Reasoning => groups.answer().reasoning.push(index),
-            Role::Text => groups.answer().text.push(index),
-            Role::Call => groups.call().calls.push(index),
-            Role::Output => {
-                groups.end_answer();
-                groups.done.push(Group::Tool(index));
-                if has_media(item, index)? {
-                    groups.media.push(index);
+/// The messages in the order of sending; the notes get what the plan changed.
+pub(super) fn group<'p>(
+    turn: &Turn<'_>,
+    plan: &'p Plan,
+    notes: &mut Notes,
+) -> Result<Vec<Group<'p>>, Fault> {
+    plan.tell(turn, notes);
+    let mut groups = Vec::with_capacity(plan.sequence.len());
+    let mut media = Vec::new();
+    for placed in &plan.sequence {
+        let group = match placed {
+            Placed::Result(index) => {
+                if has_media(turn, *index)? {
+                    media.push(*index);
                 }
+                groups.push(Group::Tool(*index));
+                continue;
             }
-            Role::None => {}
-        }
+            Placed::Interrupted(call) => {
+                groups.push(Group::Interrupted(*call));
+                continue;
+            }
+            Placed::Message(index) => message(turn, *index)?,
+            Placed::Answer(answer) => Group::Assistant(answer),
+            Placed::Stray(index) => Group::Stray(*index),
+        };
+        end_round(&mut groups, &mut media);
+        groups.push(group);
     }
-    groups.end_round();
-    Ok(groups.done)
+    end_round(&mut groups, &mut media);
+    Ok(groups)
 }
 
-enum Role {
-    System,
-    User,
-    Reasoning,
-    Text,
-    Call,
-    Output,
-    /// It was carried out while reading the request.
-    None,
+/// Ends a run of results.
+fn end_round(groups: &mut Vec<Group<'_>>, media: &mut Vec<usize>) {
+    if !media.is_empty() {
+        groups.push(Group::Media(std::mem::take(media)));
+    }
 }
 
-fn role(item: &Item<'_>, index: usize) -> Result<Role, Fault> {
-    Ok(match item.kind {
-        ItemKind::Message => match item.role().as_ref() {
-            "assistant" => Role::Text,
-            "system" | "developer" => Role::System,
-            _ => Role::User,
-        },
-        ItemKind::AgentMessage => Role::User,
-        ItemKind::Reasoning => Role::Reasoning,
-        ItemKind::FunctionCall
-        | ItemKind::CustomToolCall
-        | ItemKind::ToolSearchCall
-        | ItemKind::LocalShellCall
-        | ItemKind::ShellCall
-        | ItemKind::ApplyPatchCall => Role::Call,
-        ItemKind::FunctionCallOutput
-        | ItemKind::CustomToolCallOutput
-        | ItemKind::ToolSearchOutput
-        | ItemKind::LocalShellCallOutput
-        | ItemKind::ShellCallOutput
-        | ItemKind::ApplyPatchCallOutput => Role::Output,
-        ItemKind::ItemReference => {
-            return Err(Fault::invalid(
-                format!("input[{index}]"),
-                format!(
-                    "Item '{}' is not stored here (any more): send the item itself instead of a reference.",
-                    item.id().unwrap_or_default()
-                ),
-            )
-            .with_code("item_not_found"));
-        }
+/// A message that the model did not write. Errors name what cannot be sent.
+fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
+    let Some(item) = turn.items.get(index) else {
+        return Ok(Group::User(index));
+    };
+    match item.kind {
+        ItemKind::ItemReference => Err(Fault::invalid(
+            format!("input[{index}]"),
+            format!(
+                "Item '{}' is not stored here (any more): send the item itself instead of a reference.",
+                item.id().unwrap_or_default()
+            ),
+        )
+        .with_code("item_not_found")),
         ItemKind::CompactionTrigger => {
-            return Err(Fault::invalid(format!("input[{index}]"), "Remote compaction ('compaction_trigger') is not available here. In Codex, give the provider another name than \"OpenAI\": it then compacts by itself.")
-                .with_code("unsupported_item"));
+            Err(Fault::invalid(format!("input[{index}]"), "Remote compaction ('compaction_trigger') is not available here. In Codex, give the provider another name than \"OpenAI\": it then compacts by itself.")
+                .with_code("unsupported_item"))
         }
-        ItemKind::AdditionalTools
+        ItemKind::Message if matches!(item.role().as_ref(), "system" | "developer") => {
+            Ok(Group::System(index))
+        }
+        ItemKind::Message
+        | ItemKind::AgentMessage
+        | ItemKind::Reasoning
+        | ItemKind::FunctionCall
+        | ItemKind::FunctionCallOutput
+        | ItemKind::CustomToolCall
+        | ItemKind::CustomToolCallOutput
+        | ItemKind::ToolSearchCall
+        | ItemKind::ToolSearchOutput
+        | ItemKind::LocalShellCall
+        | ItemKind::LocalShellCallOutput
+        | ItemKind::ShellCall
+        | ItemKind::ShellCallOutput
+        | ItemKind::ApplyPatchCall
+        | ItemKind::ApplyPatchCallOutput
+        | ItemKind::AdditionalTools
         | ItemKind::ConfigurationUpdate
         | ItemKind::WebSearchCall
         | ItemKind::Compaction
         | ItemKind::Hosted
-        | ItemKind::Unknown => Role::None,
-    })
+        | ItemKind::Unknown => Ok(Group::User(index)),
+    }
 }
 
 /// Whether a tool result holds more than text.
-fn has_media(item: &Item<'_>, index: usize) -> Result<bool, Fault> {
-    let Some(output) = item.output().filter(|output| output.get().starts_with('[')) else {
+fn has_media(turn: &Turn<'_>, index: usize) -> Result<bool, Fault> {
+    let Some(item) = turn.items.get(index) else {
+        return Ok(false);
+    };
+    let Some(output) = Item::output(item).filter(|output| output.get().starts_with('[')) else {
         return Ok(false);
     };
     if !output_has_parts(item.kind) {

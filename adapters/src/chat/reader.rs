@@ -59,8 +59,9 @@ impl Reader {
         };
         held.extend_from_slice(bytes);
         let bytes = std::mem::take(held);
-        let text = bytes.strip_prefix(BOM).unwrap_or(&bytes);
-        self.form = match text.trim_ascii_start().first() {
+        let text = bytes.trim_ascii_start();
+        let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii_start();
+        self.form = match text.first() {
             // Blank lines are signs of life; they need not be kept.
             None => return Ok(()),
             Some(_) if BOM.starts_with(text) => {
@@ -82,7 +83,7 @@ impl Reader {
             Form::Unknown(_) => Ok(()),
             Form::Events { sse, stray } => {
                 sse.feed(bytes, &mut |event| {
-                    chat.data(&event.data, frame(&event), emit)
+                    chat.data(&event.data, frame(&event), emit);
                 })
                 .map_err(too_large)?;
                 if chat.is_silent() && stray.len() + bytes.len() <= STRAY_LIMIT {
@@ -142,7 +143,10 @@ fn frame(event: &sse::SseEvent<'_>) -> Frame {
 fn document(text: &str, chat: &mut Decoder, emit: &mut impl FnMut(Event<'_>)) {
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
-        if !text.is_empty() {
+        if text.contains('\u{fffd}') {
+            let message = "The provider sent something that is no text.";
+            chat.fail(Fault::new(Kind::BadReply, message), emit);
+        } else if !text.is_empty() {
             chat.fail(refusal::reply(200, None, text.as_bytes()), emit);
         }
         return;

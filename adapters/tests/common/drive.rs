@@ -4,6 +4,7 @@
 use adapters::chat::reader::Reader;
 use adapters::event::Event;
 use adapters::fault::Fault;
+use adapters::notes::Notes;
 use adapters::responses::assembler::{Assembler, Settings};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::frames::Frames;
@@ -37,6 +38,15 @@ pub fn stream<'c>(
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
+    told(settings, quirks, chunks).map(|(stream, _)| stream)
+}
+
+/// The same with what was repaired on the way.
+pub fn told<'c>(
+    settings: Settings,
+    quirks: &Quirks,
+    chunks: impl IntoIterator<Item = &'c [u8]>,
+) -> Result<(String, Notes), Fault> {
     let codex = settings.codex;
     let mut turn = Output::new(settings);
     let mut sent = Vec::new();
@@ -49,7 +59,8 @@ pub fn stream<'c>(
         turn.assembler.fail(&fault, &mut turn.frames);
         sent.extend(turn.frames.take());
     }
-    Ok(String::from_utf8(sent).expect("events are UTF-8"))
+    let stream = String::from_utf8(sent).expect("events are UTF-8");
+    Ok((stream, turn.assembler.notes().clone()))
 }
 
 /// The response for a client that wants only that, or the fault.

@@ -68,6 +68,9 @@ impl Loading<'_> {
         let spec = builtin::build(id, over).map_err(|error| given.error("", error.message()))?;
         let mut provider = spec.provider(id);
         provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
+        if provider.has_own_address() {
+            return Err(given.error("base_url", &own_address(&provider)));
+        }
         sound(&provider).map_err(|(key, why)| given.error(key, why))?;
         let environment = self.inputs.environment.as_ref();
         let told = keys::told(&given.spec, environment, |path| self.resolve(path));
@@ -98,17 +101,43 @@ impl Loading<'_> {
     }
 
     /// Built-in providers that nobody configured and whose usual variable is set.
+    /// Sites of one vendor share a variable and not its keys: the variable turns one
+    /// of them on, the configured one or else the first, and none if that one is
+    /// turned off. One whose address is the user's own needs a table.
     pub(super) fn usual(&mut self) -> Result<(), ConfigError> {
+        let mut taken: BTreeSet<String> = BTreeSet::new();
+        for id in builtin::ids().filter(|id| self.seen.contains(*id)) {
+            let is_on = self.providers.iter().any(|provider| provider.id == id);
+            match self.origins.get(id) {
+                Some(KeyOrigin::Environment(names)) => taken.extend(names.iter().cloned()),
+                _ if is_on => {}
+                _ => taken.extend(builtin::key_env(id)),
+            }
+        }
         for id in builtin::ids()
             .filter(|id| !self.seen.contains(*id))
             .collect::<Vec<_>>()
         {
-            let provider = embedded(id)?;
-            let keys = keys::usual(&provider.key_env, self.inputs.environment.as_ref())
+            let names = builtin::key_env(id);
+            let keys = keys::usual(&names, self.inputs.environment.as_ref())
                 .map_err(|(_, why)| ConfigError::new(format!("provider `{id}`: {why}")))?;
-            if keys.is_some() {
-                self.turn_on(provider, keys);
+            let Some(keys) = keys else {
+                continue;
+            };
+            if let KeyOrigin::Environment(names) = &keys.origin {
+                if names.iter().any(|name| taken.contains(name)) {
+                    continue;
+                }
+                taken.extend(names.iter().cloned());
             }
+            let provider = embedded(id)?;
+            if provider.has_own_address() {
+                let why = own_address(&provider);
+                self.warnings
+                    .push(format!("provider `{id}` has a key and stays off: {why}"));
+                continue;
+            }
+            self.turn_on(provider, Some(keys));
         }
         Ok(())
     }
@@ -160,6 +189,14 @@ fn embedded(id: &str) -> Result<Provider, ConfigError> {
     let spec = builtin::build(id, Table::new())
         .map_err(|error| ConfigError::new(format!("embedded provider `{id}`: {error}")))?;
     Ok(spec.provider(id))
+}
+
+/// What to write for a provider whose address holds a part of the user's own.
+fn own_address(provider: &Provider) -> String {
+    let form = &provider.base_url;
+    format!(
+        "it needs base_url: write base_url = \"{form}\" with your own name for the part in braces"
+    )
 }
 
 /// What a provider's table gets wrong, as (key, why).

@@ -99,6 +99,37 @@ fn a_usual_key_variable_turns_its_provider_on() {
 }
 
 #[test]
+fn a_variable_of_two_providers_turns_one_on() {
+    let key = |config: &str| Desk::new(config).set("DASHSCOPE_API_KEY", "k");
+    assert_eq!(on(&key("").config()), ["qwen"]);
+    assert_eq!(on(&key("[providers.qwen-cn]").config()), ["qwen-cn"]);
+    let both = key("[providers.qwen-cn]\n[providers.qwen]").config();
+    assert_eq!(on(&both), ["qwen-cn", "qwen"]);
+    let off = key("[providers.qwen]\nenabled = false").config();
+    assert_eq!(on(&off), ["sandbox"]);
+    // The same variable for a server of one's own says nothing about the site.
+    let own =
+        "[providers.mine]\nbase_url = \"https://x.example\"\napi_key_env = \"DASHSCOPE_API_KEY\"";
+    assert_eq!(on(&key(own).config()), ["mine", "qwen"]);
+}
+
+#[test]
+fn an_address_of_the_users_own_must_be_given() {
+    let form = "write base_url = \"https://{resource}.openai.azure.com/openai/v1\"";
+    let desk = Desk::new("").set("AZURE_OPENAI_API_KEY", "k");
+    let config = desk.config();
+    assert_eq!(on(&config), ["sandbox"]);
+    assert!(config.warnings[0].contains(form), "{:?}", config.warnings);
+    let said = refusal("[providers.azure-openai]\napi_key = \"k\"");
+    assert!(said.contains(form), "{said}");
+    let given = "[providers.azure-openai]\nbase_url = \"https://r.openai.azure.com/openai/v1\"";
+    let config = Desk::new(given).set("AZURE_OPENAI_API_KEY", "k").config();
+    assert_eq!(on(&config), ["azure-openai"]);
+    let key_header = config.registry.providers[0].key_header.as_deref();
+    assert_eq!(key_header, Some("api-key"));
+}
+
+#[test]
 fn providers_keep_the_order_of_the_file_then_the_folder_then_the_environment() {
     let desk = Desk::new(
         "[providers.zeta]\nbase_url = \"https://z.example/v1\"\n[providers.llamacpp]\n[providers.sandbox]",

@@ -20,13 +20,14 @@ enum Said {
         role: &'static str,
         text: String,
     },
+    /// Calls are counted: an id may recur in a session.
     Call {
-        id: String,
+        call: usize,
         name: String,
         arguments: Value,
     },
     Output {
-        id: String,
+        call: usize,
         text: String,
     },
 }
@@ -37,6 +38,8 @@ struct Content {
     images: Vec<String>,
     reasoning: Vec<String>,
     tools: BTreeSet<String>,
+    /// The ids of the calls in their order.
+    ids: Vec<String>,
 }
 
 /// Compares the two.
@@ -46,6 +49,12 @@ pub fn check(name: &str, request: &Value, chat: &Value, notes: &Notes) {
         assert_eq!(wanted, got, "{name}: at {at}");
     }
     assert_eq!(wanted.said.len(), got.said.len(), "{name}");
+    for (at, (id, sent)) in wanted.ids.iter().zip(&got.ids).enumerate() {
+        let recurs = wanted.ids.iter().take(at).any(|earlier| earlier == id);
+        assert_eq!(recurs, id != sent, "{name}: {id} is sent as {sent}");
+    }
+    let different: BTreeSet<&String> = got.ids.iter().collect();
+    assert_eq!(different.len(), got.ids.len(), "{name}: {:?}", got.ids);
     assert_eq!(wanted.images, got.images, "{name}");
     let reasoning = got.reasoning.concat();
     for text in &wanted.reasoning {
@@ -82,13 +91,20 @@ impl Content {
         self.said.push(Said::Text { role, text });
     }
 
-    fn call(&mut self, item: &Value, name: String, arguments: Value) {
-        let id = string(item, "call_id");
+    fn call(&mut self, id: String, name: String, arguments: Value) {
         self.said.push(Said::Call {
-            id,
+            call: self.ids.len(),
             name,
             arguments,
         });
+        self.ids.push(id);
+    }
+
+    /// The result of the latest call with this id.
+    fn result(&mut self, id: &str, text: String) {
+        let call = self.ids.iter().rposition(|known| known == id);
+        let call = call.expect("a result has a call");
+        self.said.push(Said::Output { call, text });
     }
 
     fn item(&mut self, item: &Value) {
@@ -102,14 +118,23 @@ impl Content {
             }
             "function_call" => {
                 let name = flat(item["namespace"].as_str(), &string(item, "name"));
-                self.call(item, name, Value::from(string(item, "arguments")));
+                self.call(
+                    string(item, "call_id"),
+                    name,
+                    Value::from(string(item, "arguments")),
+                );
             }
             "custom_tool_call" => {
                 let name = flat(item["namespace"].as_str(), &string(item, "name"));
-                self.call(item, name, serde_json::json!({"input": item["input"]}));
+                self.call(
+                    string(item, "call_id"),
+                    name,
+                    serde_json::json!({"input": item["input"]}),
+                );
             }
             "tool_search_call" => {
-                self.call(item, "tool_search".into(), item["arguments"].clone());
+                let id = string(item, "call_id");
+                self.call(id, "tool_search".into(), item["arguments"].clone());
             }
             "function_call_output" | "custom_tool_call_output" => self.output(item),
             "tool_search_output" => {
@@ -117,8 +142,7 @@ impl Content {
                 self.offer(&item["tools"], None);
                 let text = self.tools.iter().cloned().collect::<Vec<_>>().join(" ");
                 self.tools.extend(before);
-                let id = string(item, "call_id");
-                self.said.push(Said::Output { id, text });
+                self.result(&string(item, "call_id"), text);
             }
             other => {
                 assert!(
@@ -154,8 +178,7 @@ impl Content {
     fn output(&mut self, item: &Value) {
         let id = string(item, "call_id");
         if let Some(text) = item["output"].as_str() {
-            let text = text.to_owned();
-            return self.said.push(Said::Output { id, text });
+            return self.result(&id, text.to_owned());
         }
         let parts = list(&item["output"]);
         let mut texts = texts(parts);
@@ -166,8 +189,7 @@ impl Content {
         if self.images.len() > count {
             texts.push(IMAGE.to_owned());
         }
-        let text = texts.join("\n");
-        self.said.push(Said::Output { id, text });
+        self.result(&id, texts.join("\n"));
     }
 
     fn offer(&mut self, tools: &Value, namespace: Option<&str>) {
@@ -211,17 +233,13 @@ fn of_chat(chat: &Value) -> Content {
                     .extend(message["reasoning_content"].as_str().map(str::to_owned));
                 for call in list(&message["tool_calls"]) {
                     let (name, arguments) = called(&call["function"]);
-                    content.said.push(Said::Call {
-                        id: string(call, "id"),
-                        name,
-                        arguments,
-                    });
+                    content.call(string(call, "id"), name, arguments);
                 }
             }
-            "tool" => content.said.push(Said::Output {
-                id: string(message, "tool_call_id"),
-                text: found(&string(message, "content")),
-            }),
+            "tool" => {
+                let text = found(&string(message, "content"));
+                content.result(&string(message, "tool_call_id"), text);
+            }
             other => panic!("a message of the role {other}"),
         }
     }

@@ -134,7 +134,7 @@ impl<'a> Chunk<'a> {
             return None;
         }
         let text = |raw: &&RawValue| raw.get().starts_with('"');
-        if self.message.filter(text).is_some() {
+        if self.message.as_ref().is_some_and(text) {
             return serde_json::from_str(data).ok().map(Cow::Borrowed);
         }
         self.detail.or(self.msg.filter(text)).map(Cow::Borrowed)

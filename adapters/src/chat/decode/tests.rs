@@ -21,7 +21,7 @@ fn told_by(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
             Event::Note(code, detail) => format!("note {code}: {detail}"),
             Event::Finish(finish) => format!("finish {finish:?}"),
             Event::Failed(fault) => format!("failed {} {}", fault.kind.name(), fault.message),
-            other => format!("{other:?}"),
+            Event::Refusal(text) => format!("refusal {}", text.decoded()),
         });
     };
     for chunk in chunks {
@@ -151,4 +151,41 @@ fn an_error_never_completes_an_answer() {
     ] {
         assert_eq!(told(&[chunk, "[DONE]"]), [end]);
     }
+}
+
+#[test]
+fn counts_are_read_wherever_they_stand_and_the_last_ones_count() {
+    assert_eq!(
+        told(&[
+            r#"{"choices":[{"delta":{}}],"usage":null,"x_groq":{"id":"r"}}"#,
+            r#"{"choices":[{"delta":{}}],"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":1}}}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":2,"completion_tokens":2}}]}"#,
+            r#"{"choices":[{"delta":{},"usage":{"prompt_tokens":3,"completion_tokens":3}}],"usage":{"prompt_tokens":4,"completion_tokens":4,"cached_tokens":5}}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}"#,
+            r#"{"choices":[],"usage":{}}"#,
+        ]),
+        [
+            "usage 1/1",
+            "usage 2/2",
+            "usage 4/4",
+            "note usage_clamped: cached 5 of 4",
+            "finish Stop"
+        ]
+    );
+    assert_eq!(
+        told(&[r#"{"error":{"message":"no","code":400},"usage":{"prompt_tokens":4}}"#]),
+        ["usage 4/0", "failed refused no"]
+    );
+}
+
+#[test]
+fn an_answer_without_quirks_keeps_no_details() {
+    let delta = r#"{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a"}]}"#;
+    assert_eq!(answer(&[delta]), ["reasoning a"]);
+    let quirks = Quirks {
+        reasoning_replay: ReasoningReplay::ReasoningDetails,
+        ..Quirks::default()
+    };
+    let details = r#"details {"type":"reasoning.text","text":"a"}"#;
+    assert_eq!(answer_by(&quirks, &[delta]), ["reasoning a", details]);
 }

@@ -88,19 +88,17 @@ impl Think {
                         self.state = State::Text;
                     }
                 }
-                State::Thinking => match tags::split(rest, &CLOSING) {
-                    Some((thought, after)) => {
-                        add(&mut pieces, Piece::Thought, thought);
-                        self.state = State::Between;
-                        rest = after;
-                    }
-                    None => {
+                State::Thinking => {
+                    let Some((thought, after)) = tags::split(rest, &CLOSING) else {
                         let (thought, held) = tags::hold(rest, &CLOSING);
                         add(&mut pieces, Piece::Thought, thought);
                         held.clone_into(&mut self.held);
                         return pieces;
-                    }
-                },
+                    };
+                    add(&mut pieces, Piece::Thought, thought);
+                    self.state = State::Between;
+                    rest = after;
+                }
                 State::Between => {
                     rest = tags::trim_start(rest, false);
                     if rest.is_empty() {

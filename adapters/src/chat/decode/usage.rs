@@ -31,6 +31,7 @@ struct Counts<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "the names of the wire")]
 struct Details<'a> {
     #[serde(borrow)]
     cached_tokens: Option<&'a RawValue>,

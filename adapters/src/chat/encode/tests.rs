@@ -59,7 +59,7 @@ fn arguments_that_are_no_object_are_wrapped() {
         ),
     ] {
         let input =
-            json!([{"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}]);
+            json!([{"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}, {"type": "function_call_output", "call_id": "c", "output": ""}]);
         let (messages, notes) = messages(true, &input);
         let call = &messages[0]["tool_calls"][0]["function"];
         assert_eq!(call["arguments"], sent, "{arguments}");

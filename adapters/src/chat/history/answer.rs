@@ -5,9 +5,10 @@ use registry::{CallContent, ReasoningReplay, ReasoningRequired};
 use super::arguments::push_arguments;
 use super::layout::Said;
 use super::reasoning::{PLACEHOLDER, Thoughts};
-use super::{Writer, call_id, lacks};
+use super::Writer;
 use crate::fault::Fault;
 use crate::json;
+use crate::plan::UNKNOWN_TOOL;
 use crate::tools::ToolKind;
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -38,7 +39,7 @@ impl<'a> Writer<'_, 'a> {
             ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => {
             }
         }
-        self.calls(said, &thoughts)?;
+        self.calls(said, &thoughts);
         self.out.push(b'}');
         Ok(())
     }
@@ -137,10 +138,10 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
-    fn calls(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) -> Result<(), Fault> {
+    fn calls(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) {
         let calls = &said.answer.calls;
         if calls.is_empty() {
-            return Ok(());
+            return;
         }
         json::key(self.out, "tool_calls");
         self.out.push(b'[');
@@ -152,20 +153,19 @@ impl<'a> Writer<'_, 'a> {
                 self.out.push(b',');
             }
             let start = self.out.len();
-            self.call(item, index)?;
+            self.call(item, index);
             let keeps = self.options.quirks().call_extra;
             thoughts.push_extra(self.out, index, position == 0, keeps, self.notes);
             self.out.push(b'}');
             self.span(index, start);
         }
         self.out.push(b']');
-        Ok(())
     }
 
     /// A call without its closing brace.
-    fn call(&mut self, item: &Item<'_>, index: usize) -> Result<(), Fault> {
-        let call_id = call_id(item, index)?;
-        let name = tool_name(self.turn, item, index)?;
+    fn call(&mut self, item: &Item<'_>, index: usize) {
+        let call_id = self.plan.call_id(self.turn, index);
+        let name = tool_name(self.turn, item);
         self.out.push(b'{');
         json::field(self.out, "id", self.ids.wire(&call_id));
         json::field(self.out, "type", "function");
@@ -176,24 +176,21 @@ impl<'a> Writer<'_, 'a> {
         self.out.push(b'"');
         push_arguments(self.out, item, self.notes);
         self.out.extend_from_slice(b"\"}");
-        Ok(())
     }
 }
 
 /// The wire name of the tool that an item calls.
-pub(super) fn tool_name(turn: &Turn<'_>, item: &Item<'_>, index: usize) -> Result<String, Fault> {
+pub(super) fn tool_name(turn: &Turn<'_>, item: &Item<'_>) -> String {
     if let Some((kind, name)) = hosted_name(item.kind) {
-        return Ok(turn.tools.find(&[kind], None).unwrap_or(name).to_owned());
+        return turn.tools.find(&[kind], None).unwrap_or(name).to_owned();
     }
-    let name = item
-        .name()
-        .filter(|name| !name.is_empty())
-        .ok_or_else(|| lacks(index, "name"))?;
+    let Some(name) = item.name().filter(|name| !name.is_empty()) else {
+        return UNKNOWN_TOOL.to_owned();
+    };
     let namespace = item.namespace();
-    Ok(turn
-        .tools
+    turn.tools
         .wire_name(namespace.as_deref(), &name)
-        .into_owned())
+        .into_owned()
 }
 
 /// The tool behind an item type that has no name of its own.

@@ -27,21 +27,37 @@ pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Not
                 if is_object(&text.decoded()) {
                     text.push_inner(out);
                 } else {
-                    let name = item.name().unwrap_or_default();
-                    notes.add("arguments_wrapped", format!("{name}: no JSON object"));
-                    out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
-                    json::escape_json_text(out, &text.escaped());
-                    out.extend_from_slice(b"\\\"}");
+                    push_wrapped(out, item, &text, notes);
                 }
             }
-            Some((raw, None)) => json::escape_json_text(out, raw.get()),
+            Some((raw, None)) if raw.get().starts_with('{') => {
+                json::escape_json_text(out, raw.get());
+            }
+            Some((raw, None)) => push_wrapped(out, item, &raw.get().into(), notes),
             Some((_, Some(_))) | None => out.extend_from_slice(b"{}"),
         },
     }
 }
 
+/// Broken arguments as a string in an object.
+fn push_wrapped(out: &mut Vec<u8>, item: &Item<'_>, text: &Text<'_>, notes: &mut Notes) {
+    let name = item.name().unwrap_or_default();
+    notes.add("arguments_wrapped", format!("{name}: no JSON object"));
+    out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
+    json::escape_json_text(out, &text.escaped());
+    out.extend_from_slice(b"\\\"}");
+}
+
+/// The deepest arguments: less than the readers that count allow.
+const DEPTH: usize = 100;
+
+/// Whether this is one JSON object that any reader takes: not too deep, and
+/// without halves of characters, which no UTF-8 can hold.
 fn is_object(text: &str) -> bool {
-    text.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok()
+    text.trim_start().starts_with('{')
+        && !json::deeper_than(text, DEPTH)
+        && !json::lone_surrogate_anywhere(text)
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn push_object(out: &mut Vec<u8>, raw: Option<&RawValue>) {

@@ -1,17 +1,17 @@
 //! The ids of calls in the form that the provider takes, and the tools that
 //! they called. A call and its result get the same id.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use registry::CallIds;
 
-use crate::turn::Turn;
+use crate::plan::Plan;
+use crate::turn::{Item, Turn};
 
 /// The longest id of the form `word`.
 const WORD: usize = 64;
 
-/// From the client's ids to the provider's.
+/// From the plan's ids to the provider's.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     changed: HashMap<String, String>,
@@ -20,19 +20,17 @@ pub(super) struct Ids {
 impl Ids {
     /// Ids of this form for a history. An id that has the form already is kept;
     /// another is derived from itself alone, unless an earlier one has the same.
-    pub(super) fn new(turn: &Turn<'_>, form: CallIds) -> Self {
+    pub(super) fn new(turn: &Turn<'_>, plan: &Plan, form: CallIds) -> Self {
         let mut changed = HashMap::new();
         if form == CallIds::Any {
             return Self { changed };
         }
         let mut taken = HashSet::new();
-        for item in turn.items.iter().filter(|item| item.kind.is_call()) {
-            let Some(id) = item
-                .call_id()
-                .filter(|id| !changed.contains_key(id.as_ref()))
-            else {
+        for (index, _) in calls(turn) {
+            let id = plan.call_id(turn, index);
+            if changed.contains_key(id.as_ref()) {
                 continue;
-            };
+            }
             let mut new = derived(&id, form, 0);
             for salt in 1..=u8::MAX {
                 if !taken.contains(&new) {
@@ -99,16 +97,20 @@ fn letters(mut hash: u64) -> String {
         .collect()
 }
 
-/// The wire names of the tools that were called, by the client's call ids.
-pub(super) fn tool_names<'a>(
-    turn: &Turn<'a>,
-    name: impl Fn(usize) -> Option<String>,
-) -> HashMap<Cow<'a, str>, String> {
-    let calls = turn.items.iter().enumerate();
-    calls
-        .filter(|(_, item)| item.kind.is_call())
-        .filter_map(|(index, item)| Some((item.call_id()?, name(index)?)))
+/// The wire names of the tools that were called, by the plan's call ids.
+pub(super) fn tool_names(
+    turn: &Turn<'_>,
+    plan: &Plan,
+    name: impl Fn(&Item<'_>) -> String,
+) -> HashMap<String, String> {
+    calls(turn)
+        .map(|(index, item)| (plan.call_id(turn, index).into_owned(), name(item)))
         .collect()
+}
+
+fn calls<'t, 'a>(turn: &'t Turn<'a>) -> impl Iterator<Item = (usize, &'t Item<'a>)> {
+    let items = turn.items.iter().enumerate();
+    items.filter(|(_, item)| item.kind.is_call())
 }
 
 #[cfg(test)]
@@ -116,6 +118,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::plan::plan;
     use crate::responses::request::Source;
 
     #[test]
@@ -137,7 +140,7 @@ mod tests {
         let source = Source::new(json!({"model": "m", "input": items}).to_string());
         let turn = source.turn().unwrap();
         for (form, kept, legal) in [
-            (CallIds::Any, 6, (|_| true) as fn(&str) -> bool),
+            (CallIds::Any, 5, (|_| true) as fn(&str) -> bool),
             (CallIds::NineAlphanumeric, 1, |id| {
                 id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric())
             }),
@@ -148,11 +151,14 @@ mod tests {
                         .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
             }),
         ] {
-            let ids = Ids::new(&turn, form);
-            let wire: HashSet<&str> = given.iter().map(|id| ids.wire(id)).collect();
-            assert_eq!(wire.len(), 6, "{form:?} {wire:?}");
+            let plan = plan(&turn);
+            let ids = Ids::new(&turn, &plan, form);
+            let wire: HashSet<String> = (0..given.len())
+                .map(|index| ids.wire(&plan.call_id(&turn, index)).to_owned())
+                .collect();
+            assert_eq!(wire.len(), given.len(), "{form:?} {wire:?}");
             assert!(wire.iter().all(|id| legal(id)), "{form:?} {wire:?}");
-            assert_eq!(wire.iter().filter(|id| given.contains(id)).count(), kept);
+            assert_eq!(wire.iter().filter(|id| given.contains(&id.as_str())).count(), kept);
         }
     }
 }

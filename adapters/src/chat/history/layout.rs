@@ -7,12 +7,15 @@
 
 use registry::{SystemPlace, SystemRole};
 
-use crate::chat::content::{Content, Part, Takes};
+use super::ids::Ids;
+use super::results::push_output;
+use crate::chat::content::{Content, Images, Part, Takes};
 use crate::chat::encode::{Options, format};
-use crate::chat::group::{Answer, Group, group};
+use crate::chat::group::{Group, group, output_has_parts};
 use crate::fault::Fault;
+use crate::json;
 use crate::notes::Notes;
-use crate::plan::Plan;
+use crate::plan::{Answer, Plan, Repair, Step};
 use crate::turn::{Item, Turn};
 
 /// One message.
@@ -24,6 +27,8 @@ pub(super) enum Message<'a> {
     /// Stands between a tool result and a user message.
     Bridge,
     Tool(usize),
+    /// A tool message for a call that has no result.
+    Interrupted(usize),
 }
 
 /// What one item says in a system or user message.
@@ -57,11 +62,13 @@ pub(super) fn lay_out<'a>(
     turn: &Turn<'a>,
     plan: &Plan,
     options: &Options<'_>,
-    caption: impl Fn(&Item<'_>) -> String,
+    ids: &Ids,
     notes: &mut Notes,
 ) -> Result<Vec<Message<'a>>, Fault> {
     let mut layout = Layout {
         turn,
+        plan,
+        ids,
         options,
         notes,
         head: Vec::new(),
@@ -77,9 +84,11 @@ pub(super) fn lay_out<'a>(
                 layout.system(Source::Item(index), content);
             }
             Group::User(index) => layout.user(index)?,
-            Group::Assistant(answer) => layout.assistant(answer)?,
+            Group::Assistant(answer) => layout.assistant(answer.clone())?,
             Group::Tool(index) => layout.messages.push(Message::Tool(index)),
-            Group::Media(indices) => layout.media(&indices, &caption)?,
+            Group::Interrupted(call) => layout.messages.push(Message::Interrupted(call)),
+            Group::Stray(index) => layout.stray(index)?,
+            Group::Media(indices) => layout.media(&indices)?,
         }
     }
     if let Some(text) = format::instruction(&turn.controls.format, options.quirks()) {
@@ -90,6 +99,8 @@ pub(super) fn lay_out<'a>(
 
 struct Layout<'l, 'a> {
     turn: &'l Turn<'a>,
+    plan: &'l Plan,
+    ids: &'l Ids,
     options: &'l Options<'l>,
     notes: &'l mut Notes,
     /// What stands in the one system message, where there is only one.
@@ -114,9 +125,13 @@ impl<'a> Layout<'_, 'a> {
 
     fn takes(&self) -> Takes {
         let quirks = self.options.quirks();
+        let images = match (self.options.model.images, quirks.image_urls) {
+            (false, _) => Images::None,
+            (true, false) => Images::Data,
+            (true, true) => Images::Any,
+        };
         Takes {
-            images: self.options.model.images,
-            image_urls: quirks.image_urls,
+            images,
             lone_images: !quirks.image_needs_text,
             files: quirks.files,
         }
@@ -203,11 +218,7 @@ impl<'a> Layout<'_, 'a> {
         Ok(())
     }
 
-    fn media(
-        &mut self,
-        indices: &[usize],
-        caption: impl Fn(&Item<'_>) -> String,
-    ) -> Result<(), Fault> {
+    fn media(&mut self, indices: &[usize]) -> Result<(), Fault> {
         let mut pieces = Vec::with_capacity(indices.len());
         for &index in indices {
             let Some(item) = self.turn.items.get(index) else {
@@ -215,7 +226,8 @@ impl<'a> Layout<'_, 'a> {
             };
             let mut content = Content::read(item.output(), index, self.notes)?;
             content.parts.retain(|part| !matches!(part, Part::Text(_)));
-            content.parts.insert(0, Part::Text(caption(item).into()));
+            let caption = format!("Output of the tool call {}:", self.wire_id(index));
+            content.parts.insert(0, Part::Text(caption.into()));
             pieces.push(Piece {
                 source: Source::Item(index),
                 content: content.fitted(self.takes(), self.notes),
@@ -223,6 +235,48 @@ impl<'a> Layout<'_, 'a> {
             });
         }
         self.messages.push(Message::User(pieces));
+        Ok(())
+    }
+
+    fn wire_id(&self, index: usize) -> String {
+        let id = self.plan.call_id(self.turn, index);
+        self.ids.wire(&id).to_owned()
+    }
+
+    /// A user message for a result without a call, or a call's second one.
+    fn stray(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(item) = self.turn.items.get(index) else {
+            return Ok(());
+        };
+        let id = self.wire_id(index);
+        let is_second = matches!(
+            self.plan.steps.get(index),
+            Some(Step::Repair(repairs)) if repairs.contains(&Repair::Repeated)
+        );
+        let caption = if is_second {
+            format!("Another result of the earlier tool call {id}:")
+        } else if id.is_empty() {
+            "Result of an earlier tool call that is no longer in the history:".to_owned()
+        } else {
+            format!("Result of the earlier tool call {id}, which is no longer in the history:")
+        };
+        let mut text = vec![b'"'];
+        text.extend_from_slice(json::escape(&caption).as_bytes());
+        text.extend_from_slice(b"\\n");
+        push_output(&mut text, item, index, self.notes)?;
+        text.push(b'"');
+        let text: String = serde_json::from_slice(&text).unwrap_or(caption);
+        let parts = item
+            .output()
+            .filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
+        let mut content = Content::read(parts, index, self.notes)?;
+        content.parts.retain(|part| !matches!(part, Part::Text(_)));
+        content.parts.insert(0, Part::Text(text.into()));
+        self.messages.push(Message::User(vec![Piece {
+            source: Source::Item(index),
+            content: content.fitted(self.takes(), self.notes),
+            headed: false,
+        }]));
         Ok(())
     }
 
@@ -271,7 +325,7 @@ impl<'a> Layout<'_, 'a> {
                 (Some(Message::User(before)), Message::User(pieces)) if joins => {
                     before.extend(pieces);
                 }
-                (Some(Message::Tool(_)), message @ Message::User(_))
+                (Some(Message::Tool(_) | Message::Interrupted(_)), message @ Message::User(_))
                     if quirks.answer_after_tool =>
                 {
                     done.push(Message::Bridge);

@@ -14,7 +14,6 @@ mod said;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use registry::SystemRole;
@@ -28,7 +27,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::plan::Plan;
-use crate::turn::{Item, Turn};
+use crate::turn::Turn;
 
 /// What an assistant says between a tool result and a user message, where these
 /// may not follow one another.
@@ -47,28 +46,22 @@ pub(super) fn push_messages(
     notes: &mut Notes,
 ) -> Result<Vec<Span>, Fault> {
     let quirks = options.quirks();
-    let ids = Ids::new(turn, quirks.call_ids);
-    let caption = |item: &Item<'_>| {
-        let id = item.call_id().unwrap_or_default();
-        format!("Output of the tool call {}:", ids.wire(&id))
-    };
-    let messages = lay_out(turn, plan, options, caption, notes)?;
+    let ids = Ids::new(turn, plan, quirks.call_ids);
+    let messages = lay_out(turn, plan, options, &ids, notes)?;
     let marks = if quirks.cache_control {
         marks(&messages)
     } else {
         [None, None]
     };
     let names = if quirks.tool_names {
-        ids::tool_names(turn, |index| {
-            let item = turn.items.get(index)?;
-            answer::tool_name(turn, item, index).ok()
-        })
+        ids::tool_names(turn, plan, |item| answer::tool_name(turn, item))
     } else {
         HashMap::new()
     };
     let mut writer = Writer {
         out,
         turn,
+        plan,
         options,
         ids: &ids,
         names,
@@ -85,6 +78,7 @@ pub(super) fn push_messages(
             Message::Assistant(said) => writer.assistant(said, marked)?,
             Message::Bridge => writer.bridge(),
             Message::Tool(index) => writer.tool(*index, marked)?,
+            Message::Interrupted(call) => writer.interrupted(*call, marked),
         }
     }
     writer.out.push(b']');
@@ -98,7 +92,10 @@ fn marks(messages: &[Message<'_>]) -> [Option<usize>; 2] {
     let system = messages.iter().take_while(|message| match message {
         Message::System(_) => true,
         Message::User(pieces) => pieces.iter().any(is_system),
-        Message::Assistant(_) | Message::Bridge | Message::Tool(_) => false,
+        Message::Assistant(_)
+        | Message::Bridge
+        | Message::Tool(_)
+        | Message::Interrupted(_) => false,
     });
     // The wanted form of the answer is no part of the history.
     let history = messages.iter().rposition(|message| match message {
@@ -107,7 +104,7 @@ fn marks(messages: &[Message<'_>]) -> [Option<usize>; 2] {
         }
         Message::Assistant(said) => !said.texts.is_empty(),
         Message::Bridge => false,
-        Message::Tool(_) => true,
+        Message::Tool(_) | Message::Interrupted(_) => true,
     });
     [system.count().checked_sub(1), history]
 }
@@ -115,10 +112,11 @@ fn marks(messages: &[Message<'_>]) -> [Option<usize>; 2] {
 struct Writer<'w, 'a> {
     out: &'w mut Vec<u8>,
     turn: &'w Turn<'a>,
+    plan: &'w Plan,
     options: &'w Options<'w>,
     ids: &'w Ids,
-    /// Tools by the client's call ids, where results name them.
-    names: HashMap<Cow<'a, str>, String>,
+    /// Tools by the plan's call ids, where results name them.
+    names: HashMap<String, String>,
     media: &'w mut Media,
     spans: Vec<Span>,
     notes: &'w mut Notes,
@@ -177,19 +175,4 @@ impl Writer<'_, '_> {
         }
         self.out.push(b']');
     }
-}
-
-/// The id that pairs a call with its output.
-fn call_id<'a>(item: &Item<'a>, index: usize) -> Result<Cow<'a, str>, Fault> {
-    item.call_id()
-        .filter(|id| !id.is_empty())
-        .ok_or_else(|| lacks(index, "call_id"))
-}
-
-fn lacks(index: usize, field: &str) -> Fault {
-    Fault::invalid(
-        format!("input[{index}].{field}"),
-        format!("input[{index}] needs a '{field}'."),
-    )
-    .with_code("missing_required_parameter")
 }

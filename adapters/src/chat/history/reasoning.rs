@@ -54,17 +54,14 @@ impl<'a> Thoughts<'a> {
                 continue;
             };
             let sealed = item.encrypted_content();
-            match sealed.and_then(|blob| Baggage::open(&blob)) {
-                Some(baggage) => {
-                    let call = answer.calls.iter().find(|call| **call > index);
-                    let next = answer.reasoning.iter().find(|other| **other > index);
-                    let call = call.filter(|call| next.is_none_or(|next| next > *call));
-                    whole &= thoughts.add(Some(index), call.copied(), baggage, options);
-                }
-                None => {
-                    whole = false;
-                    thoughts.add_text(Some(index), visible(item, index, notes)?);
-                }
+            if let Some(baggage) = sealed.and_then(|blob| Baggage::open(&blob)) {
+                let call = answer.calls.iter().find(|call| **call > index);
+                let next = answer.reasoning.iter().find(|other| **other > index);
+                let call = call.filter(|call| next.is_none_or(|next| next > *call));
+                whole &= thoughts.add(Some(index), call.copied(), baggage, options);
+            } else {
+                whole = false;
+                thoughts.add_text(Some(index), visible(item, index, notes)?);
             }
         }
         if answer.reasoning.is_empty() {
@@ -139,7 +136,6 @@ impl<'a> Thoughts<'a> {
     ) {
         let extra = self.extras.iter().find(|(of, _)| *of == call);
         match (keeps, extra) {
-            (CallExtra::None, _) => {}
             (CallExtra::Kept | CallExtra::Required, Some((_, extra))) => {
                 json::raw_field(out, "extra_content", extra);
             }
@@ -150,7 +146,7 @@ impl<'a> Thoughts<'a> {
                 );
                 json::raw_field(out, "extra_content", EXTRA_PLACEHOLDER);
             }
-            (CallExtra::Kept | CallExtra::Required, None) => {}
+            (CallExtra::None, _) | (CallExtra::Kept | CallExtra::Required, None) => {}
         }
     }
 }

@@ -1,66 +1,92 @@
-//! Tool messages: the results of calls.
+//! Tool messages: the results of calls, and what stands for one that is
+//! missing.
 
-use super::{Writer, call_id};
+use super::Writer;
 use crate::chat::content::Content;
 use crate::chat::group::output_has_parts;
 use crate::fault::Fault;
 use crate::json;
+use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
+
+/// A constant, so that the bytes of a history stay the same.
+const INTERRUPTED: &str = "(The call was interrupted: it has no result.)";
 
 impl Writer<'_, '_> {
     pub(super) fn tool(&mut self, index: usize, marked: bool) -> Result<(), Fault> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
-        let call_id = call_id(item, index)?;
+        let call_id = self.plan.call_id(self.turn, index);
         let start = self.out.len();
         self.open("tool");
         json::field(self.out, "tool_call_id", self.ids.wire(&call_id));
-        if let Some(name) = self.names.get(&call_id) {
+        if let Some(name) = self.names.get(call_id.as_ref()) {
             json::field(self.out, "name", name);
         }
         json::key(self.out, "content");
         self.open_text(marked);
-        self.tool_output(item, index)?;
-        self.close_text(marked);
-        self.out.push(b'}');
-        self.span(index, start);
-        Ok(())
-    }
-
-    fn tool_output(&mut self, item: &Item<'_>, index: usize) -> Result<(), Fault> {
-        if item.kind == ItemKind::ToolSearchOutput {
-            let names = item
-                .tools()
-                .map(crate::responses::tools::wire_names)
-                .unwrap_or_default();
-            let text = if names.is_empty() {
-                "No tool was found.".to_owned()
-            } else {
-                format!("These tools can be called now: {}", names.join(", "))
-            };
-            Text::from(text).push_inner(self.out);
-            return Ok(());
-        }
-        let Some(output) = item.output() else {
-            let status = item.status().unwrap_or_else(|| "completed".into());
-            Text::from(status.as_ref()).push_inner(self.out);
-            return Ok(());
-        };
-        if !output.get().starts_with('"') && !output_has_parts(item.kind) {
-            json::escape_json_text(self.out, output.get());
-            return Ok(());
-        }
-        let content = Content::read(Some(output), index, self.notes)?;
-        content.push_text(self.out, "\\n");
-        if content.has_media() {
+        if push_output(self.out, item, index, self.notes)? {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
             }
             self.out
                 .extend_from_slice(b"(The image stands in the next user message.)");
         }
+        self.close_text(marked);
+        self.out.push(b'}');
+        self.span(index, start);
         Ok(())
     }
+
+    /// The result of a call that has none. No item's bytes: no span.
+    pub(super) fn interrupted(&mut self, call: usize, marked: bool) {
+        let call_id = self.plan.call_id(self.turn, call);
+        self.open("tool");
+        json::field(self.out, "tool_call_id", self.ids.wire(&call_id));
+        if let Some(name) = self.names.get(call_id.as_ref()) {
+            json::field(self.out, "name", name);
+        }
+        json::key(self.out, "content");
+        self.open_text(marked);
+        self.out.extend_from_slice(INTERRUPTED.as_bytes());
+        self.close_text(marked);
+        self.out.push(b'}');
+    }
+}
+
+/// The inside of the string that a result becomes. True when it holds more than
+/// text, which goes elsewhere.
+pub(super) fn push_output(
+    out: &mut Vec<u8>,
+    item: &Item<'_>,
+    index: usize,
+    notes: &mut Notes,
+) -> Result<bool, Fault> {
+    if item.kind == ItemKind::ToolSearchOutput {
+        let names = item
+            .tools()
+            .map(crate::responses::tools::wire_names)
+            .unwrap_or_default();
+        let text = if names.is_empty() {
+            "No tool was found.".to_owned()
+        } else {
+            format!("These tools can be called now: {}", names.join(", "))
+        };
+        Text::from(text).push_inner(out);
+        return Ok(false);
+    }
+    let Some(output) = item.output() else {
+        let status = item.status().unwrap_or_else(|| "completed".into());
+        Text::from(status.as_ref()).push_inner(out);
+        return Ok(false);
+    };
+    if !output.get().starts_with('"') && !output_has_parts(item.kind) {
+        json::escape_json_text(out, output.get());
+        return Ok(false);
+    }
+    let content = Content::read(Some(output), index, notes)?;
+    content.push_text(out, "\\n");
+    Ok(content.has_media())
 }

@@ -174,7 +174,7 @@ mod tests {
             (
                 &[
                     ("x-ratelimit-remaining-requests", "12"),
-                    ("x-ratelimit-reset-requests", "120ms"),
+                    ("x-ratelimit-reset-requests", "6m0s"),
                     ("x-ratelimit-remaining-tokens", "0"),
                     ("x-ratelimit-reset-tokens", "1m10.3s"),
                 ],

@@ -7,7 +7,7 @@ use super::said::Said;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overflow {
     /// Tokens that input and output may take together, where the text says so.
-    pub(super) window: Option<u64>,
+    pub(super) window: Option<u32>,
 }
 
 /// What stands right before the size of the window.
@@ -86,6 +86,7 @@ pub(super) fn overflow(status: u16, said: &Said, lower: &str) -> Option<Overflow
         window: said
             .window
             .or_else(|| window(lower))
+            .and_then(|tokens| u32::try_from(tokens).ok())
             .filter(|tokens| (256..=100_000_000).contains(tokens)),
     })
 }

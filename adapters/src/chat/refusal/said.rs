@@ -88,8 +88,8 @@ struct Object<'a> {
     n_ctx: Option<&'a RawValue>,
     #[serde(borrow)]
     choices: Option<&'a RawValue>,
-    #[serde(borrow)]
-    object: Option<&'a RawValue>,
+    #[serde(borrow, rename = "object")]
+    is_a: Option<&'a RawValue>,
 }
 
 /// What a gateway knows of the provider behind it.
@@ -150,15 +150,15 @@ impl Said {
             .and_then(|raw| serde_json::from_str::<Object<'_>>(raw.get()).ok())
             .is_some_and(|base| number(base.status_code).is_some_and(|code| code != 0));
         let told = object.error.is_some_and(|error| !is_empty(error))
-            || object
-                .object
-                .is_some_and(|object| object.get() == "\"error\"");
+            || object.is_a.is_some_and(|what| what.get() == "\"error\"");
+        // Ollama's own wire has the answer's message in this place.
+        let text = |raw: &RawValue| raw.get().starts_with(['"', '[']);
         let bare = object.choices.is_none()
-            && object.object.is_none()
+            && object.is_a.is_none()
             && [object.errors, object.detail, object.message, object.msg]
                 .into_iter()
                 .flatten()
-                .any(|raw| !is_empty(raw));
+                .any(|raw| text(raw) && !is_empty(raw));
         (failed || told || bare).then(|| Self::value(first, DEPTH))?
     }
 
@@ -220,15 +220,15 @@ impl Said {
         ]
         .into_iter()
         .flatten()
-        .find(|raw| !is_empty(raw))
-        .and_then(|raw| Self::value(raw.get(), depth));
+        .filter(|raw| !is_empty(raw))
+        .find_map(|raw| Self::value(raw.get(), depth));
         let mut said = inner.unwrap_or_else(|| Self {
             message: limited(text),
             ..Self::default()
         });
         // What stands inside is more exact than what stands around it.
         if said.kind.is_empty() {
-            said.kind = scalar(object.kind);
+            said.kind = scalar(object.kind.filter(|kind| kind.get() != "\"error\""));
         }
         if said.code.is_empty() {
             said.code = scalar(object.code);

@@ -12,7 +12,7 @@ mod tests;
 mod walk;
 
 use registry::{SchemaRule, Set};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -68,8 +68,7 @@ fn apply(schema: &mut Value, rules: Set<SchemaRule>) {
 enum Root<'a> {
     /// Its type is `object`.
     Object,
-    /// An object without `type`, `$ref` and `properties` elsewhere: what follows
-    /// its brace.
+    /// An object without `type` and `$ref`: what follows its brace.
     Untyped(&'a str),
     /// `{}`
     Empty,
@@ -81,7 +80,7 @@ enum Root<'a> {
 
 #[derive(Deserialize)]
 struct Head<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
     kind: Option<&'a RawValue>,
     #[serde(borrow, rename = "$ref")]
     reference: Option<&'a RawValue>,
@@ -99,20 +98,14 @@ fn root(text: &str) -> Root<'_> {
     };
     match (head.kind.map(RawValue::get), head.reference) {
         (Some(r#""object""#), _) => Root::Object,
-        // `"type": null` reads as none, so the key is looked for.
-        (None, None) if !has_key(text, "type") => Root::Untyped(rest),
-        _ => Root::Mistyped,
+        (None, None) => Root::Untyped(rest),
+        (Some(_), _) | (None, Some(_)) => Root::Mistyped,
     }
 }
 
-fn has_key(object: &str, name: &str) -> bool {
-    #[derive(Deserialize)]
-    #[serde(transparent)]
-    struct Keys<'a>(
-        #[serde(borrow)]
-        std::collections::HashMap<std::borrow::Cow<'a, str>, serde::de::IgnoredAny>,
-    );
-    serde_json::from_str::<Keys<'_>>(object).is_ok_and(|keys| keys.0.contains_key(name))
+/// A value that stands there, be it null.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(from).map(Some)
 }
 
 /// A root that describes an object.

@@ -3,6 +3,24 @@
 use registry::{SchemaRule, Set};
 use serde_json::{Map, Value, json};
 
+/// The rules in the order in which they help one another: types are inferred
+/// from enums and constants, so before these go.
+const ORDER: [SchemaRule; 13] = [
+    SchemaRule::LoneRefs,
+    SchemaRule::NoMetaKeys,
+    SchemaRule::AnyOfOnly,
+    SchemaRule::OneItemSchema,
+    SchemaRule::TypedProperties,
+    SchemaRule::NoConst,
+    SchemaRule::StringEnums,
+    SchemaRule::SingleType,
+    SchemaRule::TypeInBranches,
+    SchemaRule::NoAdditionalProperties,
+    SchemaRule::KnownRequired,
+    SchemaRule::NoPatterns,
+    SchemaRule::NoBounds,
+];
+
 /// One node.
 pub(super) struct Node<'s> {
     pub(super) schema: &'s mut Map<String, Value>,
@@ -11,28 +29,23 @@ pub(super) struct Node<'s> {
 
 impl Node<'_> {
     pub(super) fn keep_to(&mut self, rules: Set<SchemaRule>) {
-        // Types are inferred from enums and constants, so before these go.
-        let steps: [(SchemaRule, fn(&mut Self)); 13] = [
-            (SchemaRule::LoneRefs, Self::lone_ref),
-            (SchemaRule::NoMetaKeys, Self::no_meta_keys),
-            (SchemaRule::AnyOfOnly, Self::any_of_only),
-            (SchemaRule::OneItemSchema, Self::one_item_schema),
-            (SchemaRule::TypedProperties, Self::typed_properties),
-            (SchemaRule::NoConst, Self::no_const),
-            (SchemaRule::StringEnums, Self::string_enums),
-            (SchemaRule::SingleType, Self::single_type),
-            (SchemaRule::TypeInBranches, Self::type_in_branches),
-            (
-                SchemaRule::NoAdditionalProperties,
-                Self::no_additional_properties,
-            ),
-            (SchemaRule::KnownRequired, Self::known_required),
-            (SchemaRule::NoPatterns, Self::no_patterns),
-            (SchemaRule::NoBounds, Self::no_bounds),
-        ];
-        for (rule, step) in steps {
-            if rules.has(rule) {
-                step(self);
+        for rule in ORDER.into_iter().filter(|rule| rules.has(*rule)) {
+            match rule {
+                // It concerns the whole schema and is done before.
+                SchemaRule::InlineRefs => {}
+                SchemaRule::LoneRefs => self.lone_ref(),
+                SchemaRule::NoMetaKeys => self.no_meta_keys(),
+                SchemaRule::AnyOfOnly => self.any_of_only(),
+                SchemaRule::OneItemSchema => self.one_item_schema(),
+                SchemaRule::TypedProperties => self.typed_properties(),
+                SchemaRule::NoConst => self.no_const(),
+                SchemaRule::StringEnums => self.string_enums(),
+                SchemaRule::SingleType => self.single_type(),
+                SchemaRule::TypeInBranches => self.type_in_branches(),
+                SchemaRule::NoAdditionalProperties => self.no_additional_properties(),
+                SchemaRule::KnownRequired => self.known_required(),
+                SchemaRule::NoPatterns => self.remove(&["pattern"]),
+                SchemaRule::NoBounds => self.no_bounds(),
             }
         }
     }
@@ -255,10 +268,6 @@ impl Node<'_> {
         } else {
             self.schema.insert("required".to_owned(), required.into());
         }
-    }
-
-    fn no_patterns(&mut self) {
-        self.remove(&["pattern"]);
     }
 
     fn no_bounds(&mut self) {

@@ -84,9 +84,10 @@ fn max_output(lower: &str) -> Option<Mend> {
                 .flatten()
         })
     })?;
-    (16..=100_000_000)
-        .contains(&limit)
-        .then_some(Mend::MaxOutput(limit))
+    u32::try_from(limit)
+        .ok()
+        .filter(|limit| (16..=100_000_000).contains(limit))
+        .map(Mend::MaxOutput)
 }
 
 /// - Kimi: `invalid temperature: only 1 is allowed for this model`

@@ -1,10 +1,10 @@
 //! Parameters that are refused by name, and values that are.
 
-use registry::{MaxTokensField, ResponseFormat, ToolChoice};
+use registry::{MaxTokensField, ResponseFormat, Set, ToolChoice};
 
 use super::super::find::{any, quoted, word};
 use super::super::said::Said;
-use crate::mend::{Mend, Parameter};
+use crate::mend::{Levels, Mend, Parameter};
 
 /// Words that refuse a parameter as such. Groq: `property 'x' is unsupported`;
 /// pydantic (Mistral, Cerebras, Anthropic): `Extra inputs are not permitted`;
@@ -126,7 +126,7 @@ fn unknown(said: &Said, lower: &str) -> Option<Mend> {
     let param = last_step(said);
     let by_param = NAMES.iter().find(|(name, ..)| *name == param);
     if let Some((.., mend)) = by_param {
-        return Some(mend.clone());
+        return Some(*mend);
     }
     // Without a `param` the text must name one thing.
     let mut named = NAMES
@@ -140,7 +140,7 @@ fn unknown(said: &Said, lower: &str) -> Option<Mend> {
         })
         .map(|(.., mend)| mend);
     let first = named.next()?;
-    named.all(|mend| mend == first).then(|| first.clone())
+    named.all(|mend| mend == first).then_some(*first)
 }
 
 /// The last name of the place at fault: `reasoning_content` of
@@ -153,9 +153,6 @@ fn last_step(said: &Said) -> String {
         .unwrap_or_default()
         .to_owned()
 }
-
-/// Levels from the weakest.
-const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 /// - Anthropic, recorded: `This model does not support effort level 'xhigh'.
 ///   Supported levels: high, low, max, medium.`
@@ -181,12 +178,7 @@ fn efforts(said: &Said, lower: &str) -> Option<Mend> {
     .find_map(|phrase| lower.split_once(phrase))?;
     let list = list.split(['.', ';', '\n']).next().unwrap_or_default();
     let words: Vec<&str> = list.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    let levels: Vec<String> = LEVELS
-        .into_iter()
-        .filter(|level| words.contains(level))
-        .map(str::to_owned)
-        .collect();
-    (!levels.is_empty()).then_some(Mend::Efforts(levels))
+    Levels::among(&words).map(Mend::Efforts)
 }
 
 /// - Qwen: `The value of the enable_thinking parameter is restricted to True.`
@@ -207,8 +199,8 @@ fn thinking(lower: &str) -> Option<Mend> {
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
 ///   is supported for tool_choice`
 fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
-    const FORCED: &[ToolChoice] = &[ToolChoice::Required, ToolChoice::Named];
-    const ALL: &[ToolChoice] = &[ToolChoice::None, ToolChoice::Required, ToolChoice::Named];
+    const FORCED: [ToolChoice; 2] = [ToolChoice::Required, ToolChoice::Named];
+    const ALL: [ToolChoice; 3] = [ToolChoice::None, ToolChoice::Required, ToolChoice::Named];
     if word(lower, "tool_choice").is_none() && last_step(said) != "tool_choice" {
         return None;
     }
@@ -224,7 +216,7 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
             ],
         )
     {
-        return Some(Mend::WithoutToolChoice(ALL));
+        return Some(without(&ALL));
     }
     if any(
         lower,
@@ -234,7 +226,7 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
             "should be 'auto' or 'none'",
         ],
     ) {
-        return Some(Mend::WithoutToolChoice(FORCED));
+        return Some(without(&FORCED));
     }
     if any(
         lower,
@@ -245,7 +237,7 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
             "only auto is supported",
         ],
     ) {
-        return Some(Mend::WithoutToolChoice(ALL));
+        return Some(without(&ALL));
     }
     let refused = |value: &str| {
         ['\'', '`', '"'].into_iter().any(|quote| {
@@ -262,16 +254,23 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
             )
         })
     };
-    let values: &'static [ToolChoice] = if refused("required") {
-        &[ToolChoice::Required]
+    let value = if refused("required") {
+        ToolChoice::Required
     } else if refused("specified") || refused("function") {
-        &[ToolChoice::Named]
+        ToolChoice::Named
     } else if refused("none") {
-        &[ToolChoice::None]
+        ToolChoice::None
     } else {
         return None;
     };
-    Some(Mend::WithoutToolChoice(values))
+    Some(without(&[value]))
+}
+
+fn without(values: &[ToolChoice]) -> Mend {
+    let set = values
+        .iter()
+        .fold(Set::none(), |set, value| set.with(*value));
+    Mend::WithoutToolChoice(set)
 }
 
 /// - DeepSeek: `This response_format type is unavailable now`, which is what it

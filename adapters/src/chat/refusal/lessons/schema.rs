@@ -1,6 +1,6 @@
 //! Schemas of tools that are refused.
 
-use registry::SchemaRule;
+use registry::{SchemaRule, Set};
 
 use super::super::find::any;
 use super::super::said::Said;
@@ -58,11 +58,11 @@ const GRAMMAR: &[SchemaRule] = &[SchemaRule::NoPatterns, SchemaRule::NoBounds];
 /// The rules that the refused schema broke, or might have.
 pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
     if lower.contains("moonshot flavored json schema") {
-        return Some(Mend::Schema(MOONSHOT));
+        return Some(rules(MOONSHOT));
     }
     let googles = lower.contains("function_declarations") && lower.contains("parameters");
     if googles {
-        return Some(Mend::Schema(OPENAPI));
+        return Some(rules(OPENAPI));
     }
     let function = said.code == "invalid_function_parameters"
         || any(
@@ -84,7 +84,7 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
         return Some(if strict {
             Mend::Without(Parameter::Strict)
         } else {
-            Mend::Schema(STANDARD)
+            rules(STANDARD)
         });
     }
     any(
@@ -95,5 +95,9 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
             "not supported by xgrammar",
         ],
     )
-    .then_some(Mend::Schema(GRAMMAR))
+    .then(|| rules(GRAMMAR))
+}
+
+fn rules(rules: &[SchemaRule]) -> Mend {
+    Mend::Schema(rules.iter().fold(Set::none(), |set, rule| set.with(*rule)))
 }

@@ -1,0 +1,83 @@
+//! What a plan changes, as notes.
+
+use super::role::{self, Role};
+use super::{Plan, Repair, Step, empty, ids};
+use crate::notes::Notes;
+use crate::turn::{Item, ItemKind, Turn};
+
+impl Plan {
+    /// Says what was changed and what was left out.
+    pub fn tell(&self, turn: &Turn<'_>, notes: &mut Notes) {
+        for (index, (item, step)) in turn.items.iter().zip(&self.steps).enumerate() {
+            match step {
+                Step::Keep => {}
+                Step::Drop(reason) => tell_drop(index, item, reason, notes),
+                Step::Repair(repairs) => {
+                    for repair in repairs {
+                        self.tell_repair(turn, index, item, repair, notes);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell_repair(
+        &self,
+        turn: &Turn<'_>,
+        index: usize,
+        item: &Item<'_>,
+        repair: &Repair,
+        notes: &mut Notes,
+    ) {
+        let code = match repair {
+            // The result of a call goes where the call goes: one note is enough.
+            Repair::Id(_) if !matches!(role::of(item), Role::Call) => return,
+            Repair::Id(_) => ids::trouble(item),
+            Repair::Nameless => "call_name_missing",
+            Repair::Interrupted => "call_interrupted",
+            Repair::Moved => "result_moved",
+            Repair::Orphan => "result_without_call",
+            Repair::Repeated => "result_repeated",
+        };
+        let id = self.call_id(turn, index);
+        let id = if id.is_empty() { "no id" } else { &id };
+        notes.add(code, format!("input[{index}]: {id}"));
+    }
+}
+
+fn tell_drop(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
+    match item.kind {
+        ItemKind::Unknown | ItemKind::Hosted | ItemKind::Compaction | ItemKind::ItemReference => {
+            notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
+        }
+        ItemKind::Reasoning => {
+            if !empty::reasoning(item) {
+                notes.add("reasoning_skipped", format!("input[{index}]: {reason}"));
+            }
+        }
+        ItemKind::Message => {
+            notes.add("empty_message_dropped", format!("input[{index}]: {reason}"));
+        }
+        ItemKind::FunctionCallOutput
+        | ItemKind::CustomToolCallOutput
+        | ItemKind::ToolSearchOutput
+        | ItemKind::LocalShellCallOutput
+        | ItemKind::ShellCallOutput
+        | ItemKind::ApplyPatchCallOutput => {
+            notes.add("result_repeated", format!("input[{index}]: {reason}"));
+        }
+        // These were carried out while the request was read, or stand in the
+        // text that follows them.
+        ItemKind::AdditionalTools
+        | ItemKind::ConfigurationUpdate
+        | ItemKind::WebSearchCall
+        | ItemKind::FunctionCall
+        | ItemKind::CustomToolCall
+        | ItemKind::ToolSearchCall
+        | ItemKind::LocalShellCall
+        | ItemKind::ShellCall
+        | ItemKind::ApplyPatchCall
+        | ItemKind::AgentMessage
+        | ItemKind::CompactionTrigger => {}
+    }
+}

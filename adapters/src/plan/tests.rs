@@ -1,0 +1,121 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::responses::request::Source;
+
+/// Items in short: `u`ser, `t`ext, `r`easoning, `c`all and `o`utput with their
+/// id, an output's text behind `=`.
+fn turn(short: &str) -> Source {
+    let items: Vec<Value> = short.split_whitespace().map(item).collect();
+    Source::new(json!({"model": "m", "input": items}).to_string())
+}
+
+fn item(short: &str) -> Value {
+    let (kind, id) = short.split_at_checked(1).unwrap();
+    let (id, text) = id.split_once('=').unwrap_or((id, "text"));
+    match kind {
+        "u" => json!({"role": "user", "content": "text"}),
+        "t" => json!({"role": "assistant", "content": "text"}),
+        "r" => json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "text"}]}),
+        "c" => {
+            json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"})
+        }
+        _ => json!({"type": "function_call_output", "call_id": id, "output": text}),
+    }
+}
+
+/// The sequence in the same letters by the items' indices; `x` is the result of
+/// an interrupted call, `s` a stray result.
+fn sequence(short: &str) -> String {
+    let source = turn(short);
+    let said = plan(&source.turn().unwrap()).sequence;
+    let placed = said.iter().map(|placed| match placed {
+        Placed::Message(at) => format!("u{at}"),
+        Placed::Result(at) => format!("o{at}"),
+        Placed::Interrupted(at) => format!("x{at}"),
+        Placed::Stray(at) => format!("s{at}"),
+        Placed::Answer(answer) => {
+            let kinds = [
+                ("r", &answer.reasoning),
+                ("t", &answer.text),
+                ("c", &answer.calls),
+            ];
+            let items = kinds
+                .iter()
+                .flat_map(|(kind, items)| items.iter().map(move |at| format!("{kind}{at}")));
+            format!("[{}]", items.collect::<Vec<_>>().join(" "))
+        }
+    });
+    placed.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn results_stand_behind_the_answer_that_asked_for_them() {
+    for (items, sent) in [
+        ("u ca oa t", "u0 [c1] o2 [t3]"),
+        ("u r t ca cb oa ob", "u0 [r1 t2 c3 c4] o5 o6"),
+        ("ca cb ob oa", "[c0 c1] o3 o2"),
+        ("ca oa cb ob", "[c0] o1 [c2] o3"),
+        ("ca u oa", "[c0] o2 u1"),
+        ("ca u t u oa t", "[c0] o4 u1 [t2] u3 [t5]"),
+        ("ca cb oa cc ob oc", "[c0 c1] o2 o4 [c3] o5"),
+        ("oa ca", "[c1] o0"),
+        ("ca ob cb oa", "[c0] o3 [c2] o1"),
+        ("ca r oa", "[r1 c0] o2"),
+        ("ca cb oa r ob cc oc", "[r3 c0 c1] o2 o4 [c5] o6"),
+        ("ca u r oa cb ob", "[c0] o3 u1 [r2 c4] o5"),
+    ] {
+        assert_eq!(sequence(items), sent, "{items}");
+    }
+}
+
+#[test]
+fn what_has_no_partner_is_said_in_words() {
+    for (items, sent) in [
+        ("ca", "[c0] x0"),
+        ("ca u", "[c0] x0 u1"),
+        ("ca cb ob", "[c0 c1] x0 o2"),
+        ("oa u ca", "s0 u1 [c2] x2"),
+        ("ca oa oa", "[c0] o1"),
+        ("ca oa oa=other", "[c0] o1 s2"),
+        ("oa ca oa", "[c1] o2"),
+        ("oa=other ca oa", "s0 [c1] o2"),
+        ("ca oa u oa=other ca", "[c0] o1 u2 s3 [c4] x4"),
+        ("t ox ca oa", "[t0] s1 [c2] o3"),
+    ] {
+        assert_eq!(sequence(items), sent, "{items}");
+    }
+}
+
+#[test]
+fn an_id_that_recurs_belongs_to_the_nearest_answer() {
+    for (items, sent) in [
+        ("ca oa ca oa", "[c0] o1 [c2] o3"),
+        ("ca u ca oa", "[c0] x0 u1 [c2] o3"),
+        ("ca u ca oa oa", "[c0] o4 u1 [c2] o3"),
+        ("ca ca oa oa", "[c0 c1] o2 o3"),
+    ] {
+        assert_eq!(sequence(items), sent, "{items}");
+    }
+    let source = turn("ca oa ca oa ca oa");
+    let turn = source.turn().unwrap();
+    let plan = plan(&turn);
+    let ids: Vec<_> = (0..6).map(|at| plan.call_id(&turn, at)).collect();
+    assert_eq!(ids[0], "a");
+    for pair in ids.chunks(2) {
+        assert_eq!(pair[0], pair[1]);
+    }
+    assert!(ids[2] != ids[0] && ids[4] != ids[2], "{ids:?}");
+}
+
+#[test]
+fn thoughts_without_an_answer_are_dropped() {
+    for (items, sent) in [
+        ("u r", "u0"),
+        ("u r u", "u0 u2"),
+        ("u t r u", "u0 [t1] u3"),
+        ("u r ox ca oa", "u0 s2 [c3] o4"),
+    ] {
+        assert_eq!(sequence(items), sent, "{items}");
+    }
+}

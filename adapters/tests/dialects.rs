@@ -1,0 +1,551 @@
+//! How providers depart from the plain stream, and what a client gets of it:
+//! each row is a provider's way of saying something. Every answer is checked
+//! with the strict checker, and read again as one whole response.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy does not see that all of this is a test"
+)]
+
+mod common;
+
+use std::fmt::Write as _;
+
+use adapters::baggage::Baggage;
+use adapters::responses::request::Source;
+use common::drive::{self, settings};
+use common::judge;
+use kit::strict;
+use registry::Quirks;
+use serde_json::Value;
+
+const REQUEST: &str = r#"{"model":"m","stream":true,"input":"go","tools":[
+    {"type":"function","name":"f","parameters":{"type":"object"}},
+    {"type":"function","name":"g","parameters":{"type":"object"}}]}"#;
+
+/// The items of an answer, its end if it is not a full one, and the codes of
+/// the notes, in short.
+fn read(quirks: &str, body: &str) -> Vec<String> {
+    let quirks: Quirks = toml::from_str(quirks).unwrap();
+    let source = Source::new(REQUEST.to_owned());
+    let turn = source.turn().unwrap();
+    let settings = || settings(&turn, false, false);
+    let bytes = body.as_bytes();
+    let (events, notes) = match drive::told(settings(), &quirks, [bytes]) {
+        Ok(told) => told,
+        Err(fault) => return vec![format!("{}: {}", fault.kind.name(), fault.message)],
+    };
+    for cut in [1, 7] {
+        let again = drive::stream(settings(), &quirks, bytes.chunks(cut)).unwrap();
+        assert_eq!(again, events, "in pieces of {cut} bytes: {body}");
+    }
+    let stream = judge::stream(&events, false);
+    let response = stream.response;
+    if stream.terminal != "response.failed" {
+        let whole = drive::whole(settings(), &quirks, [bytes]).unwrap();
+        assert_eq!(strict::check_response_or_panic(&whole), response, "{body}");
+    }
+    let items = response["output"].as_array().unwrap().iter().map(item);
+    let end = match response["status"].as_str().unwrap() {
+        "completed" => None,
+        "incomplete" => Some(response["incomplete_details"]["reason"].to_string()),
+        _ => Some(format!("failed: {}", response["error"]["message"])),
+    };
+    let usual = ["usage_estimated", "call_id_minted"];
+    let notes = notes.iter().filter(|note| !usual.contains(&note.code));
+    items
+        .chain(end)
+        .chain(notes.map(|note| format!("note {}", note.code)))
+        .collect()
+}
+
+fn item(item: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    match item["type"].as_str().unwrap() {
+        "reasoning" => {
+            let mut told = format!("reasoning {}", text(&item["summary"][0]["text"]));
+            if let Some(baggage) = Baggage::open(&text(&item["encrypted_content"])) {
+                assert_eq!(baggage.origin, "acme/m");
+                assert_eq!(baggage.reasoning, text(&item["summary"][0]["text"]));
+                write!(told, " + {}{}", baggage.details, baggage.call_extra).unwrap();
+            }
+            told
+        }
+        "message" => {
+            let part = &item["content"][0];
+            let mut told = format!("{} {}", text(&item["phase"]), text(&part["text"]));
+            for annotation in part["annotations"].as_array().unwrap() {
+                let (url, title) = (text(&annotation["url"]), text(&annotation["title"]));
+                write!(told, " [{url} {title} {}]", annotation["end_index"]).unwrap();
+            }
+            told
+        }
+        _ => format!("{}({})", text(&item["name"]), text(&item["arguments"])),
+    }
+}
+
+/// The stream of an answer with these deltas.
+fn deltas(deltas: &[&str]) -> String {
+    let mut body = String::new();
+    for delta in deltas {
+        write!(
+            body,
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n"
+        )
+        .unwrap();
+    }
+    body + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+}
+
+/// Checks rows of quirks, deltas and what is read of them.
+fn check(rows: &[(&str, &[&str], &[&str])]) {
+    for (quirks, said, expected) in rows {
+        assert_eq!(read(quirks, &deltas(said)), *expected, "{said:?}");
+    }
+}
+
+const DETAILS: &str = "reasoning_replay = \"reasoning_details\"";
+const KEPT: &str = "call_extra = \"kept\"";
+
+#[test]
+fn reasoning_is_told_once_under_any_name() {
+    check(&[
+        (
+            "",
+            &[
+                r#"{"reasoning_content":"a","reasoning":null}"#,
+                r#"{"reasoning":"b","reasoning_content":"b"}"#,
+                r#"{"reasoning":"c","reasoning_details":[{"type":"reasoning.text","text":"c","index":0}]}"#,
+                r#"{"content":"d"}"#,
+            ],
+            &["reasoning abc", "final_answer d"],
+        ),
+        (
+            "",
+            &[
+                r#"{"reasoning_details":[{"type":"reasoning.text","text":"a","index":0}]}"#,
+                r#"{"reasoning_details":[{"type":"reasoning.summary","summary":"b"},{"type":"reasoning.encrypted","data":"x"}]}"#,
+                r#"{"reasoning_details":[],"content":"c"}"#,
+            ],
+            &["reasoning ab", "final_answer c"],
+        ),
+        (
+            "",
+            &[
+                r#"{"content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}],"closed":true}]}"#,
+                r#"{"content":[{"type":"thinking","thinking":"b"},{"type":"text","text":"c"},{"type":"reference","reference_ids":[1]}]}"#,
+                r#"{"content":"d"}"#,
+            ],
+            &["reasoning ab", "final_answer cd", "note content_dropped"],
+        ),
+    ]);
+}
+
+#[test]
+fn details_go_where_their_thinking_was() {
+    check(&[
+        (
+            DETAILS,
+            &[
+                r#"{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a","index":0}]}"#,
+                r#"{"reasoning":"b","reasoning_details":[{"type":"reasoning.text","text":"b","index":0}]}"#,
+                r#"{"reasoning_details":[{"type":"reasoning.text","signature":"s","index":0}]}"#,
+                r#"{"content":"c"}"#,
+            ],
+            &[
+                r#"reasoning ab + [{"type":"reasoning.text","text":"ab","index":0,"signature":"s"}]"#,
+                "final_answer c",
+            ],
+        ),
+        (
+            DETAILS,
+            &[
+                r#"{"reasoning_details":[{"type":"reasoning.encrypted","data":"x","index":0}]}"#,
+                r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"}}]}"#,
+                r#"{"reasoning_details":[{"type":"reasoning.encrypted","data":"y","index":0}]}"#,
+            ],
+            &[
+                r#"reasoning  + [{"type":"reasoning.encrypted","data":"x","index":0}]"#,
+                "f({})",
+                r#"reasoning  + [{"type":"reasoning.encrypted","data":"y","index":0}]"#,
+            ],
+        ),
+        (
+            DETAILS,
+            &[
+                r#"{"content":"a"}"#,
+                r#"{"content":"b","reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]}"#,
+                r#"{"content":"c"}"#,
+            ],
+            &[
+                "final_answer abc",
+                r#"reasoning  + [{"type":"reasoning.encrypted","data":"x"}]"#,
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn thinking_between_tags_is_reasoning() {
+    check(&[
+        (
+            "think_tags = \"on\"",
+            &[
+                r#"{"content":"<th"}"#,
+                r#"{"content":"ink>a</think>\n"}"#,
+                r#"{"content":"\n b"}"#,
+            ],
+            &["reasoning a", "final_answer  b"],
+        ),
+        (
+            "think_tags = \"unopened\"",
+            &[r#"{"content":"a</thi"}"#, r#"{"content":"nk>b"}"#],
+            &["reasoning a", "final_answer b"],
+        ),
+        (
+            "think_tags = \"unopened\"",
+            &[r#"{"reasoning":"a"}"#, r#"{"content":"b"}"#],
+            &["reasoning a", "final_answer b"],
+        ),
+        (
+            "think_tags = \"on\"",
+            &[r#"{"content":"<think>a</th"}"#],
+            &["reasoning a</th", "note think_tag_unclosed"],
+        ),
+        (
+            "",
+            &[r#"{"content":"<think>a</think>b"}"#],
+            &["final_answer <think>a</think>b"],
+        ),
+    ]);
+}
+
+#[test]
+fn calls_are_told_apart_however_they_are_marked() {
+    check(&[
+        (
+            "",
+            &[
+                r#"{"tool_calls":null}"#,
+                r#"{"tool_calls":[]}"#,
+                r#"{"tool_calls":[{"index":1,"id":"a","function":{"name":"f","arguments":""}}]}"#,
+                r#"{"tool_calls":[{"index":1,"id":"","type":"function","function":{"name":"","arguments":"{}"}}]}"#,
+                r#"{"tool_calls":[{"index":1,"id":"","function":{"name":null,"arguments":null}}]}"#,
+            ],
+            &["f({})"],
+        ),
+        (
+            "",
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}"#,
+                r#"{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{\"y\":"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"1}"}},{"index":1,"function":{"arguments":"2}"}}]}"#,
+            ],
+            &[r#"f({"x":1})"#, r#"g({"y":2})"#],
+        ),
+        (
+            "",
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"x": "\"q\""}}},{"index":0,"id":"b","function":{"name":"f"}},{"index":"2","id":7,"function":{"name":"g","arguments":" \n"}}]}"#,
+            ],
+            &[r#"f({"x": "\"q\""})"#, "f({})", "g({})"],
+        ),
+        (
+            "",
+            &[
+                r#"{"tool_calls":[{"function":{"name":"f","arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"function":{"name":"f","arguments":"}"}}]}"#,
+                r#"{"tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}]}"#,
+            ],
+            &["f({})", r#"f({"x":1})"#],
+        ),
+        (
+            "",
+            &[
+                r#"{"function_call":{"name":"f","arguments":""}}"#,
+                r#"{"function_call":{"arguments":"{}"}}"#,
+            ],
+            &["f({})"],
+        ),
+        (
+            "",
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}"#,
+            ],
+            &[r#"f({"x":)"#, "note arguments_broken"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_calls_extra_content_is_carried_in_front_of_it() {
+    let said: &[&str] = &[
+        r#"{"reasoning":"a"}"#,
+        r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}},{"index":1,"id":"2","function":{"name":"g","arguments":"{}"}}]}"#,
+        r#"{"tool_calls":[{"index":2,"id":"3","extra_content":{"google":{"thought_signature":"t"}}}]}"#,
+        r#"{"tool_calls":[{"index":2,"function":{"name":"g","arguments":"{}"}}]}"#,
+    ];
+    check(&[
+        (
+            KEPT,
+            said,
+            &[
+                "reasoning a",
+                r#"reasoning  + {"google":{"thought_signature":"s"}}"#,
+                "f({})",
+                "g({})",
+                r#"reasoning  + {"google":{"thought_signature":"t"}}"#,
+                "g({})",
+            ],
+        ),
+        ("", said, &["reasoning a", "f({})", "g({})", "g({})"]),
+        (
+            KEPT,
+            &[
+                r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{"}}]}"#,
+                r#"{"tool_calls":[{"index":0,"extra_content":{"x":1},"function":{"arguments":"}"}}]}"#,
+            ],
+            &["f({})", "note call_extra_dropped"],
+        ),
+    ]);
+}
+
+#[test]
+fn calls_inside_the_text_become_calls() {
+    check(&[
+        (
+            "tool_call_tags = true",
+            &[
+                r#"{"content":"I look.\n<tool"}"#,
+                r#"{"content":"_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call>"}"#,
+            ],
+            &[
+                "commentary I look.\n",
+                r#"f({"x": 1})"#,
+                "note tool_call_in_text",
+            ],
+        ),
+        (
+            "",
+            &[r#"{"content":"<tool_call>{\"name\":\"f\"}</tool_call>"}"#],
+            &[r#"final_answer <tool_call>{"name":"f"}</tool_call>"#],
+        ),
+    ]);
+}
+
+#[test]
+fn citations_stand_at_the_text_each_once() {
+    check(&[
+        (
+            "",
+            &[
+                r#"{"annotations":[{"type":"url_citation","url":"u1","title":"One","summary":"s","start_index":0,"end_index":null}]}"#,
+                r#"{"content":"a"}"#,
+                r#"{"annotations":[{"type":"url_citation","url_citation":{"url":"u2","title":null,"end_index":1}},{"type":"file","file":{}}]}"#,
+                r#"{"annotations":null}"#,
+            ],
+            &[
+                "final_answer a [u1 One 0] [u2  1]",
+                "note annotation_dropped",
+            ],
+        ),
+        (
+            "",
+            &[r#"{"annotations":[{"type":"url_citation","url":"u"}]}"#],
+            &["note annotation_dropped"],
+        ),
+    ]);
+    let body = r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}],
+        "citations":["u1","u2",{"url":"u4","title":"Four"}],
+        "search_results":[{"title":"One","url":"u1","date":null}],
+        "web_search":[{"title":"Three","link":"u3","content":"c"},{"title":"no link"}]}"#;
+    assert_eq!(
+        read("", body),
+        ["final_answer a [u1 One 0] [u3 Three 0] [u2  0] [u4 Four 0]"]
+    );
+}
+
+#[test]
+fn nothing_is_lost_to_fields_of_null_and_other_choices() {
+    let chunks = [
+        r#"{"choices":null,"usage":null,"error":null,"base_resp":{"status_code":0,"status_msg":""}}"#,
+        r#"{"prompt_filter_results":[]}"#,
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"index":null,"delta":null,"message":null,"finish_reason":null,"logprobs":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"role":null,"content":null,"reasoning_content":null,"tool_calls":[null],"function_call":null,"annotations":null,"refusal":null}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":"a"}},{"index":1,"delta":{"content":"b"},"finish_reason":"length"}],"error":{}}"#,
+        r#"{"choices":[{"index":0,"finish_reason":"stop"}]}"#,
+    ];
+    let body: String = chunks
+        .map(|chunk| format!("data:{chunk}\r\n\r\ndata:\r\n\r\n"))
+        .concat();
+    assert_eq!(read("", &body), ["final_answer a"]);
+    assert_eq!(
+        read("", &format!("\u{feff}\n\n: alive\n\n{body}")),
+        ["final_answer a"]
+    );
+}
+
+#[test]
+fn an_end_is_understood_by_all_that_is_known() {
+    let text = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+    let thought = "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n";
+    let half = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n";
+    let ended =
+        |reason: &str| format!("data: {{\"choices\":[{{\"finish_reason\":{reason}}}]}}\n\n");
+    let done = "data: [DONE]\n\n";
+    let cut = "failed: \"The provider's answer ended before it was complete.\"";
+    for (body, expected) in [
+        (
+            format!("{text}{}", ended("\"stop\"")),
+            vec!["final_answer a"],
+        ),
+        (
+            format!(
+                "{text}{}{}{}{done}",
+                ended("\"length\""),
+                ended("null"),
+                ended("\"stop\"")
+            ),
+            vec!["final_answer a", "\"max_output_tokens\""],
+        ),
+        (
+            format!("{text}{}{done}", ended("\"\"")),
+            vec!["final_answer a", "note finish_reason_missing"],
+        ),
+        (
+            format!("{text}{done}"),
+            vec!["final_answer a", "note finish_reason_missing"],
+        ),
+        (
+            format!("{text}{}", ended("\"why\"")),
+            vec!["final_answer a", "note finish_reason_unknown"],
+        ),
+        (text.to_owned(), vec!["commentary a", cut]),
+        (format!("{text}data: {{\"choi"), vec!["commentary a", cut]),
+        (format!("{text}data: [DO"), vec!["commentary a", cut]),
+        (format!("{thought}{done}"), vec!["reasoning a", cut]),
+        (
+            format!("{half}{done}"),
+            vec!["f({)", cut, "note call_truncated"],
+        ),
+        (
+            "{\"choices\":[{\"message\":{\"content\":\"a\"}}]}".to_owned(),
+            vec!["final_answer a", "note finish_reason_missing"],
+        ),
+        (
+            format!("{text}{}", ended("\"insufficient_system_resource\"")),
+            vec![
+                "commentary a",
+                "failed: \"The provider ran out of capacity in the middle of its answer.\"",
+            ],
+        ),
+    ] {
+        assert_eq!(read("", &body), expected, "{body}");
+    }
+}
+
+#[test]
+fn an_error_is_found_in_every_form() {
+    let text = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+    let over = "data: {\"choices\":[{\"finish_reason\":\"length\"}]}\n\n";
+    for (body, expected) in [
+        (
+            r#"{"error":{"message":"no","code":503}}"#.to_owned(),
+            vec!["overloaded: no"],
+        ),
+        (
+            "\n\n\u{feff}".to_owned() + r#"{"error":"no"}"#,
+            vec!["unavailable: no"],
+        ),
+        (
+            "\n \n".to_owned()
+                + r#"[{"error":{"code":429,"message":"no","status":"RESOURCE_EXHAUSTED"}}]"#,
+            vec!["rate_limit: no"],
+        ),
+        (
+            r#"{"message":"no","code":429}"#.to_owned(),
+            vec!["rate_limit: no"],
+        ),
+        (r#"{"detail":"no"}"#.to_owned(), vec!["unavailable: no"]),
+        (
+            r#"{"object":"error","message":"no","code":400}"#.to_owned(),
+            vec!["refused: no"],
+        ),
+        (
+            r#"{"id":"1","choices":null,"base_resp":{"status_code":1000,"status_msg":"no"}}"#
+                .to_owned(),
+            vec!["unavailable: no"],
+        ),
+        (
+            ": alive\n\n{\"error\":\"no\"}".to_owned(),
+            vec!["unavailable: no"],
+        ),
+        (
+            "event: error\ndata: no\n\n".to_owned(),
+            vec!["unavailable: no"],
+        ),
+        (
+            "event: error\ndata: {\"code\":429,\"message\":\"no\"}\n\n".to_owned(),
+            vec!["rate_limit: no"],
+        ),
+        (
+            "<!DOCTYPE html><html><body>Bad\n gateway</body></html>".to_owned(),
+            vec!["unavailable: Bad gateway"],
+        ),
+        (
+            "upstream connect error".to_owned(),
+            vec!["unavailable: upstream connect error"],
+        ),
+        (
+            r#"{"choices":[{"mess"#.to_owned(),
+            vec!["cut: The provider's answer ended before it was complete."],
+        ),
+        (
+            String::new(),
+            vec!["cut: The provider's answer ended before it was complete."],
+        ),
+        (
+            ": alive\n\n".to_owned(),
+            vec!["cut: The provider's answer ended before it was complete."],
+        ),
+        (
+            "data: {]\n\n".to_owned(),
+            vec!["bad_reply: The provider sent something that is not a chat completion chunk."],
+        ),
+        (
+            format!(
+                "{text}event: error\ndata: {{\"error\":{{\"message\":\"no\",\"code\":\"tool_use_failed\",\"status_code\":400}}}}\n\n"
+            ),
+            vec!["commentary a", "failed: \"no\""],
+        ),
+        (
+            format!(
+                "{text}{over}data: {{\"choices\":[{{\"delta\":{{\"content\":\"\"}},\"finish_reason\":null}}],\"error\":{{\"code\":400,\"message\":\"no\"}}}}\n\ndata: [DONE]\n\n"
+            ),
+            vec!["commentary a", "failed: \"no\""],
+        ),
+    ] {
+        assert_eq!(read("", &body), expected, "{body}");
+    }
+}
+
+#[test]
+fn a_document_in_place_of_a_stream_is_the_same_answer() {
+    let document = r#"{"choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant",
+        "content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}]},{"type":"text","text":"b"}],
+        "tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"},"extra_content":{"x":1}}]}}]}"#;
+    let said = [
+        "reasoning a",
+        "commentary b",
+        "reasoning  + {\"x\":1}",
+        "f({})",
+    ];
+    for body in [document.to_owned(), format!("\u{feff}\r\n\r\n{document}\n")] {
+        assert_eq!(read(KEPT, &body), said);
+    }
+    let lines = "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n{\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n";
+    assert_eq!(read("", lines), ["final_answer a"]);
+}

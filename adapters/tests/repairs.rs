@@ -1,0 +1,293 @@
+//! Whatever history a client sends, the provider gets one that no strict
+//! provider refuses, with every word of it; and a history that grows keeps the
+//! bytes of its beginning.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy does not see that helpers of an integration test are tests"
+)]
+
+use std::collections::HashSet;
+
+use adapters::chat::encode::{Options, encode};
+use adapters::encoded::Encoded;
+use adapters::plan::plan;
+use adapters::responses::request::Source;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use registry::{Dialect, Model, Quirks, ReasoningReplay};
+use serde_json::{Value, json};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_history_becomes_one_that_a_strict_provider_takes(pieces in vec(piece(), 1..24)) {
+        let items = items(&pieces, 0);
+        let sent = encoded(&items);
+        let messages = messages(&sent);
+        assert_strict(&messages);
+        let said = Value::Array(messages).to_string();
+        for item in &items {
+            let text = match item["type"].as_str().unwrap() {
+                "function_call_output" => item["output"].as_str(),
+                "custom_tool_call" => item["input"].as_str(),
+                "message" => item["content"].as_str(),
+                _ => None,
+            };
+            prop_assert!(said.contains(text.unwrap_or_default()), "{text:?} is lost: {said}");
+        }
+    }
+
+    #[test]
+    fn every_span_holds_the_bytes_of_its_item(pieces in vec(piece(), 1..24)) {
+        let items = items(&pieces, 0);
+        let sent = encoded(&items);
+        for span in &sent.spans {
+            let bytes = std::str::from_utf8(&sent.body[span.bytes.clone()]).unwrap();
+            let mark = items[span.item]["mark"].as_str().unwrap();
+            prop_assert!(bytes.contains(mark), "{mark} is not in {bytes}");
+            prop_assert_eq!(bytes.matches("mark-").count(), 1, "{}", bytes);
+        }
+    }
+
+    #[test]
+    fn what_follows_a_history_changes_none_of_its_bytes(
+        before in vec(piece(), 0..16),
+        rounds in vec(round(), 1..5),
+    ) {
+        // Messages of the user stand between, so that nothing in a round can
+        // answer what was asked before.
+        let mut items = items(&before, 0);
+        items.push(message("user", "mark-begin"));
+        let mut earlier: Option<Vec<u8>> = None;
+        for (number, round) in rounds.iter().enumerate() {
+            for step in round.items(number) {
+                let sent = encoded(&items).body;
+                if let Some(earlier) = earlier.replace(sent.clone()) {
+                    prop_assert!(
+                        sent.starts_with(&earlier[..earlier.len() - 2]),
+                        "{}\nis not the beginning of\n{}",
+                        String::from_utf8(earlier).unwrap(),
+                        String::from_utf8(sent).unwrap()
+                    );
+                }
+                items.extend(step);
+            }
+        }
+    }
+}
+
+/// An item of a history that makes no sense, by its type and its call id.
+#[derive(Clone, Debug)]
+enum Piece {
+    Said(&'static str, bool),
+    Thought,
+    Call(Option<&'static str>, &'static str, bool),
+    Result(Option<&'static str>),
+    Skipped,
+}
+
+fn piece() -> impl Strategy<Value = Piece> {
+    const LONG: &str =
+        "an-id-of-a-call-that-is-longer-than-the-sixty-four-characters-that-all-take";
+    let id = || {
+        prop::sample::select(vec![
+            Some("a"),
+            Some("a"),
+            Some("b"),
+            Some("functions.x:0"),
+            Some(""),
+            Some(LONG),
+            None,
+        ])
+    };
+    prop_oneof![
+        1 => (prop::sample::select(vec!["user", "assistant", "developer"]), prop::bool::weighted(0.2))
+            .prop_map(|(role, empty)| Piece::Said(role, empty)),
+        1 => Just(Piece::Thought),
+        1 => Just(Piece::Skipped),
+        4 => (id(), prop::sample::select(vec!["read", "write", ""]), any::<bool>())
+            .prop_map(|(id, name, custom)| Piece::Call(id, name, custom)),
+        4 => id().prop_map(Piece::Result),
+    ]
+}
+
+/// The items; each has a mark that occurs in what is sent of it, and nowhere
+/// else.
+fn items(pieces: &[Piece], from: usize) -> Vec<Value> {
+    let pieces = pieces.iter().enumerate();
+    pieces
+        .map(|(at, piece)| {
+            let mark = format!("mark-{}", from + at);
+            let mut item = match piece {
+                Piece::Said("assistant", true) => message("assistant", ""),
+                Piece::Said(role, _) => message(role, &mark),
+                Piece::Thought => json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": mark}]}),
+                Piece::Call(_, name, true) => json!({"type": "custom_tool_call", "name": name, "input": mark}),
+                Piece::Call(_, name, false) => json!({"type": "function_call", "name": name, "arguments": json!({"n": mark}).to_string()}),
+                Piece::Result(_) => json!({"type": "function_call_output", "output": mark}),
+                Piece::Skipped => json!({"type": "telepathy"}),
+            };
+            if let Piece::Call(Some(id), ..) | Piece::Result(Some(id)) = piece {
+                item["call_id"] = json!(id);
+            }
+            item["mark"] = json!(mark);
+            item
+        })
+        .collect()
+}
+
+fn message(role: &str, text: &str) -> Value {
+    json!({"type": "message", "role": role, "content": text, "mark": text})
+}
+
+/// A round as a well-behaved client tells it: answers with calls, their
+/// results, an answer without.
+#[derive(Clone, Debug)]
+struct Round {
+    steps: Vec<(bool, bool, usize, bool)>,
+    last: bool,
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    let step = (any::<bool>(), any::<bool>(), 1..4_usize, any::<bool>());
+    (vec(step, 0..3), any::<bool>()).prop_map(|(steps, last)| Round { steps, last })
+}
+
+impl Round {
+    /// What each request of the round adds. Ids may recur, as some providers
+    /// count calls anew in each answer.
+    fn items(&self, number: usize) -> Vec<Vec<Value>> {
+        let mut requests = Vec::new();
+        for (at, (thought, text, calls, recurring)) in self.steps.iter().enumerate() {
+            let id = |call: usize| {
+                if *recurring {
+                    format!("functions.x:{call}")
+                } else {
+                    format!("call_{number}_{at}_{call}")
+                }
+            };
+            let mut items = Vec::new();
+            if *thought {
+                items.push(json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}));
+            }
+            if *text {
+                items.push(message("assistant", "I look."));
+            }
+            items.extend((0..*calls).map(|call| json!({"type": "function_call", "call_id": id(call), "name": "read", "arguments": "{}"})));
+            items.extend((0..*calls).map(
+                |call| json!({"type": "function_call_output", "call_id": id(call), "output": "r"}),
+            ));
+            requests.push(items);
+        }
+        let mut end = Vec::new();
+        if self.last {
+            end.push(message("assistant", "Done."));
+        }
+        end.push(message("user", "Go on."));
+        requests.push(end);
+        requests
+    }
+}
+
+fn encoded(items: &[Value]) -> Encoded {
+    let source = Source::new(json!({"model": "m", "input": items}).to_string());
+    let turn = source.turn().unwrap();
+    let quirks = Quirks {
+        reasoning_replay: ReasoningReplay::ReasoningContent,
+        ..Quirks::default()
+    };
+    let dialect = Dialect {
+        quirks,
+        ..Dialect::default()
+    };
+    let model = Model::unlisted("m");
+    let options = Options::new(&dialect, &model, "m");
+    encode(&turn, &plan(&turn), &options).unwrap()
+}
+
+fn messages(sent: &Encoded) -> Vec<Value> {
+    let body: Value = serde_json::from_slice(&sent.body).unwrap();
+    body["messages"].as_array().unwrap().clone()
+}
+
+/// What the strictest of the providers ask of a history.
+fn assert_strict(messages: &[Value]) {
+    let all = Value::from(messages);
+    let mut ids = HashSet::new();
+    let mut rest = messages.iter();
+    while let Some(message) = rest.next() {
+        let role = message["role"].as_str().unwrap();
+        assert_ne!(role, "tool", "a result that no call asked for: {all}");
+        let calls = message["tool_calls"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        if role == "assistant" {
+            let says = message["content"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty());
+            assert!(
+                says || !calls.is_empty(),
+                "an answer without content: {all}"
+            );
+        }
+        for call in calls {
+            let id = call["id"].as_str().unwrap();
+            assert!((1..=64).contains(&id.len()), "{id} is no id: {all}");
+            assert!(ids.insert(id.to_owned()), "{id} twice: {all}");
+            assert_ne!(call["function"]["name"], "", "{all}");
+            let result = rest.next().unwrap_or(&Value::Null);
+            assert_eq!(result["role"], "tool", "{id} has no result: {all}");
+            assert_eq!(result["tool_call_id"], id, "{all}");
+        }
+    }
+}
+
+#[test]
+fn arguments_that_a_reader_of_json_may_refuse_are_wrapped() {
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+    for (arguments, whole) in [
+        (json!(r#"{"a":1,"a":2}"#), true),
+        (json!(r#"{"a":123456789012345678901234567890.5e300}"#), true),
+        (json!(r#"{"a":"\ud83d\ude00"}"#), true),
+        (json!({"a": 1}), true),
+        (json!(r#"{"a":"\ud83d"}"#), false),
+        (json!(deep), false),
+        (json!(r#"{"a":1}{"b":2}"#), false),
+        (json!("{'a':1}"), false),
+        (json!("\u{0}"), false),
+        (json!([1, "x"]), false),
+        (json!(7), false),
+    ] {
+        let items = [
+            json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}),
+            json!({"type": "function_call_output", "call_id": "c", "output": "r"}),
+        ];
+        let sent = encoded(&items);
+        let call = messages(&sent)[0]["tool_calls"][0]["function"].take();
+        let plain = match arguments {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let wrapped = json!({"arguments": plain}).to_string();
+        assert_eq!(call["arguments"], if whole { plain } else { wrapped });
+        assert_eq!(
+            sent.notes.codes(),
+            if whole { "" } else { "arguments_wrapped" }
+        );
+    }
+}
+
+#[test]
+fn an_input_that_is_no_text_is_not_lost() {
+    let items = [
+        json!({"type": "custom_tool_call", "call_id": "c", "name": "f", "input": {"say": "\"hi\""}}),
+        json!({"type": "custom_tool_call_output", "call_id": "c", "output": "r"}),
+    ];
+    let call = messages(&encoded(&items))[0]["tool_calls"][0]["function"].take();
+    let arguments: Value = serde_json::from_str(call["arguments"].as_str().unwrap()).unwrap();
+    assert_eq!(arguments, json!({"input": r#"{"say":"\"hi\""}"#}));
+}

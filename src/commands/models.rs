@@ -1,0 +1,339 @@
+//! `respondent models`: every listed model of every provider, on or off.
+
+use std::fmt::Write;
+
+use registry::{Model, Price, Provider, builtin, near};
+use serde::Serialize;
+
+use crate::config::Config;
+
+/// Which models, and how they are told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked<'a> {
+    /// Of one provider alone.
+    pub provider: Option<&'a str>,
+    /// As JSON.
+    pub json: bool,
+}
+
+/// The listing. The error is for people: a provider that nobody knows.
+pub fn models(config: &Config, asked: Asked<'_>) -> anyhow::Result<String> {
+    let mut listed = listed(config)?;
+    if let Some(id) = asked.provider {
+        if !listed.iter().any(|entry| entry.provider.id == id) {
+            let known = listed.iter().map(|entry| entry.provider.id.as_str());
+            let near: Vec<&str> = near::ranked(id, known).into_iter().take(3).collect();
+            let hint = if near.is_empty() {
+                "respondent models lists all".to_owned()
+            } else {
+                format!("near: {}", near.join(", "))
+            };
+            anyhow::bail!("there is no provider '{id}'; {hint}");
+        }
+        listed.retain(|entry| entry.provider.id == id);
+    }
+    if asked.json {
+        let entries: Vec<Entry> = listed.iter().map(Listed::entry).collect();
+        return Ok(serde_json::to_string_pretty(&entries)? + "\n");
+    }
+    let mut text = String::new();
+    for (index, listed) in listed.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        }
+        table(listed, &mut text)?;
+    }
+    Ok(text)
+}
+
+/// A provider and whether it is on.
+struct Listed {
+    provider: Provider,
+    on: bool,
+}
+
+/// The providers that are on in their order, then the other built-in ones.
+fn listed(config: &Config) -> anyhow::Result<Vec<Listed>> {
+    let mut listed: Vec<Listed> = config
+        .registry
+        .providers
+        .iter()
+        .map(|provider| Listed {
+            provider: Provider::clone(provider),
+            on: true,
+        })
+        .collect();
+    for id in builtin::ids() {
+        if config.registry.provider(id).is_none() {
+            let provider = registry::build(id, toml::Table::new())?.provider(id);
+            listed.push(Listed {
+                provider,
+                on: false,
+            });
+        }
+    }
+    Ok(listed)
+}
+
+fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
+    let Listed { provider, on } = listed;
+    let state = match (on, provider.key_env.first()) {
+        (true, _) => "on".to_owned(),
+        (false, Some(_)) if provider.has_own_address() => "off: needs a table".to_owned(),
+        (false, Some(name)) => format!("off: needs {name}"),
+        (false, None) => "off: needs a table".to_owned(),
+    };
+    writeln!(out, "{} ({}), {state}", provider.id, provider.name)?;
+    let width = provider.models.iter().map(|model| model.id.len());
+    let width = width.max().unwrap_or(0).clamp(5, 34);
+    if !provider.models.is_empty() {
+        let line = format!(
+            "  {:<width$} {:>6} {:>6} {:<5} {:<21} {:>6} {:>6} {:>6}",
+            "model", "window", "output", "image", "reasoning", "in", "cached", "out"
+        );
+        writeln!(out, "{line}")?;
+    }
+    for model in &provider.models {
+        row(model, width, out)?;
+    }
+    if provider.passthrough {
+        writeln!(out, "  any other name: {}", provider.prefixed("..."))?;
+    }
+    Ok(())
+}
+
+/// A name that is wider than its column stands on a line of its own.
+fn row(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
+    let name = if model.id.len() > width {
+        writeln!(out, "  {}", model.id)?;
+        ""
+    } else {
+        &model.id
+    };
+    let price = model.price.as_ref();
+    let mut line = format!(
+        "  {name:<width$} {:>6} {:>6} {:<5} {:<21} {:>6} {:>6} {:>6}",
+        model.window.map_or_else(|| "?".to_owned(), short),
+        model.max_output.map_or_else(|| "?".to_owned(), short),
+        if model.images { "yes" } else { "" },
+        levels(&model.reasoning),
+        price.map_or_else(String::new, |price| dollars(price.input)),
+        price
+            .and_then(|price| price.cached_input)
+            .map_or_else(String::new, dollars),
+        price.map_or_else(String::new, |price| dollars(price.output)),
+    );
+    // Long requests cost more.
+    if price.is_some_and(|price| !price.tiers.is_empty()) {
+        line.push('+');
+    }
+    writeln!(out, "{}", line.trim_end())
+}
+
+/// Tokens in thousands or millions.
+fn short(tokens: u64) -> String {
+    match tokens {
+        0..1000 => tokens.to_string(),
+        1000..1_000_000 => format!("{}k", tokens / 1000),
+        _ if tokens % 1_000_000 < 100_000 => format!("{}M", tokens / 1_000_000),
+        _ => format!("{}.{}M", tokens / 1_000_000, tokens % 1_000_000 / 100_000),
+    }
+}
+
+/// The levels from the weakest to the strongest, all of them where they fit.
+fn levels(levels: &[String]) -> String {
+    let all = levels.join(" ");
+    match (levels.first(), levels.last()) {
+        (Some(first), Some(last)) if all.len() > 21 => {
+            format!("{first} to {last} ({})", levels.len())
+        }
+        _ => all,
+    }
+}
+
+/// Dollars, four digits behind the point at most.
+fn dollars(price: f64) -> String {
+    let text = format!("{price:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    match text.split_once('.') {
+        Some((_, cents)) if cents.len() == 1 => format!("{text}0"),
+        _ => text.to_owned(),
+    }
+}
+
+/// A provider as JSON.
+#[derive(Serialize)]
+struct Entry<'a> {
+    id: &'a str,
+    name: &'a str,
+    on: bool,
+    built_in: bool,
+    base_url: &'a str,
+    api_key_env: &'a [String],
+    /// Whether names that are not listed are passed on.
+    passthrough: bool,
+    models: Vec<ModelEntry<'a>>,
+}
+
+/// A model as JSON; null is unknown.
+#[derive(Serialize)]
+struct ModelEntry<'a> {
+    id: &'a str,
+    /// The name that always leads to this model here.
+    full_name: String,
+    name: &'a str,
+    description: &'a str,
+    window: Option<u64>,
+    max_output: Option<u64>,
+    images: bool,
+    reasoning: &'a [String],
+    default_reasoning: Option<&'a str>,
+    sampling: bool,
+    bytes_per_token: Option<f32>,
+    /// US dollars a million tokens.
+    price: Option<&'a Price>,
+}
+
+impl Listed {
+    fn entry(&self) -> Entry<'_> {
+        let provider = &self.provider;
+        Entry {
+            id: &provider.id,
+            name: &provider.name,
+            on: self.on,
+            built_in: builtin::is_builtin(&provider.id),
+            base_url: &provider.base_url,
+            api_key_env: &provider.key_env,
+            passthrough: provider.passthrough,
+            models: provider
+                .models
+                .iter()
+                .map(|model| model_entry(provider, model))
+                .collect(),
+        }
+    }
+}
+
+fn model_entry<'a>(provider: &Provider, model: &'a Model) -> ModelEntry<'a> {
+    ModelEntry {
+        id: &model.id,
+        full_name: provider.prefixed(&model.id),
+        name: model.display_name(),
+        description: &model.description,
+        window: model.window,
+        max_output: model.max_output,
+        images: model.images,
+        reasoning: &model.reasoning,
+        default_reasoning: model.default_reasoning.as_deref(),
+        sampling: model.sampling,
+        bytes_per_token: model.bytes_per_token,
+        price: model.price.as_ref(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::config::{Flags, Inputs, Places};
+
+    /// A configuration with one provider that is on.
+    fn config() -> Config {
+        let folder = tempfile::tempdir().unwrap();
+        let places = Places::under(folder.path());
+        let file = folder.path().join("c.toml");
+        let text = r#"
+            [providers.acme]
+            base_url = "https://acme.example/v1"
+            [[providers.acme.models]]
+            id = "acme-large-model-with-a-name-that-is-longer-than-its-column"
+            window = 1_500_000
+            [[providers.acme.models]]
+            id = "a-1"
+            window = 200_000
+            max_output = 65_536
+            images = true
+            reasoning = ["none", "minimal", "low", "medium", "high"]
+            price = { input = 1.25, cached_input = 0.0036, output = 10, tiers = [{ above = 128000, input = 2.5, output = 20 }] }
+        "#;
+        std::fs::write(&file, text).unwrap();
+        let inputs = Inputs {
+            flags: Flags {
+                config: Some(file),
+                ..Flags::default()
+            },
+            environment: Box::new(HashMap::<String, String>::new()),
+            places,
+        };
+        crate::config::load(&inputs).unwrap()
+    }
+
+    fn only(id: &str) -> Asked<'_> {
+        Asked {
+            provider: Some(id),
+            json: false,
+        }
+    }
+
+    #[test]
+    fn a_provider_is_a_table() {
+        assert_eq!(
+            models(&config(), only("acme")).unwrap(),
+            "\
+acme (acme), on
+  model                              window output image reasoning                 in cached    out
+  acme-large-model-with-a-name-that-is-longer-than-its-column
+                                       1.5M      ?
+  a-1                                  200k    65k yes   none to high (5)        1.25 0.0036     10+
+  any other name: acme/...
+"
+        );
+    }
+
+    #[test]
+    fn every_provider_is_listed_and_says_whether_it_is_on() {
+        let text = models(&config(), Asked::default()).unwrap();
+        assert!(text.starts_with("acme (acme), on\n"));
+        assert!(text.contains("openai (OpenAI), off: needs OPENAI_API_KEY\n"));
+        assert!(text.contains("azure-openai (Azure OpenAI), off: needs a table\n"));
+        assert!(text.contains("ollama (Ollama), off: needs a table\n"));
+        assert_eq!(text.lines().find(|line| line.len() > 100), None);
+        for id in builtin::ids() {
+            assert!(text.contains(&format!("{id} (")), "{id}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_provider_is_an_error_that_names_the_near_ones() {
+        let said = |id| models(&config(), only(id)).unwrap_err().to_string();
+        assert_eq!(said("opnai"), "there is no provider 'opnai'; near: openai");
+        assert!(said("telex").contains("respondent models lists all"));
+    }
+
+    #[test]
+    fn programs_read_every_field() {
+        let asked = Asked {
+            provider: Some("acme"),
+            json: true,
+        };
+        let read: Value = serde_json::from_str(&models(&config(), asked).unwrap()).unwrap();
+        assert_eq!(
+            read[0]["models"][1],
+            serde_json::json!({
+                "id": "a-1", "full_name": "acme/a-1", "name": "a-1", "description": "",
+                "window": 200_000, "max_output": 65_536, "images": true,
+                "reasoning": ["none", "minimal", "low", "medium", "high"],
+                "default_reasoning": null, "sampling": true, "bytes_per_token": null,
+                "price": {
+                    "input": 1.25, "cached_input": 0.0036, "cache_write": null, "output": 10.0,
+                    "tiers": [{"above": 128_000, "input": 2.5, "cached_input": null, "output": 20.0}],
+                },
+            })
+        );
+        assert_eq!(read[0]["on"], true);
+        assert_eq!(read[0]["built_in"], false);
+    }
+}
