@@ -184,9 +184,9 @@ fn says(
             return Err(format!("the call id {:?} is not its own", call.call_id));
         }
     }
-    if let (Some([input, cached, write, output, reasoning]), true) =
-        (said.usage, dialect.usage != UsagePlace::Nowhere)
-    {
+    // Most counts come with the finish reason.
+    let counted = dialect.usage != UsagePlace::Nowhere && dialect.finish != Finish::Missing;
+    if let (Some([input, cached, write, output, reasoning]), true) = (said.usage, counted) {
         let usage = json!({
             "input_tokens": input,
             "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": write},

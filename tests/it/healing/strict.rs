@@ -1,4 +1,5 @@
 //! Upstreams that refuse what a provider refuses, and speak as it does.
+use std::fmt::Write as _;
 use std::path::Path;
 
 use respondent::sandbox::{Player, Script};
@@ -10,6 +11,8 @@ pub struct Preset {
     pub name: String,
     provider: String,
     model: String,
+    /// The window, where the provider's file has no models.
+    window: Option<u64>,
     call: Value,
     dialect: Value,
     refuse: Value,
@@ -30,6 +33,7 @@ pub fn presets() -> Vec<Preset> {
             name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
             provider: text("provider"),
             model: text("model"),
+            window: content["window"].as_u64(),
             call: content["call"].clone(),
             dialect: content["dialect"].clone(),
             refuse: content["refuse"].clone(),
@@ -71,7 +75,14 @@ impl Preset {
         let Self {
             provider, model, ..
         } = self;
-        let table = format!("[providers.{provider}]\nbase_url = \"{base_url}\"\napi_key = \"k\"");
+        let mut table =
+            format!("[providers.{provider}]\nbase_url = \"{base_url}\"\napi_key = \"k\"");
+        if let Some(window) = self.window {
+            let _ = write!(
+                table,
+                "\n[[providers.{provider}.models]]\nid = \"{model}\"\nwindow = {window}"
+            );
+        }
         (table, format!("{provider}/{model}"))
     }
 
