@@ -3,7 +3,7 @@ use std::ops::Range;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use respondent::sandbox::dialect::{Ids, Index, Reasoning};
+use respondent::sandbox::dialect::{Ids, Reasoning};
 use respondent::sandbox::{Answer, Call, Dialect, Step};
 use serde_json::{Map, Value, json};
 
@@ -34,10 +34,9 @@ impl Said {
         if dialect.reasoning == Reasoning::UnopenedThink && said.reasoning.is_empty() {
             said.reasoning.push("So".to_owned());
         }
-        // Where a name alone begins a call, the one before it has to be whole.
-        if matches!(dialect.index, Index::Zero | Index::Missing)
-            && matches!(dialect.ids, Ids::Missing | Ids::Empty | Ids::Late)
-        {
+        // Where a name alone begins a call, the one before it has to be whole; calls of a document
+        // have no index.
+        if matches!(dialect.ids, Ids::Missing | Ids::Empty | Ids::Late) {
             for call in &mut said.calls {
                 if !is_json(&call.arguments) {
                     call.arguments = "{\"k\": 1}".to_owned();
@@ -47,9 +46,9 @@ impl Said {
         said
     }
 
-    /// Whether something was said, and all calls have arguments that make sense.
+    /// Whether something was said aloud, and all calls have arguments that make sense.
     pub fn is_whole(&self) -> bool {
-        let words = [&self.reasoning, &self.text, &self.refusal];
+        let words = [&self.text, &self.refusal];
         let calls = &self.calls;
         (words.iter().any(|words| !words.is_empty()) || !calls.is_empty())
             && calls.iter().all(|call| {

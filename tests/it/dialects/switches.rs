@@ -193,7 +193,8 @@ fn tells_calls_apart(mut dialect: Dialect) -> Dialect {
         Index::Counted | Index::FromOne => return dialect,
         Index::Zero => {
             dialect.interleaved = false;
-            if !whole && matches!(dialect.ids, Ids::Missing | Ids::Empty | Ids::Late) {
+            let late = !whole && dialect.ids == Ids::Late;
+            if late || matches!(dialect.ids, Ids::Missing | Ids::Empty) {
                 dialect.ids = Ids::First;
             }
         }
