@@ -15,6 +15,10 @@ const UNKNOWN_REASON: &str = "end_of_turn";
 
 /// A stream on its way.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent marks of the way"
+)]
 pub(super) struct Voice<'d> {
     dialect: &'d Dialect,
     counts: Counts,

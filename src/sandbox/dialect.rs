@@ -6,6 +6,10 @@ use serde::Deserialize;
 /// The switches of one reply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of a wire"
+)]
 pub struct Dialect {
     /// Where thinking stands.
     pub reasoning: Reasoning,

@@ -213,12 +213,11 @@ fn has_empty_text(message: &Value) -> bool {
 
 /// The URLs of the images of a message.
 fn images(message: &Value) -> impl Iterator<Item = String> {
-    let urls = parts(message).iter().filter_map(|part| {
+    parts(message).iter().filter_map(|part| {
         let image = part.get("image_url")?;
         let url = image.get("url").unwrap_or(image);
         Some(url.as_str().unwrap_or_default().to_owned())
-    });
-    urls
+    })
 }
 
 fn output_limit(request: &Request) -> u64 {

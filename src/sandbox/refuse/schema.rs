@@ -4,11 +4,8 @@ use serde_json::{Map, Value};
 
 /// Whether the root is an object and nothing else.
 pub(super) fn plain_root(schema: &Value) -> bool {
-    let has = |key: &&str| schema.get(*key).is_some();
-    kind(schema) == Some("object")
-        && !["anyOf", "oneOf", "allOf", "enum", "not"]
-            .iter()
-            .any(|key| has(key))
+    let other = ["anyOf", "oneOf", "allOf", "enum", "not"];
+    kind(schema) == Some("object") && other.into_iter().all(|key| schema.get(key).is_none())
 }
 
 /// What Moonshot's subset does not have: an untyped property, a type beside `anyOf`, keys beside

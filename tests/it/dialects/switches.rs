@@ -189,6 +189,8 @@ fn tells_calls_apart(mut dialect: Dialect) -> Dialect {
     if !whole && dialect.ids == Ids::Late && dialect.names == Names::Repeated {
         dialect.names = Names::First;
     }
+    // Calls stand in the order of their names.
+    dialect.interleaved &= dialect.names != Names::Late;
     match dialect.index {
         Index::Counted | Index::FromOne => return dialect,
         Index::Zero => {
