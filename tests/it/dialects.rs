@@ -119,10 +119,10 @@ fn told(dialect: &Dialect, said: &Said, sizes: &[usize]) {
     }
     let [(_, streamed), (_, document)] = &outputs;
     for (one, other) in streamed.iter().zip(document) {
-        if let (Reading::Answer(one), Reading::Answer(other)) = (one, other) {
-            if let Err(wrong) = same_words(&one.response, &other.response) {
-                panic!("{wrong}\n{dialect:?}\n{said:?}\n{outputs:?}");
-            }
+        if let (Reading::Answer(one), Reading::Answer(other)) = (one, other)
+            && let Err(wrong) = same_words(&one.response, &other.response)
+        {
+            panic!("{wrong}\n{dialect:?}\n{said:?}\n{outputs:?}");
         }
     }
 }
@@ -221,6 +221,7 @@ fn arguments(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it reads better")]
 fn same<T: PartialEq + Debug>(what: &str, found: T, said: T) -> Result<(), String> {
     if found == said {
         return Ok(());

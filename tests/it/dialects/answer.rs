@@ -39,7 +39,7 @@ impl Said {
         if matches!(dialect.ids, Ids::Missing | Ids::Empty | Ids::Late) {
             for call in &mut said.calls {
                 if !is_json(&call.arguments) {
-                    call.arguments = "{\"k\": 1}".to_owned();
+                    "{\"k\": 1}".clone_into(&mut call.arguments);
                 }
             }
         }
