@@ -5,17 +5,24 @@
 //! - `play`: one reply on its way
 //! - `http`: requests read from and replies written to a socket by hand, because a played fault
 //!   (a reset, a lying length, a missing terminator) is what a server library prevents
-//! - `chat`: steps as stream chunks, or composed into one completion
+//! - `chat`, `call`: steps as stream chunks, or composed into one completion
+//! - `dialect`: in which of the ways that providers have
+//! - `refuse`: what strict providers refuse, and in which words
 //! - `scene`: the offline model, a pure function from a chat request to an answer
 
+mod call;
 mod chat;
+pub mod dialect;
 pub mod http;
 mod play;
 pub mod player;
+pub mod refuse;
 pub mod scene;
 pub mod script;
 
+pub use dialect::Dialect;
 pub use player::{Player, Recorded};
+pub use refuse::{Refusal, Rule};
 pub use script::{Answer, Call, Cut, Script, Step, When};
 
 use std::io::Write as _;

@@ -1,12 +1,17 @@
 //! One reply: a plain body, or steps streamed or gathered.
 
 use super::chat::{Completion, Voice};
+use super::dialect::{Dialect, ErrorForm, Form};
 use super::http::{self, Request};
 use super::script::{Answer, Cut, Step, ends_itself};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+
+const EVENTS: &str = "text/event-stream";
+const DOCUMENT: &str = "application/json";
 
 /// How a reply ended.
 #[derive(Debug, Clone, Copy)]
@@ -28,19 +33,86 @@ pub(super) async fn play<W: AsyncWrite + Unpin>(
         return whole(to, answer, answer.status, "text/plain", body).await;
     }
     if let Some(json) = &answer.json {
-        return whole(
-            to,
-            answer,
-            answer.status,
-            "application/json",
-            &json.to_string(),
-        )
-        .await;
+        return whole(to, answer, answer.status, DOCUMENT, &json.to_string()).await;
     }
-    if request.streams() {
-        stream(to, answer, request).await
+    let dialect = answer.dialect.clone().unwrap_or_default();
+    if let Some((kind, body)) = error_page(&answer.steps, &dialect) {
+        return whole(to, answer, answer.status, kind, &body).await;
+    }
+    if streams(&dialect, request) {
+        stream(to, answer, &dialect, request).await
     } else {
-        compose(to, answer, request).await
+        compose(to, answer, &dialect, request).await
+    }
+}
+
+/// The body of a reply made of steps, up to a cut, all at once.
+pub(super) fn body(answer: &Answer, request: &Request) -> String {
+    let dialect = answer.dialect.clone().unwrap_or_default();
+    if let Some((_, body)) = error_page(&answer.steps, &dialect) {
+        return body;
+    }
+    let said =
+        Walk::new(&answer.steps).take_while(|step| !matches!(step, Step::Stall(_) | Step::Cut(_)));
+    if !streams(&dialect, request) {
+        let mut completion = Completion::new(&dialect, request);
+        said.for_each(|step| completion.add(step));
+        let (Ok(body) | Err(body)) = completion.body();
+        return body.to_string();
+    }
+    let mut voice = Voice::new(&dialect, request);
+    let mut bytes = voice.begin();
+    let by_itself = !ends_itself(&answer.steps);
+    let mut usage = None;
+    for step in said {
+        match step {
+            Step::Usage(counts) if by_itself => usage = Some(counts),
+            _ => bytes.push_str(&voice.say(step)),
+        }
+    }
+    if by_itself {
+        bytes.push_str(&voice.end(usage));
+    }
+    bytes
+}
+
+fn streams(dialect: &Dialect, request: &Request) -> bool {
+    match dialect.form {
+        Form::Asked => request.streams(),
+        Form::Document => false,
+        Form::Events => true,
+    }
+}
+
+fn content_type(dialect: &Dialect, events: bool) -> &'static str {
+    if events == dialect.mislabelled {
+        DOCUMENT
+    } else {
+        EVENTS
+    }
+}
+
+/// Content type and body of an error that comes in the place of a stream.
+fn error_page(steps: &[Step], dialect: &Dialect) -> Option<(&'static str, String)> {
+    let first = Walk::new(steps).find(|step| !matches!(step, Step::DelayMs(_) | Step::Usage(_)));
+    let Some(Step::Error(error)) = first else {
+        return None;
+    };
+    match dialect.error {
+        ErrorForm::Document => Some((DOCUMENT, json!({"error": error}).to_string())),
+        ErrorForm::Html => {
+            let message = error.get("message").and_then(Value::as_str);
+            let message = message.unwrap_or("Something went wrong.");
+            let page = format!(
+                "<!DOCTYPE html>\n<html><head><title>Error</title></head><body><h1>{message}</h1></body></html>\n"
+            );
+            Some(("text/html", page))
+        }
+        ErrorForm::Chunk
+        | ErrorForm::InChunk
+        | ErrorForm::Event
+        | ErrorForm::List
+        | ErrorForm::Bare => None,
     }
 }
 
@@ -65,9 +137,11 @@ async fn whole<W: AsyncWrite + Unpin>(
 async fn compose<W: AsyncWrite + Unpin>(
     to: &mut W,
     answer: &Answer,
+    dialect: &Dialect,
     request: &Request,
 ) -> io::Result<End> {
-    let mut completion = Completion::new(request);
+    let kind = content_type(dialect, false);
+    let mut completion = Completion::new(dialect, request);
     for step in Walk::new(&answer.steps) {
         match step {
             Step::DelayMs(time) => pause(*time).await,
@@ -77,26 +151,19 @@ async fn compose<W: AsyncWrite + Unpin>(
         }
     }
     match completion.body() {
-        Ok(body) => {
-            whole(
-                to,
-                answer,
-                answer.status,
-                "application/json",
-                &body.to_string(),
-            )
-            .await
-        }
-        Err(body) => whole(to, answer, 500, "application/json", &body.to_string()).await,
+        Ok(body) => whole(to, answer, answer.status, kind, &body.to_string()).await,
+        Err(body) => whole(to, answer, 500, kind, &body.to_string()).await,
     }
 }
 
 async fn stream<W: AsyncWrite + Unpin>(
     to: &mut W,
     answer: &Answer,
+    dialect: &Dialect,
     request: &Request,
 ) -> io::Result<End> {
-    let head = http::reply_head(answer.status, &answer.headers, "text/event-stream", None);
+    let kind = content_type(dialect, true);
+    let head = http::reply_head(answer.status, &answer.headers, kind, None);
     to.write_all(head.as_bytes()).await?;
     let own_length = own_length(&answer.headers);
     let mut out = Out {
@@ -105,20 +172,24 @@ async fn stream<W: AsyncWrite + Unpin>(
         pending: Vec::new(),
         chunked: !own_length,
     };
-    let mut voice = Voice::new(request);
+    let mut voice = Voice::new(dialect, request);
+    out.put(voice.begin().as_bytes()).await?;
     let by_itself = !ends_itself(&answer.steps);
     let mut usage = None;
     for step in Walk::new(&answer.steps) {
         match step {
             Step::DelayMs(time) => {
+                out.put(voice.say(step).as_bytes()).await?;
                 out.flush().await?;
                 pause(*time).await;
             }
             Step::Stall(_) => {
+                out.put(voice.say(step).as_bytes()).await?;
                 out.flush().await?;
                 std::future::pending::<()>().await;
             }
             Step::Cut(cut) => {
+                out.put(voice.say(step).as_bytes()).await?;
                 out.flush().await?;
                 return Ok(cut.end());
             }

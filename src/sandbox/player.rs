@@ -2,6 +2,7 @@
 
 use super::http::{self, Request};
 use super::play::{End, play};
+use super::refuse::Refusal;
 use super::script::{Answer, Script};
 use serde_json::{Value, json};
 use std::io;
@@ -42,6 +43,8 @@ pub struct Recorded {
     pub finished: bool,
     /// The peer closed the connection.
     pub closed: bool,
+    /// A rule of the script refused it.
+    pub refused: bool,
 }
 
 impl Recorded {
@@ -65,19 +68,33 @@ impl Player {
     /// # Errors
     /// The address could not be bound.
     pub async fn start_on(address: SocketAddr, script: Script) -> io::Result<Self> {
-        let deck: Vec<(Answer, bool)> = script
-            .answers
-            .into_iter()
-            .map(|answer| (answer, false))
-            .collect();
+        let Script {
+            mut models,
+            answers,
+            dialect,
+            refuse,
+        } = script;
+        let deck: Vec<(Answer, bool)> = answers.into_iter().map(|answer| (answer, false)).collect();
         let deck = Arc::new(Mutex::new(deck));
-        let mut models = script.models;
         if models.is_empty() {
             models.push("scripted".to_owned());
         }
         let cards = Arc::clone(&deck);
-        let answerer: Answerer = Box::new(move |request| draw(&mut lock(&cards), request));
-        Self::bind(address, models, answerer, deck, RECORDS).await
+        let answerer: Answerer = Box::new(move |request| {
+            let mut answer = draw(&mut lock(&cards), request);
+            answer.dialect.get_or_insert_with(|| dialect.clone());
+            answer
+        });
+        let stage = Stage {
+            models,
+            refuse,
+            answerer,
+            log: Arc::new(Log {
+                limit: RECORDS,
+                ..Log::default()
+            }),
+        };
+        Self::bind(address, stage, deck).await
     }
 
     /// Answers by a function, on a free loopback port, and remembers nothing.
@@ -85,34 +102,24 @@ impl Player {
     /// # Errors
     /// No port could be bound.
     pub async fn serve(models: Vec<String>, answerer: Answerer) -> io::Result<Self> {
-        Self::bind(
-            (Ipv4Addr::LOCALHOST, 0).into(),
+        let stage = Stage {
             models,
+            refuse: Vec::new(),
             answerer,
-            Arc::default(),
-            0,
-        )
-        .await
+            log: Arc::default(),
+        };
+        Self::bind((Ipv4Addr::LOCALHOST, 0).into(), stage, Arc::default()).await
     }
 
     async fn bind(
         address: SocketAddr,
-        models: Vec<String>,
-        answerer: Answerer,
+        stage: Stage,
         deck: Arc<Mutex<Vec<(Answer, bool)>>>,
-        records: usize,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let log = Arc::new(Log {
-            limit: records,
-            ..Log::default()
-        });
-        let stage = Arc::new(Stage {
-            models,
-            answerer,
-            log: Arc::clone(&log),
-        });
+        let log = Arc::clone(&stage.log);
+        let stage = Arc::new(stage);
         let stop = CancellationToken::new();
         tokio::spawn(
             stop.clone()
@@ -175,6 +182,8 @@ fn draw(deck: &mut [(Answer, bool)], request: &Request) -> Answer {
 
 struct Stage {
     models: Vec<String>,
+    /// Looked at before an answer is used.
+    refuse: Vec<Refusal>,
     answerer: Answerer,
     log: Arc<Log>,
 }
@@ -268,7 +277,17 @@ async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize
             None
         };
         places.extend(place);
-        let answer = answer(stage, &request);
+        let refused = stage
+            .refuse
+            .iter()
+            .find_map(|refusal| refusal.answer(&request))
+            .filter(|_| request.method == "POST");
+        if refused.is_some() {
+            stage
+                .log
+                .note(place.as_slice(), |record| record.refused = true);
+        }
+        let answer = refused.unwrap_or_else(|| answer(stage, &request));
         let (mut reading, mut writing) = socket.split();
         let end = tokio::select! {
             biased;

@@ -132,6 +132,7 @@ fn calls(request: &Request, wish: &str, wants: &Wants) -> Vec<Call> {
         name: tools::name(function).to_owned(),
         arguments: arguments.to_string(),
         pieces: 3,
+        extra_content: None,
     };
     if let Some(function) = forced.and_then(|name| request.tool(name)) {
         return vec![call(

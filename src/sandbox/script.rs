@@ -1,6 +1,9 @@
 //! What the player plays: answers picked by the request, each a list of steps.
 
+use super::dialect::Dialect;
 use super::http::Request;
+use super::play;
+use super::refuse::Refusal;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -13,6 +16,10 @@ pub struct Script {
     pub models: Vec<String>,
     /// The first unused or repeating answer whose `when` holds is played.
     pub answers: Vec<Answer>,
+    /// How every answer is said that does not say it itself.
+    pub dialect: Dialect,
+    /// What is refused, whatever the answers are.
+    pub refuse: Vec<Refusal>,
 }
 
 /// One reply: a plain body, or steps.
@@ -39,6 +46,8 @@ pub struct Answer {
     pub gap_ms: u64,
     /// The streamed body; composed into one completion if the request did not ask for a stream.
     pub steps: Vec<Step>,
+    /// How the steps are said; as the script says if absent.
+    pub dialect: Option<Dialect>,
 }
 
 impl Default for Answer {
@@ -54,6 +63,7 @@ impl Default for Answer {
             split: 0,
             gap_ms: 0,
             steps: Vec::new(),
+            dialect: None,
         }
     }
 }
@@ -77,6 +87,11 @@ impl Answer {
             json: Some(json),
             ..Self::default()
         }
+    }
+
+    /// The body that these steps make for the request, up to a cut.
+    pub fn bytes(&self, request: &Request) -> String {
+        play::body(self, request)
     }
 }
 
@@ -166,6 +181,9 @@ pub struct Call {
     /// In how many fragments the arguments are sent, cut at character borders.
     #[serde(default = "one")]
     pub pieces: usize,
+    /// What the provider wants back with the call, such as a signature.
+    #[serde(default)]
+    pub extra_content: Option<Value>,
 }
 
 fn one() -> usize {

@@ -32,6 +32,8 @@ def run(case: dict, folder: Path):
         seen = {"code": turn.code, "message": turn.message, "items": session.items, "usage": turn.usage, "errors": session.errors}
         named = {key: expect[key] for key in seen if key in expect}
         kit.check(kit.mismatch(named, seen, "codex"))
+        for told in expect.get("log", []):
+            kit.check(kit.mismatch(f"~{told}", proxy.text(), "log"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
             raise kit.Failure(f"{posts} POSTs reached the proxy, expected {expect['posts']}")
         said = "" if turn.failure is None else f", {turn.failure!r}"

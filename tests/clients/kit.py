@@ -121,7 +121,7 @@ class Proxy(Process):
     Without `base_url` it has no configuration and no key: the embedded sandbox.
     """
 
-    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted"):
+    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more=""):
         port = free_port()
         self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
         if base_url:
@@ -132,6 +132,7 @@ class Proxy(Process):
                 f'base_url = "{base_url}"\n'
                 f'api_key = "{API_KEY}"\n'
                 + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
+                + more
             )
             config.chmod(0o600)
             self.flags += ["--config", config]
@@ -195,8 +196,15 @@ def proxy_for(case: dict, folder: Path):
         with refused_url() as url, Proxy(folder, url) as proxy:
             yield proxy
     else:
-        with Player(case["script"], folder) as player, Proxy(folder, player.base_url) as proxy:
+        script = case["script"] | strict(case["strict"]) if "strict" in case else case["script"]
+        with Player(script, folder) as player, Proxy(folder, player.base_url) as proxy:
             yield proxy
+
+
+def strict(name: str) -> dict:
+    """What fixtures/strict has of a provider that a script can say: its dialect and what it refuses."""
+    preset = json.loads((ROOT / f"fixtures/strict/{name}.json").read_text())
+    return {key: preset[key] for key in ("dialect", "refuse")}
 
 
 def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):

@@ -18,11 +18,12 @@ from pathlib import Path
 
 import ai_sdk
 import codex
+import judged
 import kit
 import llamacpp
 import openai_python
 
-CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "llamacpp": llamacpp, "openai": openai_python}
+CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "judged": judged, "llamacpp": llamacpp, "openai": openai_python}
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:

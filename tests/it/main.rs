@@ -12,8 +12,10 @@
 
 mod captures;
 mod config;
+mod dialects;
 mod edge;
 mod faults;
+mod healing;
 mod literals;
 mod proxy;
 mod recordings;
@@ -32,8 +34,10 @@ fn main() -> ExitCode {
     let trials = [
         captures::trials(),
         config::trials(),
+        dialects::trials(),
         edge::trials(),
         faults::trials(),
+        healing::trials(),
         literals::trials(),
         recordings::trials(),
         requests::trials(),

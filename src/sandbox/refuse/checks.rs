@@ -1,0 +1,294 @@
+//! The checks: what of a request breaks a rule.
+
+use super::{Breach, Need, Rule, Tokens, schema};
+use crate::sandbox::http::Request;
+use serde_json::{Map, Value};
+use std::collections::BTreeSet;
+
+impl Rule {
+    /// What breaks the rule first.
+    pub(super) fn breach(&self, request: &Request) -> Option<Breach> {
+        let messages = request.messages();
+        let field = |name: &str| request.json.get(name).filter(|value| !value.is_null());
+        let any = |test: &dyn Fn(&Value) -> Option<String>| {
+            let mut messages = messages.iter().enumerate();
+            messages.find_map(|(index, message)| test(message).map(|found| at(index, found)))
+        };
+        let follows = |first: &str, second: &str| {
+            let mut pairs = messages.windows(2).enumerate();
+            pairs.find_map(|(index, pair)| match pair {
+                [a, b] if role(a) == first && role(b) == second => {
+                    Some(at(index + 1, String::new()))
+                }
+                _ => None,
+            })
+        };
+        let named = |name: &str| field(name).map(|value| at(0, value.to_string()));
+        match self {
+            Self::Developer => any(&|message| is(role(message) == "developer")),
+            Self::SystemRole => any(&|message| is(role(message) == "system")),
+            Self::LateSystem => any(&|message| {
+                let first = messages
+                    .first()
+                    .is_some_and(|first| std::ptr::eq(first, message));
+                is(!first && matches!(role(message), "system" | "developer"))
+            }),
+            Self::UserAfterTool => follows("tool", "user"),
+            Self::UserAfterUser => follows("user", "user"),
+            Self::EmptyAssistant => any(&|message| {
+                let empty = match message.get("content") {
+                    None | Some(Value::Null) => true,
+                    Some(Value::String(text)) => text.is_empty(),
+                    Some(_) => false,
+                };
+                is(role(message) == "assistant" && empty && calls(message).is_empty())
+            }),
+            Self::EmptyContent => any(&|message| is(has_empty_text(message))),
+            Self::NullContent => any(&|message| is(message.get("content") == Some(&Value::Null))),
+            Self::MissingContent => any(&|message| is(message.get("content").is_none())),
+            Self::UnmatchedResults => unmatched(messages),
+            Self::UnansweredCalls => unanswered(messages),
+            Self::BadArguments => any(&|message| {
+                let mut calls = calls(message).iter();
+                let bad = calls.find(|call| {
+                    let text = call.pointer("/function/arguments").and_then(Value::as_str);
+                    serde_json::from_str::<Map<String, Value>>(text.unwrap_or_default()).is_err()
+                });
+                bad.map(|call| text(call, "id").to_owned())
+            }),
+            Self::SameCallIds => {
+                let mut seen = BTreeSet::new();
+                let mut ids = messages.iter().flat_map(calls).map(|call| text(call, "id"));
+                ids.find(|id| !seen.insert(*id))
+                    .map(|id| at(0, id.to_owned()))
+            }
+            Self::CallIdForm => ids(messages)
+                .find(|id| id.len() != 9 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+                .map(|id| at(0, id.to_owned())),
+            Self::CallIdLength(limit) => {
+                ids(messages)
+                    .find(|id| id.chars().count() > *limit)
+                    .map(|id| Breach {
+                        tokens: limited(*limit as u64),
+                        ..at(0, id.to_owned())
+                    })
+            }
+            Self::MissingToolNames => {
+                any(&|message| is(role(message) == "tool" && text(message, "name").is_empty()))
+            }
+            Self::MissingReasoningContent(need) => any(&|message| {
+                let thought = message.get("reasoning_content").and_then(Value::as_str);
+                is(role(message) == "assistant"
+                    && match need {
+                        Need::Calls => {
+                            !calls(message).is_empty() && thought.unwrap_or_default().is_empty()
+                        }
+                        Need::Always => thought.is_none(),
+                    })
+            }),
+            Self::ReasoningContentUnknown => {
+                any(&|message| is(message.get("reasoning_content").is_some()))
+            }
+            Self::MissingThoughtSignature => unsigned(messages),
+            Self::Images => any(&|message| images(message).next()),
+            Self::ImageUrls => any(&|message| images(message).find(|url| url.starts_with("http"))),
+            Self::ToolImages => {
+                any(&|message| images(message).next().filter(|_| role(message) == "tool"))
+            }
+            Self::UnknownFields(known) => {
+                let mut fields = request.json.as_object().into_iter().flat_map(Map::keys);
+                let unknown = fields.find(|field| !known.contains(field));
+                unknown.map(|field| at(0, field.clone()))
+            }
+            Self::Fields(refused) => {
+                let found = refused.iter().find(|name| field(name).is_some());
+                found.map(|name| at(0, name.clone()))
+            }
+            Self::StrictTools => {
+                let mut tools = request.tools().enumerate();
+                let strict = tools.find(|(_, function)| function.get("strict").is_some());
+                strict.map(|(index, function)| at(index, text(function, "name").to_owned()))
+            }
+            Self::MaxTokensUnsupported => named("max_tokens"),
+            Self::MaxCompletionTokensUnsupported => named("max_completion_tokens"),
+            Self::MaxTokensLimit(limit) => {
+                let output = output_limit(request);
+                (output > *limit).then(|| Breach {
+                    tokens: limited(*limit),
+                    ..at(0, output.to_string())
+                })
+            }
+            Self::Window(limit) => {
+                let tokens = Tokens {
+                    prompt: request.body.len() as u64 / 4,
+                    output: output_limit(request),
+                    limit: *limit,
+                };
+                (tokens.prompt.saturating_add(tokens.output) > *limit).then(|| Breach {
+                    tokens,
+                    ..Breach::default()
+                })
+            }
+            Self::Temperature => {
+                let one = field("temperature").and_then(Value::as_f64);
+                named("temperature").filter(|_| one != Some(1.0))
+            }
+            Self::ToolChoiceRequired => {
+                let free = ["auto", "none"].map(Value::from);
+                field("tool_choice")
+                    .filter(|choice| !free.contains(choice))
+                    .map(|choice| at(0, choice.to_string()))
+            }
+            Self::ParallelToolCalls => named("parallel_tool_calls"),
+            Self::JsonSchema => request
+                .json
+                .pointer("/response_format/type")
+                .filter(|kind| *kind == "json_schema")
+                .map(|kind| at(0, kind.to_string())),
+            Self::StreamOptions => named("stream_options"),
+            Self::BadSchemaKimi => bad_schema(request, schema::kimi),
+            Self::BadSchemaGemini => bad_schema(request, schema::gemini),
+            Self::BadSchemaRoot => {
+                let mut tools = request.tools().enumerate();
+                tools.find_map(|(index, function)| {
+                    let schema = function.get("parameters")?;
+                    let name = text(function, "name").to_owned();
+                    (!schema::plain_root(schema)).then(|| at(index, name))
+                })
+            }
+        }
+    }
+}
+
+fn at(index: usize, found: String) -> Breach {
+    Breach {
+        found,
+        index,
+        ..Breach::default()
+    }
+}
+
+fn limited(limit: u64) -> Tokens {
+    Tokens {
+        limit,
+        ..Tokens::default()
+    }
+}
+
+fn is(broken: bool) -> Option<String> {
+    broken.then(String::new)
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn role(message: &Value) -> &str {
+    text(message, "role")
+}
+
+fn calls(message: &Value) -> &[Value] {
+    let calls = message.get("tool_calls").and_then(Value::as_array);
+    calls.map_or(&[], Vec::as_slice)
+}
+
+/// All ids of calls, and those that results refer to.
+fn ids(messages: &[Value]) -> impl Iterator<Item = &str> {
+    messages.iter().flat_map(|message| {
+        let result = message.get("tool_call_id").and_then(Value::as_str);
+        let calls = calls(message).iter().map(|call| text(call, "id"));
+        calls.chain(result)
+    })
+}
+
+fn parts(message: &Value) -> &[Value] {
+    let parts = message.get("content").and_then(Value::as_array);
+    parts.map_or(&[], Vec::as_slice)
+}
+
+fn has_empty_text(message: &Value) -> bool {
+    let empty = |text: Option<&Value>| text.and_then(Value::as_str) == Some("");
+    empty(message.get("content")) || parts(message).iter().any(|part| empty(part.get("text")))
+}
+
+/// The URLs of the images of a message.
+fn images(message: &Value) -> impl Iterator<Item = String> {
+    parts(message).iter().filter_map(|part| {
+        let image = part.get("image_url")?;
+        let url = image.get("url").unwrap_or(image);
+        Some(url.as_str().unwrap_or_default().to_owned())
+    })
+}
+
+fn output_limit(request: &Request) -> u64 {
+    let names = ["max_tokens", "max_completion_tokens"];
+    let limits = names
+        .iter()
+        .filter_map(|name| request.json.get(name).and_then(Value::as_u64));
+    limits.max().unwrap_or(0)
+}
+
+/// The first result without its call in the assistant message before it.
+fn unmatched(messages: &[Value]) -> Option<Breach> {
+    let mut asked: &[Value] = &[];
+    for (index, message) in messages.iter().enumerate() {
+        if role(message) != "tool" {
+            asked = calls(message);
+            continue;
+        }
+        let id = text(message, "tool_call_id");
+        if !asked.iter().any(|call| text(call, "id") == id) {
+            return Some(at(index, id.to_owned()));
+        }
+    }
+    None
+}
+
+/// The first call without a result right behind it.
+fn unanswered(messages: &[Value]) -> Option<Breach> {
+    for (index, message) in messages.iter().enumerate() {
+        let behind = messages.get(index.saturating_add(1)..).unwrap_or_default();
+        let results: Vec<&str> = behind
+            .iter()
+            .take_while(|message| role(message) == "tool")
+            .map(|message| text(message, "tool_call_id"))
+            .collect();
+        let missing = calls(message)
+            .iter()
+            .map(|call| text(call, "id"))
+            .find(|id| !results.contains(id));
+        if let Some(id) = missing {
+            return Some(at(index, id.to_owned()));
+        }
+    }
+    None
+}
+
+/// The first message with calls of the turn that goes on whose first call has no signature.
+fn unsigned(messages: &[Value]) -> Option<Breach> {
+    let begun = messages.iter().rposition(|message| role(message) == "user");
+    let turn = messages.iter().enumerate().skip(begun.unwrap_or(0));
+    for (index, message) in turn {
+        let Some(call) = calls(message).first() else {
+            continue;
+        };
+        let signature = call.pointer("/extra_content/google/thought_signature");
+        if signature
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .is_empty()
+        {
+            let name = call.pointer("/function/name").and_then(Value::as_str);
+            return Some(at(index, name.unwrap_or_default().to_owned()));
+        }
+    }
+    None
+}
+
+fn bad_schema(request: &Request, check: fn(&Value) -> Option<String>) -> Option<Breach> {
+    let mut tools = request.tools().enumerate();
+    tools.find_map(|(index, function)| {
+        let found = check(function.get("parameters")?)?;
+        Some(at(index, found))
+    })
+}

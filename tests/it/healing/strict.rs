@@ -1,0 +1,93 @@
+//! Upstreams that refuse what a provider refuses, and speak as it does.
+use std::fmt::Write as _;
+use std::path::Path;
+
+use respondent::sandbox::{Player, Script};
+use serde_json::{Value, json};
+
+/// What stands in one file of fixtures/strict.
+#[derive(Clone)]
+pub struct Preset {
+    pub name: String,
+    provider: String,
+    model: String,
+    /// The window, where the provider's file has no models.
+    window: Option<u64>,
+    call: Value,
+    dialect: Value,
+    refuse: Value,
+}
+
+/// All of them.
+pub fn presets() -> Vec<Preset> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/strict");
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let content: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let text = |key: &str| content[key].as_str().unwrap().to_owned();
+        Preset {
+            name: path.file_stem().unwrap().to_str().unwrap().to_owned(),
+            provider: text("provider"),
+            model: text("model"),
+            window: content["window"].as_u64(),
+            call: content["call"].clone(),
+            dialect: content["dialect"].clone(),
+            refuse: content["refuse"].clone(),
+        }
+    };
+    paths.iter().map(read).collect()
+}
+
+impl Preset {
+    /// The upstream: it calls, is content with the result, and ends.
+    pub async fn player(&self) -> Player {
+        let mut call = json!({"name": "look", "arguments": "{\"at\": \"the wall\"}", "pieces": 2});
+        call.as_object_mut()
+            .unwrap()
+            .extend(self.call.as_object().unwrap().clone());
+        let script = json!({
+            "dialect": self.dialect, "refuse": self.refuse,
+            "answers": [
+                {"repeat": true, "when": {"last_contains": "and now?"}, "steps": [{"text": "Done."}]},
+                {"repeat": true, "when": {"last_role": "tool"}, "steps": [{"reasoning": "A wall"}, {"text": "Seen."}]},
+                {"repeat": true, "steps": [{"reasoning": "I must look."}, {"call": call}]},
+            ],
+        });
+        let script: Script = serde_json::from_value(script).unwrap();
+        Player::start(script).await.unwrap()
+    }
+
+    /// A provider of which nothing is known: table and model.
+    pub fn unknown(&self, base_url: &str) -> (String, String) {
+        let id = format!("any_{}", self.name);
+        let table = format!(
+            "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{base_url}\"\nkey_required = false"
+        );
+        (table, format!("{id}/m"))
+    }
+
+    /// The provider with its own file: table and model.
+    pub fn known(&self, base_url: &str) -> (String, String) {
+        let Self {
+            provider, model, ..
+        } = self;
+        let mut table =
+            format!("[providers.{provider}]\nbase_url = \"{base_url}\"\napi_key = \"k\"");
+        if let Some(window) = self.window {
+            let _ = write!(
+                table,
+                "\n[[providers.{provider}.models]]\nid = \"{model}\"\nwindow = {window}"
+            );
+        }
+        (table, format!("{provider}/{model}"))
+    }
+
+    /// Whether it refuses something that is sent to a provider of which nothing is known.
+    pub fn teaches(&self) -> bool {
+        self.name != "xai"
+    }
+}
