@@ -103,7 +103,9 @@ fn told(dialect: &Dialect, said: &Said, sizes: &[usize]) {
     let answer = said.answer(dialect);
     let outputs = [true, false].map(|stream| {
         let bytes = answer.bytes(&request(stream));
-        let is_over = bytes.contains("[DONE]") || bytes.starts_with('{');
+        // Nobody counts the tokens of an answer before it is whole.
+        let counted = bytes.contains("[DONE]") && bytes.contains("\"usage\":{");
+        let is_over = counted || bytes.starts_with('{');
         let is_over = is_over && said.is_whole();
         let outputs = [true, false].map(|codex| {
             let reading = read(bytes.as_bytes(), sizes, &quirks(dialect), codex);

@@ -101,7 +101,7 @@ fn fault(status: u16, wait: Option<Duration>, said: Said) -> Fault {
         kind = Kind::Refused;
     }
     let wait = wait.or(said.delay).or_else(|| delay::of_words(&lower));
-    let retry = retry(kind, wait, &said);
+    let retry = retry(status, kind, wait, &said);
     let mut message = match said.message.as_str() {
         "" => format!("The provider answered with status {status} and said nothing more."),
         message => message.to_owned(),
@@ -128,13 +128,18 @@ fn is_about_request(status: u16, kind: Kind) -> bool {
     status == 404 && kind == Kind::ModelNotFound
 }
 
-fn retry(kind: Kind, wait: Option<Duration>, said: &Said) -> Retry {
+fn retry(status: u16, kind: Kind, wait: Option<Duration>, said: &Said) -> Retry {
     // Groq: the model's call did not fit the tool's schema, or a call that was
     // asked for did not come. The next try is another answer.
     if said.code == "tool_use_failed" {
         return Retry::Soon;
     }
-    match (Fault::new(kind, "").retry, wait) {
+    // The provider says that the request came too slowly, not that its answer did.
+    let usual = match status {
+        408 if kind == Kind::Timeout => Retry::Soon,
+        _ => Fault::new(kind, "").retry,
+    };
+    match (usual, wait) {
         (Retry::Soon, Some(wait)) => Retry::After(wait),
         (usual, _) => usual,
     }

@@ -738,6 +738,12 @@ fn a_wait_is_passed_on_only_where_trying_again_helps() {
 }
 
 #[test]
+fn a_request_that_came_too_slowly_is_worth_another_try() {
+    let fault = told(408, "");
+    assert_eq!((fault.kind, fault.retry), (Kind::Timeout, Retry::Soon));
+}
+
+#[test]
 fn a_call_that_did_not_fit_is_worth_another_try() {
     let body = r#"{"error":{"code":"tool_use_failed","failed_generation":"{}","message":"Tool call validation failed","type":"invalid_request_error"}}"#;
     let fault = told(400, body);

@@ -107,13 +107,20 @@ const NAMES: &[(&str, bool, Mend)] = &[
     ("chat_template_kwargs", false, Mend::NoThinkingSwitch),
 ];
 
-/// The lesson of a parameter or a value that is refused.
+/// The lesson of a parameter or a value that is refused. MiniMax M2 takes a fixed
+/// list of fields and says of any other `invalid params, invalid chat setting
+/// (2013)`; of the fields that every server gets, the list lacks
+/// `parallel_tool_calls` alone (codex-app-transfer, `minimax` request).
 pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
     efforts(said, lower)
         .or_else(|| thinking(lower))
         .or_else(|| tool_choice(said, lower))
         .or_else(|| response_format(said, lower))
         .or_else(|| unknown(said, lower))
+        .or_else(|| {
+            let settings = lower.contains("invalid chat setting");
+            settings.then_some(Mend::Without(Parameter::ParallelToolCalls))
+        })
 }
 
 fn unknown(said: &Said, lower: &str) -> Option<Mend> {

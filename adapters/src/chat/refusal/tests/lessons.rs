@@ -218,6 +218,10 @@ fn a_known_refusal_teaches_one_thing() {
         ),
         ("text is not set", Mend::ImageNeedsText),
         (
+            "invalid params, invalid chat setting (2013)",
+            Mend::Without(Parameter::ParallelToolCalls),
+        ),
+        (
             "Invalid request: text content is empty",
             Mend::CallContent(CallContent::Omitted),
         ),
@@ -329,7 +333,6 @@ fn a_vague_refusal_teaches_nothing() {
         "Cannot fetch content from the provided URL. Status: URL_ROBOTED",
         "m does not support tools",
         "Tool call validation failed",
-        "invalid params, invalid chat setting (2013)",
         "strict mode is a mode of thinking",
         "No tool output found for tool call call-a.",
         "The effort was too high.",
