@@ -103,8 +103,9 @@ fn told(dialect: &Dialect, said: &Said, sizes: &[usize]) {
     let answer = said.answer(dialect);
     let outputs = [true, false].map(|stream| {
         let bytes = answer.bytes(&request(stream));
-        // Nobody counts the tokens of an answer before it is whole.
-        let counted = bytes.contains("[DONE]") && bytes.contains("\"usage\":{");
+        // Counts behind all content: nobody counts an answer before it is whole.
+        let counted = dialect.usage == UsagePlace::Apart && bytes.contains("\"usage\":{");
+        let counted = counted && bytes.contains("[DONE]");
         let is_over = counted || bytes.starts_with('{');
         let is_over = is_over && said.is_whole();
         let outputs = [true, false].map(|codex| {
