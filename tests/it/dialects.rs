@@ -24,11 +24,11 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("dialects: each switch alone", || async { alone() }),
-        case("dialects: any switches with any answer", || async {
+        case("R5 dialects: each switch alone", || async { alone() }),
+        case("R5 dialects: any switches with any answer", || async {
             at_random();
         }),
-        case("dialects: errors in a stream", || async { errors() }),
+        case("R3 dialects: errors in a stream", || async { errors() }),
     ]
 }
 
