@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A long working day of the real Codex CLI on a bad upstream: long.py [--turns N] [--sessions N]
+"""A long working day of the real Codex CLI on a bad upstream: long.py [--turns N] [--sessions N] [--strict PRESET]
 
 Every turn runs a command and answers from its output; most meet a fault of the upstream on the way.
 Prints what the user saw. Exit 1 when a turn failed or said something else than its answer.
@@ -91,18 +91,20 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--turns", type=int, default=120)
     options.add_argument("--sessions", type=int, default=4)
+    options.add_argument("--strict", metavar="PRESET", help="a preset of fixtures/strict: its dialect, and what it refuses")
     chosen = options.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="respondent-long-"))
     began = time.monotonic()
     try:
         kit.need(codex.CODEX, "the Codex CLI")
-        with kit.Player(script(chosen.turns), folder) as player, kit.Proxy(folder, player.base_url) as proxy:
+        with kit.Player(script(chosen.turns) | (kit.strict(chosen.strict) if chosen.strict else {}), folder) as player, kit.Proxy(folder, player.base_url) as proxy:
             with concurrent.futures.ThreadPoolExecutor(chosen.sessions) as pool:
                 shares = [range(first, chosen.turns, chosen.sessions) for first in range(chosen.sessions)]
                 runs = [pool.submit(work, proxy, folder / f"session-{n}", list(share)) for n, share in enumerate(shares)]
                 seen = sorted(turn for run in runs for turn in run.result())
             posts = proxy.settled_turns(2 * chosen.turns)
             retries = proxy.counted("respondent_upstream_retries_total")
+            healed = proxy.counted("respondent_healed_total")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -115,7 +117,7 @@ def main() -> int:
     print(
         f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - began:.0f} s: "
         f"{len(seen) - len(failed)} well, {len(failed)} failed, {sum(shown.values())} errors shown, "
-        f"{posts} POSTs ({posts - 2 * chosen.turns} repeated by the client), {retries} retries by the proxy"
+        f"{posts} POSTs ({posts - 2 * chosen.turns} repeated by the client), {retries} retries and {healed} healed turns by the proxy"
     )
     return 1 if failed else 0
 
