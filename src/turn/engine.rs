@@ -68,6 +68,9 @@ pub(super) async fn run<S: Sink>(
         another_key: false,
         last_sent: Instant::now(),
     };
+    if let Some(home) = engine.ways.passed_over() {
+        engine.record.passed_over(&home, &engine.way.route);
+    }
     engine.tell_way();
     // A defect costs this turn alone, and its stream still gets an end.
     let result = std::panic::AssertUnwindSafe(engine.turn())
@@ -127,6 +130,7 @@ impl Output {
 impl<S: Sink> Engine<'_, S> {
     async fn turn(&mut self) -> Result<(), Fault> {
         let (mut repeats, mut lessons) = (0, 0);
+        let mut taught = None;
         loop {
             self.another_key = false;
             let Err(fault) = self.attempt().await else {
@@ -137,7 +141,13 @@ impl<S: Sink> Engine<'_, S> {
             }
             if lessons < MOST_LESSONS && self.learn(&fault) {
                 lessons += 1;
+                taught = fault.mend;
                 continue;
+            }
+            if let Some(mend) = fault.mend
+                && taught == Some(mend)
+            {
+                self.ways.unlearn(&self.way.route, mend);
             }
             let tried = Tried {
                 repeats,
@@ -153,7 +163,7 @@ impl<S: Sink> Engine<'_, S> {
                     self.patiently(sleep(pause)).await?;
                 }
                 Next::Elsewhere => {
-                    repeats = 0;
+                    (repeats, lessons) = (0, 0);
                     if !self.go_elsewhere(&fault) {
                         return Err(fault);
                     }
@@ -181,14 +191,12 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     fn go_elsewhere(&mut self, fault: &Fault) -> bool {
-        while let Some(way) = self.ways.next() {
-            if let Ok(way) = way {
-                self.record.failover(fault, &way.route);
-                self.take_way(way);
-                return true;
-            }
-        }
-        false
+        let Some(way) = self.ways.next() else {
+            return false;
+        };
+        self.record.failover(fault, &way.route);
+        self.take_way(way);
+        true
     }
 
     fn take_way(&mut self, way: Way) {
@@ -206,7 +214,12 @@ impl<S: Sink> Engine<'_, S> {
     /// Sends the request once and reads the answer to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
         let upstream = Arc::clone(&self.way.upstream);
-        let place = self.patiently(upstream.place()).await??;
+        let patience = if self.ways.has_more() {
+            recovery::LONGEST_PAUSE_BESIDE_FALLBACK
+        } else {
+            upstream.provider().timeouts.first_byte
+        };
+        let place = self.patiently(upstream.place(patience)).await??;
         self.ctx
             .tap
             .saw(&self.ctx.request_id, Seen::UpstreamRequest(&self.way.body));

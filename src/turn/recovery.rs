@@ -7,9 +7,8 @@ use adapters::fault::{Fault, Kind, Retry};
 /// The longest pause that a provider may ask for before a turn is tried
 /// again; a longer one is the client's decision.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A longer pause than this is not waited for where another provider could
-/// answer.
-const LONGEST_PAUSE_BESIDE_FALLBACK: Duration = Duration::from_secs(2);
+/// Nothing is waited for longer than this where another provider could answer.
+pub(super) const LONGEST_PAUSE_BESIDE_FALLBACK: Duration = Duration::from_secs(2);
 /// The first pause of our own; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 

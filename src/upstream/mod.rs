@@ -65,12 +65,14 @@ impl Upstream {
     }
 
     /// Waits for a place among the requests that run at once, no longer than
-    /// for the first byte of an answer. The place belongs to the request until
-    /// the end of its answer; to drop the future is to leave the queue.
-    pub fn place(&self) -> impl Future<Output = Result<Place, Fault>> + Send + use<> {
+    /// `patience`. The place belongs to the request until the end of its answer;
+    /// to drop the future is to leave the queue.
+    pub fn place(
+        &self,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Place, Fault>> + Send + use<> {
         let (places, provider) = (Arc::clone(&self.places), Arc::clone(&self.provider));
         async move {
-            let patience = provider.timeouts.first_byte;
             let taken = tokio::time::timeout(patience, places.take()).await;
             taken.map_err(|_| Fault {
                 // It waited long enough; whoever asks may decide to ask again.

@@ -15,6 +15,8 @@ pub fn trials() -> Vec<Trial> {
         case("the fallback gets the turn in its own words", words),
         case("a session stays where it went", sessions),
         case("a provider that failed rests", cooling),
+        case("after its rest one turn tries a provider out", probing),
+        case("a turn that finds no place goes to the fallback", full),
         case("a broken fallback is passed over", chain),
         case("turns wait for their place", places),
         case("keys are shared by weight and kept by session", weights),
@@ -23,12 +25,15 @@ pub fn trials() -> Vec<Trial> {
 
 /// `up` and `other`, which stands in for it.
 async fn both(up: &Player, other: &Player, more: &str) -> Proxy {
-    let setup = Setup::new().tables(&format!(
+    Proxy::with(up, beside(other, more)).await
+}
+
+fn beside(other: &Player, more: &str) -> Setup {
+    Setup::new().tables(&format!(
         "[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]\n\
          [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n{more}",
         other.base_url()
-    ));
-    Proxy::with(up, setup).await
+    ))
 }
 
 fn body() -> Value {
@@ -143,6 +148,49 @@ async fn cooling() {
     assert_eq!(up.requests().len(), 1);
     let down = proxy.figure("respondent_provider_down", "provider=\"up\"");
     assert!((down.await - 1.0).abs() < f64::EPSILON);
+    // Each session left it once, and stays.
+    proxy.stream(&turn("c")).await;
+    let moved = proxy.figure("respondent_failovers_total", "from=\"up/m\"");
+    assert!((moved.await - 3.0).abs() < f64::EPSILON);
+    let reply = proxy.post(&streaming(&turn("d"))).await;
+    let notes = reply.header("x-respondent-notes").unwrap_or_default();
+    assert!(notes.contains("failover"), "{notes}");
+}
+
+async fn probing() {
+    let up = player().await;
+    let other = always(says("there")).await;
+    let setup = beside(&other, "").server("commit_after = \"10ms\"");
+    let proxy = Proxy::with(&up, setup).await;
+    let mut busy = Answer::error(429, "slow down");
+    busy.headers.insert("retry-after".into(), "2.1".into());
+    up.push(busy);
+    up.push(answer(json!([{"stall": true}])));
+    let mut sessions = 0..;
+    let tries_it = loop {
+        let session = sessions.next().unwrap_or(0).to_string();
+        let answer = proxy.open(streaming(&turn(&session)).to_string(), &[]).await;
+        if answer.headers.get("x-respondent-route").unwrap() == "up/m" {
+            break answer;
+        }
+        assert_eq!(answer.rest().await.stream().text(), "there");
+    };
+    for session in ["b", "c"] {
+        assert_eq!(proxy.stream(&turn(session)).await.text(), "there");
+    }
+    drop(tries_it);
+    assert_eq!(up.requests().len(), 2);
+}
+
+async fn full() {
+    let up = always(answer(json!([{"text": "first"}, {"stall": true}]))).await;
+    let other = always(says("there")).await;
+    let setup = beside(&other, "").provider("max_concurrent = 1");
+    let proxy = Proxy::with(&up, setup).await;
+    let mut first = proxy.open(streaming(&body()).to_string(), &[]).await;
+    first.until("first").await;
+    assert_eq!(proxy.stream(&turn("b")).await.text(), "there");
+    assert_eq!(up.requests().len(), 1);
 }
 
 async fn chain() {
