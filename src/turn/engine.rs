@@ -42,32 +42,14 @@ pub(super) struct Pace {
 /// Runs a turn to its end. An error means that nothing was sent.
 pub(super) async fn run<S: Sink>(
     ctx: &Ctx,
-    prepared: Prepared,
+    prepared: Box<Prepared>,
     pace: Pace,
     redactor: impl Fn() -> Redactor + Send + Sync,
     record: &mut Record,
     told: &Told,
     sink: &mut S,
 ) -> Result<(), Fault> {
-    let mut engine = Engine {
-        ctx,
-        way: prepared.way,
-        ways: prepared.ways,
-        session: prepared.session.affinity(),
-        pace,
-        record,
-        told,
-        sink,
-        output: Output {
-            assembler: prepared.assembler,
-            frames: Frames::default(),
-            begun: false,
-            content: false,
-        },
-        recent: prepared.recent,
-        another_key: false,
-        last_sent: Instant::now(),
-    };
+    let mut engine = Engine::new(ctx, prepared, pace, record, told, sink);
     if let Some(home) = engine.ways.passed_over() {
         engine.record.passed_over(&home, &engine.way.route);
     }
@@ -127,7 +109,38 @@ impl Output {
     }
 }
 
-impl<S: Sink> Engine<'_, S> {
+impl<'e, S: Sink> Engine<'e, S> {
+    /// Takes the turn out of its box: each future around this one would hold it
+    /// once more.
+    fn new(
+        ctx: &'e Ctx,
+        prepared: Box<Prepared>,
+        pace: Pace,
+        record: &'e mut Record,
+        told: &'e Told,
+        sink: &'e mut S,
+    ) -> Self {
+        Self {
+            ctx,
+            session: prepared.session.affinity(),
+            way: prepared.way,
+            ways: prepared.ways,
+            pace,
+            record,
+            told,
+            sink,
+            output: Output {
+                assembler: prepared.assembler,
+                frames: Frames::default(),
+                begun: false,
+                content: false,
+            },
+            recent: prepared.recent,
+            another_key: false,
+            last_sent: Instant::now(),
+        }
+    }
+
     async fn turn(&mut self) -> Result<(), Fault> {
         let (mut repeats, mut lessons) = (0, 0);
         let mut taught = None;

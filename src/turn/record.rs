@@ -104,7 +104,8 @@ impl Record {
     /// Another provider gets the turn than the session's, which is left alone.
     pub(super) fn passed_over(&mut self, home: &Route, to: &Route) {
         let home = (home.provider.id.as_str(), home.model.id.as_str());
-        self.notes.add("failover", format!("{}: left alone", home.0));
+        self.notes
+            .add("failover", format!("{}: left alone", home.0));
         let to = (to.provider.id.as_str(), to.model.id.as_str());
         self.metrics.failover(home, to);
     }

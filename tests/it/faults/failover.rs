@@ -169,7 +169,9 @@ async fn probing() {
     let mut sessions = 0..;
     let tries_it = loop {
         let session = sessions.next().unwrap_or(0).to_string();
-        let answer = proxy.open(streaming(&turn(&session)).to_string(), &[]).await;
+        let answer = proxy
+            .open(streaming(&turn(&session)).to_string(), &[])
+            .await;
         if answer.headers.get("x-respondent-route").unwrap() == "up/m" {
             break answer;
         }

@@ -151,7 +151,11 @@ async fn heals_once(player: &Player, proxy: &Proxy, body: &Value) {
 }
 
 async fn heals(refusal: &'static Refusal) {
-    let player = player(vec![self::refusal(refusal.refused, refusal.error), says("well")]).await;
+    let player = player(vec![
+        self::refusal(refusal.refused, refusal.error),
+        says("well"),
+    ])
+    .await;
     let proxy = Proxy::with(&player, Setup::new().provider(refusal.settings)).await;
     let mut body = super::body();
     let more: Value = serde_json::from_str(refusal.turn).unwrap();
@@ -229,7 +233,8 @@ async fn in_vain() {
     let player = player(vec![refusal("first", blind), says("well")]).await;
     let proxy = Proxy::start(&player).await;
     let turn = |text: &str| {
-        let image = json!({"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="});
+        let image =
+            json!({"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="});
         json!({"model": "m", "input": [{"role": "user", "content": [{"type": "input_text", "text": text}, image]}]})
     };
     assert_eq!(proxy.post(&turn("first")).await.status, 400);
