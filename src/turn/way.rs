@@ -83,11 +83,14 @@ impl Ways {
         };
         if ways.left.len() > 1 {
             if let Some(on) = shared.sessions.moved_to(&ctx.owner, &session.id) {
-                ways.to_front(|_, route| route.full_name() == on);
+                ways.bring_forward(|_, route| route.full_name() == on);
             }
             ways.home = ways.left.front().map(Route::full_name).unwrap_or_default();
             let home = ways.left.front().cloned();
-            if ways.to_front(Self::admits).is_some_and(|place| place > 0) {
+            if ways
+                .bring_forward(Self::admits)
+                .is_some_and(|place| place > 0)
+            {
                 ways.passed_over = home;
             }
         }
@@ -178,7 +181,7 @@ impl Ways {
     }
 
     /// Moves the first such route to the front; tells its former place.
-    fn to_front(&mut self, is_such: impl Fn(&Self, &Route) -> bool) -> Option<usize> {
+    fn bring_forward(&mut self, is_such: impl Fn(&Self, &Route) -> bool) -> Option<usize> {
         let place = self.left.iter().position(|route| is_such(self, route))?;
         let route = self.left.remove(place)?;
         self.left.push_front(route);
