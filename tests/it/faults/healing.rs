@@ -58,7 +58,7 @@ const REFUSALS: &[Refusal] = &[
         name: "an output limit that is too high",
         settings: "",
         turn: r#"{"max_output_tokens": 99000}"#,
-        refused: r#":99000"#,
+        refused: ":99000",
         error: r#"{"message": "max_tokens is too large: 99000. This model supports at most 8192 completion tokens, whereas you provided 99000."}"#,
         mended: r#""max_tokens":8192"#,
     },
@@ -76,7 +76,7 @@ const REFUSALS: &[Refusal] = &[
         turn: r#"{"instructions": "Be brief."}"#,
         refused: r#""system""#,
         error: r#"{"message": "System role not supported"}"#,
-        mended: r#"Be brief."#,
+        mended: "Be brief.",
     },
     Refusal {
         name: "a parameter",
