@@ -144,9 +144,11 @@ impl<'e, S: Sink> Engine<'e, S> {
     async fn turn(&mut self) -> Result<(), Fault> {
         let (mut repeats, mut lessons) = (0, 0);
         let mut taught = None;
+        // Boxed: it would weigh on every stream.
+        let mut before: Option<Box<Fault>> = None;
         loop {
             self.another_key = false;
-            let Err(fault) = self.attempt().await else {
+            let Err(mut fault) = self.attempt().await else {
                 return Ok(());
             };
             if self.output.content {
@@ -175,13 +177,11 @@ impl<'e, S: Sink> Engine<'e, S> {
                     self.record.retry(&fault);
                     self.patiently(sleep(pause)).await?;
                 }
-                Next::Elsewhere => {
+                Next::Elsewhere if self.go_elsewhere(&mut fault) => {
                     (repeats, lessons) = (0, 0);
-                    if !self.go_elsewhere(&fault) {
-                        return Err(fault);
-                    }
+                    before = Some(Box::new(recovery::sooner(before, fault)));
                 }
-                Next::GiveUp => return Err(fault),
+                Next::Elsewhere | Next::GiveUp => return Err(recovery::sooner(before, fault)),
             }
         }
     }
@@ -203,10 +203,11 @@ impl<'e, S: Sink> Engine<'e, S> {
         }
     }
 
-    fn go_elsewhere(&mut self, fault: &Fault) -> bool {
+    fn go_elsewhere(&mut self, fault: &mut Fault) -> bool {
         let Some(way) = self.ways.next() else {
             return false;
         };
+        self.way.upstream.date(fault);
         self.record.failover(fault, &way.route);
         self.take_way(way);
         true

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adapters::fault::{Fault, Kind, Retry};
+use adapters::fault::{Fault, Kind, Retry, Side};
 
 /// The longest pause that a provider may ask for before a turn is tried
 /// again; a longer one is the client's decision.
@@ -54,6 +54,20 @@ pub(super) fn next(fault: &Fault, tried: Tried) -> Next {
         Some(pause) if tried.repeats < most_repeats => Next::Again(pause),
         _ if tried.fallback && another_may_answer(fault.kind) => Next::Elsewhere,
         _ => Next::GiveUp,
+    }
+}
+
+/// What the client is told when no provider answered: of the faults so far and
+/// the last one the one after which it may come back soonest.
+pub(super) fn sooner(before: Option<Box<Fault>>, last: Fault) -> Fault {
+    let wait = |fault: &Fault| match fault.retry {
+        Retry::Soon => Duration::ZERO,
+        Retry::After(pause) => pause,
+        Retry::Never => Duration::MAX,
+    };
+    match before {
+        Some(before) if last.side() != Side::Proxy && wait(&before) < wait(&last) => *before,
+        _ => last,
     }
 }
 
@@ -154,6 +168,18 @@ mod tests {
         ] {
             assert_eq!(next(&fault, tried), wanted, "{fault:?} {tried:?}");
         }
+    }
+
+    #[test]
+    fn a_client_may_come_back_when_the_first_provider_can_answer() {
+        let told = |before: Option<Fault>, last| sooner(before.map(Box::new), last).retry;
+        let (quota, full) = (Fault::new(Kind::Quota, "x"), after(20));
+        assert_eq!(told(None, quota.clone()), quota.retry);
+        assert_eq!(told(Some(full.clone()), quota.clone()), full.retry);
+        assert_eq!(told(Some(quota), full.clone()), full.retry);
+        assert_eq!(told(Some(after(60)), full.clone()), full.retry);
+        let draining = Fault::new(Kind::Draining, "x");
+        assert_eq!(sooner(Some(Box::new(full)), draining).kind, Kind::Draining);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub fn trials() -> Vec<Trial> {
         case("a provider that failed rests", cooling),
         case("after its rest one turn tries a provider out", probing),
         case("a turn that finds no place goes to the fallback", full),
+        case("where all are limited the soonest counts", nowhere),
+        case("a session leaves a route that is gone", onward),
         case("a broken fallback is passed over", chain),
         case("turns wait for their place", places),
         case("keys are shared by weight and kept by session", weights),
@@ -193,6 +195,45 @@ async fn full() {
     first.until("first").await;
     assert_eq!(proxy.stream(&turn("b")).await.text(), "there");
     assert_eq!(up.requests().len(), 1);
+}
+
+async fn nowhere() {
+    let limited = |seconds: &str| {
+        let mut limited = Answer::error(429, "slow down");
+        limited.headers.insert("retry-after".into(), seconds.into());
+        limited
+    };
+    for second in [limited("3000"), quota(), Answer::error(401, "who?")] {
+        let up = always(limited("40")).await;
+        let other = always(second).await;
+        let proxy = both(&up, &other, "").await;
+        let reply = proxy.post(&body()).await;
+        assert_eq!(
+            (reply.status, reply.header("retry-after")),
+            (429, Some("40"))
+        );
+        assert_eq!((up.requests().len(), other.requests().len()), (1, 1));
+    }
+}
+
+async fn onward() {
+    let up = always(quota()).await;
+    let other = always(says("there")).await;
+    let third = always(says("third")).await;
+    let setup = beside(&other, "").tables(&format!(
+        "[providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false",
+        third.base_url()
+    ));
+    let proxy = Proxy::with(&up, setup).await;
+    assert_eq!(proxy.stream(&turn("a")).await.text(), "there");
+    // Its new provider goes out of the routes.
+    let path = proxy.folder.path().join("proxy-config.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, config.replace("other/m2", "third/m3")).unwrap();
+    while proxy.stream(&turn("b")).await.text() != "third" {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(proxy.stream(&turn("a")).await.text(), "third");
 }
 
 async fn chain() {
