@@ -168,6 +168,7 @@ impl<'e, S: Sink> Engine<'e, S> {
                 repeats,
                 most_repeats: self.way.upstream.provider().max_retries,
                 another_key: self.another_key,
+                stands_in: before.is_some(),
                 fallback: self.ways.has_more(),
                 jitter: self.ctx.jitter(),
             };

@@ -32,6 +32,8 @@ pub(super) struct Tried {
     pub(super) most_repeats: u32,
     /// The key was at fault and another one is awake.
     pub(super) another_key: bool,
+    /// Another provider failed before, and this one stands in for it.
+    pub(super) stands_in: bool,
     /// A further provider could answer.
     pub(super) fallback: bool,
     /// From 0 to 1.
@@ -52,7 +54,7 @@ pub(super) fn next(fault: &Fault, tried: Tried) -> Next {
     };
     match pause {
         Some(pause) if tried.repeats < most_repeats => Next::Again(pause),
-        _ if tried.fallback && another_may_answer(fault.kind) => Next::Elsewhere,
+        _ if tried.fallback && another_may_answer(fault.kind, tried.stands_in) => Next::Elsewhere,
         _ => Next::GiveUp,
     }
 }
@@ -90,8 +92,9 @@ fn pause(fault: &Fault, tried: Tried) -> Option<Duration> {
     }
 }
 
-/// Whether the fault is the provider's own, so that another one can do better.
-fn another_may_answer(kind: Kind) -> bool {
+/// Whether the fault is the provider's own, so that another one can do better. What
+/// stands in may be smaller than what the client reckons with, or not to be had.
+fn another_may_answer(kind: Kind, stands_in: bool) -> bool {
     match kind {
         Kind::Authentication
         | Kind::RateLimit
@@ -102,10 +105,8 @@ fn another_may_answer(kind: Kind) -> bool {
         | Kind::Timeout
         | Kind::Cut
         | Kind::BadReply => true,
+        Kind::ModelNotFound | Kind::ContextLength | Kind::Permission => stands_in,
         Kind::InvalidRequest
-        | Kind::ModelNotFound
-        | Kind::ContextLength
-        | Kind::Permission
         | Kind::Refused
         | Kind::ContentFilter
         | Kind::Draining
@@ -121,6 +122,7 @@ mod tests {
         repeats: 0,
         most_repeats: 3,
         another_key: false,
+        stands_in: false,
         fallback: false,
         jitter: 0.5,
     };
@@ -192,6 +194,10 @@ mod tests {
             repeats: 1,
             ..first
         };
+        let stand_in = Tried {
+            stands_in: true,
+            ..first
+        };
         let fault = |kind| Fault::new(kind, "x");
         for (fault, tried, wanted) in [
             (fault(Kind::Unavailable), first, Next::Again(FIRST_PAUSE)),
@@ -204,6 +210,9 @@ mod tests {
             (after(3), first, Next::Elsewhere),
             (fault(Kind::Refused), first, Next::GiveUp),
             (fault(Kind::ContextLength), first, Next::GiveUp),
+            (fault(Kind::ContextLength), stand_in, Next::Elsewhere),
+            (fault(Kind::ModelNotFound), stand_in, Next::Elsewhere),
+            (fault(Kind::Refused), stand_in, Next::GiveUp),
             (fault(Kind::Draining), first, Next::GiveUp),
         ] {
             assert_eq!(next(&fault, tried), wanted, "{fault:?} {tried:?}");

@@ -237,20 +237,26 @@ async fn onward() {
 }
 
 async fn chain() {
-    let up = always(quota()).await;
-    let other = always(quota()).await;
-    let third = always(says("third")).await;
-    let setup = Setup::new().tables(&format!(
-        "[routing.fallbacks]\n\"*\" = [\"other/m2\", \"third/m3\"]\n\
-         [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n\
-         [providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n",
-        other.base_url(),
-        third.base_url()
-    ));
-    let proxy = Proxy::with(&up, setup).await;
-    let reply = proxy.post(&streaming(&body())).await;
-    assert_eq!(reply.header("x-respondent-route"), Some("third/m3"));
-    assert_eq!(reply.stream().text(), "third");
+    for second in [
+        quota(),
+        Answer::error(404, "The model `m2` does not exist"),
+        Answer::error(400, "This model's maximum context length is 1000 tokens."),
+    ] {
+        let up = always(quota()).await;
+        let other = always(second).await;
+        let third = always(says("third")).await;
+        let setup = Setup::new().tables(&format!(
+            "[routing.fallbacks]\n\"*\" = [\"other/m2\", \"third/m3\"]\n\
+             [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n\
+             [providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n",
+            other.base_url(),
+            third.base_url()
+        ));
+        let proxy = Proxy::with(&up, setup).await;
+        let reply = proxy.post(&streaming(&body())).await;
+        assert_eq!(reply.header("x-respondent-route"), Some("third/m3"));
+        assert_eq!(reply.stream().text(), "third");
+    }
 }
 
 async fn places() {
