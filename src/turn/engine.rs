@@ -230,7 +230,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     async fn attempt(&mut self) -> Result<(), Fault> {
         let upstream = Arc::clone(&self.way.upstream);
         let patience = if self.ways.has_more() {
-            recovery::LONGEST_PAUSE_BESIDE_FALLBACK
+            upstream::SHORT_REST
         } else {
             upstream.provider().timeouts.first_byte
         };

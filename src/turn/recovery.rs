@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use adapters::fault::{Fault, Kind, Retry, Side};
 
+use crate::upstream::SHORT_REST;
+
 /// The longest pause that a provider may ask for before a turn is tried
 /// again; a longer one is the client's decision.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Nothing is waited for longer than this where another provider could answer.
-pub(super) const LONGEST_PAUSE_BESIDE_FALLBACK: Duration = Duration::from_secs(2);
 /// The first pause of our own; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -76,7 +76,7 @@ pub(super) fn sooner(before: Option<Box<Fault>>, last: Fault) -> Fault {
 /// How long to wait before the next try; `None` when there is no point.
 fn pause(fault: &Fault, tried: Tried) -> Option<Duration> {
     let longest = if tried.fallback {
-        LONGEST_PAUSE_BESIDE_FALLBACK
+        SHORT_REST
     } else {
         LONGEST_PAUSE
     };

@@ -31,6 +31,9 @@ use places::Places;
 const LIMIT_REST: Duration = Duration::from_secs(10);
 /// How long a key rests that is used up or not accepted.
 const BAD_REST: Duration = Duration::from_mins(10);
+/// The longest pause that is waited for where another provider could answer: a
+/// provider that asks for no more is not left alone.
+pub const SHORT_REST: Duration = Duration::from_secs(2);
 /// The shortest pause that a client is told of at a limit.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -113,8 +116,9 @@ impl Upstream {
         {
             return true;
         }
-        if fault.kind != Kind::Authentication {
-            self.health.limited(self.keys.rest_left().unwrap_or(rest));
+        let left = self.keys.rest_left().unwrap_or(rest);
+        if fault.kind != Kind::Authentication && left > SHORT_REST {
+            self.health.limited(left);
         }
         false
     }

@@ -17,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         case("a provider that failed rests", cooling),
         case("after its rest one turn tries a provider out", probing),
         case("a turn that finds no place goes to the fallback", full),
+        case("a short limit sends nobody away", briefly),
         case("where all are limited the soonest counts", nowhere),
         case("a session leaves a route that is gone", onward),
         case("a broken fallback is passed over", chain),
@@ -195,6 +196,29 @@ async fn full() {
     first.until("first").await;
     assert_eq!(proxy.stream(&turn("b")).await.text(), "there");
     assert_eq!(up.requests().len(), 1);
+}
+
+async fn briefly() {
+    let up = player().await;
+    let other = always(says("there")).await;
+    let proxy = both(&up, &other, "").await;
+    let mut busy = Answer::error(429, "slow down");
+    busy.headers.insert("retry-after".into(), "1.9".into());
+    up.push(busy);
+    for _ in 0..2 {
+        up.push(says("here"));
+    }
+    let first = proxy.open(streaming(&turn("a")).to_string(), &[]);
+    let second = async {
+        while up.requests().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        proxy.stream(&turn("b")).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(second.text(), "here");
+    assert_eq!(first.rest().await.stream().text(), "here");
+    assert!(other.requests().is_empty());
 }
 
 async fn nowhere() {
