@@ -78,6 +78,13 @@ pub fn is_builtin(id: &str) -> bool {
     ids().any(|known| known == id)
 }
 
+/// The first built-in provider that lists a model of this id.
+pub fn listing(model: &str) -> Option<&'static str> {
+    let line = format!("\nid = \"{model}\"\n");
+    let file = FILES.iter().find(|(_, text)| text.contains(&line));
+    file.map(|(id, _)| *id)
+}
+
 /// The provider `id` with `over` laid over its embedded file, or over the
 /// generic base if none has its name: values replace values, tables join, models
 /// join by their id, families stand in front.

@@ -300,11 +300,17 @@ impl Registry {
     }
 
     fn hint(&self, asked: &str, near: &[String]) -> String {
-        let prefix = asked.split_once('/').map_or("", |(prefix, _)| prefix);
-        if self.provider(prefix).is_none() && builtin::is_builtin(prefix) {
-            return format!(
-                " The provider '{prefix}' is known but off: configure it or give its key."
-            );
+        let prefix = asked.split_once('/').map(|(prefix, _)| prefix);
+        let off = prefix
+            .filter(|prefix| builtin::is_builtin(prefix))
+            .or_else(|| builtin::listing(asked))
+            .filter(|id| self.provider(id).is_none());
+        if let Some(off) = off {
+            let way = match builtin::key_env(off).first() {
+                Some(variable) => format!("set {variable} or configure it"),
+                None => "configure it".to_owned(),
+            };
+            return format!(" The provider '{off}' is known but off: {way}.");
         }
         if !near.is_empty() {
             return format!(" Near: {}.", near.join(", "));

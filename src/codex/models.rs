@@ -183,6 +183,7 @@ pub(super) struct Info<'a> {
 
 #[derive(Serialize)]
 struct Level<'a> {
+    /// Codex 0.169 takes any word, `max` and unknown ones included.
     effort: &'a str,
     description: &'static str,
 }

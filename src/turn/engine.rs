@@ -42,32 +42,17 @@ pub(super) struct Pace {
 /// Runs a turn to its end. An error means that nothing was sent.
 pub(super) async fn run<S: Sink>(
     ctx: &Ctx,
-    prepared: Prepared,
+    prepared: Box<Prepared>,
     pace: Pace,
     redactor: impl Fn() -> Redactor + Send + Sync,
     record: &mut Record,
     told: &Told,
     sink: &mut S,
 ) -> Result<(), Fault> {
-    let mut engine = Engine {
-        ctx,
-        way: prepared.way,
-        ways: prepared.ways,
-        session: prepared.session.affinity(),
-        pace,
-        record,
-        told,
-        sink,
-        output: Output {
-            assembler: prepared.assembler,
-            frames: Frames::default(),
-            begun: false,
-            content: false,
-        },
-        recent: prepared.recent,
-        another_key: false,
-        last_sent: Instant::now(),
-    };
+    let mut engine = Engine::new(ctx, prepared, pace, record, told, sink);
+    if let Some(home) = engine.ways.passed_over() {
+        engine.record.passed_over(&home, &engine.way.route);
+    }
     engine.tell_way();
     // A defect costs this turn alone, and its stream still gets an end.
     let result = std::panic::AssertUnwindSafe(engine.turn())
@@ -124,12 +109,46 @@ impl Output {
     }
 }
 
-impl<S: Sink> Engine<'_, S> {
+impl<'e, S: Sink> Engine<'e, S> {
+    /// Takes the turn out of its box: each future around this one would hold it
+    /// once more.
+    fn new(
+        ctx: &'e Ctx,
+        prepared: Box<Prepared>,
+        pace: Pace,
+        record: &'e mut Record,
+        told: &'e Told,
+        sink: &'e mut S,
+    ) -> Self {
+        Self {
+            ctx,
+            session: prepared.session.affinity(),
+            way: prepared.way,
+            ways: prepared.ways,
+            pace,
+            record,
+            told,
+            sink,
+            output: Output {
+                assembler: prepared.assembler,
+                frames: Frames::default(),
+                begun: false,
+                content: false,
+            },
+            recent: prepared.recent,
+            another_key: false,
+            last_sent: Instant::now(),
+        }
+    }
+
     async fn turn(&mut self) -> Result<(), Fault> {
         let (mut repeats, mut lessons) = (0, 0);
+        let mut taught = None;
+        // Boxed: it would weigh on every stream.
+        let mut before: Option<Box<Fault>> = None;
         loop {
             self.another_key = false;
-            let Err(fault) = self.attempt().await else {
+            let Err(mut fault) = self.attempt().await else {
                 return Ok(());
             };
             if self.output.content {
@@ -137,12 +156,19 @@ impl<S: Sink> Engine<'_, S> {
             }
             if lessons < MOST_LESSONS && self.learn(&fault) {
                 lessons += 1;
+                taught = fault.mend;
                 continue;
+            }
+            if let Some(mend) = fault.mend
+                && taught == Some(mend)
+            {
+                self.ways.unlearn(&self.way.route, mend);
             }
             let tried = Tried {
                 repeats,
                 most_repeats: self.way.upstream.provider().max_retries,
                 another_key: self.another_key,
+                stands_in: before.is_some(),
                 fallback: self.ways.has_more(),
                 jitter: self.ctx.jitter(),
             };
@@ -152,13 +178,11 @@ impl<S: Sink> Engine<'_, S> {
                     self.record.retry(&fault);
                     self.patiently(sleep(pause)).await?;
                 }
-                Next::Elsewhere => {
-                    repeats = 0;
-                    if !self.go_elsewhere(&fault) {
-                        return Err(fault);
-                    }
+                Next::Elsewhere if self.go_elsewhere(&mut fault) => {
+                    (repeats, lessons) = (0, 0);
+                    before = Some(Box::new(recovery::sooner(before, fault)));
                 }
-                Next::GiveUp => return Err(fault),
+                Next::Elsewhere | Next::GiveUp => return Err(recovery::sooner(before, fault)),
             }
         }
     }
@@ -180,15 +204,14 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    fn go_elsewhere(&mut self, fault: &Fault) -> bool {
-        while let Some(way) = self.ways.next() {
-            if let Ok(way) = way {
-                self.record.failover(fault, &way.route);
-                self.take_way(way);
-                return true;
-            }
-        }
-        false
+    fn go_elsewhere(&mut self, fault: &mut Fault) -> bool {
+        let Some(way) = self.ways.next() else {
+            return false;
+        };
+        self.way.upstream.date(fault);
+        self.record.failover(fault, &way.route);
+        self.take_way(way);
+        true
     }
 
     fn take_way(&mut self, way: Way) {
@@ -206,7 +229,12 @@ impl<S: Sink> Engine<'_, S> {
     /// Sends the request once and reads the answer to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
         let upstream = Arc::clone(&self.way.upstream);
-        let place = self.patiently(upstream.place()).await??;
+        let patience = if self.ways.has_more() {
+            upstream::SHORT_REST
+        } else {
+            upstream.provider().timeouts.first_byte
+        };
+        let place = self.patiently(upstream.place(patience)).await??;
         self.ctx
             .tap
             .saw(&self.ctx.request_id, Seen::UpstreamRequest(&self.way.body));

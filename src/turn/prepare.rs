@@ -38,7 +38,7 @@ pub(super) fn prepare(
     config: &Arc<Config>,
     shared: &Arc<Shared>,
     source: Source,
-) -> Result<Prepared, Fault> {
+) -> Result<Box<Prepared>, Fault> {
     let mut turn = source.turn()?;
     let references = turn.references();
     let resolved = if references.is_empty() {
@@ -70,14 +70,14 @@ pub(super) fn prepare(
     };
     let (stream, store) = (turn.stream, turn.store);
     ways.keep(resolved.unwrap_or(source));
-    Ok(Prepared {
+    Ok(Box::new(Prepared {
         way,
         ways,
         session,
         assembler: Box::new(Assembler::new(settings)),
         stream,
         recent: store.then(|| Arc::clone(&shared.recent)),
-    })
+    }))
 }
 
 /// The first choice and what stands in for it.

@@ -101,6 +101,15 @@ impl Record {
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
+    /// Another provider gets the turn than the session's, which is left alone.
+    pub(super) fn passed_over(&mut self, home: &Route, to: &Route) {
+        let home = (home.provider.id.as_str(), home.model.id.as_str());
+        self.notes
+            .add("failover", format!("{}: left alone", home.0));
+        let to = (to.provider.id.as_str(), to.model.id.as_str());
+        self.metrics.failover(home, to);
+    }
+
     /// Whether the provider is left alone now.
     pub(super) fn down(&self, down: bool) {
         self.metrics.provider_down(&self.provider, down);

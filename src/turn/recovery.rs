@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use adapters::fault::{Fault, Kind, Retry};
+use adapters::fault::{Fault, Kind, Retry, Side};
+
+use crate::upstream::SHORT_REST;
 
 /// The longest pause that a provider may ask for before a turn is tried
 /// again; a longer one is the client's decision.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A longer pause than this is not waited for where another provider could
-/// answer.
-const LONGEST_PAUSE_BESIDE_FALLBACK: Duration = Duration::from_secs(2);
 /// The first pause of our own; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
@@ -33,6 +32,8 @@ pub(super) struct Tried {
     pub(super) most_repeats: u32,
     /// The key was at fault and another one is awake.
     pub(super) another_key: bool,
+    /// Another provider failed before, and this one stands in for it.
+    pub(super) stands_in: bool,
     /// A further provider could answer.
     pub(super) fallback: bool,
     /// From 0 to 1.
@@ -53,15 +54,29 @@ pub(super) fn next(fault: &Fault, tried: Tried) -> Next {
     };
     match pause {
         Some(pause) if tried.repeats < most_repeats => Next::Again(pause),
-        _ if tried.fallback && another_may_answer(fault.kind) => Next::Elsewhere,
+        _ if tried.fallback && another_may_answer(fault.kind, tried.stands_in) => Next::Elsewhere,
         _ => Next::GiveUp,
+    }
+}
+
+/// What the client is told when no provider answered: of the faults so far and
+/// the last one the one after which it may come back soonest.
+pub(super) fn sooner(before: Option<Box<Fault>>, last: Fault) -> Fault {
+    let wait = |fault: &Fault| match fault.retry {
+        Retry::Soon => Duration::ZERO,
+        Retry::After(pause) => pause,
+        Retry::Never => Duration::MAX,
+    };
+    match before {
+        Some(before) if last.side() != Side::Proxy && wait(&before) < wait(&last) => *before,
+        _ => last,
     }
 }
 
 /// How long to wait before the next try; `None` when there is no point.
 fn pause(fault: &Fault, tried: Tried) -> Option<Duration> {
     let longest = if tried.fallback {
-        LONGEST_PAUSE_BESIDE_FALLBACK
+        SHORT_REST
     } else {
         LONGEST_PAUSE
     };
@@ -77,8 +92,9 @@ fn pause(fault: &Fault, tried: Tried) -> Option<Duration> {
     }
 }
 
-/// Whether the fault is the provider's own, so that another one can do better.
-fn another_may_answer(kind: Kind) -> bool {
+/// Whether the fault is the provider's own, so that another one can do better. What
+/// stands in may be smaller than what the client reckons with, or not to be had.
+fn another_may_answer(kind: Kind, stands_in: bool) -> bool {
     match kind {
         Kind::Authentication
         | Kind::RateLimit
@@ -89,10 +105,8 @@ fn another_may_answer(kind: Kind) -> bool {
         | Kind::Timeout
         | Kind::Cut
         | Kind::BadReply => true,
+        Kind::ModelNotFound | Kind::ContextLength | Kind::Permission => stands_in,
         Kind::InvalidRequest
-        | Kind::ModelNotFound
-        | Kind::ContextLength
-        | Kind::Permission
         | Kind::Refused
         | Kind::ContentFilter
         | Kind::Draining
@@ -108,6 +122,7 @@ mod tests {
         repeats: 0,
         most_repeats: 3,
         another_key: false,
+        stands_in: false,
         fallback: false,
         jitter: 0.5,
     };
@@ -158,6 +173,18 @@ mod tests {
     }
 
     #[test]
+    fn a_client_may_come_back_when_the_first_provider_can_answer() {
+        let told = |before: Option<Fault>, last| sooner(before.map(Box::new), last).retry;
+        let (quota, full) = (Fault::new(Kind::Quota, "x"), after(20));
+        assert_eq!(told(None, quota.clone()), quota.retry);
+        assert_eq!(told(Some(full.clone()), quota.clone()), full.retry);
+        assert_eq!(told(Some(quota), full.clone()), full.retry);
+        assert_eq!(told(Some(after(60)), full.clone()), full.retry);
+        let draining = Fault::new(Kind::Draining, "x");
+        assert_eq!(sooner(Some(Box::new(full)), draining).kind, Kind::Draining);
+    }
+
+    #[test]
     fn beside_a_fallback_a_provider_gets_one_more_chance_at_most() {
         let first = Tried {
             fallback: true,
@@ -165,6 +192,10 @@ mod tests {
         };
         let second = Tried {
             repeats: 1,
+            ..first
+        };
+        let stand_in = Tried {
+            stands_in: true,
             ..first
         };
         let fault = |kind| Fault::new(kind, "x");
@@ -179,6 +210,9 @@ mod tests {
             (after(3), first, Next::Elsewhere),
             (fault(Kind::Refused), first, Next::GiveUp),
             (fault(Kind::ContextLength), first, Next::GiveUp),
+            (fault(Kind::ContextLength), stand_in, Next::Elsewhere),
+            (fault(Kind::ModelNotFound), stand_in, Next::Elsewhere),
+            (fault(Kind::Refused), stand_in, Next::GiveUp),
             (fault(Kind::Draining), first, Next::GiveUp),
         ] {
             assert_eq!(next(&fault, tried), wanted, "{fault:?} {tried:?}");

@@ -114,7 +114,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
 
 async fn stream(
     ctx: Ctx,
-    prepared: Prepared,
+    prepared: Box<Prepared>,
     pace: Pace,
     config: Arc<Config>,
     mut record: Record,
@@ -149,7 +149,7 @@ async fn stream(
 
 async fn whole(
     ctx: &Ctx,
-    prepared: Prepared,
+    prepared: Box<Prepared>,
     pace: Pace,
     config: &Config,
     mut record: Record,

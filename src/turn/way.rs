@@ -12,7 +12,7 @@ use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use adapters::turn::Turn;
 use bytes::Bytes;
-use registry::{CallExtra, Quirks, ReasoningReplay, Route, Wire};
+use registry::{CallExtra, ReasoningReplay, Route, Wire};
 use tokio::time::Instant;
 
 use super::caller::Session;
@@ -34,10 +34,9 @@ pub(super) struct Shared {
 
 /// A turn as it goes to one provider.
 pub(super) struct Way {
+    /// Lessons included.
     pub(super) route: Route,
     pub(super) upstream: Arc<Upstream>,
-    /// How the model speaks, lessons included.
-    pub(super) quirks: Quirks,
     /// The upstream request.
     pub(super) body: Bytes,
     /// What the answer's writer must know of the provider.
@@ -51,6 +50,10 @@ pub(super) struct Ways {
     shared: Arc<Shared>,
     owner: Arc<str>,
     session: String,
+    /// Where the session was so far, or belongs if it is new; named in full.
+    home: String,
+    /// The home of the session where another route comes first.
+    passed_over: Option<Route>,
     /// The routes that were not taken yet, the next one first.
     left: VecDeque<Route>,
     /// The turn. It is gone once an answer has begun.
@@ -59,37 +62,38 @@ pub(super) struct Ways {
 
 impl Ways {
     /// The routes in the order in which they are tried: the one that the session
-    /// is on comes first, those that are down come last.
+    /// is on, then the first choice and what stands in for it. One that is down
+    /// does not come first, unless all are.
     pub(super) fn new(
         ctx: &Ctx,
         config: &Arc<Config>,
         shared: &Arc<Shared>,
         session: &Session,
-        mut routes: Vec<Route>,
+        routes: Vec<Route>,
     ) -> Self {
         let mut ways = Self {
             config: Arc::clone(config),
             shared: Arc::clone(shared),
             owner: Arc::clone(&ctx.owner),
             session: session.id.clone(),
-            left: VecDeque::new(),
+            home: String::new(),
+            passed_over: None,
+            left: routes.into(),
             source: None,
         };
-        if routes.len() > 1 {
-            let on = shared.sessions.moved_to(&ctx.owner, &session.id);
-            routes.sort_by_key(|route| {
-                let is_on = on.as_ref().is_some_and(|on| *on == route.full_name());
-                (ways.is_down(route), !is_on)
-            });
-            if let (Some(on), Some(route)) = (on, routes.first())
-                && on != route.full_name()
+        if ways.left.len() > 1 {
+            if let Some(on) = shared.sessions.moved_to(&ctx.owner, &session.id) {
+                ways.bring_forward(|_, route| route.full_name() == on);
+            }
+            ways.home = ways.left.front().map(Route::full_name).unwrap_or_default();
+            let home = ways.left.front().cloned();
+            if ways
+                .bring_forward(Self::admits)
+                .is_some_and(|place| place > 0)
             {
-                shared
-                    .sessions
-                    .moves(&ctx.owner, &session.id, route.full_name());
+                ways.passed_over = home;
             }
         }
-        ways.left = routes.into();
         ways
     }
 
@@ -106,10 +110,21 @@ impl Ways {
         self.source = Some(source);
     }
 
-    /// No further way will be taken.
-    pub(super) fn close(&mut self) {
+    /// The home of the session if the first way leads elsewhere, told once.
+    pub(super) fn passed_over(&mut self) -> Option<Route> {
+        self.passed_over.take()
+    }
+
+    /// An answer begins: no further way will be taken, and the session goes over
+    /// to this one.
+    pub(super) fn close(&mut self, route: &Route) {
         self.source = None;
-        self.left.clear();
+        self.left = VecDeque::new();
+        let home = std::mem::take(&mut self.home);
+        if !home.is_empty() && home != route.full_name() {
+            let sessions = &self.shared.sessions;
+            sessions.moves(&self.owner, &self.session, route.full_name());
+        }
     }
 
     /// Whether another provider could answer.
@@ -125,19 +140,25 @@ impl Ways {
         }
     }
 
-    /// The next route. The session goes over to it.
-    pub(super) fn next(&mut self) -> Option<Result<Way, Fault>> {
-        let place = self.left.iter().position(|route| !self.is_down(route))?;
-        let route = self.left.remove(place)?;
-        self.shared
-            .sessions
-            .moves(&self.owner, &self.session, route.full_name());
-        Some(self.again(&route))
+    /// The next way.
+    pub(super) fn next(&mut self) -> Option<Way> {
+        loop {
+            let place = self.left.iter().position(|route| self.admits(route))?;
+            let route = self.left.remove(place)?;
+            if let Ok(way) = self.again(&route) {
+                return Some(way);
+            }
+        }
     }
 
     /// Remembers what a fault teaches about a model.
     pub(super) fn learn(&self, route: &Route, mend: Mend) {
         self.shared.upstreams.lessons().learn(route, mend);
+    }
+
+    /// Forgets a lesson that did not help.
+    pub(super) fn unlearn(&self, route: &Route, mend: Mend) {
+        self.shared.upstreams.lessons().unlearn(route, mend);
     }
 
     /// Keeps what the provider wants back with the calls of an answer.
@@ -146,12 +167,25 @@ impl Ways {
     }
 
     fn is_down(&self, route: &Route) -> bool {
-        self.shared
-            .upstreams
-            .get(&self.config, &route.provider)
-            .map_or(true, |upstream| {
-                upstream.health().is_down(Instant::now()).is_some()
-            })
+        let upstream = self.shared.upstreams.get(&self.config, &route.provider);
+        upstream.map_or(true, |upstream| {
+            upstream.health().is_down(Instant::now()).is_some()
+        })
+    }
+
+    /// Whether the route may be taken where there is another. Only to be asked if
+    /// it will be: after an outage one turn is let through.
+    fn admits(&self, route: &Route) -> bool {
+        let upstream = self.shared.upstreams.get(&self.config, &route.provider);
+        upstream.is_ok_and(|upstream| upstream.health().admit(Instant::now()).is_ok())
+    }
+
+    /// Moves the first such route to the front; tells its former place.
+    fn bring_forward(&mut self, is_such: impl Fn(&Self, &Route) -> bool) -> Option<usize> {
+        let place = self.left.iter().position(|route| is_such(self, route))?;
+        let route = self.left.remove(place)?;
+        self.left.push_front(route);
+        Some(place)
     }
 
     fn encode(&self, turn: &Turn<'_>, route: &Route) -> Result<Way, Fault> {
@@ -160,7 +194,7 @@ impl Ways {
         let upstream = shared.upstreams.get(&self.config, &route.provider)?;
         shared.upstreams.lessons().apply(&mut route);
         let (dialect, model) = (&route.dialect, &route.model);
-        let quirks = dialect.quirks;
+        let quirks = &dialect.quirks;
         let wants_baggage = quirks.reasoning_replay != ReasoningReplay::None
             || quirks.call_extra != CallExtra::None;
         let known_baggage = if wants_baggage {
@@ -191,7 +225,6 @@ impl Ways {
         };
         Ok(Way {
             upstream,
-            quirks,
             body: encoded.body.into(),
             terms,
             notes: encoded.notes,

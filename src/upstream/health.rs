@@ -58,9 +58,9 @@ impl Health {
         }
     }
 
-    /// The provider answered. True when it was down before.
-    pub fn success(&self) -> bool {
-        std::mem::take(&mut *self.state()).until.is_some()
+    /// The provider answered.
+    pub fn success(&self) {
+        *self.state() = State::default();
     }
 
     /// The provider failed. Faults that are not an outage do not count.
@@ -154,7 +154,7 @@ mod tests {
     async fn a_success_between_failures_starts_the_count_anew() {
         let health = Health::default();
         fail(&health, Kind::Timeout, 2);
-        assert!(!health.success());
+        health.success();
         fail(&health, Kind::Timeout, 2);
         assert!(admitted(&health));
     }
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(left(&health), None);
         assert!(admitted(&health));
         assert!(!admitted(&health), "one at a time");
-        assert!(health.success());
+        health.success();
         assert!(admitted(&health) && admitted(&health));
     }
 

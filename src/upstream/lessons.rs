@@ -66,6 +66,19 @@ impl Lessons {
         true
     }
 
+    /// Forgets a lesson that did not help: the same refusal came again. What the
+    /// provider said in numbers stays true all the same.
+    pub fn unlearn(&self, route: &Route, mend: Mend) {
+        if matches!(mend, Mend::Window(_) | Mend::MaxOutput(_)) {
+            return;
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let models = known.mends.get_mut(&route.provider.id);
+        if let Some(mends) = models.and_then(|models| models.get_mut(&route.upstream_model)) {
+            mends.retain(|old| *old != mend);
+        }
+    }
+
     /// The window that an overflow told, if one did.
     pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -175,6 +188,21 @@ mod tests {
             (4_096, WindowSource::Learned)
         );
         assert_eq!(lessons.window("lab", "b"), None);
+    }
+
+    #[test]
+    fn a_lesson_that_did_not_help_is_forgotten_unless_it_is_a_number() {
+        let lessons = Lessons::default();
+        lessons.learn(&route("a"), Mend::NoImages);
+        lessons.learn(&route("a"), Mend::Window(8_192));
+        for mend in [Mend::NoImages, Mend::Window(8_192)] {
+            lessons.unlearn(&route("a"), mend);
+        }
+        let mut taught = route("a");
+        let images = taught.model.images;
+        lessons.apply(&mut taught);
+        assert_eq!(taught.model.window, Some(8_192));
+        assert_eq!(taught.model.images, images);
     }
 
     #[test]

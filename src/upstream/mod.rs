@@ -31,6 +31,9 @@ use places::Places;
 const LIMIT_REST: Duration = Duration::from_secs(10);
 /// How long a key rests that is used up or not accepted.
 const BAD_REST: Duration = Duration::from_mins(10);
+/// The longest pause that is waited for where another provider could answer: a
+/// provider that asks for no more is not left alone.
+pub const SHORT_REST: Duration = Duration::from_secs(2);
 /// The shortest pause that a client is told of at a limit.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
 
@@ -65,12 +68,14 @@ impl Upstream {
     }
 
     /// Waits for a place among the requests that run at once, no longer than
-    /// for the first byte of an answer. The place belongs to the request until
-    /// the end of its answer; to drop the future is to leave the queue.
-    pub fn place(&self) -> impl Future<Output = Result<Place, Fault>> + Send + use<> {
+    /// `patience`. The place belongs to the request until the end of its answer;
+    /// to drop the future is to leave the queue.
+    pub fn place(
+        &self,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Place, Fault>> + Send + use<> {
         let (places, provider) = (Arc::clone(&self.places), Arc::clone(&self.provider));
         async move {
-            let patience = provider.timeouts.first_byte;
             let taken = tokio::time::timeout(patience, places.take()).await;
             taken.map_err(|_| Fault {
                 // It waited long enough; whoever asks may decide to ask again.
@@ -111,8 +116,9 @@ impl Upstream {
         {
             return true;
         }
-        if fault.kind != Kind::Authentication {
-            self.health.limited(self.keys.rest_left().unwrap_or(rest));
+        let left = self.keys.rest_left().unwrap_or(rest);
+        if fault.kind != Kind::Authentication && left > SHORT_REST {
+            self.health.limited(left);
         }
         false
     }

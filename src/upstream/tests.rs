@@ -79,7 +79,8 @@ async fn a_limit_changes_the_key_and_the_last_one_is_the_providers() {
     assert_ne!(second, first);
     assert!(!upstream.failed(second, &limit(20)));
     assert_eq!(down(&upstream), Some(20));
-    assert!(upstream.health().success());
+    upstream.health().success();
+    assert_eq!(down(&upstream), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,16 +146,17 @@ async fn a_bare_limit_is_told_with_the_time_until_a_key_wakes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_waits_for_its_place_and_not_for_ever() {
-    let settings = format!("{TWO_KEYS}max_concurrent = 1\ntimeouts = {{ first_byte = \"7s\" }}");
+    let settings = format!("{TWO_KEYS}max_concurrent = 1");
+    let patience = Duration::from_secs(7);
     let upstream = upstream(&Upstreams::default(), &config(&settings));
-    let place = upstream.place().await.unwrap();
+    let place = upstream.place(patience).await.unwrap();
     assert!(upstream.try_place().is_none());
     let before = Instant::now();
-    let full = upstream.place().await.unwrap_err();
-    assert_eq!(before.elapsed(), Duration::from_secs(7));
+    let full = upstream.place(patience).await.unwrap_err();
+    assert_eq!(before.elapsed(), patience);
     assert_eq!((full.kind, full.retry), (Kind::Overloaded, Retry::Never));
     drop(place);
-    assert!(upstream.place().now_or_never().is_some());
+    assert!(upstream.place(patience).now_or_never().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,7 +204,7 @@ async fn played(answer: serde_json::Value, settings: &str) -> (Player, Arc<Upstr
 }
 
 async fn ask(upstream: &Upstream) -> Result<Answer, Fault> {
-    let place = upstream.place().await?;
+    let place = upstream.place(Duration::from_secs(9)).await?;
     open(
         upstream,
         place,

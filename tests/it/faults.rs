@@ -2,6 +2,7 @@
 mod breaks;
 mod errors;
 mod failover;
+mod healing;
 mod leaving;
 mod memory;
 mod retries;
@@ -20,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         breaks::trials(),
         errors::trials(),
         failover::trials(),
+        healing::trials(),
         leaving::trials(),
         memory::trials(),
         retries::trials(),

@@ -134,8 +134,21 @@ fn the_refusal_names_what_is_near() {
     let only = registry(&[own("openai", Table::new())]);
     let error = only.resolve("gpt-5-mimi", false).unwrap_err();
     assert_eq!(error.near.first().map(String::as_str), Some("gpt-5-mini"));
-    let error = only.resolve("vllm/qwen3", false).unwrap_err().to_string();
-    assert!(error.contains("known but off"), "{error}");
+    for (name, hint) in [
+        ("vllm/qwen3", "'vllm' is known but off: configure it."),
+        (
+            "deepseek/x",
+            "'deepseek' is known but off: set DEEPSEEK_API_KEY or configure it.",
+        ),
+        (
+            "kimi-k2.6",
+            "'moonshot' is known but off: set MOONSHOT_API_KEY or configure it.",
+        ),
+        ("openai/x", "GET /v1/models"),
+    ] {
+        let error = only.resolve(name, false).unwrap_err().to_string();
+        assert!(error.contains(hint), "{error}");
+    }
 }
 
 #[test]

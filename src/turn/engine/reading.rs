@@ -22,7 +22,7 @@ impl<S: Sink> Engine<'_, S> {
     pub(super) async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
         let idle = self.way.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.pace.commit_after;
-        let mut reader = Reader::new(&self.way.quirks);
+        let mut reader = Reader::new(&self.way.route.dialect.quirks);
         let mut last_piece = Instant::now();
         let ctx = self.ctx;
         let mut ending = pin!(ctx.ending.cancelled());
@@ -110,10 +110,9 @@ impl<S: Sink> Engine<'_, S> {
         // A provider is well that answers, not one that opens a stream.
         if self.output.content && !self.way.body.is_empty() {
             self.way.body = Bytes::new();
-            self.ways.close();
-            if self.way.upstream.health().success() {
-                self.record.down(false);
-            }
+            self.ways.close(&self.way.route);
+            self.way.upstream.health().success();
+            self.record.down(false);
         }
         match failed {
             Some(fault) => Err(fault),

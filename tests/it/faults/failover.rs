@@ -15,6 +15,11 @@ pub fn trials() -> Vec<Trial> {
         case("the fallback gets the turn in its own words", words),
         case("a session stays where it went", sessions),
         case("a provider that failed rests", cooling),
+        case("after its rest one turn tries a provider out", probing),
+        case("a turn that finds no place goes to the fallback", full),
+        case("a short limit sends nobody away", briefly),
+        case("where all are limited the soonest counts", nowhere),
+        case("a session leaves a route that is gone", onward),
         case("a broken fallback is passed over", chain),
         case("turns wait for their place", places),
         case("keys are shared by weight and kept by session", weights),
@@ -23,12 +28,15 @@ pub fn trials() -> Vec<Trial> {
 
 /// `up` and `other`, which stands in for it.
 async fn both(up: &Player, other: &Player, more: &str) -> Proxy {
-    let setup = Setup::new().tables(&format!(
+    Proxy::with(up, beside(other, more)).await
+}
+
+fn beside(other: &Player, more: &str) -> Setup {
+    Setup::new().tables(&format!(
         "[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]\n\
          [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n{more}",
         other.base_url()
-    ));
-    Proxy::with(up, setup).await
+    ))
 }
 
 fn body() -> Value {
@@ -143,23 +151,136 @@ async fn cooling() {
     assert_eq!(up.requests().len(), 1);
     let down = proxy.figure("respondent_provider_down", "provider=\"up\"");
     assert!((down.await - 1.0).abs() < f64::EPSILON);
+    // Each session left it once, and stays.
+    proxy.stream(&turn("c")).await;
+    let moved = proxy.figure("respondent_failovers_total", "from=\"up/m\"");
+    assert!((moved.await - 3.0).abs() < f64::EPSILON);
+    let reply = proxy.post(&streaming(&turn("d"))).await;
+    let notes = reply.header("x-respondent-notes").unwrap_or_default();
+    assert!(notes.contains("failover"), "{notes}");
 }
 
-async fn chain() {
+async fn probing() {
+    let up = player().await;
+    let other = always(says("there")).await;
+    let setup = beside(&other, "").server("commit_after = \"10ms\"");
+    let proxy = Proxy::with(&up, setup).await;
+    let mut busy = Answer::error(429, "slow down");
+    busy.headers.insert("retry-after".into(), "2.1".into());
+    up.push(busy);
+    up.push(answer(json!([{"stall": true}])));
+    let mut sessions = 0..;
+    let tries_it = loop {
+        let session = sessions.next().unwrap_or(0).to_string();
+        let answer = proxy
+            .open(streaming(&turn(&session)).to_string(), &[])
+            .await;
+        if answer.headers.get("x-respondent-route").unwrap() == "up/m" {
+            break answer;
+        }
+        assert_eq!(answer.rest().await.stream().text(), "there");
+    };
+    for session in ["b", "c"] {
+        assert_eq!(proxy.stream(&turn(session)).await.text(), "there");
+    }
+    drop(tries_it);
+    assert_eq!(up.requests().len(), 2);
+}
+
+async fn full() {
+    let up = always(answer(json!([{"text": "first"}, {"stall": true}]))).await;
+    let other = always(says("there")).await;
+    let setup = beside(&other, "").provider("max_concurrent = 1");
+    let proxy = Proxy::with(&up, setup).await;
+    let mut first = proxy.open(streaming(&body()).to_string(), &[]).await;
+    first.until("first").await;
+    assert_eq!(proxy.stream(&turn("b")).await.text(), "there");
+    assert_eq!(up.requests().len(), 1);
+}
+
+async fn briefly() {
+    let up = player().await;
+    let other = always(says("there")).await;
+    let proxy = both(&up, &other, "").await;
+    let mut busy = Answer::error(429, "slow down");
+    busy.headers.insert("retry-after".into(), "1.9".into());
+    up.push(busy);
+    for _ in 0..2 {
+        up.push(says("here"));
+    }
+    let first = proxy.open(streaming(&turn("a")).to_string(), &[]);
+    let second = async {
+        while up.requests().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        proxy.stream(&turn("b")).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!(second.text(), "here");
+    assert_eq!(first.rest().await.stream().text(), "here");
+    assert!(other.requests().is_empty());
+}
+
+async fn nowhere() {
+    let limited = |seconds: &str| {
+        let mut limited = Answer::error(429, "slow down");
+        limited.headers.insert("retry-after".into(), seconds.into());
+        limited
+    };
+    for second in [limited("3000"), quota(), Answer::error(401, "who?")] {
+        let up = always(limited("40")).await;
+        let other = always(second).await;
+        let proxy = both(&up, &other, "").await;
+        let reply = proxy.post(&body()).await;
+        assert_eq!(
+            (reply.status, reply.header("retry-after")),
+            (429, Some("40"))
+        );
+        assert_eq!((up.requests().len(), other.requests().len()), (1, 1));
+    }
+}
+
+async fn onward() {
     let up = always(quota()).await;
-    let other = always(quota()).await;
+    let other = always(says("there")).await;
     let third = always(says("third")).await;
-    let setup = Setup::new().tables(&format!(
-        "[routing.fallbacks]\n\"*\" = [\"other/m2\", \"third/m3\"]\n\
-         [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n\
-         [providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n",
-        other.base_url(),
+    let setup = beside(&other, "").tables(&format!(
+        "[providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false",
         third.base_url()
     ));
     let proxy = Proxy::with(&up, setup).await;
-    let reply = proxy.post(&streaming(&body())).await;
-    assert_eq!(reply.header("x-respondent-route"), Some("third/m3"));
-    assert_eq!(reply.stream().text(), "third");
+    assert_eq!(proxy.stream(&turn("a")).await.text(), "there");
+    // Its new provider goes out of the routes.
+    let path = proxy.folder.path().join("proxy-config.toml");
+    let config = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, config.replace("other/m2", "third/m3")).unwrap();
+    while proxy.stream(&turn("b")).await.text() != "third" {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(proxy.stream(&turn("a")).await.text(), "third");
+}
+
+async fn chain() {
+    for second in [
+        quota(),
+        Answer::error(404, "The model `m2` does not exist"),
+        Answer::error(400, "This model's maximum context length is 1000 tokens."),
+    ] {
+        let up = always(quota()).await;
+        let other = always(second).await;
+        let third = always(says("third")).await;
+        let setup = Setup::new().tables(&format!(
+            "[routing.fallbacks]\n\"*\" = [\"other/m2\", \"third/m3\"]\n\
+             [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n\
+             [providers.third]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\n",
+            other.base_url(),
+            third.base_url()
+        ));
+        let proxy = Proxy::with(&up, setup).await;
+        let reply = proxy.post(&streaming(&body())).await;
+        assert_eq!(reply.header("x-respondent-route"), Some("third/m3"));
+        assert_eq!(reply.stream().text(), "third");
+    }
 }
 
 async fn places() {
