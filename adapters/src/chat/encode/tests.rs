@@ -35,6 +35,11 @@ fn a_model_without_eyes_gets_no_image() {
     assert!(!blind.to_string().contains("image_url"), "{blind}");
     assert_eq!(blind.to_string().matches("left out").count(), 2);
     assert_eq!(notes, "image_dropped");
+    let last = blind.as_array().and_then(|all| all.last()).unwrap();
+    assert_eq!(
+        last["role"], "tool",
+        "the line stands in the result: {blind}"
+    );
     let (seeing, notes) = messages(true, &input);
     assert_eq!(seeing.to_string().matches("\"image_url\":{").count(), 2);
     assert_eq!(notes, "");
