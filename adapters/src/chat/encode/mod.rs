@@ -42,7 +42,8 @@ pub struct Options<'a> {
     /// only its maker can read goes back to it alone.
     pub origin: &'a str,
     /// Blobs ([`crate::baggage::Baggage::seal`]) of answers by the ids of their
-    /// calls, for clients that do not send reasoning items back.
+    /// calls, several separated by blanks, for clients that do not send reasoning
+    /// items back.
     pub known_baggage: Option<&'a HashMap<String, String>>,
 }
 

@@ -510,11 +510,53 @@ fn reasoning_that_the_client_lost_is_found_by_its_call() {
     ]);
     let toml = "reasoning_replay = 'reasoning_content'\ncall_extra = 'kept'\nreasoning_required = 'always'";
     let found = sent_with(toml, input.clone(), &known);
-    assert_eq!(found.messages[0]["reasoning_content"], "first");
+    assert_eq!(found.messages[0]["reasoning_content"], "first\n\nsecond");
     assert!(found.messages[0]["tool_calls"][1]["extra_content"].is_object());
     assert_eq!(found.messages[3]["reasoning_content"], "own");
     assert_eq!(found.notes, "");
     assert_eq!(sent(toml, input).messages[0]["reasoning_content"], " ");
+}
+
+#[test]
+fn what_was_kept_goes_back_as_what_was_carried() {
+    let piece = |reasoning: &str, detail: &str, extra: &str| Baggage {
+        details: format!("[{detail}]"),
+        call_extra: extra.to_owned(),
+        ..baggage(reasoning)
+    };
+    let one = piece("a", r#"{"data":"1"}"#, "");
+    let two = piece("", r#"{"data":"2"}"#, r#"{"of":"d"}"#);
+    let late = piece("", r#"{"data":"3"}"#, "");
+    let toml = "reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'";
+    let carried = sent(
+        toml,
+        json!([
+            reasoning(&one),
+            call("c"),
+            reasoning(&two),
+            call("d"),
+            reasoning(&late),
+            result("c"),
+            result("d")
+        ]),
+    );
+    let answer = &carried.messages[0];
+    assert_eq!(
+        answer["reasoning_details"],
+        json!([{"data": "1"}, {"data": "2"}, {"data": "3"}])
+    );
+    assert_eq!(answer["tool_calls"][1]["extra_content"]["of"], "d");
+    let known = HashMap::from([
+        ("c".to_owned(), one.seal()),
+        ("d".to_owned(), format!("{} {}", two.seal(), late.seal())),
+    ]);
+    let shown = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]});
+    let calls = [call("c"), call("d"), result("c"), result("d")];
+    for before in [vec![], vec![shown]] {
+        let input = [before, calls.to_vec()].concat();
+        let found = sent_with(toml, json!(input), &known);
+        assert_eq!(found.messages, carried.messages);
+    }
 }
 
 #[test]
