@@ -1,5 +1,4 @@
-//! What each quirk does to the messages, and that a longer history begins with
-//! the messages of the shorter.
+//! What each quirk does to the messages.
 
 use std::collections::HashMap;
 
@@ -556,36 +555,5 @@ fn what_was_kept_goes_back_as_what_was_carried() {
         let input = [before, calls.to_vec()].concat();
         let found = sent_with(toml, json!(input), &known);
         assert_eq!(found.messages, carried.messages);
-    }
-}
-
-#[test]
-fn earlier_messages_stay_when_the_history_grows() {
-    let items = vec![
-        json!({"role": "developer", "content": "rules"}),
-        user("go"),
-        reasoning(&baggage("one")),
-        json!({"role": "assistant", "content": "I look."}),
-        call("functions.f:0"),
-        result("functions.f:0"),
-        json!({"role": "developer", "content": "late"}),
-        call("call_2"),
-        json!({"type": "function_call_output", "call_id": "call_2", "output": [{"type": "input_image", "image_url": IMAGE}]}),
-        json!({"role": "assistant", "content": "Seen."}),
-        user("and"),
-    ];
-    for toml in [
-        "",
-        "system_place = 'anywhere'\nsystem_role = 'developer'",
-        "system_role = 'user'\nanswer_after_tool = true\ncall_ids = 'nine_alphanumeric'\ntool_names = true",
-        "reasoning_replay = 'think_tags'\nmessage_limit = 4\ncall_ids = 'word'",
-        "reasoning_replay = 'reasoning_content'\nreasoning_required = 'always'\ncall_extra = 'required'",
-    ] {
-        let whole = sent(toml, json!(items)).messages;
-        // Where a request may end: behind a user message or a result.
-        for end in [2, 6, 7, 9, 11] {
-            let part = sent(toml, json!(items[..end])).messages;
-            assert_eq!(part, whole[..part.len()], "{toml} up to {end}");
-        }
     }
 }
