@@ -230,7 +230,8 @@ pub enum SchemaRule {
     SingleType,
     /// `oneOf` becomes `anyOf`.
     AnyOfOnly,
-    /// Values of `enum` are strings; other enums lose it.
+    /// Values of `enum` are strings, none is empty, and `type` says so; other
+    /// enums lose it.
     StringEnums,
     /// `const` becomes an `enum` of one.
     NoConst,
