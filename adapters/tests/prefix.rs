@@ -58,7 +58,7 @@ proptest! {
         rounds in vec(round(), 1..6),
         images in any::<bool>(),
     ) {
-        let mut items = vec![message("developer", json!("The rules.")), message("user", json!("Go."))];
+        let mut items = vec![message("developer", &json!("The rules.")), message("user", &json!("Go."))];
         let mut requests = vec![items.clone()];
         for (number, round) in rounds.iter().enumerate() {
             items.extend(round.items(number));
@@ -136,9 +136,12 @@ fn content() -> impl Strategy<Value = Value> {
 
 impl Round {
     fn items(&self, number: usize) -> Vec<Value> {
-        let id = |call: usize| match self.recurring {
-            true => format!("functions.read:{call}"),
-            false => format!("call_{number}_{call}"),
+        let id = |call: usize| {
+            if self.recurring {
+                format!("functions.read:{call}")
+            } else {
+                format!("call_{number}_{call}")
+            }
         };
         let mut items = Vec::new();
         match self.thought {
@@ -149,7 +152,7 @@ impl Round {
             Thought::Sealed => items.push(sealed("hm")),
         }
         if self.text {
-            items.push(message("assistant", json!("I look.")));
+            items.push(message("assistant", &json!("I look.")));
         }
         for (call, (_, sealed_before)) in self.calls.iter().enumerate() {
             if *sealed_before {
@@ -165,13 +168,9 @@ impl Round {
                 json!({"type": "function_call_output", "call_id": id(call), "output": output}),
             );
         }
-        items.extend(
-            self.said
-                .iter()
-                .map(|(role, said)| message(role, said.clone())),
-        );
+        items.extend(self.said.iter().map(|(role, said)| message(role, said)));
         if self.calls.is_empty() {
-            items.push(message("user", json!("Go on.")));
+            items.push(message("user", &json!("Go on.")));
         }
         items
     }
@@ -187,7 +186,7 @@ fn sealed(reasoning: &str) -> Value {
     json!({"type": "reasoning", "summary": [], "encrypted_content": baggage.seal()})
 }
 
-fn message(role: &str, content: Value) -> Value {
+fn message(role: &str, content: &Value) -> Value {
     json!({"type": "message", "role": role, "content": content})
 }
 
