@@ -325,7 +325,8 @@ pub enum CallExtra {
     /// It goes back with its call.
     Kept,
     /// The same, and the first call of a message is refused without it: the
-    /// documented placeholder stands in for what was lost.
+    /// documented placeholder stands in for what was lost, among the
+    /// `reasoning_details` where these go back.
     Required,
 }
 

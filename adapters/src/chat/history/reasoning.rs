@@ -21,6 +21,18 @@ pub(super) const PLACEHOLDER: &str = " ";
 const EXTRA_PLACEHOLDER: &str =
     r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
 
+/// The same among `reasoning_details`, where OpenRouter looks for it (Roo Code and
+/// Kilo Code, `api/providers/openrouter.ts`).
+pub(super) fn details_placeholder(call_id: &str) -> String {
+    format!(
+        r#"{{"type":"reasoning.encrypted","data":"skip_thought_signature_validator","id":"{}","format":"google-gemini-v1","index":0}}"#,
+        json::escape(call_id)
+    )
+}
+
+/// The note of either.
+pub(super) const LOST_SIGNATURE: &str = "the signature of an earlier call was lost";
+
 /// What is known of the thinking behind one message.
 #[derive(Debug, Default)]
 pub(super) struct Thoughts<'a> {
@@ -141,10 +153,7 @@ impl<'a> Thoughts<'a> {
                 json::raw_field(out, "extra_content", extra);
             }
             (CallExtra::Required, None) if is_first => {
-                notes.add(
-                    "call_extra_placeholder",
-                    "the signature of an earlier call was lost",
-                );
+                notes.add("call_extra_placeholder", LOST_SIGNATURE);
                 json::raw_field(out, "extra_content", EXTRA_PLACEHOLDER);
             }
             (CallExtra::None, _) | (CallExtra::Kept | CallExtra::Required, None) => {}

@@ -517,6 +517,39 @@ fn reasoning_that_the_client_lost_is_found_by_its_call() {
 }
 
 #[test]
+fn a_lost_signature_has_a_stand_in_among_the_details() {
+    let toml = "reasoning_replay = 'reasoning_details'\ncall_extra = 'required'";
+    let foreign = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]});
+    let lost = sent(
+        toml,
+        json!([foreign, call("c"), call("d"), result("c"), result("d")]),
+    );
+    let stand_in = json!([{"type": "reasoning.encrypted", "data": "skip_thought_signature_validator",
+        "id": "c", "format": "google-gemini-v1", "index": 0}]);
+    assert_eq!(lost.messages[0]["reasoning_details"], stand_in);
+    assert!(
+        lost.messages[0]["tool_calls"][0]
+            .get("extra_content")
+            .is_none()
+    );
+    assert_eq!(lost.notes, "call_extra_placeholder");
+    let signed = Baggage {
+        details: r#"[{"type":"reasoning.encrypted","data":"S"}]"#.to_owned(),
+        ..baggage("a")
+    };
+    let own = sent(toml, json!([reasoning(&signed), call("c"), result("c")]));
+    assert_eq!(own.messages[0]["reasoning_details"][0]["data"], "S");
+    assert_eq!(
+        own.messages[0]["reasoning_details"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    let words = json!([foreign, {"role": "assistant", "content": "b"}]);
+    assert_eq!(sent(toml, words).messages[0]["reasoning"], "a");
+}
+
+#[test]
 fn what_was_kept_goes_back_as_what_was_carried() {
     let piece = |reasoning: &str, detail: &str, extra: &str| Baggage {
         details: format!("[{detail}]"),
