@@ -1,6 +1,5 @@
 //! Whatever history a client sends, the provider gets one that no strict
-//! provider refuses, with every word of it; and a history that grows keeps the
-//! bytes of its beginning.
+//! provider refuses, with every word of it.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -24,7 +23,7 @@ proptest! {
 
     #[test]
     fn any_history_becomes_one_that_a_strict_provider_takes(pieces in vec(piece(), 1..24)) {
-        let items = items(&pieces, 0);
+        let items = items(&pieces);
         let sent = encoded(&items);
         let messages = messages(&sent);
         assert_strict(&messages);
@@ -42,39 +41,13 @@ proptest! {
 
     #[test]
     fn every_span_holds_the_bytes_of_its_item(pieces in vec(piece(), 1..24)) {
-        let items = items(&pieces, 0);
+        let items = items(&pieces);
         let sent = encoded(&items);
         for span in &sent.spans {
             let bytes = std::str::from_utf8(&sent.body[span.bytes.clone()]).unwrap();
             let mark = items[span.item]["mark"].as_str().unwrap();
             prop_assert!(bytes.contains(mark), "{mark} is not in {bytes}");
             prop_assert_eq!(bytes.matches("mark-").count(), 1, "{}", bytes);
-        }
-    }
-
-    #[test]
-    fn what_follows_a_history_changes_none_of_its_bytes(
-        before in vec(piece(), 0..16),
-        rounds in vec(round(), 1..5),
-    ) {
-        // Messages of the user stand between, so that nothing in a round can
-        // answer what was asked before.
-        let mut items = items(&before, 0);
-        items.push(message("user", "mark-begin"));
-        let mut earlier: Option<Vec<u8>> = None;
-        for (number, round) in rounds.iter().enumerate() {
-            for step in round.items(number) {
-                let sent = encoded(&items).body;
-                if let Some(earlier) = earlier.replace(sent.clone()) {
-                    prop_assert!(
-                        sent.starts_with(&earlier[..earlier.len() - 2]),
-                        "{}\nis not the beginning of\n{}",
-                        String::from_utf8(earlier).unwrap(),
-                        String::from_utf8(sent).unwrap()
-                    );
-                }
-                items.extend(step);
-            }
         }
     }
 }
@@ -116,11 +89,11 @@ fn piece() -> impl Strategy<Value = Piece> {
 
 /// The items; each has a mark that occurs in what is sent of it, and nowhere
 /// else.
-fn items(pieces: &[Piece], from: usize) -> Vec<Value> {
+fn items(pieces: &[Piece]) -> Vec<Value> {
     let pieces = pieces.iter().enumerate();
     pieces
         .map(|(at, piece)| {
-            let mark = format!("mark-{}", from + at);
+            let mark = format!("mark-{at}");
             let mut item = match piece {
                 Piece::Said("assistant", true) => message("assistant", ""),
                 Piece::Said(role, _) => message(role, &mark),
@@ -141,55 +114,6 @@ fn items(pieces: &[Piece], from: usize) -> Vec<Value> {
 
 fn message(role: &str, text: &str) -> Value {
     json!({"type": "message", "role": role, "content": text, "mark": text})
-}
-
-/// A round as a well-behaved client tells it: answers with calls, their
-/// results, an answer without.
-#[derive(Clone, Debug)]
-struct Round {
-    steps: Vec<(bool, bool, usize, bool)>,
-    last: bool,
-}
-
-fn round() -> impl Strategy<Value = Round> {
-    let step = (any::<bool>(), any::<bool>(), 1..4_usize, any::<bool>());
-    (vec(step, 0..3), any::<bool>()).prop_map(|(steps, last)| Round { steps, last })
-}
-
-impl Round {
-    /// What each request of the round adds. Ids may recur, as some providers
-    /// count calls anew in each answer.
-    fn items(&self, number: usize) -> Vec<Vec<Value>> {
-        let mut requests = Vec::new();
-        for (at, (thought, text, calls, recurring)) in self.steps.iter().enumerate() {
-            let id = |call: usize| {
-                if *recurring {
-                    format!("functions.x:{call}")
-                } else {
-                    format!("call_{number}_{at}_{call}")
-                }
-            };
-            let mut items = Vec::new();
-            if *thought {
-                items.push(json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]}));
-            }
-            if *text {
-                items.push(message("assistant", "I look."));
-            }
-            items.extend((0..*calls).map(|call| json!({"type": "function_call", "call_id": id(call), "name": "read", "arguments": "{}"})));
-            items.extend((0..*calls).map(
-                |call| json!({"type": "function_call_output", "call_id": id(call), "output": "r"}),
-            ));
-            requests.push(items);
-        }
-        let mut end = Vec::new();
-        if self.last {
-            end.push(message("assistant", "Done."));
-        }
-        end.push(message("user", "Go on."));
-        requests.push(end);
-        requests
-    }
 }
 
 fn encoded(items: &[Value]) -> Encoded {

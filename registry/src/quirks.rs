@@ -230,7 +230,8 @@ pub enum SchemaRule {
     SingleType,
     /// `oneOf` becomes `anyOf`.
     AnyOfOnly,
-    /// Values of `enum` are strings; other enums lose it.
+    /// Values of `enum` are strings, none is empty, and `type` says so; other
+    /// enums lose it.
     StringEnums,
     /// `const` becomes an `enum` of one.
     NoConst,
@@ -324,7 +325,8 @@ pub enum CallExtra {
     /// It goes back with its call.
     Kept,
     /// The same, and the first call of a message is refused without it: the
-    /// documented placeholder stands in for what was lost.
+    /// documented placeholder stands in for what was lost, among the
+    /// `reasoning_details` where these go back.
     Required,
 }
 

@@ -8,10 +8,10 @@ use serde::Deserialize;
 
 /// The most bytes of blobs; the oldest go first.
 const LIMIT: usize = 16 << 20;
-/// A larger blob is not kept.
+/// What is larger for one call is not kept.
 const BLOB_LIMIT: usize = 1 << 20;
 
-/// Blobs by owner and session, and call id.
+/// Blobs by owner and session, and call id; several are separated by blanks.
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Blobs>);
 
@@ -34,27 +34,34 @@ struct Item {
 }
 
 impl Kept {
-    /// Keeps the baggage of every call of an answer that has some.
+    /// Keeps the baggage of every call of an answer: what stands before it, and
+    /// with the last one what stands behind it.
     pub(super) fn keep<'i>(
         &self,
         owner: &str,
         session: &str,
         items: impl Iterator<Item = (&'i str, &'i [u8])>,
     ) {
-        let mut baggage: Option<String> = None;
+        let mut waiting: Vec<String> = Vec::new();
+        let mut calls: Vec<(String, Vec<String>)> = Vec::new();
         for (_, json) in items {
             let Ok(item) = serde_json::from_slice::<Item>(json) else {
                 continue;
             };
             match (item.encrypted_content, item.call_id) {
-                (Some(blob), None) => baggage = Some(blob),
-                (_, Some(call)) => {
-                    if let Some(blob) = baggage.take().filter(|blob| blob.len() <= BLOB_LIMIT) {
-                        let mut blobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                        blobs.add((scope(owner, session), call), blob);
-                    }
-                }
+                (Some(blob), None) => waiting.push(blob),
+                (_, Some(call)) => calls.push((call, std::mem::take(&mut waiting))),
                 (None, None) => {}
+            }
+        }
+        if let Some((_, last)) = calls.last_mut() {
+            last.append(&mut waiting);
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (call, blobs) in calls {
+            let blobs = blobs.join(" ");
+            if !blobs.is_empty() && blobs.len() <= BLOB_LIMIT {
+                kept.add((scope(owner, session), call), blobs);
             }
         }
     }
@@ -125,6 +132,23 @@ mod tests {
         assert_eq!(find(&kept, "s", "a").as_deref(), Some("one"));
         assert_eq!(find(&kept, "s", "b"), None);
         assert_eq!(find(&kept, "another", "a"), None);
+    }
+
+    #[test]
+    fn no_blob_of_an_answer_with_calls_is_lost() {
+        let kept = Kept::default();
+        let items = [
+            r#"{"type":"reasoning","encrypted_content":"one"}"#,
+            r#"{"type":"message"}"#,
+            r#"{"type":"reasoning","encrypted_content":"two"}"#,
+            r#"{"type":"function_call","call_id":"a"}"#,
+            r#"{"type":"reasoning","encrypted_content":"three"}"#,
+            r#"{"type":"function_call","call_id":"b"}"#,
+            r#"{"type":"reasoning","encrypted_content":"four"}"#,
+        ];
+        kept.keep("me", "s", items.iter().map(|item| ("", item.as_bytes())));
+        assert_eq!(find(&kept, "s", "a").as_deref(), Some("one two"));
+        assert_eq!(find(&kept, "s", "b").as_deref(), Some("three four"));
     }
 
     #[test]

@@ -162,17 +162,23 @@ impl<'a> Content<'a> {
     }
 
     /// Puts a line of text in the place of what the model does not take.
-    pub(super) fn fitted(mut self, takes: Takes, notes: &mut Notes) -> Self {
+    pub(super) fn told(mut self, takes: Takes, notes: &mut Notes) -> Self {
         for part in &mut self.parts {
             if let Some(line) = part.stand_in(takes, notes) {
                 *part = Part::Text(line.into());
             }
         }
-        let lone = self.has_media() && !self.parts.iter().any(|p| matches!(p, Part::Text(_)));
-        if lone && !takes.lone_images {
-            self.parts.push(Part::Text(" ".into()));
-        }
         self
+    }
+
+    /// The same, for a message of its own.
+    pub(super) fn fitted(self, takes: Takes, notes: &mut Notes) -> Self {
+        let mut fitted = self.told(takes, notes);
+        let lone = fitted.has_media() && !fitted.parts.iter().any(|p| matches!(p, Part::Text(_)));
+        if lone && !takes.lone_images {
+            fitted.parts.push(Part::Text(" ".into()));
+        }
+        fitted
     }
 
     /// The parts as elements of a list.

@@ -1,9 +1,10 @@
 //! The plan's sequence as chat messages.
 //!
 //! It differs in one point: a tool message holds only text, so that the images
-//! of a run of results follow it in a message of their own.
+//! of a run of results follow it in a message of their own. Of what the model
+//! does not take the tool message itself speaks.
 
-use super::content::Content;
+use super::content::{Content, Takes};
 use crate::fault::Fault;
 use crate::notes::Notes;
 use crate::plan::{Answer, Placed, Plan};
@@ -30,6 +31,7 @@ pub(super) enum Group<'p> {
 pub(super) fn group<'p>(
     turn: &Turn<'_>,
     plan: &'p Plan,
+    takes: Takes,
     notes: &mut Notes,
 ) -> Result<Vec<Group<'p>>, Fault> {
     plan.tell(turn, notes);
@@ -38,7 +40,7 @@ pub(super) fn group<'p>(
     for placed in &plan.sequence {
         let group = match placed {
             Placed::Result(index) => {
-                if has_media(turn, *index)? {
+                if has_media(turn, *index, takes)? {
                     media.push(*index);
                 }
                 groups.push(Group::Tool(*index));
@@ -111,8 +113,8 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
     }
 }
 
-/// Whether a tool result holds more than text.
-fn has_media(turn: &Turn<'_>, index: usize) -> Result<bool, Fault> {
+/// Whether a tool result holds more than text that the model takes.
+fn has_media(turn: &Turn<'_>, index: usize, takes: Takes) -> Result<bool, Fault> {
     let Some(item) = turn.items.get(index) else {
         return Ok(false);
     };
@@ -122,7 +124,9 @@ fn has_media(turn: &Turn<'_>, index: usize) -> Result<bool, Fault> {
     if !output_has_parts(item.kind) {
         return Ok(false);
     }
-    Ok(Content::read(Some(output), index, &mut Notes::default())?.has_media())
+    let unheard = &mut Notes::default();
+    let content = Content::read(Some(output), index, unheard)?;
+    Ok(content.told(takes, unheard).has_media())
 }
 
 /// Whether a list in this item's output is a list of content parts.

@@ -26,11 +26,14 @@ pub(super) fn message(item: &Item<'_>) -> bool {
     }
 }
 
-/// Whether a reasoning item holds no thought.
+/// Whether a reasoning item holds nothing.
 pub(super) fn reasoning(item: &Item<'_>) -> bool {
-    item.encrypted_content().is_none_or(|blob| blob.is_empty())
-        && nothing(item.content())
-        && nothing(item.summary())
+    item.encrypted_content().is_none_or(|blob| blob.is_empty()) && thought(item)
+}
+
+/// Whether a reasoning item has no thought that can be read.
+pub(super) fn thought(item: &Item<'_>) -> bool {
+    nothing(item.content()) && nothing(item.summary())
 }
 
 fn nothing(raw: Option<&RawValue>) -> bool {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
 use super::Answer;
+use super::empty;
 use super::role::Role;
 use crate::turn::Item;
 
@@ -77,6 +78,11 @@ impl<'a> Pairing<'a> {
                 self.early.clear();
                 self.blocks.push(Block::Message(index));
             }
+            // Details of the thinking may come last: what only carries them goes
+            // with the text before it, which a call may still follow.
+            Role::Reasoning if self.says_something() && empty::thought(item) => {
+                self.answer(|answer| answer.reasoning.push(index));
+            }
             Role::Reasoning => {
                 self.end_finished_text();
                 self.answer(|answer| answer.reasoning.push(index));
@@ -119,6 +125,11 @@ impl<'a> Pairing<'a> {
         {
             self.open = None;
         }
+    }
+
+    fn says_something(&self) -> bool {
+        self.open_answer()
+            .is_some_and(|answer| !answer.text.is_empty())
     }
 
     fn open_answer(&self) -> Option<&Answer> {

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::responses::request::Source;
 
-/// Items in short: `u`ser, `t`ext, `r`easoning, `c`all and `o`utput with their
+/// Items in short: `u`ser, `t`ext, `r`easoning (`b`are: sealed alone), `c`all and `o`utput with their
 /// id, an output's text behind `=`.
 fn turn(short: &str) -> Source {
     let items: Vec<Value> = short.split_whitespace().map(item).collect();
@@ -17,6 +17,7 @@ fn item(short: &str) -> Value {
         "u" => json!({"role": "user", "content": "text"}),
         "t" => json!({"role": "assistant", "content": "text"}),
         "r" => json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "text"}]}),
+        "b" => json!({"type": "reasoning", "summary": [], "encrypted_content": "sealed"}),
         "c" => {
             json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"})
         }
@@ -64,6 +65,22 @@ fn results_stand_behind_the_answer_that_asked_for_them() {
         ("ca r oa", "[r1 c0] o2"),
         ("ca cb oa r ob cc oc", "[r3 c0 c1] o2 o4 [c5] o6"),
         ("ca u r oa cb ob", "[c0] o3 u1 [r2 c4] o5"),
+    ] {
+        assert_eq!(sequence(items), sent, "{items}");
+    }
+}
+
+#[test]
+fn what_only_carries_details_goes_with_the_answer_before_it() {
+    for (items, sent) in [
+        ("u t b u", "u0 [r2 t1] u3"),
+        ("u t b", "u0 [r2 t1]"),
+        ("u t b ca oa", "u0 [r2 t1 c3] o4"),
+        ("u r t b ca b cb oa ob", "u0 [r1 r3 r5 t2 c4 c6] o7 o8"),
+        ("u ca b oa t", "u0 [r2 c1] o3 [t4]"),
+        ("u ca oa b t", "u0 [c1] o2 [r3 t4]"),
+        ("u t r ca oa", "u0 [t1] [r2 c3] o4"),
+        ("u b u", "u0 u2"),
     ] {
         assert_eq!(sequence(items), sent, "{items}");
     }

@@ -7,8 +7,11 @@ use crate::notes::Notes;
 use crate::turn::Turn;
 
 /// What is left to an answer when the estimate says that the window is full: it
-/// may be wrong, and the provider knows better.
-const LEAST: u64 = 1_024;
+/// is often too high, and the provider knows better. Large windows leave more: an
+/// answer that is cut off helps nobody.
+fn least(window: u64) -> u64 {
+    (window / 32).max(1_024)
+}
 
 /// The field for the output limit and the limit that is asked for.
 #[derive(Clone, Copy)]
@@ -48,7 +51,8 @@ impl Limit {
         let room = if window.source == WindowSource::Assumed {
             u64::MAX
         } else {
-            window.tokens.saturating_sub(input).max(LEAST)
+            let left = window.tokens.saturating_sub(input);
+            left.max(least(window.tokens))
         };
         let limit = self.tokens.min(most).min(room);
         if self.asked && limit < self.tokens {

@@ -22,6 +22,7 @@ use registry::{Dialect, Model, Quirks};
 
 use self::body::Body;
 use self::limit::Media;
+use super::content::{Images, Takes};
 use super::history;
 use crate::encoded::Encoded;
 use crate::fault::Fault;
@@ -41,7 +42,8 @@ pub struct Options<'a> {
     /// only its maker can read goes back to it alone.
     pub origin: &'a str,
     /// Blobs ([`crate::baggage::Baggage::seal`]) of answers by the ids of their
-    /// calls, for clients that do not send reasoning items back.
+    /// calls, several separated by blanks, for clients that do not send reasoning
+    /// items back.
     pub known_baggage: Option<&'a HashMap<String, String>>,
 }
 
@@ -59,6 +61,19 @@ impl<'a> Options<'a> {
 
     pub(super) fn quirks(&self) -> &'a Quirks {
         &self.dialect.quirks
+    }
+
+    pub(super) fn takes(&self) -> Takes {
+        let quirks = self.quirks();
+        Takes {
+            images: match (self.model.images, quirks.image_urls) {
+                (false, _) => Images::None,
+                (true, false) => Images::Data,
+                (true, true) => Images::Any,
+            },
+            lone_images: !quirks.image_needs_text,
+            files: quirks.files,
+        }
     }
 }
 

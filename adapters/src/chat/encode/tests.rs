@@ -6,6 +6,8 @@ use registry::{Dialect, Quirks};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::chat::refusal;
+use crate::fault::{Fault, Kind};
 use crate::plan::plan;
 use crate::responses::request::Source;
 
@@ -35,6 +37,11 @@ fn a_model_without_eyes_gets_no_image() {
     assert!(!blind.to_string().contains("image_url"), "{blind}");
     assert_eq!(blind.to_string().matches("left out").count(), 2);
     assert_eq!(notes, "image_dropped");
+    let last = blind.as_array().and_then(|all| all.last()).unwrap();
+    assert_eq!(
+        last["role"], "tool",
+        "the line stands in the result: {blind}"
+    );
     let (seeing, notes) = messages(true, &input);
     assert_eq!(seeing.to_string().matches("\"image_url\":{").count(), 2);
     assert_eq!(notes, "");
@@ -410,12 +417,79 @@ fn the_output_limit_fits_model_and_window() {
         assert_eq!(body.get(field).and_then(Value::as_u64), limit, "{quirks}");
         assert_eq!(encoded.notes.codes(), notes, "{quirks}");
     }
-    let to = To {
-        model: model(Some(15_000), None),
+    let sent = |window| {
+        let to = To {
+            model: model(Some(window), None),
+            ..to("")
+        };
+        let (body, encoded) = to.encode(&ask(9_000));
+        (body["max_tokens"].clone(), encoded.estimated_tokens)
+    };
+    let (limit, estimate) = sent(15_000);
+    assert_eq!(limit, 15_000 - estimate);
+    // An answer of one token would be no answer.
+    assert_eq!(sent(10_100).0, 1_024);
+    let huge = json!({"input": "x".repeat(131_000), "max_output_tokens": 9_000});
+    let full = To {
+        model: model(Some(131_072), None),
         ..to("")
     };
-    let (body, encoded) = to.encode(&ask(9_000));
-    assert_eq!(body["max_tokens"], 15_000 - encoded.estimated_tokens);
+    assert_eq!(full.encode(&huge).0["max_tokens"], 4_096);
+}
+
+/// A provider whose window nobody knows: it counts three bytes a token, and the
+/// answer that is asked for with them.
+fn refuses(body: &[u8], asked: u64, window: u64) -> Option<Fault> {
+    let prompt = u64::try_from(body.len()).unwrap() / 3;
+    (prompt + asked > window).then(|| {
+        let message = format!(
+            "This model's maximum context length is {window} tokens. However, you requested {} tokens ({prompt} in the messages, {asked} in the completion).",
+            prompt + asked
+        );
+        let error = json!({"object": "error", "message": message, "type": "BadRequestError", "code": 400});
+        refusal::reply(400, None, error.to_string().as_bytes())
+    })
+}
+
+#[test]
+fn a_window_that_a_refusal_tells_bounds_every_later_answer() {
+    for quirks in [
+        "",
+        "max_tokens_field = 'max_completion_tokens'",
+        "default_max_tokens = 30000",
+    ] {
+        let mut model = Model::unlisted("m");
+        let mut limits = Vec::new();
+        let mut refusals = 0;
+        for turns in 1..6 {
+            let mut request = json!({"input": "x".repeat(9_000 * turns)});
+            if !quirks.contains("default") {
+                request["max_output_tokens"] = json!(30_000);
+            }
+            loop {
+                let to = To {
+                    model: model.clone(),
+                    ..to(quirks)
+                };
+                let (body, encoded) = to.encode(&request);
+                let fields = ["max_tokens", "max_completion_tokens"];
+                let limit = fields.iter().find_map(|field| body[*field].as_u64());
+                let Some(fault) = refuses(&encoded.body, limit.unwrap(), 32_768) else {
+                    limits.push(limit.unwrap());
+                    break;
+                };
+                refusals += 1;
+                assert!(refusals < 9, "nothing was learned: {fault}");
+                assert_eq!(fault.kind, Kind::ContextLength, "{quirks}");
+                fault
+                    .mend
+                    .unwrap()
+                    .apply(&mut toml::from_str(quirks).unwrap(), &mut model);
+            }
+        }
+        assert_eq!(refusals, 1, "{quirks}");
+        assert!(limits.is_sorted_by(|a, b| a > b), "{limits:?}");
+    }
 }
 
 #[test]

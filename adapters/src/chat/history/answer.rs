@@ -1,11 +1,11 @@
 //! Assistant messages: the text, the reasoning and the calls of one answer.
 
-use registry::{CallContent, ReasoningReplay, ReasoningRequired};
+use registry::{CallContent, CallExtra, ReasoningReplay, ReasoningRequired};
 
 use super::Writer;
 use super::arguments::push_arguments;
 use super::layout::Said;
-use super::reasoning::{PLACEHOLDER, Thoughts};
+use super::reasoning::{LOST_SIGNATURE, PLACEHOLDER, Thoughts, details_placeholder};
 use crate::fault::Fault;
 use crate::json;
 use crate::plan::UNKNOWN_TOOL;
@@ -29,13 +29,11 @@ impl<'a> Writer<'_, 'a> {
             ReasoningReplay::ReasoningContent => {
                 self.reasoning("reasoning_content", said, &thoughts);
             }
-            ReasoningReplay::ReasoningDetails if !thoughts.details.is_empty() => {
-                let details = format!("[{}]", thoughts.details);
-                json::raw_field(self.out, "reasoning_details", &details);
-            }
-            ReasoningReplay::Reasoning | ReasoningReplay::ReasoningDetails => {
-                self.reasoning("reasoning", said, &thoughts);
-            }
+            ReasoningReplay::ReasoningDetails => match self.details(said, &thoughts) {
+                Some(details) => json::raw_field(self.out, "reasoning_details", &details),
+                None => self.reasoning("reasoning", said, &thoughts),
+            },
+            ReasoningReplay::Reasoning => self.reasoning("reasoning", said, &thoughts),
             ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => {
             }
         }
@@ -138,6 +136,25 @@ impl<'a> Writer<'_, 'a> {
         }
     }
 
+    /// The `reasoning_details`. Where these carry the signature of the first call
+    /// and it was lost, the placeholder stands in.
+    fn details(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) -> Option<String> {
+        let mut details = thoughts.details.clone();
+        let signed = details.contains("\"reasoning.encrypted\"");
+        let first = said.answer.calls.first().filter(|_| !signed);
+        if let Some(&first) = first
+            && self.options.quirks().call_extra == CallExtra::Required
+        {
+            self.notes.add("call_extra_placeholder", LOST_SIGNATURE);
+            let call_id = self.plan.call_id(self.turn, first);
+            if !details.is_empty() {
+                details.push(',');
+            }
+            details.push_str(&details_placeholder(self.ids.wire(&call_id)));
+        }
+        (!details.is_empty()).then(|| format!("[{details}]"))
+    }
+
     fn calls(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) {
         let calls = &said.answer.calls;
         if calls.is_empty() {
@@ -154,7 +171,13 @@ impl<'a> Writer<'_, 'a> {
             }
             let start = self.out.len();
             self.call(item, index);
-            let keeps = self.options.quirks().call_extra;
+            let quirks = self.options.quirks();
+            // The placeholder of such a provider stands among the details.
+            let among_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
+            let keeps = match quirks.call_extra {
+                CallExtra::Required if among_details => CallExtra::Kept,
+                keeps @ (CallExtra::None | CallExtra::Kept | CallExtra::Required) => keeps,
+            };
             thoughts.push_extra(self.out, index, position == 0, keeps, self.notes);
             self.out.push(b'}');
             self.span(index, start);

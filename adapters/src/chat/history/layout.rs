@@ -9,7 +9,7 @@ use registry::{SystemPlace, SystemRole};
 
 use super::ids::Ids;
 use super::results::push_output;
-use crate::chat::content::{Content, Images, Part, Takes};
+use crate::chat::content::{Content, Part};
 use crate::chat::encode::{Options, format};
 use crate::chat::group::{Group, group, output_has_parts};
 use crate::fault::Fault;
@@ -77,7 +77,7 @@ pub(super) fn lay_out<'a>(
     if let Some(text) = turn.instructions.clone().filter(|text| !text.is_empty()) {
         layout.system(Source::Instructions, Content::of(text));
     }
-    for group in group(turn, plan, layout.notes)? {
+    for group in group(turn, plan, options.takes(), layout.notes)? {
         match group {
             Group::System(index) => {
                 let content = layout.system_content(index)?;
@@ -121,20 +121,6 @@ impl<'a> Layout<'_, 'a> {
     fn empty(&mut self, index: usize) {
         self.notes
             .add("empty_message_dropped", format!("input[{index}]"));
-    }
-
-    fn takes(&self) -> Takes {
-        let quirks = self.options.quirks();
-        let images = match (self.options.model.images, quirks.image_urls) {
-            (false, _) => Images::None,
-            (true, false) => Images::Data,
-            (true, true) => Images::Any,
-        };
-        Takes {
-            images,
-            lone_images: !quirks.image_needs_text,
-            files: quirks.files,
-        }
     }
 
     /// System text is text alone.
@@ -209,7 +195,7 @@ impl<'a> Layout<'_, 'a> {
             self.empty(index);
             return Ok(());
         }
-        let content = content.fitted(self.takes(), self.notes);
+        let content = content.fitted(self.options.takes(), self.notes);
         self.messages.push(Message::User(vec![Piece {
             source: Source::Item(index),
             content,
@@ -224,13 +210,14 @@ impl<'a> Layout<'_, 'a> {
             let Some(item) = self.turn.items.get(index) else {
                 continue;
             };
-            let mut content = Content::read(item.output(), index, self.notes)?;
+            let content = Content::read(item.output(), index, self.notes)?;
+            let mut content = content.told(self.options.takes(), self.notes);
             content.parts.retain(|part| !matches!(part, Part::Text(_)));
             let caption = format!("Output of the tool call {}:", self.wire_id(index));
             content.parts.insert(0, Part::Text(caption.into()));
             pieces.push(Piece {
                 source: Source::Item(index),
-                content: content.fitted(self.takes(), self.notes),
+                content,
                 headed: false,
             });
         }
@@ -263,18 +250,19 @@ impl<'a> Layout<'_, 'a> {
         let mut text = vec![b'"'];
         text.extend_from_slice(json::escape(&caption).as_bytes());
         text.extend_from_slice(b"\\n");
-        push_output(&mut text, item, index, self.notes)?;
+        let takes = self.options.takes();
+        push_output(&mut text, item, index, takes, self.notes)?;
         text.push(b'"');
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
         let parts = item
             .output()
             .filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
-        let mut content = Content::read(parts, index, self.notes)?;
+        let mut content = Content::read(parts, index, self.notes)?.told(takes, self.notes);
         content.parts.retain(|part| !matches!(part, Part::Text(_)));
         content.parts.insert(0, Part::Text(text.into()));
         self.messages.push(Message::User(vec![Piece {
             source: Source::Item(index),
-            content: content.fitted(self.takes(), self.notes),
+            content,
             headed: false,
         }]));
         Ok(())

@@ -21,6 +21,18 @@ pub(super) const PLACEHOLDER: &str = " ";
 const EXTRA_PLACEHOLDER: &str =
     r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
 
+/// The same among `reasoning_details`, where OpenRouter looks for it (Roo Code and
+/// Kilo Code, `api/providers/openrouter.ts`).
+pub(super) fn details_placeholder(call_id: &str) -> String {
+    format!(
+        r#"{{"type":"reasoning.encrypted","data":"skip_thought_signature_validator","id":"{}","format":"google-gemini-v1","index":0}}"#,
+        json::escape(call_id)
+    )
+}
+
+/// The note of either.
+pub(super) const LOST_SIGNATURE: &str = "the signature of an earlier call was lost";
+
 /// What is known of the thinking behind one message.
 #[derive(Debug, Default)]
 pub(super) struct Thoughts<'a> {
@@ -33,8 +45,8 @@ pub(super) struct Thoughts<'a> {
 }
 
 impl<'a> Thoughts<'a> {
-    /// Reads the reasoning items of a message. A message without any is looked
-    /// up by the ids of its calls.
+    /// Reads the reasoning items of a message. Where these carry nothing of ours
+    /// it is looked up by the ids of the message's calls.
     pub(super) fn of(
         said: &Said<'a>,
         turn: &Turn<'a>,
@@ -48,7 +60,7 @@ impl<'a> Thoughts<'a> {
         if !replays && !extras {
             return Ok(thoughts);
         }
-        let (answer, mut whole) = (&said.answer, true);
+        let (answer, mut whole, mut carried) = (&said.answer, true, false);
         for &index in &answer.reasoning {
             let Some(item) = turn.items.get(index) else {
                 continue;
@@ -59,22 +71,23 @@ impl<'a> Thoughts<'a> {
                 let next = answer.reasoning.iter().find(|other| **other > index);
                 let call = call.filter(|call| next.is_none_or(|next| next > *call));
                 whole &= thoughts.add(Some(index), call.copied(), baggage, options);
+                carried = true;
             } else {
                 whole = false;
                 thoughts.add_text(Some(index), visible(item, index, notes)?);
             }
         }
-        if answer.reasoning.is_empty() {
-            for (position, &call) in answer.calls.iter().enumerate() {
-                let Some(mut baggage) = known(turn, call, options) else {
-                    continue;
-                };
-                if position > 0 {
-                    baggage.reasoning.clear();
-                    baggage.details.clear();
-                }
-                let is_whole = thoughts.add(None, Some(call), baggage, options);
-                whole &= is_whole || position > 0;
+        if !carried {
+            let known: Vec<_> = answer
+                .calls
+                .iter()
+                .flat_map(|&call| known(turn, call, options).map(move |baggage| (call, baggage)))
+                .collect();
+            if !known.is_empty() {
+                (thoughts, whole) = (Self::default(), true);
+            }
+            for (call, baggage) in known {
+                whole &= thoughts.add(None, Some(call), baggage, options);
             }
         }
         if !whole {
@@ -140,10 +153,7 @@ impl<'a> Thoughts<'a> {
                 json::raw_field(out, "extra_content", extra);
             }
             (CallExtra::Required, None) if is_first => {
-                notes.add(
-                    "call_extra_placeholder",
-                    "the signature of an earlier call was lost",
-                );
+                notes.add("call_extra_placeholder", LOST_SIGNATURE);
                 json::raw_field(out, "extra_content", EXTRA_PLACEHOLDER);
             }
             (CallExtra::None, _) | (CallExtra::Kept | CallExtra::Required, None) => {}
@@ -151,10 +161,16 @@ impl<'a> Thoughts<'a> {
     }
 }
 
-/// The blob that was kept for a call.
-fn known(turn: &Turn<'_>, call: usize, options: &Options<'_>) -> Option<Baggage> {
-    let id = turn.items.get(call)?.call_id()?;
-    Baggage::open(options.known_baggage?.get(id.as_ref())?)
+/// What was kept for a call.
+fn known<'o>(
+    turn: &Turn<'_>,
+    call: usize,
+    options: &Options<'o>,
+) -> impl Iterator<Item = Baggage> + use<'o> {
+    let id = turn.items.get(call).and_then(Item::call_id);
+    let blobs = id.and_then(|id| options.known_baggage?.get(id.as_ref()));
+    let blobs = blobs.map(String::as_str).unwrap_or_default();
+    blobs.split(' ').filter_map(Baggage::open)
 }
 
 /// The reasoning of an item that carries no baggage of ours: its own text,

@@ -2,7 +2,7 @@
 //! missing.
 
 use super::Writer;
-use crate::chat::content::Content;
+use crate::chat::content::{Content, Takes};
 use crate::chat::group::output_has_parts;
 use crate::fault::Fault;
 use crate::json;
@@ -27,7 +27,8 @@ impl Writer<'_, '_> {
         }
         json::key(self.out, "content");
         self.open_text(marked);
-        if push_output(self.out, item, index, self.notes)? {
+        let takes = self.options.takes();
+        if push_output(self.out, item, index, takes, self.notes)? {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
             }
@@ -56,12 +57,13 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The inside of the string that a result becomes. True when it holds more than
-/// text, which goes elsewhere.
+/// The inside of the string that a result becomes: its text, and a line for what
+/// the model does not take. True when it holds more, which goes elsewhere.
 pub(super) fn push_output(
     out: &mut Vec<u8>,
     item: &Item<'_>,
     index: usize,
+    takes: Takes,
     notes: &mut Notes,
 ) -> Result<bool, Fault> {
     if item.kind == ItemKind::ToolSearchOutput {
@@ -86,7 +88,7 @@ pub(super) fn push_output(
         json::escape_json_text(out, output.get());
         return Ok(false);
     }
-    let content = Content::read(Some(output), index, notes)?;
+    let content = Content::read(Some(output), index, notes)?.told(takes, notes);
     content.push_text(out, "\\n");
     Ok(content.has_media())
 }

@@ -1,5 +1,4 @@
-//! What each quirk does to the messages, and that a longer history begins with
-//! the messages of the shorter.
+//! What each quirk does to the messages.
 
 use std::collections::HashMap;
 
@@ -510,7 +509,7 @@ fn reasoning_that_the_client_lost_is_found_by_its_call() {
     ]);
     let toml = "reasoning_replay = 'reasoning_content'\ncall_extra = 'kept'\nreasoning_required = 'always'";
     let found = sent_with(toml, input.clone(), &known);
-    assert_eq!(found.messages[0]["reasoning_content"], "first");
+    assert_eq!(found.messages[0]["reasoning_content"], "first\n\nsecond");
     assert!(found.messages[0]["tool_calls"][1]["extra_content"].is_object());
     assert_eq!(found.messages[3]["reasoning_content"], "own");
     assert_eq!(found.notes, "");
@@ -518,32 +517,76 @@ fn reasoning_that_the_client_lost_is_found_by_its_call() {
 }
 
 #[test]
-fn earlier_messages_stay_when_the_history_grows() {
-    let items = vec![
-        json!({"role": "developer", "content": "rules"}),
-        user("go"),
-        reasoning(&baggage("one")),
-        json!({"role": "assistant", "content": "I look."}),
-        call("functions.f:0"),
-        result("functions.f:0"),
-        json!({"role": "developer", "content": "late"}),
-        call("call_2"),
-        json!({"type": "function_call_output", "call_id": "call_2", "output": [{"type": "input_image", "image_url": IMAGE}]}),
-        json!({"role": "assistant", "content": "Seen."}),
-        user("and"),
-    ];
-    for toml in [
-        "",
-        "system_place = 'anywhere'\nsystem_role = 'developer'",
-        "system_role = 'user'\nanswer_after_tool = true\ncall_ids = 'nine_alphanumeric'\ntool_names = true",
-        "reasoning_replay = 'think_tags'\nmessage_limit = 4\ncall_ids = 'word'",
-        "reasoning_replay = 'reasoning_content'\nreasoning_required = 'always'\ncall_extra = 'required'",
-    ] {
-        let whole = sent(toml, json!(items)).messages;
-        // Where a request may end: behind a user message or a result.
-        for end in [2, 6, 7, 9, 11] {
-            let part = sent(toml, json!(items[..end])).messages;
-            assert_eq!(part, whole[..part.len()], "{toml} up to {end}");
-        }
+fn a_lost_signature_has_a_stand_in_among_the_details() {
+    let toml = "reasoning_replay = 'reasoning_details'\ncall_extra = 'required'";
+    let foreign = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]});
+    let lost = sent(
+        toml,
+        json!([foreign, call("c"), call("d"), result("c"), result("d")]),
+    );
+    let stand_in = json!([{"type": "reasoning.encrypted", "data": "skip_thought_signature_validator",
+        "id": "c", "format": "google-gemini-v1", "index": 0}]);
+    assert_eq!(lost.messages[0]["reasoning_details"], stand_in);
+    assert!(
+        lost.messages[0]["tool_calls"][0]
+            .get("extra_content")
+            .is_none()
+    );
+    assert_eq!(lost.notes, "call_extra_placeholder");
+    let signed = Baggage {
+        details: r#"[{"type":"reasoning.encrypted","data":"S"}]"#.to_owned(),
+        ..baggage("a")
+    };
+    let own = sent(toml, json!([reasoning(&signed), call("c"), result("c")]));
+    assert_eq!(own.messages[0]["reasoning_details"][0]["data"], "S");
+    assert_eq!(
+        own.messages[0]["reasoning_details"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
+    let words = json!([foreign, {"role": "assistant", "content": "b"}]);
+    assert_eq!(sent(toml, words).messages[0]["reasoning"], "a");
+}
+
+#[test]
+fn what_was_kept_goes_back_as_what_was_carried() {
+    let piece = |reasoning: &str, detail: &str, extra: &str| Baggage {
+        details: format!("[{detail}]"),
+        call_extra: extra.to_owned(),
+        ..baggage(reasoning)
+    };
+    let one = piece("a", r#"{"data":"1"}"#, "");
+    let two = piece("", r#"{"data":"2"}"#, r#"{"of":"d"}"#);
+    let late = piece("", r#"{"data":"3"}"#, "");
+    let toml = "reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'";
+    let carried = sent(
+        toml,
+        json!([
+            reasoning(&one),
+            call("c"),
+            reasoning(&two),
+            call("d"),
+            reasoning(&late),
+            result("c"),
+            result("d")
+        ]),
+    );
+    let answer = &carried.messages[0];
+    assert_eq!(
+        answer["reasoning_details"],
+        json!([{"data": "1"}, {"data": "2"}, {"data": "3"}])
+    );
+    assert_eq!(answer["tool_calls"][1]["extra_content"]["of"], "d");
+    let known = HashMap::from([
+        ("c".to_owned(), one.seal()),
+        ("d".to_owned(), format!("{} {}", two.seal(), late.seal())),
+    ]);
+    let shown = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]});
+    let calls = [call("c"), call("d"), result("c"), result("d")];
+    for before in [vec![], vec![shown]] {
+        let input = [before, calls.to_vec()].concat();
+        let found = sent_with(toml, json!(input), &known);
+        assert_eq!(found.messages, carried.messages);
     }
 }

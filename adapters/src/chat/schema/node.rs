@@ -136,18 +136,23 @@ impl Node<'_> {
         }
     }
 
-    /// An enum that cannot stay is told in the description.
+    /// An enum that stays needs its type beside it, and no value may be empty. One
+    /// that cannot stay is told in the description.
     fn string_enums(&mut self) {
         let Some(Value::Array(values)) = self.schema.get_mut("enum") else {
             return;
         };
+        let all = values.clone();
         if values.iter().any(Value::is_string)
             && values.iter().all(|v| v.is_string() || v.is_null())
         {
-            values.retain(Value::is_string);
-            return;
+            values.retain(|value| value.as_str().is_some_and(|text| !text.is_empty()));
+            if !values.is_empty() {
+                self.schema.entry("type").or_insert("string".into());
+                return;
+            }
         }
-        let listed: Vec<String> = values.iter().take(32).map(Value::to_string).collect();
+        let listed: Vec<String> = all.iter().take(32).map(Value::to_string).collect();
         let values = format!("One of: {}.", listed.join(", "));
         let described = match self.schema.get("description").and_then(Value::as_str) {
             Some(text) if !text.is_empty() => format!("{text} {values}"),

@@ -79,8 +79,13 @@ fn each_rule_changes_what_it_is_for_and_nothing_else() {
         ),
         (
             "string_enums",
-            json!({"enum": ["a", null]}),
-            json!({"enum": ["a"]}),
+            json!({"enum": ["a", "", null]}),
+            json!({"enum": ["a"], "type": "string"}),
+        ),
+        (
+            "string_enums",
+            json!({"type": "string", "enum": [""]}),
+            json!({"type": "string", "description": "One of: \"\"."}),
         ),
         (
             "string_enums",

@@ -1,0 +1,258 @@
+//! A history that grows keeps the bytes of its beginning, whoever it is sent to:
+//! providers cache by the prefix of a request, and a session that loses its cache
+//! costs many times as much.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy does not see that helpers of an integration test are tests"
+)]
+
+use std::sync::LazyLock;
+
+use adapters::baggage::Baggage;
+use adapters::chat::encode::{Options, encode};
+use adapters::plan::plan;
+use adapters::responses::request::Source;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use registry::{Dialect, Model, Quirks};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// Every way in which some model of an embedded provider is spoken to, and
+/// quirks that none of them has together.
+static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
+    let mut dialects: Vec<Dialect> = [
+        "",
+        "message_limit = 4\nreasoning_replay = 'think_tags'\ncall_ids = 'word'",
+        "system_role = 'user'\nanswer_after_tool = true\nmerge_user = true\ntool_names = true",
+        "reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'\ncache_control = true",
+    ]
+    .map(|quirks| Dialect {
+        quirks: toml::from_str(quirks).unwrap(),
+        ..Dialect::default()
+    })
+    .to_vec();
+    for id in registry::builtin::ids() {
+        let spec = registry::build(id, toml::Table::new()).unwrap();
+        let provider = spec.provider(id);
+        let families = provider.families.iter().map(|(_, dialect)| dialect);
+        for dialect in families.chain([&provider.dialect]) {
+            if !dialects.contains(dialect) {
+                dialects.push(Dialect::clone(dialect));
+            }
+        }
+    }
+    dialects
+});
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_follows_a_history_changes_none_of_its_bytes(
+        rounds in vec(round(), 1..6),
+        images in any::<bool>(),
+    ) {
+        let mut items = vec![message("developer", &json!("The rules.")), message("user", &json!("Go."))];
+        let mut requests = vec![items.clone()];
+        for (number, round) in rounds.iter().enumerate() {
+            items.extend(round.items(number));
+            requests.push(items.clone());
+        }
+        for dialect in DIALECTS.iter() {
+            let sent: Vec<Vec<u8>> = requests.iter().map(|items| body(items, dialect, images)).collect();
+            for pair in sent.windows(2) {
+                assert_grown(&pair[0], &pair[1], &dialect.quirks);
+            }
+        }
+    }
+}
+
+/// What comes between two requests of an agent: an answer, the results of its
+/// calls, what the client and its user say.
+#[derive(Clone, Debug)]
+struct Round {
+    thought: Thought,
+    text: bool,
+    /// Each with its result, and whether something of the thinking precedes it.
+    calls: Vec<(Value, bool)>,
+    /// Details of the thinking come last.
+    late: bool,
+    /// The calls have ids that recur in every answer.
+    recurring: bool,
+    said: Vec<(&'static str, Value)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Thought {
+    None,
+    Shown,
+    Sealed,
+}
+
+fn round() -> impl Strategy<Value = Round> {
+    let said = prop_oneof![
+        Just(("developer", json!("Late rules."))),
+        Just(("user", json!("And then?"))),
+        content().prop_map(|content| ("user", content)),
+    ];
+    (
+        select(vec![Thought::None, Thought::Shown, Thought::Sealed]),
+        any::<bool>(),
+        vec(
+            (prop_oneof![Just(json!("out")), content()], any::<bool>()),
+            0..4,
+        ),
+        any::<bool>(),
+        any::<bool>(),
+        vec(said, 0..3),
+    )
+        .prop_map(|(thought, text, calls, late, recurring, said)| Round {
+            thought,
+            text,
+            calls,
+            late,
+            recurring,
+            said,
+        })
+}
+
+/// Texts, images and files.
+fn content() -> impl Strategy<Value = Value> {
+    let part = select(vec![
+        json!({"type": "input_text", "text": "words"}),
+        json!({"type": "input_text", "text": ""}),
+        json!({"type": "input_image", "image_url": "data:image/png;base64,AA"}),
+        json!({"type": "input_image", "image_url": "https://example.com/a.png"}),
+        json!({"type": "input_file", "filename": "a.pdf", "file_data": "AA"}),
+    ]);
+    vec(part, 1..4).prop_map(Value::Array)
+}
+
+impl Round {
+    fn items(&self, number: usize) -> Vec<Value> {
+        let id = |call: usize| {
+            if self.recurring {
+                format!("functions.read:{call}")
+            } else {
+                format!("call_{number}_{call}")
+            }
+        };
+        let mut items = Vec::new();
+        match self.thought {
+            Thought::None => {}
+            Thought::Shown => items.push(
+                json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}),
+            ),
+            Thought::Sealed => items.push(sealed("hm")),
+        }
+        if self.text {
+            items.push(message("assistant", &json!("I look.")));
+        }
+        for (call, (_, sealed_before)) in self.calls.iter().enumerate() {
+            if *sealed_before {
+                items.push(sealed(""));
+            }
+            items.push(json!({"type": "function_call", "call_id": id(call), "name": "read", "arguments": "{}"}));
+        }
+        if self.late {
+            items.push(sealed(""));
+        }
+        for (call, (output, _)) in self.calls.iter().enumerate() {
+            items.push(
+                json!({"type": "function_call_output", "call_id": id(call), "output": output}),
+            );
+        }
+        items.extend(self.said.iter().map(|(role, said)| message(role, said)));
+        if self.calls.is_empty() {
+            items.push(message("user", &json!("Go on.")));
+        }
+        items
+    }
+}
+
+fn sealed(reasoning: &str) -> Value {
+    let baggage = Baggage {
+        reasoning: reasoning.to_owned(),
+        origin: "p/m".to_owned(),
+        details: r#"[{"type":"reasoning.encrypted","data":"d"}]"#.to_owned(),
+        call_extra: r#"{"google":{"thought_signature":"s"}}"#.to_owned(),
+    };
+    json!({"type": "reasoning", "summary": [], "encrypted_content": baggage.seal()})
+}
+
+fn message(role: &str, content: &Value) -> Value {
+    json!({"type": "message", "role": role, "content": content})
+}
+
+fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
+    let tools = json!([{"type": "function", "name": "read", "parameters": {"type": "object"}}]);
+    let request = json!({"model": "m", "instructions": "Be good.", "tools": tools, "input": items});
+    let source = Source::new(request.to_string());
+    let turn = source.turn().unwrap();
+    let model = Model {
+        images,
+        ..Model::unlisted("m")
+    };
+    let options = Options {
+        origin: "p/m",
+        ..Options::new(dialect, &model, "m")
+    };
+    encode(&turn, &plan(&turn), &options).unwrap().body
+}
+
+/// The fields before the messages stay, and so does every message but one that
+/// later user messages were joined to. Marks for the cache move on.
+fn assert_grown(before: &[u8], after: &[u8], quirks: &Quirks) {
+    let ((head, before), (new_head, after)) = (parts(before), parts(after));
+    assert_eq!(head, new_head);
+    assert!(before.len() <= after.len());
+    let joins = quirks.merge_user
+        && before
+            .last()
+            .is_some_and(|last| last.starts_with(r#"{"role":"user""#));
+    let same = before.len() - usize::from(joins);
+    for (old, new) in before.iter().zip(&after).take(same) {
+        if quirks.cache_control {
+            assert_eq!(unmarked(old), unmarked(new));
+        } else {
+            assert_eq!(old, new, "{quirks:?}");
+        }
+    }
+}
+
+/// What stands before the messages, and each message.
+fn parts(body: &[u8]) -> (&str, Vec<&str>) {
+    #[derive(Deserialize)]
+    struct Body<'a> {
+        #[serde(borrow)]
+        messages: Vec<&'a RawValue>,
+    }
+    let text = std::str::from_utf8(body).unwrap();
+    let (head, _) = text.split_once(r#""messages":["#).unwrap();
+    let parsed: Body<'_> = serde_json::from_str(text).unwrap();
+    (
+        head,
+        parsed.messages.into_iter().map(RawValue::get).collect(),
+    )
+}
+
+/// A message without its mark, its content as text if it is one.
+fn unmarked(message: &str) -> Value {
+    let mut message: Value = serde_json::from_str(message).unwrap();
+    let content = &mut message["content"];
+    for part in content.as_array_mut().into_iter().flatten() {
+        part.as_object_mut().unwrap().remove("cache_control");
+    }
+    if let Some([only]) = content.as_array().map(Vec::as_slice)
+        && only["type"] == "text"
+    {
+        *content = only["text"].clone();
+    }
+    message
+}
