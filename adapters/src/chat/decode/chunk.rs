@@ -46,28 +46,25 @@ pub(super) struct Chunk<'a> {
 
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
-    pub(super) index: Option<u64>,
+    #[serde(borrow)]
+    pub(super) index: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
-    /// In place of `delta` in an answer that is not streamed.
+    /// In place of `delta` in an answer that is not streamed, and in the last
+    /// chunk of `MiniMax`; beside it at Perplexity, with all that was said so far.
     #[serde(borrow)]
-    pub(super) message: Option<Delta<'a>>,
+    pub(super) message: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) finish_reason: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) logprobs: Option<Logprobs<'a>>,
+    pub(super) logprobs: Option<&'a RawValue>,
     /// Where Kimi says it.
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-pub(super) struct Logprobs<'a> {
-    #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
@@ -82,10 +79,10 @@ pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) refusal: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) tool_calls: Option<Vec<Option<CallDelta<'a>>>>,
+    pub(super) tool_calls: Option<&'a RawValue>,
     /// The one call of the days before `tool_calls`.
     #[serde(borrow)]
-    pub(super) function_call: Option<FunctionDelta<'a>>,
+    pub(super) function_call: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) annotations: Option<&'a RawValue>,
 }
@@ -111,6 +108,46 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) name: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) arguments: Option<&'a RawValue>,
+}
+
+impl<'a> Choice<'a> {
+    /// Whether it is the one that was asked for.
+    pub(super) fn is_first(&self) -> bool {
+        self.index
+            .is_none_or(|index| matches!(&*word(Some(index)), "" | "0" | "0.0"))
+    }
+
+    /// The `logprobs` of text.
+    pub(super) fn logprobs(&self) -> Option<&'a RawValue> {
+        #[derive(Deserialize)]
+        struct Logprobs<'a> {
+            #[serde(borrow)]
+            content: Option<&'a RawValue>,
+        }
+        object::<Logprobs<'a>>(self.logprobs)?.content
+    }
+}
+
+impl<'a> Delta<'a> {
+    /// The calls; the error is of a list that is none of calls.
+    pub(super) fn calls(&self) -> Result<Vec<CallDelta<'a>>, serde_json::Error> {
+        let listed = self.tool_calls.map(RawValue::get).unwrap_or_default();
+        let mut calls: Vec<CallDelta<'a>> = if listed.starts_with('[') {
+            let calls: Vec<Option<CallDelta<'a>>> = serde_json::from_str(listed)?;
+            calls.into_iter().flatten().collect()
+        } else {
+            Vec::new()
+        };
+        if calls.is_empty()
+            && let Some(function) = object(self.function_call)
+        {
+            calls.push(CallDelta {
+                function: Some(function),
+                ..CallDelta::default()
+            });
+        }
+        Ok(calls)
+    }
 }
 
 impl<'a> Chunk<'a> {
@@ -168,6 +205,12 @@ pub(super) fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
         None if raw.get().starts_with(['{', '[', 'n', 't', 'f']) => Cow::default(),
         None => Cow::Borrowed(raw.get()),
     }
+}
+
+/// An object; `None` for another value.
+pub(super) fn object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    let raw = raw.filter(|raw| raw.get().starts_with('{'))?;
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// The elements of a list; none of another value.

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use registry::{CallExtra, Quirks, ReasoningReplay};
 
 use self::calls::Calls;
-use self::chunk::{CallDelta, Choice, Chunk, Delta, fragment, list, word};
+use self::chunk::{CallDelta, Choice, Chunk, Delta, fragment, list, object, word};
 use self::details::Details;
 use self::finish::Ending;
 use self::sources::Sources;
@@ -63,6 +63,8 @@ struct Said {
     reasoning: bool,
     /// All of it, in one document.
     document: bool,
+    /// A part of it, in a chunk of a stream.
+    pieces: bool,
     /// `[DONE]`
     done: bool,
     /// Token counts behind all content.
@@ -130,12 +132,7 @@ impl Decoder {
         self.said.news = false;
         self.sources.take(&chunk, emit);
         let mut usage = chunk.x_groq.and_then(inner_usage);
-        for choice in chunk
-            .choices
-            .into_iter()
-            .flatten()
-            .filter(|choice| choice.index.unwrap_or(0) == 0)
-        {
+        for choice in chunk.choices.into_iter().flatten().filter(Choice::is_first) {
             usage = choice.usage.or(usage);
             self.choice(choice, emit);
         }
@@ -233,10 +230,12 @@ impl Decoder {
     }
 
     fn choice<'a>(&mut self, choice: Choice<'a>, emit: &mut impl FnMut(Event<'a>)) {
-        self.said.document |= choice.message.is_some();
-        if let Some(delta) = choice.delta.or(choice.message) {
-            let logprobs = choice.logprobs.and_then(|logprobs| logprobs.content);
-            self.delta(delta, logprobs, emit);
+        let logprobs = choice.logprobs();
+        if let Some(delta) = choice.delta {
+            self.said.pieces = true;
+            self.delta(&delta, logprobs, emit);
+        } else if let Some(message) = object(choice.message) {
+            self.message(message, logprobs, emit);
         }
         let Some(reason) = choice.finish_reason else {
             return;
@@ -254,9 +253,30 @@ impl Decoder {
         }
     }
 
+    /// Takes a whole answer. Of one that was told in pieces already only calls
+    /// can be news.
+    fn message<'a>(
+        &mut self,
+        message: Delta<'a>,
+        logprobs: Option<&'a RawValue>,
+        emit: &mut impl FnMut(Event<'a>),
+    ) {
+        if !self.said.pieces {
+            self.said.document = true;
+            self.delta(&message, logprobs, emit);
+        } else if self.calls.is_empty() {
+            let calls = Delta {
+                tool_calls: message.tool_calls,
+                function_call: message.function_call,
+                ..Delta::default()
+            };
+            self.delta(&calls, None, emit);
+        }
+    }
+
     fn delta<'a>(
         &mut self,
-        delta: Delta<'a>,
+        delta: &Delta<'a>,
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
@@ -300,17 +320,16 @@ impl Decoder {
                 emit(Event::Annotation(annotation));
             }
         }
-        let mut called = false;
-        for call in delta.tool_calls.into_iter().flatten().flatten() {
-            called = true;
-            self.call(call, emit);
-        }
-        if let Some(function) = delta.function_call.filter(|_| !called) {
-            let call = CallDelta {
-                function: Some(function),
-                ..CallDelta::default()
-            };
-            self.call(call, emit);
+        match delta.calls() {
+            Ok(calls) => {
+                for call in calls {
+                    self.call(call, emit);
+                }
+            }
+            Err(error) => {
+                let calls = delta.tool_calls.map(RawValue::get).unwrap_or_default();
+                self.fail(bad_chunk(calls, &error.to_string()), emit);
+            }
         }
     }
 
