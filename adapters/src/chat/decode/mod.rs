@@ -23,7 +23,7 @@ use registry::{CallExtra, Quirks, ReasoningReplay};
 
 use self::calls::Calls;
 use self::chunk::{CallDelta, Choice, Chunk, Delta, fragment, list, object, word};
-use self::details::Details;
+use self::details::{Details, Pieces};
 use self::finish::Ending;
 use self::sources::Sources;
 use self::text_calls::TextCalls;
@@ -42,6 +42,8 @@ pub(super) struct Decoder {
     text_calls: TextCalls,
     /// What the provider wants back of its thinking, where it does.
     details: Option<Details>,
+    /// What was shown of it.
+    shown: Pieces,
     calls: Calls,
     sources: Sources,
     said: Said,
@@ -93,6 +95,7 @@ impl Decoder {
             text_calls: TextCalls::new(quirks.tool_call_tags),
             details: (quirks.reasoning_replay == ReasoningReplay::ReasoningDetails)
                 .then(Details::default),
+            shown: Pieces::default(),
             calls: Calls::new(quirks.call_extra != CallExtra::None),
             sources: Sources::default(),
             said: Said::default(),
@@ -288,7 +291,7 @@ impl Decoder {
         }
         if let Some(raw) = delta.reasoning_details {
             if !self.said.reasoning {
-                for shown in details::shown(raw) {
+                for shown in details::shown(raw, &mut self.shown) {
                     self.think.told_apart();
                     emit(Event::Reasoning(shown));
                 }
