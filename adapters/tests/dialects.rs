@@ -546,6 +546,11 @@ fn an_error_is_found_in_every_form() {
         ),
         (r#"{"detail":"no"}"#.to_owned(), vec!["unavailable: no"]),
         (
+            r#"data: {"success":false,"errors":[{"code":3040,"message":"no"}],"result":null}"#
+                .to_owned(),
+            vec!["unavailable: no"],
+        ),
+        (
             r#"{"object":"error","message":"no","code":400}"#.to_owned(),
             vec!["refused: no"],
         ),

@@ -42,6 +42,9 @@ pub(super) struct Chunk<'a> {
     detail: Option<&'a RawValue>,
     #[serde(borrow)]
     msg: Option<&'a RawValue>,
+    /// Cloudflare and other gateways.
+    #[serde(borrow)]
+    errors: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -174,7 +177,10 @@ impl<'a> Chunk<'a> {
         if self.message.as_ref().is_some_and(text) {
             return serde_json::from_str(data).ok().map(Cow::Borrowed);
         }
-        self.detail.or(self.msg.filter(text)).map(Cow::Borrowed)
+        self.detail
+            .or(self.msg.filter(text))
+            .or(self.errors.filter(says))
+            .map(Cow::Borrowed)
     }
 }
 

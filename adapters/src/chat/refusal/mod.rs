@@ -81,7 +81,7 @@ fn status_of_word(word: &str) -> Option<u16> {
 }
 
 fn fault(status: u16, wait: Option<Duration>, said: Said) -> Fault {
-    let lower = said.message.to_lowercase();
+    let lower = said.own_words();
     let overflow = overflow::overflow(status, &said, &lower);
     let mut kind = match overflow {
         Some(_) => Kind::ContextLength,

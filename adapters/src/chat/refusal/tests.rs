@@ -217,6 +217,27 @@ fn every_refusal_has_its_kind() {
             r#"{"error":{"message":"Insufficient balance. Manage your billing here"}}"#,
             Kind::Quota,
         ),
+        // Novita, SiliconFlow, Cloudflare, NVIDIA
+        (
+            403,
+            r#"{"code":403,"reason":"NOT_ENOUGH_BALANCE","message":"please top up","metadata":{}}"#,
+            Kind::Quota,
+        ),
+        (
+            403,
+            r#"{"code":30001,"message":"Sorry, your account balance is insufficient","data":null}"#,
+            Kind::Quota,
+        ),
+        (
+            429,
+            r#"{"errors":[{"message":"you have used up your daily free allocation of 10,000 neurons","code":3036}],"success":false,"result":{},"messages":[]}"#,
+            Kind::Quota,
+        ),
+        (
+            402,
+            r#"{"type":"urn:inference-service:problem-details:payment-required","title":"Payment Required","status":402,"detail":"Account 'x': Cloud credits expired"}"#,
+            Kind::Quota,
+        ),
         // Limits of rate
         (
             429,
@@ -273,7 +294,37 @@ fn every_refusal_has_its_kind() {
             r#"{"type":"error","error":{"type":"api_error","message":"try later (1002)"}}"#,
             Kind::RateLimit,
         ),
+        (
+            429,
+            r#"{"error":{"code":"RateLimitExceeded.EndpointTPMExceeded","message":"The Tokens Per Minute (TPM) limit of the associated endpoint for your account has been exceeded.","type":"TooManyRequests"}}"#,
+            Kind::RateLimit,
+        ),
         // Unknown models
+        (
+            404,
+            r#"{"code":404,"reason":"MODEL_NOT_FOUND","message":"not here","metadata":{}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"status":404,"title":"Not Found","detail":"Function 'x': Not found for account 'y'"}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"error":{"code":"ModelNotOpen","message":"Your account has not activated the model x. Please activate the model service in the Ark Console.","type":"NotFound"}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            404,
+            r#"{"error":{"code":"InvalidEndpointOrModel.NotFound","message":"gone","type":"NotFound"}}"#,
+            Kind::ModelNotFound,
+        ),
+        (
+            400,
+            r#"{"errors":[{"message":"AiError: No such model x or task","code":5007}],"success":false,"result":{},"messages":[]}"#,
+            Kind::ModelNotFound,
+        ),
         (
             404,
             r#"{"error":{"message":"The model `x` does not exist or you do not have access to it.","type":"invalid_request_error","code":"model_not_found"}}"#,
@@ -358,6 +409,21 @@ fn every_refusal_has_its_kind() {
         // Overload
         (
             429,
+            r#"{"errors":[{"message":"Capacity temporarily exceeded, please try again.","code":3040}],"success":false}"#,
+            Kind::Overloaded,
+        ),
+        (
+            503,
+            r#"{"code":50505,"message":"Model service overloaded. Please try again later.","data":null}"#,
+            Kind::Overloaded,
+        ),
+        (
+            429,
+            r#"{"error":{"code":"ServerOverloaded","message":"The service is currently unable to handle additional requests.","type":"TooManyRequests"}}"#,
+            Kind::Overloaded,
+        ),
+        (
+            429,
             r#"{"error":{"message":"The engine is currently overloaded, please try again later"}}"#,
             Kind::Overloaded,
         ),
@@ -428,6 +494,28 @@ fn every_refusal_has_its_kind() {
         ) {
             assert_eq!(fault.retry, Retry::Never, "{body}");
         }
+    }
+}
+
+/// vLLM repeats the input that it complains of, which may speak of anything: of
+/// the errors of a proxy, for one.
+#[test]
+fn what_a_refusal_quotes_is_not_its_own_word() {
+    let quoted = "This model's maximum context length is 8192 tokens. Insufficient balance. \
+                  System message must be at the beginning.";
+    for message in [
+        format!(
+            "[{{'type': 'missing', 'loc': ('body', 'n'), 'msg': 'Field required', 'input': {{'content': \"{quoted}\"}}}}]"
+        ),
+        format!(
+            "1 validation error for Request\nn\n  Field required [type=missing, input_value={{'content': '{quoted}'}}]"
+        ),
+        format!("Failed to parse input at pos 12: {quoted}"),
+        format!("Invalid JSON. {} {quoted}", "Some words. ".repeat(120)),
+    ] {
+        let fault = told(400, &openai(&message));
+        assert_eq!((fault.kind, fault.mend), (Kind::Refused, None), "{message}");
+        assert!(fault.message.contains(quoted), "{message}");
     }
 }
 
@@ -553,6 +641,55 @@ fn an_overflow_names_its_window() {
             Some(131_072),
         ),
         (400, "Input token length too long", None),
+        // LM Studio
+        (
+            400,
+            "Trying to keep the first 9000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough.",
+            Some(4_096),
+        ),
+        (
+            400,
+            "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 9000>= n_ctx: 4096). Try to load the model with a larger context length.",
+            Some(4_096),
+        ),
+        // llama.cpp, in the middle of an answer
+        (500, "Context size has been exceeded.", None),
+        // Cloudflare
+        (
+            413,
+            "AiError: The estimated number of input and maximum output tokens (35000) exceeded this model context window limit (24000).",
+            Some(24_000),
+        ),
+        // SiliconFlow
+        (
+            400,
+            "length of prompt_tokens (40000) must be less than max_seq_len (32768).",
+            Some(32_768),
+        ),
+        // Ark
+        (
+            400,
+            "Input length 203743 exceeds the maximum length 202752",
+            Some(202_752),
+        ),
+        // Cohere
+        (
+            400,
+            "too many tokens: total number of tokens in the prompt cannot exceed 128000 - received 200000.",
+            Some(128_000),
+        ),
+        // Copilot
+        (
+            400,
+            "prompt token count of 100000 exceeds the limit of 65536",
+            Some(65_536),
+        ),
+        // LiteLLM
+        (
+            400,
+            "The input (9000 tokens) exceeds the model's maximum context length (8192).",
+            Some(8_192),
+        ),
         (
             403,
             "Input tokens plus max_tokens are more than the model takes",
@@ -581,6 +718,14 @@ fn an_overflow_names_its_window() {
             Some(8_192),
         ),
         (r#"{"error":{"code":"1261","message":"Prompt 超长"}}"#, None),
+        (
+            r#"{"error":{"code":"tokens_limit_reached","message":"Request body too large for m model. Max size: 8000 tokens."}}"#,
+            Some(8_000),
+        ),
+        (
+            r#"{"error":{"code":"OutofContextError","message":"Total tokens of image and text exceed max message tokens.","type":"BadRequest"}}"#,
+            None,
+        ),
         (
             r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#,
             None,
