@@ -326,6 +326,8 @@ pub enum CallExtra {
     /// The same, and the first call of a message is refused without it: the
     /// documented placeholder stands in for what was lost.
     Required,
+    /// What came is refused: the placeholder stands in for all of it.
+    Placeholder,
 }
 
 /// Thinking inside the text.
