@@ -90,7 +90,8 @@ pub struct Quirks {
 
     /// Thinking comes inside the text, between tags.
     pub think_tags: ThinkTags,
-    /// Calls may come inside the text, as `<tool_call>{…}</tool_call>`.
+    /// Calls may come inside the text, as `<tool_call>{…}</tool_call>` or with
+    /// tags in the place of JSON.
     pub tool_call_tags: bool,
     /// `completion_tokens` leaves the reasoning tokens out, and `prompt_tokens`
     /// may leave the cached ones out.

@@ -12,6 +12,7 @@ mod tags;
 mod text_calls;
 mod think;
 mod usage;
+mod xml_call;
 
 #[cfg(test)]
 mod tests;
