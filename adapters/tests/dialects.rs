@@ -200,6 +200,14 @@ fn thinking_between_tags_is_reasoning() {
             &["reasoning a", "final_answer  b"],
         ),
         (
+            "think_tags = \"on\"",
+            &[
+                r#"{"content":"<think>a","reasoning_content":"a"}"#,
+                r#"{"content":"b</think>\nc","reasoning_content":"b"}"#,
+            ],
+            &["reasoning ab", "final_answer c", "note reasoning_repeated"],
+        ),
+        (
             "think_tags = \"unopened\"",
             &[r#"{"content":"a</thi"}"#, r#"{"content":"nk>b"}"#],
             &["reasoning a", "final_answer b"],

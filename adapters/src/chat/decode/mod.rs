@@ -355,6 +355,11 @@ impl Decoder {
 
     fn piece<'a>(&mut self, piece: think::Piece, emit: &mut impl FnMut(Event<'a>)) {
         match piece {
+            // MiniMax without `reasoning_split` says its thinking twice.
+            think::Piece::Thought(_) if self.said.reasoning => {
+                let detail = "between tags, as it stood in a field of its own";
+                emit(Event::Note("reasoning_repeated", detail.to_owned()));
+            }
             think::Piece::Thought(text) => emit(Event::Reasoning(Fragment::from_escaped(text))),
             think::Piece::Text(text) => {
                 self.behind_thinking(Fragment::from_escaped(text), None, emit);

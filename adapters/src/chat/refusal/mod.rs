@@ -147,7 +147,6 @@ fn hint(lower: &str) -> Option<&'static str> {
             "(The model server was started without support for tools: start it with these options.)",
         );
     }
-    lower
-        .contains("does not support tools")
+    find::any(lower, &["does not support tools", "that support tool use"])
         .then_some("(Choose a model that can call tools.)")
 }

@@ -918,12 +918,13 @@ fn hints_say_what_to_do() {
         ),
     );
     assert!(server.message.ends_with("start it with these options.)"));
-    let model = told(400, r#"{"error":"m does not support tools"}"#);
-    assert!(
-        model
-            .message
-            .ends_with("(Choose a model that can call tools.)")
-    );
+    for body in [
+        r#"{"error":"m does not support tools"}"#,
+        r#"{"error":{"message":"No endpoints found that support tool use.","code":404}}"#,
+    ] {
+        let told = told(400, body).message;
+        assert!(told.ends_with("(Choose a model that can call tools.)"));
+    }
 }
 
 #[test]
