@@ -485,6 +485,10 @@ fn an_answer_that_is_told_again_at_its_end_is_told_once() {
         read("", &(said.clone() + &whole.replace("\"1\"", "\"2\""))),
         ["commentary ab", "f({})"]
     );
+    assert_eq!(
+        read("", &(delta("", "") + whole)),
+        ["reasoning c", "commentary ab", "f({})"]
+    );
     // Perplexity: every chunk has all so far beside the news.
     let so_far = delta("a", ",\"message\":{\"content\":\"a\"}")
         + &delta("b", ",\"message\":{\"content\":\"ab\"}");

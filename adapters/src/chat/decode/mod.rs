@@ -236,10 +236,10 @@ impl Decoder {
     fn choice<'a>(&mut self, choice: Choice<'a>, emit: &mut impl FnMut(Event<'a>)) {
         let logprobs = choice.logprobs();
         if let Some(delta) = choice.delta {
-            self.said.pieces = true;
             self.delta(&delta, logprobs, emit);
+            self.said.pieces = self.said.content || self.said.reasoning;
         } else if let Some(message) = object(choice.message) {
-            self.message(message, logprobs, emit);
+            self.message(&message, logprobs, emit);
         }
         let Some(reason) = choice.finish_reason else {
             return;
@@ -261,13 +261,13 @@ impl Decoder {
     /// can be news.
     fn message<'a>(
         &mut self,
-        message: Delta<'a>,
+        message: &Delta<'a>,
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         if !self.said.pieces {
             self.said.document = true;
-            self.delta(&message, logprobs, emit);
+            self.delta(message, logprobs, emit);
         } else if self.calls.is_empty() {
             let calls = Delta {
                 tool_calls: message.tool_calls,
