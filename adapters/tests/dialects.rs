@@ -614,6 +614,11 @@ fn an_error_is_found_in_every_form() {
             vec!["commentary a", "failed: \"no\""],
         ),
         (
+            r#"{"choices":[{"error":{"code":429,"message":"no"},"finish_reason":"error","message":{"content":""}}]}"#
+                .to_owned(),
+            vec!["rate_limit: no"],
+        ),
+        (
             format!(
                 "{text}{over}data: {{\"choices\":[{{\"delta\":{{\"content\":\"\"}},\"finish_reason\":null}}],\"error\":{{\"code\":400,\"message\":\"no\"}}}}\n\ndata: [DONE]\n\n"
             ),

@@ -64,6 +64,9 @@ pub(super) struct Choice<'a> {
     /// Where Kimi says it.
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
+    /// Where `OpenRouter` may say why `finish_reason` is `error`.
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -156,8 +159,9 @@ impl<'a> Delta<'a> {
 impl<'a> Chunk<'a> {
     /// The error that this chunk is or holds; `data` is the whole of it.
     pub(super) fn error(&self, data: &'a str) -> Option<Cow<'a, RawValue>> {
-        let says = |raw: &&RawValue| !matches!(raw.get(), "{}" | "[]" | "\"\"" | "false" | "0");
-        if let Some(error) = self.error.filter(says) {
+        let choices = self.choices.iter().flatten();
+        let inside = choices.filter_map(|choice| choice.error);
+        if let Some(error) = self.error.into_iter().chain(inside).find(says) {
             return Some(Cow::Borrowed(error));
         }
         if let Some(error) = self.base_resp.and_then(failed_base) {
@@ -182,6 +186,11 @@ impl<'a> Chunk<'a> {
             .or(self.errors.filter(says))
             .map(Cow::Borrowed)
     }
+}
+
+/// Whether an error is one: some servers send an empty field with every chunk.
+fn says(raw: &&RawValue) -> bool {
+    !matches!(raw.get(), "{}" | "[]" | "\"\"" | "false" | "0")
 }
 
 /// A `base_resp` whose code is not 0, as the error that it is; it stays in its
