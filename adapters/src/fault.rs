@@ -11,6 +11,10 @@ use crate::mend::Mend;
 /// Seconds until a request may be sent again at a rate limit that names no time.
 const BARE_LIMIT_PAUSE: u64 = 5;
 
+/// The longest pause that Codex is told of as one: it waits without a word, and
+/// beyond this time a user has to know.
+const LONGEST_SILENT_PAUSE: Duration = Duration::from_mins(10);
+
 /// A failed turn or request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -180,6 +184,7 @@ impl Fault {
                 Some(status @ (402..=428 | 430..=499)) if !codex => status,
                 _ => 400,
             },
+            Kind::RateLimit if codex && self.is_long_pause() => 400,
             Kind::RateLimit | Kind::Quota => 429,
             Kind::Overloaded | Kind::Draining => 503,
             Kind::Unavailable => match self.upstream_status {
@@ -196,6 +201,10 @@ impl Fault {
                 }
             }
         }
+    }
+
+    fn is_long_pause(&self) -> bool {
+        matches!(self.retry, Retry::After(pause) if pause > LONGEST_SILENT_PAUSE)
     }
 
     /// Whether this is told in a stream even if nothing was sent yet. Codex
@@ -464,6 +473,19 @@ mod tests {
         assert_eq!(after(Kind::RateLimit, Retry::Never), None);
         assert_eq!(after(Kind::Overloaded, Retry::Soon), None);
         assert_eq!(after(Kind::Quota, Retry::Never), None);
+    }
+
+    #[test]
+    fn codex_does_not_wait_for_hours() {
+        let status = |minutes| {
+            let fault = Fault {
+                retry: Retry::After(Duration::from_mins(minutes)),
+                ..Fault::new(Kind::RateLimit, "Please wait.")
+            };
+            (fault.status(true), fault.status(false))
+        };
+        assert_eq!(status(10), (429, 429));
+        assert_eq!(status(11), (400, 429));
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub enum Mend {
     NoReasoning,
     /// Calls must carry the signature that came with them.
     Signatures,
+    /// The signatures that came with calls are refused: those of another key, or
+    /// damaged ones.
+    NoSignatures,
     /// The only effort levels.
     Efforts(Levels),
     /// The effort level is refused.
@@ -139,6 +142,7 @@ impl Mend {
                 quirks.reasoning_replay = ReasoningReplay::None;
             }
             Self::Signatures => quirks.call_extra = CallExtra::Required,
+            Self::NoSignatures => quirks.call_extra = CallExtra::Placeholder,
             Self::Efforts(levels) => {
                 model.reasoning = levels.names().map(str::to_owned).collect();
                 if let Some(first) = &model.default_reasoning
@@ -246,6 +250,7 @@ impl fmt::Display for Mend {
             Self::Reasoning(_) => "earlier reasoning goes back",
             Self::NoReasoning => "earlier reasoning stays here",
             Self::Signatures => "calls carry their signature",
+            Self::NoSignatures => "the signatures of calls stay here",
             Self::NoEffort => "the effort level is left out",
             Self::NoThinkingSwitch => "thinking is not switched",
             Self::NoSampling => "temperature and top_p are left out",
@@ -338,6 +343,7 @@ mod tests {
                 "max_tokens_field: None",
             ),
             (Mend::Signatures, "call_extra: Required"),
+            (Mend::NoSignatures, "call_extra: Placeholder"),
             (Mend::NoEffort, "reasoning_control: Thinking"),
             (Mend::NoThinkingSwitch, "reasoning_control: Effort"),
             (Mend::NoSampling, "sampling: false"),

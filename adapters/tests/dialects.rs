@@ -200,6 +200,14 @@ fn thinking_between_tags_is_reasoning() {
             &["reasoning a", "final_answer  b"],
         ),
         (
+            "think_tags = \"on\"",
+            &[
+                r#"{"content":"<think>a","reasoning_content":"a"}"#,
+                r#"{"content":"b</think>\nc","reasoning_content":"b"}"#,
+            ],
+            &["reasoning ab", "final_answer c", "note reasoning_repeated"],
+        ),
+        (
             "think_tags = \"unopened\"",
             &[r#"{"content":"a</thi"}"#, r#"{"content":"nk>b"}"#],
             &["reasoning a", "final_answer b"],
@@ -463,6 +471,70 @@ fn an_end_is_understood_by_all_that_is_known() {
 }
 
 #[test]
+fn an_answer_that_is_told_again_at_its_end_is_told_once() {
+    let delta = |text: &str, beside: &str| {
+        format!(
+            "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}{beside}}}]}}\n\n"
+        )
+    };
+    // MiniMax: the last chunk is the whole answer.
+    let whole = "data: {\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"finish_reason\":\"stop\",\"message\":{\"content\":\"ab\",\"reasoning_content\":\"c\",\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}],\"usage\":{\"prompt_tokens\":1}}\n\n";
+    let said = delta("a", "") + &delta("b", "") + whole;
+    assert_eq!(read("", &said), ["commentary ab", "f({})"]);
+    assert_eq!(
+        read("", &(said.clone() + &whole.replace("\"1\"", "\"2\""))),
+        ["commentary ab", "f({})"]
+    );
+    assert_eq!(
+        read("", &(delta("", "") + whole)),
+        ["reasoning c", "commentary ab", "f({})"]
+    );
+    // Perplexity: every chunk has all so far beside the news.
+    let so_far = delta("a", ",\"message\":{\"content\":\"a\"}")
+        + &delta("b", ",\"message\":{\"content\":\"ab\"}");
+    let ended = delta(
+        "",
+        ",\"message\":{\"content\":\"ab\"},\"finish_reason\":\"stop\"",
+    );
+    assert_eq!(read("", &(so_far.clone() + &ended)), ["final_answer ab"]);
+    assert_eq!(
+        read("", &so_far),
+        [
+            "commentary ab",
+            "failed: \"The provider's answer ended before it was complete.\""
+        ]
+    );
+}
+
+#[test]
+fn an_answer_of_nothing_but_an_end_is_complete() {
+    for delta in ["{}", "{\"content\":\"\"}", "{\"content\":\" \\n\"}"] {
+        assert!(read("", &deltas(&[delta])).is_empty(), "{delta}");
+    }
+    assert_eq!(
+        read("", &deltas(&[r#"{"reasoning_content":"a"}"#])),
+        ["reasoning a"]
+    );
+}
+
+#[test]
+fn one_odd_field_does_not_cost_the_answer() {
+    for choice in [
+        r#"{"index":"0","delta":{"content":"a"},"finish_reason":"stop"}"#,
+        r#"{"index":0.0,"delta":{"content":"a"},"finish_reason":"stop"}"#,
+        r#"{"delta":{"content":"a"},"logprobs":[],"finish_reason":"stop"}"#,
+        r#"{"delta":{"content":"a"},"logprobs":"","finish_reason":"stop"}"#,
+        r#"{"delta":{"content":"a","tool_calls":""},"finish_reason":"stop"}"#,
+        r#"{"delta":{"content":"a","tool_calls":{}},"finish_reason":"stop"}"#,
+        r#"{"delta":{"content":"a","function_call":""},"finish_reason":"stop"}"#,
+        r#"{"message":"","delta":{"content":"a"},"finish_reason":"stop"}"#,
+    ] {
+        let body = format!("data: {{\"choices\":[{choice}]}}\n\n");
+        assert_eq!(read("", &body), ["final_answer a"], "{choice}");
+    }
+}
+
+#[test]
 fn an_error_is_found_in_every_form() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     let over = "data: {\"choices\":[{\"finish_reason\":\"length\"}]}\n\n";
@@ -485,6 +557,11 @@ fn an_error_is_found_in_every_form() {
             vec!["rate_limit: no"],
         ),
         (r#"{"detail":"no"}"#.to_owned(), vec!["unavailable: no"]),
+        (
+            r#"data: {"success":false,"errors":[{"code":3040,"message":"no"}],"result":null}"#
+                .to_owned(),
+            vec!["unavailable: no"],
+        ),
         (
             r#"{"object":"error","message":"no","code":400}"#.to_owned(),
             vec!["refused: no"],
@@ -535,6 +612,11 @@ fn an_error_is_found_in_every_form() {
                 "{text}event: error\ndata: {{\"error\":{{\"message\":\"no\",\"code\":\"tool_use_failed\",\"status_code\":400}}}}\n\n"
             ),
             vec!["commentary a", "failed: \"no\""],
+        ),
+        (
+            r#"{"choices":[{"error":{"code":429,"message":"no"},"finish_reason":"error","message":{"content":""}}]}"#
+                .to_owned(),
+            vec!["rate_limit: no"],
         ),
         (
             format!(

@@ -90,7 +90,8 @@ pub struct Quirks {
 
     /// Thinking comes inside the text, between tags.
     pub think_tags: ThinkTags,
-    /// Calls may come inside the text, as `<tool_call>{…}</tool_call>`.
+    /// Calls may come inside the text, as `<tool_call>{…}</tool_call>` or with
+    /// tags in the place of JSON.
     pub tool_call_tags: bool,
     /// `completion_tokens` leaves the reasoning tokens out, and `prompt_tokens`
     /// may leave the cached ones out.
@@ -328,6 +329,8 @@ pub enum CallExtra {
     /// documented placeholder stands in for what was lost, among the
     /// `reasoning_details` where these go back.
     Required,
+    /// What came is refused: the placeholder stands in for all of it.
+    Placeholder,
 }
 
 /// Thinking inside the text.

@@ -52,6 +52,10 @@ impl Calls {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// Takes a piece of a call.
     pub(super) fn take<'a>(
         &mut self,

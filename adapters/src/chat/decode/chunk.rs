@@ -42,32 +42,35 @@ pub(super) struct Chunk<'a> {
     detail: Option<&'a RawValue>,
     #[serde(borrow)]
     msg: Option<&'a RawValue>,
+    /// Cloudflare and other gateways.
+    #[serde(borrow)]
+    errors: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
-    pub(super) index: Option<u64>,
+    #[serde(borrow)]
+    pub(super) index: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
-    /// In place of `delta` in an answer that is not streamed.
+    /// In place of `delta` in an answer that is not streamed, and in the last
+    /// chunk of `MiniMax`; beside it at Perplexity, with all that was said so far.
     #[serde(borrow)]
-    pub(super) message: Option<Delta<'a>>,
+    pub(super) message: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) finish_reason: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) logprobs: Option<Logprobs<'a>>,
+    pub(super) logprobs: Option<&'a RawValue>,
     /// Where Kimi says it.
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-pub(super) struct Logprobs<'a> {
+    /// Where `OpenRouter` may say why `finish_reason` is `error`.
     #[serde(borrow)]
-    pub(super) content: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) content: Option<&'a RawValue>,
@@ -82,10 +85,10 @@ pub(super) struct Delta<'a> {
     #[serde(borrow)]
     pub(super) refusal: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) tool_calls: Option<Vec<Option<CallDelta<'a>>>>,
+    pub(super) tool_calls: Option<&'a RawValue>,
     /// The one call of the days before `tool_calls`.
     #[serde(borrow)]
-    pub(super) function_call: Option<FunctionDelta<'a>>,
+    pub(super) function_call: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) annotations: Option<&'a RawValue>,
 }
@@ -113,11 +116,52 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) arguments: Option<&'a RawValue>,
 }
 
+impl<'a> Choice<'a> {
+    /// Whether it is the one that was asked for.
+    pub(super) fn is_first(&self) -> bool {
+        self.index
+            .is_none_or(|index| matches!(&*word(Some(index)), "" | "0" | "0.0"))
+    }
+
+    /// The `logprobs` of text.
+    pub(super) fn logprobs(&self) -> Option<&'a RawValue> {
+        #[derive(Deserialize)]
+        struct Logprobs<'a> {
+            #[serde(borrow)]
+            content: Option<&'a RawValue>,
+        }
+        object::<Logprobs<'a>>(self.logprobs)?.content
+    }
+}
+
+impl<'a> Delta<'a> {
+    /// The calls; the error is of a list that is none of calls.
+    pub(super) fn calls(&self) -> Result<Vec<CallDelta<'a>>, serde_json::Error> {
+        let listed = self.tool_calls.map(RawValue::get).unwrap_or_default();
+        let mut calls: Vec<CallDelta<'a>> = if listed.starts_with('[') {
+            let calls: Vec<Option<CallDelta<'a>>> = serde_json::from_str(listed)?;
+            calls.into_iter().flatten().collect()
+        } else {
+            Vec::new()
+        };
+        if calls.is_empty()
+            && let Some(function) = object(self.function_call)
+        {
+            calls.push(CallDelta {
+                function: Some(function),
+                ..CallDelta::default()
+            });
+        }
+        Ok(calls)
+    }
+}
+
 impl<'a> Chunk<'a> {
     /// The error that this chunk is or holds; `data` is the whole of it.
     pub(super) fn error(&self, data: &'a str) -> Option<Cow<'a, RawValue>> {
-        let says = |raw: &&RawValue| !matches!(raw.get(), "{}" | "[]" | "\"\"" | "false" | "0");
-        if let Some(error) = self.error.filter(says) {
+        let choices = self.choices.iter().flatten();
+        let inside = choices.filter_map(|choice| choice.error);
+        if let Some(error) = self.error.into_iter().chain(inside).find(says) {
             return Some(Cow::Borrowed(error));
         }
         if let Some(error) = self.base_resp.and_then(failed_base) {
@@ -137,8 +181,16 @@ impl<'a> Chunk<'a> {
         if self.message.as_ref().is_some_and(text) {
             return serde_json::from_str(data).ok().map(Cow::Borrowed);
         }
-        self.detail.or(self.msg.filter(text)).map(Cow::Borrowed)
+        self.detail
+            .or(self.msg.filter(text))
+            .or(self.errors.filter(says))
+            .map(Cow::Borrowed)
     }
+}
+
+/// Whether an error is one: some servers send an empty field with every chunk.
+fn says(raw: &&RawValue) -> bool {
+    !matches!(raw.get(), "{}" | "[]" | "\"\"" | "false" | "0")
 }
 
 /// A `base_resp` whose code is not 0, as the error that it is; it stays in its
@@ -168,6 +220,12 @@ pub(super) fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
         None if raw.get().starts_with(['{', '[', 'n', 't', 'f']) => Cow::default(),
         None => Cow::Borrowed(raw.get()),
     }
+}
+
+/// An object; `None` for another value.
+pub(super) fn object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+    let raw = raw.filter(|raw| raw.get().starts_with('{'))?;
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// The elements of a list; none of another value.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::chunk::{fragment, list};
+use super::chunk::{list, word};
 use crate::event::Fragment;
 use crate::json;
 
@@ -26,22 +26,78 @@ pub(super) struct Details {
 #[derive(Debug)]
 struct Detail {
     fields: Map<String, Value>,
-    /// The field that grows, `text` or `summary`, and its content, escaped.
-    text: Option<(&'static str, String)>,
+    /// The field that grows, `text` or `summary`, and its content.
+    text: Option<(&'static str, Pieces)>,
 }
 
-/// The text to be shown of a `reasoning_details` array.
-pub(super) fn shown(raw: &RawValue) -> impl Iterator<Item = Fragment<'_>> {
+/// Text in pieces, escaped. `MiniMax` documents pieces that repeat all so far,
+/// and sends news alone at times (MiniMax-M2#95): the second piece tells.
+#[derive(Debug, Default)]
+pub(super) struct Pieces {
+    text: String,
+    form: Form,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Form {
+    #[default]
+    Unknown,
+    News,
+    SoFar,
+}
+
+impl Pieces {
+    /// Adds a piece and returns what is new of it. `repeats` tells whether it
+    /// may repeat what was there.
+    fn add<'p>(&mut self, piece: &'p str, repeats: bool) -> &'p str {
+        if self.form == Form::Unknown && !self.text.is_empty() {
+            let longer = piece.len() > self.text.len() && piece.starts_with(&self.text);
+            self.form = if repeats && longer {
+                Form::SoFar
+            } else {
+                Form::News
+            };
+        }
+        let mut news = piece;
+        if self.form == Form::SoFar {
+            match piece.strip_prefix(self.text.as_str()) {
+                Some(more) => news = more,
+                // Another thought begins.
+                None => self.text.clear(),
+            }
+        }
+        self.text.push_str(news);
+        news
+    }
+}
+
+/// The text to be shown of a `reasoning_details` array, behind what was shown.
+pub(super) fn shown<'a>(raw: &'a RawValue, before: &mut Pieces) -> Vec<Fragment<'a>> {
     #[derive(Deserialize)]
     struct Shown<'a> {
         #[serde(borrow)]
         text: Option<&'a RawValue>,
         #[serde(borrow)]
         summary: Option<&'a RawValue>,
+        #[serde(borrow)]
+        format: Option<&'a RawValue>,
     }
-    list::<Shown<'_>>(Some(raw))
+    list::<Shown<'a>>(Some(raw))
         .into_iter()
-        .filter_map(|detail| fragment(detail.text).or_else(|| fragment(detail.summary)))
+        .filter_map(|detail| {
+            let text = [detail.text, detail.summary]
+                .into_iter()
+                .find_map(|raw| json::inner(raw?.get()).filter(|text| !text.is_empty()))?;
+            Some(before.add(text, may_repeat(&word(detail.format))))
+        })
+        .filter(|news| !news.is_empty())
+        .map(Fragment::from_escaped)
+        .collect()
+}
+
+/// Whether pieces of this format may repeat all so far.
+fn may_repeat(format: &str) -> bool {
+    format.is_empty() || format.starts_with("MiniMax")
 }
 
 impl Details {
@@ -82,7 +138,13 @@ impl Details {
         match joined {
             Some(known) if !whole => known.join(fields, text),
             Some(known) if known.fields == fields => {}
-            _ => self.list.push(Detail { fields, text }),
+            _ => {
+                let text = text.map(|(name, text)| {
+                    let form = Form::Unknown;
+                    (name, Pieces { text, form })
+                });
+                self.list.push(Detail { fields, text });
+            }
         }
     }
 
@@ -109,10 +171,10 @@ impl Detail {
     /// Adds a later piece: its text follows, its other fields stand unless they
     /// say nothing.
     fn join(&mut self, fields: Map<String, Value>, text: Option<(&'static str, String)>) {
-        match (&mut self.text, text) {
-            (Some((_, known)), Some((_, more))) => known.push_str(&more),
-            (known @ None, more) => *known = more,
-            (Some(_), None) => {}
+        if let Some((name, more)) = text {
+            let format = fields.get("format").and_then(Value::as_str);
+            let (_, known) = self.text.get_or_insert_with(|| (name, Pieces::default()));
+            known.add(&more, may_repeat(format.unwrap_or_default()));
         }
         for (name, value) in fields {
             if !value.is_null() || !self.fields.contains_key(&name) {
@@ -128,7 +190,7 @@ impl Detail {
             separator = ',';
             match &self.text {
                 Some((field, text)) if field == name => {
-                    let _ = write!(out, "\"{text}\"");
+                    let _ = write!(out, "\"{}\"", text.text);
                 }
                 _ => out.push_str(&value.to_string()),
             }
@@ -170,6 +232,33 @@ mod tests {
             ]),
             r#"{"type":"reasoning.summary","summary":"ab","index":0},{"type":"reasoning.encrypted","data":"x","id":"1","index":0},{"type":"reasoning.encrypted","data":"y","id":"2","index":0}"#
         );
+    }
+
+    #[test]
+    fn pieces_may_repeat_all_so_far() {
+        let piece = |format: &str, text: &str| {
+            format!(
+                r#"[{{"type":"reasoning.text","format":"{format}","index":0,"text":"{text}"}}]"#
+            )
+        };
+        for (format, texts, whole) in [
+            ("MiniMax-response-v1", ["a", "a b", "a b", "a bc"], "a bc"),
+            ("MiniMax-response-v1", ["a", "b", "ab", "abab"], "abababab"),
+            ("MiniMax-response-v1", ["a", "a", "a", "aaa"], "aaaaaa"),
+            ("", ["", "a", "ab", "abc"], "abc"),
+            ("anthropic-claude-v1", ["a", "a b", "c", "d"], "aa bcd"),
+        ] {
+            let chunks = texts.map(|text| piece(format, text));
+            let kept = joined(&chunks.each_ref().map(String::as_str));
+            assert_eq!(format!("[{kept}]"), piece(format, whole));
+            let mut before = Pieces::default();
+            let told: String = chunks
+                .iter()
+                .flat_map(|chunk| shown(serde_json::from_str(chunk).unwrap(), &mut before))
+                .map(|news| news.escaped().to_owned())
+                .collect();
+            assert_eq!(told, whole);
+        }
     }
 
     #[test]

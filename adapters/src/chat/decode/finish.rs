@@ -20,15 +20,18 @@ pub(super) enum Ending {
 pub(super) fn read(reason: &str, said: bool) -> Ending {
     let lower = reason.to_ascii_lowercase();
     let failed = |kind, message: &str| Ending::Failed(Fault::new(kind, message));
-    match lower.as_str() {
+    // Gemini's OpenAI endpoint puts its own reason behind a word for it:
+    // `function_call_filter: MALFORMED_FUNCTION_CALL`, `content_filter: SAFETY`.
+    let own = lower.split(": ").last().unwrap_or_default();
+    match own {
         "" => Ending::Open,
         "stop" | "tool_calls" | "tool_call" | "function_call" | "eos" | "end_turn" | "tool_use"
-        | "stop_sequence" => Ending::Finish(Finish::Stop),
+        | "stop_sequence" | "complete" | "completed" => Ending::Finish(Finish::Stop),
         "length" | "model_length" | "max_tokens" | "max_output_tokens" => {
             Ending::Finish(Finish::Length)
         }
         "content_filter" | "sensitive" | "safety" | "prohibited_content" | "blocklist"
-        | "recitation" => Ending::Finish(Finish::ContentFilter),
+        | "recitation" | "spii" | "image_safety" => Ending::Finish(Finish::ContentFilter),
         // GLM: the window was full in the middle of the answer, or before it.
         "model_context_window_exceeded" if said => Ending::Finish(Finish::Length),
         "model_context_window_exceeded" => failed(
@@ -59,6 +62,7 @@ pub(super) fn read(reason: &str, said: bool) -> Ending {
             Kind::BadReply,
             "The model made a tool call that its provider could not read.",
         ),
+        _ if lower.starts_with("content_filter") => Ending::Finish(Finish::ContentFilter),
         _ => Ending::Guess(Finish::Stop),
     }
 }
@@ -103,6 +107,10 @@ mod tests {
             ("network_error", "unavailable"),
             ("abort", "cut"),
             ("MALFORMED_FUNCTION_CALL", "bad_reply"),
+            ("function_call_filter: MALFORMED_FUNCTION_CALL", "bad_reply"),
+            ("function_call_filter: UNEXPECTED_TOOL_CALL", "bad_reply"),
+            ("content_filter: PROHIBITED_CONTENT", "filter"),
+            ("content_filter: OTHER", "filter"),
             ("", "open"),
         ] {
             let name = |finish| match finish {

@@ -12,6 +12,7 @@ mod tags;
 mod text_calls;
 mod think;
 mod usage;
+mod xml_call;
 
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,8 @@ use serde_json::value::RawValue;
 use registry::{CallExtra, Quirks, ReasoningReplay};
 
 use self::calls::Calls;
-use self::chunk::{CallDelta, Choice, Chunk, Delta, fragment, list, word};
-use self::details::Details;
+use self::chunk::{CallDelta, Choice, Chunk, Delta, fragment, list, object, word};
+use self::details::{Details, Pieces};
 use self::finish::Ending;
 use self::sources::Sources;
 use self::text_calls::TextCalls;
@@ -42,6 +43,8 @@ pub(super) struct Decoder {
     text_calls: TextCalls,
     /// What the provider wants back of its thinking, where it does.
     details: Option<Details>,
+    /// What was shown of it.
+    shown: Pieces,
     calls: Calls,
     sources: Sources,
     said: Said,
@@ -63,6 +66,8 @@ struct Said {
     reasoning: bool,
     /// All of it, in one document.
     document: bool,
+    /// A part of it, in a chunk of a stream.
+    pieces: bool,
     /// `[DONE]`
     done: bool,
     /// Token counts behind all content.
@@ -91,6 +96,7 @@ impl Decoder {
             text_calls: TextCalls::new(quirks.tool_call_tags),
             details: (quirks.reasoning_replay == ReasoningReplay::ReasoningDetails)
                 .then(Details::default),
+            shown: Pieces::default(),
             calls: Calls::new(quirks.call_extra != CallExtra::None),
             sources: Sources::default(),
             said: Said::default(),
@@ -130,12 +136,7 @@ impl Decoder {
         self.said.news = false;
         self.sources.take(&chunk, emit);
         let mut usage = chunk.x_groq.and_then(inner_usage);
-        for choice in chunk
-            .choices
-            .into_iter()
-            .flatten()
-            .filter(|choice| choice.index.unwrap_or(0) == 0)
-        {
+        for choice in chunk.choices.into_iter().flatten().filter(Choice::is_first) {
             usage = choice.usage.or(usage);
             self.choice(choice, emit);
         }
@@ -233,10 +234,12 @@ impl Decoder {
     }
 
     fn choice<'a>(&mut self, choice: Choice<'a>, emit: &mut impl FnMut(Event<'a>)) {
-        self.said.document |= choice.message.is_some();
-        if let Some(delta) = choice.delta.or(choice.message) {
-            let logprobs = choice.logprobs.and_then(|logprobs| logprobs.content);
-            self.delta(delta, logprobs, emit);
+        let logprobs = choice.logprobs();
+        if let Some(delta) = choice.delta {
+            self.delta(&delta, logprobs, emit);
+            self.said.pieces = self.said.content || self.said.reasoning;
+        } else if let Some(message) = object(choice.message) {
+            self.message(&message, logprobs, emit);
         }
         let Some(reason) = choice.finish_reason else {
             return;
@@ -254,9 +257,30 @@ impl Decoder {
         }
     }
 
+    /// Takes a whole answer. Of one that was told in pieces already only calls
+    /// can be news.
+    fn message<'a>(
+        &mut self,
+        message: &Delta<'a>,
+        logprobs: Option<&'a RawValue>,
+        emit: &mut impl FnMut(Event<'a>),
+    ) {
+        if !self.said.pieces {
+            self.said.document = true;
+            self.delta(message, logprobs, emit);
+        } else if self.calls.is_empty() {
+            let calls = Delta {
+                tool_calls: message.tool_calls,
+                function_call: message.function_call,
+                ..Delta::default()
+            };
+            self.delta(&calls, None, emit);
+        }
+    }
+
     fn delta<'a>(
         &mut self,
-        delta: Delta<'a>,
+        delta: &Delta<'a>,
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
@@ -268,7 +292,7 @@ impl Decoder {
         }
         if let Some(raw) = delta.reasoning_details {
             if !self.said.reasoning {
-                for shown in details::shown(raw) {
+                for shown in details::shown(raw, &mut self.shown) {
                     self.think.told_apart();
                     emit(Event::Reasoning(shown));
                 }
@@ -300,17 +324,16 @@ impl Decoder {
                 emit(Event::Annotation(annotation));
             }
         }
-        let mut called = false;
-        for call in delta.tool_calls.into_iter().flatten().flatten() {
-            called = true;
-            self.call(call, emit);
-        }
-        if let Some(function) = delta.function_call.filter(|_| !called) {
-            let call = CallDelta {
-                function: Some(function),
-                ..CallDelta::default()
-            };
-            self.call(call, emit);
+        match delta.calls() {
+            Ok(calls) => {
+                for call in calls {
+                    self.call(call, emit);
+                }
+            }
+            Err(error) => {
+                let calls = delta.tool_calls.map(RawValue::get).unwrap_or_default();
+                self.fail(bad_chunk(calls, &error.to_string()), emit);
+            }
         }
     }
 
@@ -332,6 +355,11 @@ impl Decoder {
 
     fn piece<'a>(&mut self, piece: think::Piece, emit: &mut impl FnMut(Event<'a>)) {
         match piece {
+            // MiniMax without `reasoning_split` says its thinking twice.
+            think::Piece::Thought(_) if self.said.reasoning => {
+                let detail = "between tags, as it stood in a field of its own";
+                emit(Event::Note("reasoning_repeated", detail.to_owned()));
+            }
             think::Piece::Thought(text) => emit(Event::Reasoning(Fragment::from_escaped(text))),
             think::Piece::Text(text) => {
                 self.behind_thinking(Fragment::from_escaped(text), None, emit);

@@ -1,10 +1,11 @@
-//! Calls inside the text, as `<tool_call>{"name":…,"arguments":…}</tool_call>`.
+//! Calls inside the text, as `<tool_call>{"name":…,"arguments":…}</tool_call>`,
+//! or with tags inside.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calls::arguments_text;
-use super::tags;
+use super::{tags, xml_call};
 use crate::json;
 
 const OPENING: &str = "<tool_call>";
@@ -120,6 +121,10 @@ fn read(escaped: &str) -> Option<Piece> {
         arguments: Option<&'a RawValue>,
     }
     let text = json::unescape(escaped);
+    if let Some((name, arguments)) = xml_call::read(&text) {
+        let arguments = json::escape(&arguments);
+        return Some(Piece::Call { name, arguments });
+    }
     let call: Call<'_> = serde_json::from_str(text.trim()).ok()?;
     let arguments = call.arguments.map(arguments_text);
     (!call.name.is_empty()).then_some(Piece::Call {
@@ -163,6 +168,10 @@ mod tests {
                 "[f {\"x\":1}][g ]",
             ),
             ("<tool_call>{\"name\":\"f\",\"arguments\":{}}", "[f {}]"),
+            (
+                "<tool_call>\n<function=f>\n<parameter=x>\n1\n</parameter>\n</function>\n</tool_call>",
+                "[f {\"x\":1}]",
+            ),
             ("a < b <tool", "a < b <tool"),
             ("<tool_call>no</tool_call>.", "<tool_call>no</tool_call>."),
             ("<tool_call>{\"name\"", "<tool_call>{\"name\""),

@@ -137,14 +137,18 @@ impl<'a> Writer<'_, 'a> {
     }
 
     /// The `reasoning_details`. Where these carry the signature of the first call
-    /// and it was lost, the placeholder stands in.
+    /// and it was lost or is refused, the placeholder stands in.
     fn details(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) -> Option<String> {
         let mut details = thoughts.details.clone();
-        let signed = details.contains("\"reasoning.encrypted\"");
-        let first = said.answer.calls.first().filter(|_| !signed);
-        if let Some(&first) = first
-            && self.options.quirks().call_extra == CallExtra::Required
-        {
+        let unsigned = match self.options.quirks().call_extra {
+            CallExtra::None | CallExtra::Kept => false,
+            CallExtra::Required => !details.contains("\"reasoning.encrypted\""),
+            CallExtra::Placeholder => {
+                details.clear();
+                true
+            }
+        };
+        if unsigned && let Some(&first) = said.answer.calls.first() {
             self.notes.add("call_extra_placeholder", LOST_SIGNATURE);
             let call_id = self.plan.call_id(self.turn, first);
             if !details.is_empty() {
@@ -176,7 +180,8 @@ impl<'a> Writer<'_, 'a> {
             let among_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
             let keeps = match quirks.call_extra {
                 CallExtra::Required if among_details => CallExtra::Kept,
-                keeps @ (CallExtra::None | CallExtra::Kept | CallExtra::Required) => keeps,
+                CallExtra::Placeholder if among_details => CallExtra::None,
+                keeps => keeps,
             };
             thoughts.push_extra(self.out, index, position == 0, keeps, self.notes);
             self.out.push(b'}');

@@ -152,11 +152,12 @@ impl<'a> Thoughts<'a> {
             (CallExtra::Kept | CallExtra::Required, Some((_, extra))) => {
                 json::raw_field(out, "extra_content", extra);
             }
-            (CallExtra::Required, None) if is_first => {
+            (CallExtra::Required, None) | (CallExtra::Placeholder, _) if is_first => {
                 notes.add("call_extra_placeholder", LOST_SIGNATURE);
                 json::raw_field(out, "extra_content", EXTRA_PLACEHOLDER);
             }
-            (CallExtra::None, _) | (CallExtra::Kept | CallExtra::Required, None) => {}
+            (CallExtra::None | CallExtra::Placeholder, _)
+            | (CallExtra::Kept | CallExtra::Required, None) => {}
         }
     }
 }

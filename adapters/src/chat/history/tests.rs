@@ -471,6 +471,10 @@ fn a_signature_stands_at_the_call_behind_its_item() {
         signatures("call_extra = 'required'"),
         ["1", "-", "3", "skip", "-"]
     );
+    assert_eq!(
+        signatures("call_extra = 'placeholder'"),
+        ["skip", "-", "-", "skip", "-"]
+    );
 }
 
 #[test]

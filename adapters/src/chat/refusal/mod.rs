@@ -81,7 +81,7 @@ fn status_of_word(word: &str) -> Option<u16> {
 }
 
 fn fault(status: u16, wait: Option<Duration>, said: Said) -> Fault {
-    let lower = said.message.to_lowercase();
+    let lower = said.own_words();
     let overflow = overflow::overflow(status, &said, &lower);
     let mut kind = match overflow {
         Some(_) => Kind::ContextLength,
@@ -152,7 +152,6 @@ fn hint(lower: &str) -> Option<&'static str> {
             "(The model server was started without support for tools: start it with these options.)",
         );
     }
-    lower
-        .contains("does not support tools")
+    find::any(lower, &["does not support tools", "that support tool use"])
         .then_some("(Choose a model that can call tools.)")
 }

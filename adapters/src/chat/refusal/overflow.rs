@@ -38,6 +38,29 @@ const SIZE_FOLLOWS: &[&str] = &[
     "exceed the configured limit of",
     // Qwen: `Range of input length should be [1, N]`
     "range of input length should be [1,",
+    // LiteLLM: `exceeds the model's maximum context length (N)`
+    "exceeds the model's maximum context length",
+    // LM Studio: `the model is loaded with context length of only N tokens`
+    "with context length of only",
+    // Cloudflare
+    "exceeded this model context window limit",
+    // SiliconFlow: `length of prompt_tokens (M) must be less than max_seq_len (N)`
+    "must be less than max_seq_len",
+    "must be less than or equal to max_seq_len",
+    // Cohere: `total number of tokens in the prompt cannot exceed N`
+    "tokens in the prompt cannot exceed",
+];
+
+/// The same for words that mean it beside others alone.
+const SIZE_FOLLOWS_BESIDE: &[(&str, &str)] = &[
+    // Ark: `Input length M exceeds the maximum length N`
+    ("exceeds the maximum length", "input length"),
+    // Copilot: `prompt token count of M exceeds the limit of N`
+    ("exceeds the limit of", "token count"),
+    // LM Studio: `greater than the context length (n_keep: M>= n_ctx: N)`
+    ("n_ctx:", "greater than the context length"),
+    // GitHub: `Request body too large for m model. Max size: N tokens.`
+    ("max size:", "request body too large"),
 ];
 
 /// Texts of an overflow that tell no size, or not behind them.
@@ -59,6 +82,8 @@ const TEXTS: &[&str] = &[
     "exceed context limit",
     // Bedrock
     "input is too long for requested model",
+    // llama.cpp and LM Studio, in the middle of an answer
+    "context size has been exceeded",
     // Ollama
     "exceeds maximum context length",
     "exceeds the context length",
@@ -71,10 +96,15 @@ const TEXTS: &[&str] = &[
 pub(super) fn overflow(status: u16, said: &Said, lower: &str) -> Option<Overflow> {
     let is_one = any(lower, SIZE_FOLLOWS)
         || any(lower, TEXTS)
+        || beside(lower).next().is_some()
         || [&said.code, &said.kind].into_iter().any(|word| {
             matches!(
                 word.as_str(),
-                "context_length_exceeded" | "exceed_context_size_error"
+                "context_length_exceeded"
+                    | "exceed_context_size_error"
+                    | "tokens_limit_reached"
+                    // Ark, of images
+                    | "OutofContextError"
             )
         })
         // GLM: `Prompt 超长`
@@ -100,9 +130,19 @@ fn more_than_a_minute_allows(lower: &str) -> bool {
         && number_after(lower, "requested") > number_after(lower, "limit")
 }
 
+/// The phrases of [`SIZE_FOLLOWS_BESIDE`] that a text means.
+fn beside(lower: &str) -> impl Iterator<Item = &'static str> {
+    SIZE_FOLLOWS_BESIDE
+        .iter()
+        .filter(|(phrase, other)| lower.contains(phrase) && lower.contains(other))
+        .map(|(phrase, _)| *phrase)
+}
+
 fn window(lower: &str) -> Option<u64> {
     SIZE_FOLLOWS
         .iter()
+        .copied()
+        .chain(beside(lower))
         .find_map(|phrase| number_after(lower, phrase))
         .or_else(|| number_after(lower, "too large for model with"))
         .or_else(|| {

@@ -23,6 +23,9 @@ use super::delay;
 /// The longest text of a provider that is passed on, in characters.
 pub(super) const MESSAGE_LIMIT: usize = 2000;
 
+/// How far a message is taken for the provider's own words, in characters.
+const OWN_LIMIT: usize = 1000;
+
 /// How deep an error is looked for inside another.
 const DEPTH: u8 = 8;
 
@@ -80,6 +83,12 @@ struct Object<'a> {
     status_msg: Option<&'a RawValue>,
     #[serde(borrow)]
     base_resp: Option<&'a RawValue>,
+    /// Of problems as HTTP APIs describe them: NVIDIA.
+    #[serde(borrow)]
+    title: Option<&'a RawValue>,
+    /// Novita's code in words.
+    #[serde(borrow)]
+    reason: Option<&'a RawValue>,
     #[serde(borrow)]
     details: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -217,6 +226,7 @@ impl Said {
             object.detail,
             object.status_msg,
             object.base_resp,
+            object.title,
         ]
         .into_iter()
         .flatten()
@@ -247,9 +257,8 @@ impl Said {
                 .find_map(|raw| u16::try_from(number(raw)?).ok())
                 .filter(|status| (400..600).contains(status));
         }
-        if let Some(status) = object.status.map(|raw| scalar(Some(raw))) {
-            said.words.push(status);
-        }
+        let words = [object.status, object.reason].into_iter().flatten();
+        said.words.extend(words.map(|raw| scalar(Some(raw))));
         said.window = said
             .window
             .or_else(|| object.n_ctx.and_then(|raw| raw.get().parse().ok()));
@@ -317,6 +326,25 @@ impl Said {
         self.window = inner.window.or(self.window);
         self.number = inner.number.or(self.number);
         self.words.extend(inner.words);
+    }
+
+    /// The provider's own words, in lower case. What it repeats of the input is
+    /// left out: a conversation may well speak of errors.
+    pub(super) fn own_words(&self) -> String {
+        const QUOTES: &[&str] = &[
+            // vLLM, SGLang: what pydantic complains of
+            "'input': ",
+            "\"input\": ",
+            "\"input\":",
+            "input_value=",
+            // llama.cpp: what the model said
+            "failed to parse input at pos",
+        ];
+        let mut own: String = self.message.chars().take(OWN_LIMIT).collect();
+        own = own.to_lowercase();
+        let end = QUOTES.iter().filter_map(|quote| own.find(quote)).min();
+        own.truncate(end.unwrap_or(own.len()));
+        own
     }
 
     /// GLM's number: four digits as the code (or, at its other endpoint, the

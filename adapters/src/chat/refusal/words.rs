@@ -97,6 +97,10 @@ const USED_UP: &[&str] = &[
     "quota exhausted",
     "quota is exhausted",
     "please recharge",
+    // SiliconFlow
+    "balance is insufficient",
+    // Cloudflare
+    "daily free allocation",
     "in arrears",
     "overdue payment",
 ];
@@ -129,6 +133,8 @@ fn of_code(word: &str) -> Option<Kind> {
         | "freequotaexceeded"
         | "accountoverdueerror"
         | "setlimitexceeded"
+        // Novita
+        | "notenoughbalance"
         | "arrearage"
         | "paymentrequired" => Kind::Quota,
         "invalidapikey"
@@ -156,7 +162,7 @@ fn of_code(word: &str) -> Option<Kind> {
         | "toomanyrequests"
         | "toomanyrequestserror" => Kind::RateLimit,
         "modelnotfound" | "modelnotfounderror" | "modelnotexist" | "invalidmodel"
-        | "deploymentnotfound" | "unknownmodel" => Kind::ModelNotFound,
+        | "deploymentnotfound" | "unknownmodel" | "modelnotopen" => Kind::ModelNotFound,
         "contentfilter"
         | "contentpolicyviolation"
         | "datainspectionfailed"
@@ -172,6 +178,7 @@ fn of_code(word: &str) -> Option<Kind> {
         // Ark: `ModelAccountTpmRateLimitExceeded`, `InputTextSensitiveContentDetected`
         other if other.contains("ratelimitexceeded") => Kind::RateLimit,
         other if other.contains("sensitivecontent") => Kind::ContentFilter,
+        other if other.starts_with("invalidendpointormodel") => Kind::ModelNotFound,
         _ => return None,
     })
 }
@@ -230,6 +237,8 @@ const FILTERED: &[&str] = &[
 const BUSY: &[&str] = &[
     "overloaded",
     "at capacity",
+    // Cloudflare
+    "capacity temporarily exceeded",
     "no capacity",
     "no available capacity",
     "high demand",
@@ -262,6 +271,8 @@ fn is_unknown_model(lower: &str) -> bool {
             "supported api model names",
             "unable to access model",
             "模型不存在",
+            // NVIDIA
+            "not found for account",
         ],
     );
     let near = [

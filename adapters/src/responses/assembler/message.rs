@@ -170,7 +170,10 @@ impl Part {
         writer.event(name, &self.locate, frames, |out| {
             push_escaped(out, "delta", escaped);
             if !refusal {
-                json::raw_field(out, "logprobs", &format!("[{logprobs}]"));
+                // Without a copy: this is written for every piece of text.
+                out.extend_from_slice(b",\"logprobs\":[");
+                out.extend_from_slice(logprobs.as_bytes());
+                out.push(b']');
             }
         });
     }

@@ -223,7 +223,7 @@ impl Assembler {
                 // Codex takes an answer that is incomplete for this reason for
                 // a broken connection and asks again and again.
                 let message = "The provider's content filter cut the answer off.";
-                return Err(Fault::new(Kind::Refused, message));
+                return Err(Fault::new(Kind::ContentFilter, message));
             }
             Event::Finish(finish) => self.finish(finish, now, frames),
             Event::Failed(fault) => return Err(fault),

@@ -93,6 +93,8 @@ fn max_output(lower: &str) -> Option<Mend> {
 /// - Kimi: `invalid temperature: only 1 is allowed for this model`
 /// - OpenAI, GPT-5: `Unsupported value: 'temperature' does not support 0.5 with
 ///   this model. Only the default (1) value is supported.`
+/// - Anthropic behind a gateway: `` `temperature` may only be set to 1 when
+///   thinking is enabled``
 /// - OpenAI, recorded below the minimum: `Invalid 'temperature': decimal above
 ///   maximum value. Expected a value <= 2, but got 3 instead.`
 /// - Anthropic: `temperature: range: 0..1`; GLM and others: `[0, 1]`, `(0, 1]`,
@@ -100,7 +102,14 @@ fn max_output(lower: &str) -> Option<Mend> {
 fn temperature(lower: &str) -> Option<Mend> {
     word(lower, "temperature")?;
     let fixed = lower.contains("only") && lower.contains("is allowed")
-        || any(lower, &["only the default", "does not support temperature"]);
+        || any(
+            lower,
+            &[
+                "only the default",
+                "does not support temperature",
+                "may only be set to 1",
+            ],
+        );
     if fixed {
         return Some(Mend::NoSampling);
     }

@@ -39,7 +39,11 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
 ///   to the API.` (opencode#24122)
 /// - Gemini: ``Function call `x` in the `1.` content block is missing a
 ///   `thought_signature` ``; `Function call is missing a thought_signature in
-///   functionCall parts` (CLIProxyAPI#2360)
+///   functionCall parts` (CLIProxyAPI#2360); `Corrupted thought signature.`, after
+///   a change of the key or the route
+/// - Anthropic behind a gateway: ``Invalid `signature` in `thinking` block``;
+///   ``Invalid `data` in `redacted_thinking` block``; ``The `thinking` blocks in
+///   the latest assistant message cannot be modified``
 fn reasoning(lower: &str) -> Option<Mend> {
     if lower.contains("reasoning_content is missing") {
         return Some(Mend::Reasoning(ReasoningRequired::Calls));
@@ -47,14 +51,34 @@ fn reasoning(lower: &str) -> Option<Mend> {
     if lower.contains("reasoning_content") && lower.contains("must be passed back") {
         return Some(Mend::Reasoning(ReasoningRequired::Always));
     }
-    any(
+    if any(
         lower,
         &[
             "missing a `thought_signature`",
             "missing a thought_signature",
         ],
+    ) {
+        return Some(Mend::Signatures);
+    }
+    if any(
+        lower,
+        &[
+            "corrupted thought signature",
+            "invalid thought signature",
+            "thought signature is not valid",
+        ],
+    ) {
+        return Some(Mend::NoSignatures);
+    }
+    any(
+        lower,
+        &[
+            "invalid `signature` in `thinking` block",
+            "invalid `data` in `redacted_thinking` block",
+            "blocks in the latest assistant message cannot be modified",
+        ],
     )
-    .then_some(Mend::Signatures)
+    .then_some(Mend::NoReasoning)
 }
 
 /// Images and files.

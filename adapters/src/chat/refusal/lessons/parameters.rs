@@ -202,6 +202,8 @@ fn thinking(lower: &str) -> Option<Mend> {
 ///   object in thinking mode`
 /// - Kimi: `tool_choice 'required' is incompatible with thinking enabled`; `tool_choice
 ///   'specified' is incompatible with thinking enabled`
+/// - DeepSeek V4: `Thinking mode does not support this tool_choice`; Anthropic behind
+///   a gateway: `Thinking may not be enabled when tool_choice forces tool use.`
 /// - serde servers: ``tool_choice: unknown variant `required` ``; pydantic: `Input
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
 ///   is supported for tool_choice`
@@ -229,6 +231,8 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
         lower,
         &[
             "required or object",
+            "does not support this tool_choice",
+            "tool_choice forces tool use",
             "should be 'none' or 'auto'",
             "should be 'auto' or 'none'",
         ],

@@ -40,6 +40,27 @@ fn a_known_refusal_teaches_one_thing() {
             "Function call is missing a thought_signature in functionCall parts.",
             Mend::Signatures,
         ),
+        ("Corrupted thought signature.", Mend::NoSignatures),
+        (
+            "messages.1.content.0: Invalid `signature` in `thinking` block",
+            Mend::NoReasoning,
+        ),
+        (
+            "The `thinking` blocks in the latest assistant message cannot be modified.",
+            Mend::NoReasoning,
+        ),
+        (
+            "Thinking mode does not support this tool_choice",
+            without(&[ToolChoice::Required, ToolChoice::Named]),
+        ),
+        (
+            "Thinking may not be enabled when tool_choice forces tool use.",
+            without(&[ToolChoice::Required, ToolChoice::Named]),
+        ),
+        (
+            "`temperature` may only be set to 1 when thinking is enabled.",
+            Mend::NoSampling,
+        ),
         (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
             Mend::MaxTokensField(MaxTokensField::MaxCompletionTokens),
