@@ -56,17 +56,23 @@ impl Calls {
         self.list.is_empty()
     }
 
-    /// Takes a piece of a call.
+    /// Takes a piece of a call, or a call of a whole answer, which has no pieces.
     pub(super) fn take<'a>(
         &mut self,
         delta: CallDelta<'a>,
+        is_whole: bool,
         emit: &mut impl FnMut(Event<'a>),
     ) -> Result<(), Fault> {
         let id = word(delta.id);
         let index = word(delta.index).parse().ok();
         let function = delta.function.unwrap_or_default();
         let name = word(function.name);
-        let slot = self.slot(index, &id, &name).unwrap_or_else(|| {
+        let arguments = function.arguments.map(arguments_text);
+        let more = arguments
+            .as_ref()
+            .is_some_and(|arguments| !arguments.is_blank());
+        let known = self.slot(index, &id, &name, more).filter(|_| !is_whole);
+        let slot = known.unwrap_or_else(|| {
             self.list.push(Call {
                 index,
                 ..Call::default()
@@ -86,10 +92,9 @@ impl Calls {
         if call.name.is_empty() && !name.is_empty() {
             call.start(slot, name, emit);
         }
-        let Some(arguments) = function.arguments else {
+        let Some(fragment) = arguments else {
             return Ok(());
         };
-        let fragment = arguments_text(arguments);
         call.arguments.push_str(fragment.escaped());
         if call.name.is_empty() {
             if call.arguments.len() > EARLY_LIMIT {
@@ -126,7 +131,7 @@ impl Calls {
         }
     }
 
-    /// Whether the arguments of all calls are nothing or one JSON document.
+    /// Whether the arguments of all calls are nothing or one JSON object.
     pub(super) fn are_whole(&self) -> bool {
         self.list
             .iter()
@@ -134,11 +139,17 @@ impl Calls {
     }
 
     /// The call that a piece belongs to; `None` when it begins a new one: with
-    /// a new id on a known index, or, without id and index, with a name.
-    fn slot(&self, index: Option<u64>, id: &str, name: &str) -> Option<usize> {
+    /// a new id on a known index, or, without an id, with a name and `more`
+    /// arguments behind a call that is whole, or, without id and index, with a
+    /// name.
+    fn slot(&self, index: Option<u64>, id: &str, name: &str, more: bool) -> Option<usize> {
         // An id may come late, but not together with a second name.
         let late = |call: &Call| call.id.is_empty() && (name.is_empty() || call.name.is_empty());
-        let same = |call: &Call| id.is_empty() || call.id == id || late(call);
+        let another = |call: &Call| more && !name.is_empty() && call.is_whole();
+        let same = |call: &Call| match id {
+            "" => !another(call),
+            id => call.id == id || late(call),
+        };
         let last = self.list.len().checked_sub(1);
         match index {
             Some(_) => self
@@ -191,6 +202,11 @@ impl Call {
     }
 
     fn is_whole(&self) -> bool {
+        // Most pieces end elsewhere, and the whole is read for few.
+        let end = self.arguments.trim_end_matches([' ', '\\', 'n', 'r', 't']);
+        if !end.ends_with('}') {
+            return false;
+        }
         serde_json::from_str::<IgnoredAny>(&json::unescape(&self.arguments)).is_ok()
     }
 }

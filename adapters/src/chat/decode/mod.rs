@@ -436,7 +436,7 @@ impl Decoder {
         self.said.news = true;
         self.release_text(emit);
         self.tell_details(emit);
-        if let Err(fault) = self.calls.take(call, emit) {
+        if let Err(fault) = self.calls.take(call, self.said.document, emit) {
             self.fail(fault, emit);
         }
     }

@@ -76,6 +76,24 @@ fn a_call_waits_for_its_name_but_not_for_its_id() {
 }
 
 #[test]
+fn a_whole_call_on_the_index_of_a_whole_call_is_another_one() {
+    let whole = r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{\"k\": 1}"}}]}"#;
+    let other = r#"{"tool_calls":[{"index":0,"function":{"name":"g","arguments":"{}"}}]}"#;
+    let again = r#"{"tool_calls":[{"index":0,"function":{"name":"g","arguments":""}}]}"#;
+    assert_eq!(
+        answer(&[whole, whole, other, again]),
+        [
+            "call 0  f",
+            r#"arguments 0 {"k": 1}"#,
+            "call 1  f",
+            r#"arguments 1 {"k": 1}"#,
+            "call 2  g",
+            "arguments 2 {}",
+        ]
+    );
+}
+
+#[test]
 fn calls_without_id_and_index_are_told_apart_by_their_names() {
     assert_eq!(
         answer(&[
