@@ -20,7 +20,7 @@ pub enum Mend {
     MaxOutput(u32),
     /// The output limit has this name.
     MaxTokensField(MaxTokensField),
-    /// These assistant messages must carry their reasoning.
+    /// These assistant messages must carry their `reasoning_content`.
     Reasoning(ReasoningRequired),
     /// Earlier reasoning is refused.
     NoReasoning,
@@ -133,9 +133,7 @@ impl Mend {
             Self::MaxTokensField(field) => quirks.max_tokens_field = *field,
             Self::Reasoning(required) => {
                 quirks.reasoning_required = *required;
-                if quirks.reasoning_replay == ReasoningReplay::None {
-                    quirks.reasoning_replay = ReasoningReplay::ReasoningContent;
-                }
+                quirks.reasoning_replay = ReasoningReplay::ReasoningContent;
             }
             Self::NoReasoning => {
                 quirks.reasoning_required = ReasoningRequired::Never;
@@ -416,8 +414,9 @@ mod tests {
         Mend::NoReasoning.apply(&mut quirks, &mut model);
         assert_eq!(quirks, Quirks::default());
         quirks.reasoning_replay = ReasoningReplay::ThinkTags;
+        // The field that the refusal names is wanted, whatever went back before.
         Mend::Reasoning(ReasoningRequired::Always).apply(&mut quirks, &mut model);
-        assert_eq!(quirks.reasoning_replay, ReasoningReplay::ThinkTags);
+        assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
     }
 
     #[test]

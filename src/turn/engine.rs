@@ -193,14 +193,19 @@ impl<'e, S: Sink> Engine<'e, S> {
         let Some(mend) = fault.mend else {
             return false;
         };
-        self.ways.learn(&self.way.route, mend);
+        let is_new = self.ways.learn(&self.way.route, mend);
         match self.ways.again(&self.way.route) {
             Ok(way) if way.body != self.way.body => {
                 self.record.healed(fault, mend);
                 self.take_way(way);
                 true
             }
-            Ok(_) | Err(_) => false,
+            Ok(_) | Err(_) => {
+                if is_new {
+                    self.ways.unlearn(&self.way.route, mend);
+                }
+                false
+            }
         }
     }
 

@@ -151,9 +151,9 @@ impl Ways {
         }
     }
 
-    /// Remembers what a fault teaches about a model.
-    pub(super) fn learn(&self, route: &Route, mend: Mend) {
-        self.shared.upstreams.lessons().learn(route, mend);
+    /// Remembers what a fault teaches about a model. False when it is known.
+    pub(super) fn learn(&self, route: &Route, mend: Mend) -> bool {
+        self.shared.upstreams.lessons().learn(route, mend)
     }
 
     /// Forgets a lesson that did not help.

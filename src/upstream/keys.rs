@@ -79,11 +79,6 @@ impl KeyRing {
         resting.iter().any(|until| is_over(*until, now))
     }
 
-    /// Whether a request can be sent now without a key that rests.
-    pub fn any_awake(&self) -> bool {
-        self.rest_left().is_none()
-    }
-
     /// The time until a key wakes; `None` when one is awake or there is none.
     pub fn rest_left(&self) -> Option<Duration> {
         let now = Instant::now();
@@ -166,19 +161,19 @@ mod tests {
     async fn the_ring_knows_when_a_key_wakes() {
         let ring = ring(&["first-key", "second-key"], &[]);
         ring.rest(Key(0), Duration::from_mins(1));
-        assert!(ring.any_awake());
+        assert!(ring.rest_left().is_none());
         ring.rest(Key(1), Duration::from_secs(10));
         assert_eq!(ring.rest_left(), Some(Duration::from_secs(10)));
-        assert!(!ring.any_awake());
+        assert!(!ring.rest_left().is_none());
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert!(ring.any_awake());
+        assert!(ring.rest_left().is_none());
     }
 
     #[test]
     fn a_provider_without_keys_never_waits_for_one() {
         let none = ring(&[], &[]);
         assert_eq!(none.choose(7), None);
-        assert!(none.any_awake());
+        assert!(none.rest_left().is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -94,7 +94,8 @@ impl Upstream {
     }
 
     /// A place if one is free now.
-    pub fn try_place(&self) -> Option<Place> {
+    #[cfg(test)]
+    fn try_place(&self) -> Option<Place> {
         self.places.try_take()
     }
 

@@ -47,6 +47,7 @@ impl Places {
     }
 
     /// A place that is free now, if nobody waits for it.
+    #[cfg(test)]
     pub(super) fn try_take(self: &Arc<Self>) -> Option<Place> {
         let permit = Arc::clone(&self.semaphore).try_acquire_owned().ok()?;
         Some(Place {

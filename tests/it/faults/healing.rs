@@ -184,13 +184,23 @@ fn loop_without_reasoning() -> Value {
 const MISSED: &str = r#"{"message": "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"}"#;
 
 async fn missed() {
-    let fine = Answer {
-        when: holding("reasoning_content"),
-        ..says("well")
-    };
-    let player = player(vec![fine, refusal("tool_calls", MISSED)]).await;
-    let proxy = Proxy::start(&player).await;
-    heals_once(&player, &proxy, &loop_without_reasoning()).await;
+    for replay in [
+        "none",
+        "reasoning_content",
+        "reasoning",
+        "reasoning_details",
+        "think_tags",
+        "thinking_parts",
+    ] {
+        let fine = Answer {
+            when: holding("reasoning_content"),
+            ..says("well")
+        };
+        let player = player(vec![fine, refusal("tool_calls", MISSED)]).await;
+        let quirks = format!("quirks = {{ reasoning_replay = \"{replay}\" }}");
+        let proxy = Proxy::with(&player, Setup::new().provider(&quirks)).await;
+        heals_once(&player, &proxy, &loop_without_reasoning()).await;
+    }
 }
 
 async fn forgetful() {

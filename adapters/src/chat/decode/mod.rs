@@ -287,6 +287,7 @@ impl Decoder {
         let reasoning = fragment(delta.reasoning_content).or_else(|| fragment(delta.reasoning));
         if let Some(reasoning) = reasoning {
             self.said.reasoning = true;
+            self.said.news = true;
             self.think.told_apart();
             emit(Event::Reasoning(reasoning));
         }
@@ -316,6 +317,7 @@ impl Decoder {
         }
         if let Some(refusal) = fragment(delta.refusal) {
             self.said.content = true;
+            self.said.news = true;
             self.tell_details(emit);
             emit(Event::Refusal(refusal));
         }

@@ -512,13 +512,18 @@ fn images_and_files_are_reckoned_apart_from_text() {
 
 #[test]
 fn tools_are_offered_as_the_provider_takes_them() {
-    let tool = json!({"type": "function", "name": "f", "strict": true,
+    let mut tool = json!({"type": "function", "name": "f", "strict": true,
         "parameters": {"type": "object", "properties": {"a": {"const": 1}}}});
+    let (body, notes) = to("").body(&json!({"tools": [tool]}));
+    assert_eq!(body["tools"][0]["function"].get("strict"), None);
+    assert_eq!(notes, "strict_dropped");
+    let (body, notes) = to("strict_tools = true").body(&json!({"tools": [tool]}));
+    assert_eq!(body["tools"][0]["function"]["strict"], true);
+    assert_eq!(notes, "");
+    // False is what a provider without the field does.
+    tool["strict"] = json!(false);
     let request = |choice: Value| json!({"tools": [tool], "tool_choice": choice, "parallel_tool_calls": false});
     let auto = request(json!("auto"));
-    let function = |to: &To| to.body(&auto).0["tools"][0]["function"].clone();
-    assert_eq!(function(&to("")).get("strict"), None);
-    assert_eq!(function(&to("strict_tools = true"))["strict"], true);
     assert_eq!(to("").body(&auto).0["parallel_tool_calls"], false);
     let (body, notes) = to("parallel_tool_calls = false").body(&auto);
     assert_eq!(body.get("parallel_tool_calls"), None);

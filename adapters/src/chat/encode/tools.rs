@@ -116,8 +116,11 @@ fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks, notes: &mut No
         notes.add("schema_changed", tool.wire_name.as_str());
     }
     json::raw_field(out, "parameters", fitted.as_deref().unwrap_or(parameters));
-    if let Some(strict) = tool.strict.filter(|_| quirks.strict_tools) {
-        json::field(out, "strict", &strict);
+    match tool.strict {
+        Some(strict) if quirks.strict_tools => json::field(out, "strict", &strict),
+        // False is what a provider without the field does.
+        Some(true) => notes.add("strict_dropped", tool.wire_name.as_str()),
+        Some(false) | None => {}
     }
     out.extend_from_slice(b"}}");
 }

@@ -311,11 +311,17 @@ impl<'a> Layout<'_, 'a> {
         for message in self.messages {
             match (done.last_mut(), message) {
                 (Some(Message::User(before)), Message::User(pieces)) if joins => {
+                    self.notes
+                        .add("user_messages_joined", "the provider wants them in turns");
                     before.extend(pieces);
                 }
                 (Some(Message::Tool(_) | Message::Interrupted(_)), message @ Message::User(_))
                     if quirks.answer_after_tool =>
                 {
+                    self.notes.add(
+                        "answer_inserted",
+                        "between a tool result and a user message",
+                    );
                     done.push(Message::Bridge);
                     done.push(message);
                 }

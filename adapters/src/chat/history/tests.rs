@@ -124,7 +124,7 @@ fn system_text_stands_where_and_as_the_provider_wants_it() {
                 "user",
                 "[System instruction]\nA\n\nB\n\nhi\n\n[System instruction]\nC"
             ]]),
-            "system_as_user",
+            "system_as_user,user_messages_joined",
         ),
         (
             "message_limit = 24\nsystem_role = 'user'",
