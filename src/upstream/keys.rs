@@ -164,7 +164,7 @@ mod tests {
         assert!(ring.rest_left().is_none());
         ring.rest(Key(1), Duration::from_secs(10));
         assert_eq!(ring.rest_left(), Some(Duration::from_secs(10)));
-        assert!(!ring.rest_left().is_none());
+        assert!(ring.rest_left().is_some());
         tokio::time::advance(Duration::from_secs(10)).await;
         assert!(ring.rest_left().is_none());
     }

@@ -44,7 +44,7 @@ fn a_model_without_eyes_gets_no_image() {
     );
     let (seeing, notes) = messages(true, &input);
     assert_eq!(seeing.to_string().matches("\"image_url\":{").count(), 2);
-    assert_eq!(notes, "");
+    assert_eq!(notes, "image_moved");
 }
 
 #[test]

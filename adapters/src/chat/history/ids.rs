@@ -44,6 +44,11 @@ impl Ids {
         Self { changed }
     }
 
+    /// Whether the provider gets other ids than the plan has.
+    pub(super) fn differ(&self) -> bool {
+        self.changed.iter().any(|(id, wire)| id != wire)
+    }
+
     /// The id on the wire. A result without call keeps its id.
     pub(super) fn wire<'i>(&'i self, id: &'i str) -> &'i str {
         self.changed.get(id).map_or(id, String::as_str)

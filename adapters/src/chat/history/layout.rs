@@ -221,6 +221,10 @@ impl<'a> Layout<'_, 'a> {
                 headed: false,
             });
         }
+        self.notes.add(
+            "image_moved",
+            "from tool results into a user message behind them",
+        );
         self.messages.push(Message::User(pieces));
         Ok(())
     }

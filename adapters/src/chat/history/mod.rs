@@ -47,6 +47,9 @@ pub(super) fn push_messages(
 ) -> Result<Vec<Span>, Fault> {
     let quirks = options.quirks();
     let ids = Ids::new(turn, plan, quirks.call_ids);
+    if ids.differ() {
+        notes.add("call_ids_changed", "to the form that the provider takes");
+    }
     let messages = lay_out(turn, plan, options, &ids, notes)?;
     let marks = if quirks.cache_control {
         marks(&messages)
