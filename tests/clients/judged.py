@@ -20,7 +20,7 @@ def run(case: dict, folder: Path):
     with Llmock(folder, case.get("serve", [])) as llmock, kit.Proxy(folder, f"{llmock.origin}/v1", more=case.get("provider", "")) as proxy:
         if case["behaviors"]:
             llmock.call("POST", "scenario", {"behaviors": case["behaviors"]})
-        ends = [end for _ in range(case.get("turns", 1)) for end in turn(proxy, case.get("again", False))]
+        ends = [end for _ in range(case.get("turns", 1)) for end in turn(llmock, proxy, case.get("again", False))]
         kit.check(kit.mismatch(case["expect"]["ends"], ends, "ends"))
         verdict = llmock.call("GET", "verdict")
         seen = {"attempts": verdict["attempts"], "faults": verdict["faults_injected"]}
@@ -36,7 +36,8 @@ def run(case: dict, folder: Path):
 class Llmock(kit.Process):
     def __init__(self, folder: Path, flags: list):
         port = kit.free_port()
-        argv = [LLMOCK, "serve", "--port", port, "--log-level", "warning", *flags]
+        # Echoed, an answer is long enough for every fault; the usual ones vary.
+        argv = [LLMOCK, "serve", "--port", port, "--log-level", "warning", "--response-style", "echo", *flags]
         super().__init__(argv, folder / "llmock.log", env=kit.plain_env(folder), cwd=folder)
         self.origin = f"http://127.0.0.1:{port}"
         self.wait_for_url(f"{self.origin}/_llmock/requests", 30)
@@ -48,13 +49,16 @@ class Llmock(kit.Process):
             return json.load(reply)
 
 
-def turn(proxy: kit.Proxy, again: bool) -> list:
+def turn(llmock: Llmock, proxy: kit.Proxy, again: bool) -> list:
     """How a turn ended, and how when it was sent again."""
     ends = []
     while True:
         ends.append(ended(proxy))
         if not again or ends[-1] == "completed" or len(ends) > 3:
             return ends
+        # It waits until nothing is under way: llmock takes a request that overlaps
+        # with the one before for another one, not for its repetition.
+        llmock.call("GET", "verdict")
 
 
 def ended(proxy: kit.Proxy):
