@@ -4,7 +4,7 @@
 //! `PROPTEST_CASES` sets how many answers are tried; 256 without it.
 mod answer;
 #[path = "../../adapters/tests/common/drive.rs"]
-mod drive;
+pub mod drive;
 mod read;
 mod switches;
 

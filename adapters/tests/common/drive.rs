@@ -48,19 +48,14 @@ pub fn told<'c>(
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<(String, Notes), Fault> {
     let codex = settings.codex;
-    let mut turn = Output::new(settings);
-    let mut sent = Vec::new();
-    let result = turn.run(quirks, chunks, |frames| sent.extend(frames.take()));
-    if let Err(fault) = result {
-        if !turn.begun && !fault.is_told_in_stream(codex) {
-            return Err(fault);
-        }
-        turn.begin();
-        turn.assembler.fail(&fault, &mut turn.frames);
-        sent.extend(turn.frames.take());
+    let read = read(settings, quirks, chunks, true);
+    match read.fault {
+        Some(fault) if !read.begun && !fault.is_told_in_stream(codex) => Err(fault),
+        _ => Ok((
+            String::from_utf8(read.body).expect("events are UTF-8"),
+            read.notes,
+        )),
     }
-    let stream = String::from_utf8(sent).expect("events are UTF-8");
-    Ok((stream, turn.assembler.notes().clone()))
 }
 
 /// The response for a client that wants only that, or the fault.
@@ -69,15 +64,54 @@ pub fn whole<'c>(
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
+    let read = read(settings, quirks, chunks, false);
+    match read.fault {
+        Some(fault) => Err(fault),
+        None => Ok(String::from_utf8(read.body).expect("a response is UTF-8")),
+    }
+}
+
+/// An answer that was read to its end.
+pub struct Read {
+    /// The stream, or the response alone. It tells the fault, too.
+    pub body: Vec<u8>,
+    /// What was repaired on the way.
+    pub notes: Notes,
+    /// What broke the answer off.
+    pub fault: Option<Fault>,
+    /// Something was written before the fault.
+    pub begun: bool,
+}
+
+/// Reads an answer, for a client that wants events or one that does not.
+pub fn read<'c>(
+    settings: Settings,
+    quirks: &Quirks,
+    chunks: impl IntoIterator<Item = &'c [u8]>,
+    streams: bool,
+) -> Read {
     let mut turn = Output::new(settings);
-    let mut response = None;
-    turn.run(quirks, chunks, |frames| {
-        if let Some(found) = frames.take_response() {
-            response = Some(found);
+    let mut body = Vec::new();
+    let mut send = |frames: &mut Frames| {
+        if streams {
+            body.extend(frames.take());
+        } else {
+            body.extend(frames.take_response().into_iter().flatten());
         }
-    })?;
-    let response = response.expect("a turn without fault has a response");
-    Ok(String::from_utf8(response).expect("a response is UTF-8"))
+    };
+    let fault = turn.run(quirks, chunks, &mut send).err();
+    let begun = turn.begun;
+    if let Some(fault) = &fault {
+        turn.begin();
+        turn.assembler.fail(fault, &mut turn.frames);
+        send(&mut turn.frames);
+    }
+    Read {
+        body,
+        notes: turn.assembler.notes().clone(),
+        fault,
+        begun,
+    }
 }
 
 struct Output {

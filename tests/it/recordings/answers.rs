@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::body::{Answer, Recording};
 use super::oracle::{self, Call, End, Said, Usage};
-use super::replay::{Client, Played, play};
+use super::replay::{Client, play};
 use super::{fail_with, known, refusals};
+use crate::dialects::drive::Read;
 
 /// Longer bodies are not read byte by byte: that takes long and shows nothing new.
 const SHORT: usize = 20_000;
@@ -67,7 +68,7 @@ fn replay(recording: &Recording, quirks: &Quirks, said: &Said, tell: &mut dyn Fn
     same(said, &stream, any.fault.as_ref(), tell);
 }
 
-fn text(played: &Played) -> String {
+fn text(played: &Read) -> String {
     String::from_utf8(played.body.clone()).unwrap()
 }
 

@@ -95,7 +95,9 @@ pub(super) fn shown<'a>(raw: &'a RawValue, before: &mut Pieces) -> Vec<Fragment<
         .collect()
 }
 
-/// Whether pieces of this format may repeat all so far.
+/// Whether pieces of this format may repeat all so far. The format is the piece's
+/// own word for its form, whoever passes it on: signed text of the other formats
+/// must not be touched.
 fn may_repeat(format: &str) -> bool {
     format.is_empty() || format.starts_with("MiniMax")
 }
