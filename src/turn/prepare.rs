@@ -62,10 +62,7 @@ pub(super) fn prepare(
         tools: turn.tools.names(),
         known_calls: turn.call_ids(),
         codex: ctx.caller.codex,
-        seal_reasoning: way.terms.seal_reasoning,
-        origin: way.terms.origin.clone(),
-        estimated_input: way.terms.estimated_input,
-        bytes_per_token: way.terms.bytes_per_token,
+        terms: way.terms.clone(),
         limit: ANSWER_LIMIT,
     };
     let (stream, store) = (turn.stream, turn.store);

@@ -5,7 +5,7 @@ use adapters::chat::reader::Reader;
 use adapters::event::Event;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::responses::assembler::{Assembler, Settings};
+use adapters::responses::assembler::{Assembler, Settings, Terms};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::frames::Frames;
 use adapters::turn::Turn;
@@ -23,10 +23,12 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings 
         tools: turn.tools.names(),
         known_calls: turn.call_ids(),
         codex,
-        seal_reasoning,
-        origin: "acme/m".to_owned(),
-        estimated_input: 100,
-        bytes_per_token: 2.7,
+        terms: Terms {
+            seal_reasoning,
+            origin: "acme/m".to_owned(),
+            estimated_input: 100,
+            bytes_per_token: 2.7,
+        },
         limit: 64 << 20,
     }
 }

@@ -42,14 +42,8 @@ pub struct Settings {
     /// whole, and what is open when an answer breaks off is never said to be
     /// done. It drops refusals, so they are written as text.
     pub codex: bool,
-    /// Reasoning items carry the baggage that the provider wants back.
-    pub seal_reasoning: bool,
-    /// Where the answer is from, for the baggage: `provider/model`.
-    pub origin: String,
-    /// The input's size in tokens, if the provider does not say it.
-    pub estimated_input: u64,
-    /// Bytes of text a token, for the same purpose.
-    pub bytes_per_token: f32,
+    /// What depends on the provider.
+    pub terms: Terms,
     /// The most bytes that an answer may have.
     pub limit: usize,
 }
@@ -57,13 +51,13 @@ pub struct Settings {
 /// What an answer's writer must know of the provider.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// See [`Settings::seal_reasoning`].
+    /// Reasoning items carry the baggage that the provider wants back.
     pub seal_reasoning: bool,
-    /// See [`Settings::origin`].
+    /// Where the answer is from, for the baggage: `provider/model`.
     pub origin: String,
-    /// See [`Settings::estimated_input`].
+    /// The input's size in tokens, if the provider does not say it.
     pub estimated_input: u64,
-    /// See [`Settings::bytes_per_token`].
+    /// Bytes of text a token, for the same purpose.
     pub bytes_per_token: f32,
 }
 
@@ -145,10 +139,7 @@ impl Assembler {
     /// Another provider answers than was thought. Nothing of an answer was
     /// written yet.
     pub fn goes_to(&mut self, terms: Terms) {
-        self.settings.seal_reasoning = terms.seal_reasoning;
-        self.settings.origin = terms.origin;
-        self.settings.estimated_input = terms.estimated_input;
-        self.settings.bytes_per_token = terms.bytes_per_token;
+        self.settings.terms = terms;
     }
 
     /// Writes a sign of life with the output so far.
@@ -402,7 +393,7 @@ impl Assembler {
                 message.close(status, phase, &mut self.writer, frames);
             }
             Open::Reasoning(reasoning) => {
-                let seals = self.settings.seal_reasoning || !self.details.is_empty();
+                let seals = self.settings.terms.seal_reasoning || !self.details.is_empty();
                 let baggage = seals.then(|| self.baggage());
                 reasoning.close(status, baggage, &mut self.writer, frames);
             }
@@ -418,7 +409,7 @@ impl Assembler {
     fn baggage(&mut self) -> Baggage {
         let details = std::mem::take(&mut self.details);
         Baggage {
-            origin: self.settings.origin.clone(),
+            origin: self.settings.terms.origin.clone(),
             details: if details.is_empty() {
                 details
             } else {
@@ -464,7 +455,7 @@ impl Assembler {
         }
         let call_id = self.call_id(id, name, slot);
         let baggage = self.call_extra.take().map(|call_extra| Baggage {
-            origin: self.settings.origin.clone(),
+            origin: self.settings.terms.origin.clone(),
             call_extra,
             ..Baggage::default()
         });
@@ -559,9 +550,10 @@ impl Assembler {
         reason = "an estimate"
     )]
     fn estimate(&self) -> Usage {
-        let output = (self.size as f32 / self.settings.bytes_per_token.max(0.1)).ceil() as u64;
+        let output =
+            (self.size as f32 / self.settings.terms.bytes_per_token.max(0.1)).ceil() as u64;
         Usage {
-            input: self.settings.estimated_input,
+            input: self.settings.terms.estimated_input,
             output,
             ..Usage::default()
         }
