@@ -10,9 +10,11 @@ use registry::{
     ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, Set, SystemPlace, SystemRole,
     ToolChoice,
 };
+use serde::{Deserialize, Serialize};
 
 /// One lesson. Small and free of the heap: every fault has room for one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mend {
     /// Input and output share this many tokens.
     Window(u32),
@@ -74,7 +76,8 @@ pub enum Mend {
 }
 
 /// A parameter that can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Parameter {
     /// `presence_penalty` and `frequency_penalty`
     Penalties,
@@ -97,7 +100,7 @@ pub enum Parameter {
 }
 
 /// Effort levels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Levels(u8);
 
 /// From the weakest.

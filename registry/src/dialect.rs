@@ -1,14 +1,15 @@
 //! How one model of a provider is spoken to: quirks and fields of its own.
 //! A provider has one dialect, and others for families of its models.
 
-use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
 
 use crate::provider::Pairs;
 use crate::quirks::Quirks;
 
 /// How a model is spoken to.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct Dialect {
     /// Departures from the plain wire.
     pub quirks: Quirks,

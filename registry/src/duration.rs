@@ -1,8 +1,10 @@
-//! Durations in configuration: `"250ms"`, `"10s"`, `"5m"`, `"1h"`.
+//! Durations in configuration: `"250ms"`, `"10s"`, `"5m"`, `"1h"`; the module is
+//! fit for `#[serde(with)]`.
 
 use std::fmt;
 use std::time::Duration;
 
+use serde::Serializer;
 use serde::de::{Deserializer, Error, Visitor};
 
 /// A whole number and a unit, without a sign or a fraction.
@@ -34,6 +36,11 @@ pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Er
         }
     }
     from.deserialize_str(Text)
+}
+
+/// For `#[serde(with)]`: in milliseconds.
+pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&format_args!("{}ms", duration.as_millis()))
 }
 
 #[cfg(test)]

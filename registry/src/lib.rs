@@ -10,6 +10,7 @@
 //! | [`set`] | `Set`, a list of an enum's values |
 //! | [`model`] | `Model`, `Price` and the `Window` |
 //! | [`builtin`] | the embedded files and how a configuration is laid over them |
+//! | [`settings`] | what one turn used of all this, to be kept and used again |
 //! | [`duration`] | `"10s"` as a duration |
 //! | [`near`] | the nearest known word to a mistyped one |
 
@@ -22,6 +23,7 @@ pub mod near;
 pub mod provider;
 pub mod quirks;
 pub mod set;
+pub mod settings;
 
 pub use builtin::{SANDBOX, build};
 pub use dialect::{Dialect, Family};
@@ -33,3 +35,4 @@ pub use quirks::{
     ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole, ThinkTags, ToolChoice,
 };
 pub use set::Set;
+pub use settings::{RouteSettings, Settings};

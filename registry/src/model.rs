@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A model of one provider.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Model {
     /// The id the provider knows it by; may contain slashes.
@@ -149,7 +149,7 @@ pub struct Tier {
 }
 
 /// How many tokens input and output may take together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Window {
     /// The number.
     pub tokens: u64,
@@ -174,7 +174,8 @@ impl Window {
 }
 
 /// Where a window is from, the surest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WindowSource {
     /// The registry or the configuration.
     Listed,

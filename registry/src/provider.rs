@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::dialect::{Dialect, Family, Fields};
 use crate::duration;
@@ -98,7 +98,7 @@ impl fmt::Debug for Provider {
 }
 
 /// The protocol a provider is spoken to in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wire {
     /// OpenAI Chat Completions: `POST {base_url}/chat/completions`.
@@ -107,17 +107,17 @@ pub enum Wire {
 }
 
 /// How long to wait for an upstream, written as `"10s"` or `"500ms"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct Timeouts {
     /// For the connection, TLS included.
-    #[serde(deserialize_with = "duration::deserialize")]
+    #[serde(with = "duration")]
     pub connect: Duration,
     /// From the end of the request to the first byte of the answer.
-    #[serde(deserialize_with = "duration::deserialize")]
+    #[serde(with = "duration")]
     pub first_byte: Duration,
     /// Between two pieces of the answer.
-    #[serde(deserialize_with = "duration::deserialize")]
+    #[serde(with = "duration")]
     pub idle: Duration,
 }
 

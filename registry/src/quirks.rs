@@ -2,12 +2,12 @@
 //! field here and its one use, and the TOML that sets it names the source that
 //! needs it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::set::{Member, Set};
 
 /// The switches. The default is what every Chat Completions server accepts.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
@@ -140,7 +140,7 @@ impl Default for Quirks {
 }
 
 /// The field that limits the output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
     /// `max_tokens`
@@ -153,7 +153,7 @@ pub enum MaxTokensField {
 }
 
 /// The role of system and developer messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemRole {
     /// `system`
@@ -166,7 +166,7 @@ pub enum SystemRole {
 }
 
 /// Where system messages may stand.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemPlace {
     /// One, at the start: the leading ones are joined, a later one becomes a
@@ -178,7 +178,7 @@ pub enum SystemPlace {
 }
 
 /// What `content` is in an assistant message that only calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallContent {
     /// `null`
@@ -191,7 +191,7 @@ pub enum CallContent {
 }
 
 /// The form of call ids.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallIds {
     /// Any.
@@ -204,7 +204,7 @@ pub enum CallIds {
 }
 
 /// A value of `tool_choice`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
     /// `"none"`
@@ -216,7 +216,7 @@ pub enum ToolChoice {
 }
 
 /// A rule for the JSON schema of a tool's parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaRule {
     /// `$ref` is replaced by what it refers to.
@@ -251,7 +251,7 @@ pub enum SchemaRule {
 }
 
 /// The strongest `response_format`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseFormat {
     /// `json_schema`, and all below.
@@ -264,7 +264,7 @@ pub enum ResponseFormat {
 }
 
 /// How the depth of thinking is asked for. Levels are the model's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningControl {
     /// It cannot be.
@@ -285,7 +285,7 @@ pub enum ReasoningControl {
 }
 
 /// How the reasoning of earlier assistant messages goes back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningReplay {
     /// Not at all.
@@ -304,7 +304,7 @@ pub enum ReasoningReplay {
 }
 
 /// Which assistant messages are refused without their reasoning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningRequired {
     /// None.
@@ -317,7 +317,7 @@ pub enum ReasoningRequired {
 }
 
 /// What happens to the `extra_content` of a call: Gemini's thought signature.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallExtra {
     /// It is dropped.
@@ -334,7 +334,7 @@ pub enum CallExtra {
 }
 
 /// Thinking inside the text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkTags {
     /// Tags are text.
@@ -348,12 +348,31 @@ pub enum ThinkTags {
 }
 
 impl Member for ToolChoice {
+    const ALL: &'static [Self] = &[Self::None, Self::Required, Self::Named];
+
     fn place(self) -> u8 {
         self as u8
     }
 }
 
 impl Member for SchemaRule {
+    const ALL: &'static [Self] = &[
+        Self::InlineRefs,
+        Self::LoneRefs,
+        Self::TypedProperties,
+        Self::TypeInBranches,
+        Self::SingleType,
+        Self::AnyOfOnly,
+        Self::StringEnums,
+        Self::NoConst,
+        Self::OneItemSchema,
+        Self::NoAdditionalProperties,
+        Self::NoMetaKeys,
+        Self::KnownRequired,
+        Self::NoPatterns,
+        Self::NoBounds,
+    ];
+
     fn place(self) -> u8 {
         self as u8
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
 
 /// A set of values that number less than 32.
 #[derive(PartialEq, Eq)]
@@ -13,7 +14,10 @@ pub struct Set<T> {
 }
 
 /// A value of a [`Set`]: its number.
-pub trait Member: Copy {
+pub trait Member: Copy + 'static {
+    /// Every value.
+    const ALL: &'static [Self];
+
     /// Its place, less than 32.
     fn place(self) -> u8;
 }
@@ -89,5 +93,11 @@ impl<'de, T: Member + Deserialize<'de>> Deserialize<'de> for Set<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let values = Vec::<T>::deserialize(from)?;
         Ok(values.into_iter().fold(Self::none(), Self::with))
+    }
+}
+
+impl<T: Member + Serialize> Serialize for Set<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(T::ALL.iter().filter(|value| self.has(**value)))
     }
 }

@@ -12,6 +12,8 @@
 
 use std::borrow::Cow;
 
+use serde::Serialize;
+
 use crate::turn::{Item, Turn};
 
 mod empty;
@@ -32,7 +34,7 @@ const LONELY: &str = "no answer follows it";
 const SAME_RESULT: &str = "its call has this result already";
 
 /// A decision for every item, and the order of what is sent.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
     /// In the order of the turn's items.
     pub steps: Vec<Step>,
@@ -41,7 +43,8 @@ pub struct Plan {
 }
 
 /// What happens to an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Step {
     /// It is sent as it is.
     Keep,
@@ -52,7 +55,8 @@ pub enum Step {
 }
 
 /// One change of an item.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Repair {
     /// A call or a result goes under this call id: its own is missing, longer
     /// than 64 characters, or another call's.
@@ -70,7 +74,8 @@ pub enum Repair {
 }
 
 /// One place in what is sent, by the indices of its items.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Placed {
     /// A message that the model did not write.
     Message(usize),
@@ -86,7 +91,7 @@ pub enum Placed {
 }
 
 /// What the model said at once. It has text or calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Answer {
     /// Its thoughts.
     pub reasoning: Vec<usize>,

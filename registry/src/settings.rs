@@ -1,0 +1,242 @@
+//! What one turn used of the registry: its routes with everything that decides
+//! how they are spoken to. It can be kept, and makes a registry again.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dialect::{Dialect, Family, Fields};
+use crate::lookup::{EVERY_MODEL, Found, Registry, Route};
+use crate::model::Model;
+use crate::provider::{Provider, Timeouts, Wire};
+
+/// The routes of a turn.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The model name of the request.
+    pub asked: String,
+    /// Nobody knew the name: the default model answered.
+    pub default: bool,
+    /// The first choice and what stands in for it; where the name led nowhere,
+    /// the models whose names are near.
+    pub routes: Vec<RouteSettings>,
+    /// The name led nowhere.
+    pub unresolved: bool,
+}
+
+/// One route. It holds no key; header and query values may be secrets.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
+pub struct RouteSettings {
+    pub provider: String,
+    pub name: String,
+    pub wire: Wire,
+    pub base_url: String,
+    pub upstream_model: String,
+    pub model: Model,
+    pub dialect: Dialect,
+    pub key_required: bool,
+    pub key_header: Option<String>,
+    pub key_weights: Vec<u32>,
+    pub headers: Vec<(String, String)>,
+    pub query: Vec<(String, String)>,
+    pub timeouts: Timeouts,
+    pub max_retries: u32,
+}
+
+impl Settings {
+    /// What a turn that asked for `asked` and goes along `routes` uses.
+    pub fn of(asked: &str, routes: &[Route]) -> Self {
+        Self {
+            asked: asked.to_owned(),
+            default: routes
+                .first()
+                .is_some_and(|route| route.found == Found::Default),
+            routes: routes.iter().map(RouteSettings::of).collect(),
+            unresolved: false,
+        }
+    }
+
+    /// What a turn uses whose model name led nowhere, or near these names.
+    pub fn nowhere(asked: &str, registry: &Registry, near: &[String]) -> Self {
+        let routes: Vec<Route> = near
+            .iter()
+            .filter_map(|name| registry.resolve(name, false).ok())
+            .collect();
+        Self {
+            default: false,
+            unresolved: true,
+            ..Self::of(asked, &routes)
+        }
+    }
+
+    /// A registry in which the turn takes the same routes.
+    pub fn registry(&self) -> Registry {
+        let mut registry = Registry::default();
+        for route in &self.routes {
+            route.add_to(&mut registry.providers);
+        }
+        if self.unresolved {
+            return registry;
+        }
+        let mut names = self.routes.iter().map(RouteSettings::full_name);
+        if let Some(first) = names.next() {
+            if self.default {
+                registry.default_model = Some(first);
+            } else {
+                registry.aliases.push((self.asked.clone(), first));
+            }
+        }
+        let others: Vec<String> = names.collect();
+        if !others.is_empty() {
+            registry.fallbacks.push((EVERY_MODEL.to_owned(), others));
+        }
+        registry
+    }
+}
+
+impl RouteSettings {
+    fn of(route: &Route) -> Self {
+        let provider = &route.provider;
+        Self {
+            provider: provider.id.clone(),
+            name: provider.name.clone(),
+            wire: provider.wire,
+            base_url: provider.base_url.clone(),
+            upstream_model: route.upstream_model.clone(),
+            model: Model::clone(&route.model),
+            dialect: Dialect::clone(&route.dialect),
+            key_required: provider.key_required,
+            key_header: provider.key_header.clone(),
+            key_weights: provider.key_weights.clone(),
+            headers: provider.headers.clone(),
+            query: provider.query.clone(),
+            timeouts: provider.timeouts,
+            max_retries: provider.max_retries,
+        }
+    }
+
+    /// As [`Route::full_name`].
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.provider, self.upstream_model)
+    }
+
+    /// Adds the provider, or the model to the provider that is there already.
+    fn add_to(&self, providers: &mut Vec<Arc<Provider>>) {
+        let family = (
+            Family {
+                patterns: vec![self.model.id.clone()],
+                quirks: self.dialect.quirks,
+                body: Fields(self.dialect.body.clone()),
+            },
+            Arc::new(self.dialect.clone()),
+        );
+        let model = Arc::new(self.model.clone());
+        if let Some(known) = providers
+            .iter_mut()
+            .find(|provider| provider.id == self.provider)
+        {
+            let known = Arc::make_mut(known);
+            known.families.push(family);
+            known.models.push(model);
+            return;
+        }
+        providers.push(Arc::new(Provider {
+            id: self.provider.clone(),
+            name: self.name.clone(),
+            wire: self.wire,
+            base_url: self.base_url.clone(),
+            key_env: Vec::new(),
+            key_required: self.key_required,
+            dialect: Arc::new(self.dialect.clone()),
+            families: vec![family],
+            models: vec![model],
+            passthrough: false,
+            key_header: self.key_header.clone(),
+            key_weights: self.key_weights.clone(),
+            max_concurrent: None,
+            headers: self.headers.clone(),
+            query: self.query.clone(),
+            proxy: None,
+            ca_file: None,
+            timeouts: self.timeouts,
+            max_retries: self.max_retries,
+            allow_http: true,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Spec;
+
+    fn registry() -> Registry {
+        let spec = |toml: &str| toml::from_str::<Spec>(toml).unwrap();
+        let lab = spec(
+            "base_url = \"https://lab.example\"\nmodels = [{ id = \"one\", window = 9 }, { id = \"two\" }]\n\
+             [[families]]\nmatch = [\"two\"]\nquirks = { tool_choice = [\"none\"], schema = [\"no_const\"] }",
+        );
+        let hall = spec("base_url = \"https://hall.example\"\npassthrough = true");
+        Registry {
+            providers: vec![
+                Arc::new(lab.provider("lab")),
+                Arc::new(hall.provider("hall")),
+            ],
+            aliases: vec![("fast".into(), "lab/two".into())],
+            default_model: Some("one".into()),
+            fallbacks: vec![(
+                "fast".into(),
+                vec!["lab/one".into(), "hall/any/thing".into()],
+            )],
+        }
+    }
+
+    fn routes(registry: &Registry, asked: &str, codex: bool) -> Vec<Route> {
+        let first = registry.resolve(asked, codex).unwrap();
+        let mut routes = registry.fallbacks(asked, &first);
+        routes.insert(0, first);
+        routes
+    }
+
+    #[test]
+    fn a_registry_of_kept_settings_leads_the_same_ways() {
+        let registry = registry();
+        for (asked, codex) in [
+            ("fast", false),
+            ("two", false),
+            ("lab/one", false),
+            ("hall/x", true),
+            ("gpt", true),
+        ] {
+            let routes_before = routes(&registry, asked, codex);
+            let kept = Settings::of(asked, &routes_before);
+            let json = serde_json::to_string(&kept).unwrap();
+            let kept: Settings = serde_json::from_str(&json).unwrap();
+            let routes_after = routes(&kept.registry(), asked, codex);
+            assert_eq!(routes_after.len(), routes_before.len(), "{asked}");
+            for (after, before) in routes_after.iter().zip(&routes_before) {
+                assert_eq!(after.full_name(), before.full_name());
+                assert_eq!(after.model, before.model);
+                let all = |route: &Route| serde_json::to_string(&*route.dialect).unwrap();
+                assert_eq!(all(after), all(before));
+                assert_eq!(
+                    after.found == Found::Default,
+                    before.found == Found::Default
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_led_nowhere_leads_nowhere_in_the_same_words() {
+        let mut registry = registry();
+        registry.providers.pop();
+        let lost = registry.resolve("twoo", false).unwrap_err();
+        let kept = Settings::nowhere("twoo", &registry, &lost.near);
+        let again = kept.registry().resolve("twoo", false).unwrap_err();
+        assert_eq!(again.to_string(), lost.to_string());
+    }
+}
