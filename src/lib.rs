@@ -15,5 +15,6 @@ pub mod sandbox;
 pub mod secrets;
 pub mod serve;
 pub mod start;
+pub mod tap;
 pub mod turn;
 pub mod upstream;

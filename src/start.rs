@@ -18,7 +18,7 @@ use crate::sandbox::{Player, scene};
 use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
-use crate::turn::Service;
+use crate::turn::{Service, System};
 
 /// Serves until a signal asks to stop, and returns when all turns have ended.
 pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     };
     let shutdown = Shutdown::new(config.server.grace);
     let metrics = Arc::new(Metrics::new());
-    let service = Service::new(live, metrics, shutdown.ending.clone());
+    let service = Service::new(live, metrics, shutdown.ending.clone(), Arc::new(System));
     let edge = Edge::new(Respondent(Arc::new(service)), Arc::clone(&settings));
     let applied = move |config: &Config| match edge_settings(config, address) {
         Ok(new) => settings.store(Arc::new(new)),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
@@ -87,7 +88,7 @@ pub enum Finish {
 }
 
 /// Token counts in the terms of the Responses API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Usage {
     /// Everything that was sent, cached included.
     pub input: u64,

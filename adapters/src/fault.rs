@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::mend::Mend;
 
 /// Seconds until a request may be sent again at a rate limit that names no time.
@@ -16,7 +18,7 @@ const BARE_LIMIT_PAUSE: u64 = 5;
 const LONGEST_SILENT_PAUSE: Duration = Duration::from_mins(10);
 
 /// A failed turn or request.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Deserialize, Serialize)]
 #[error("{message}")]
 pub struct Fault {
     /// What it is.
@@ -38,7 +40,8 @@ pub struct Fault {
 }
 
 /// The kinds of faults.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The request makes no sense or asks for what cannot be had.
     InvalidRequest,
@@ -88,7 +91,8 @@ pub enum Side {
 }
 
 /// Whether trying again can help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Retry {
     /// No.
     Never,

@@ -1,4 +1,5 @@
 //! What the process says about itself: log records, one line each.
+pub mod bundle;
 mod human;
 pub mod line;
 pub mod log;

@@ -8,6 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::Caller;
+use crate::config::Config;
+use crate::tap::{Seen, Tap};
 
 /// The surroundings of one turn.
 #[derive(Clone)]
@@ -24,8 +26,8 @@ pub struct Ctx {
     pub random: Arc<dyn Random>,
     /// Cancelled when the turn must come to its end now.
     pub ending: CancellationToken,
-    /// Sees the traffic of both sides.
-    pub tap: Arc<dyn Tap>,
+    /// Sees what passes, if anyone does.
+    pub tap: Option<Arc<dyn Tap>>,
 }
 
 /// Wall clock.
@@ -66,7 +68,40 @@ impl Random for System {
     }
 }
 
+/// Gives each turn what it must not take from elsewhere.
+pub trait Surroundings: Send + Sync {
+    /// For the turn of this request.
+    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding;
+}
+
+/// What a turn must not take from elsewhere.
+pub struct Surrounding {
+    /// See [`Ctx::clock`].
+    pub clock: Arc<dyn Clock>,
+    /// See [`Ctx::random`].
+    pub random: Arc<dyn Random>,
+    /// See [`Ctx::tap`].
+    pub tap: Option<Arc<dyn Tap>>,
+}
+
+impl Surroundings for System {
+    fn of(&self, _: &Arc<str>, _: &Arc<Config>) -> Surrounding {
+        Surrounding {
+            clock: Arc::new(System),
+            random: Arc::new(System),
+            tap: None,
+        }
+    }
+}
+
 impl Ctx {
+    /// Shows something to the tap.
+    pub fn saw(&self, seen: Seen<'_>) {
+        if let Some(tap) = &self.tap {
+            tap.saw(seen);
+        }
+    }
+
     /// A new id of a resource: the prefix and 128 bits in hexadecimal.
     pub fn id(&self, prefix: &str) -> String {
         format!("{prefix}_{:032x}", self.random.bits())
@@ -76,40 +111,5 @@ impl Ctx {
     pub fn jitter(&self) -> f64 {
         let bits = u32::try_from(self.random.bits() & 0xFFFF_FFFF).unwrap_or(0);
         f64::from(bits) / f64::from(u32::MAX)
-    }
-}
-
-/// A place that sees what passes, as it passes. It must not wait.
-pub trait Tap: Send + Sync {
-    /// Something passed.
-    fn saw(&self, request_id: &str, seen: Seen<'_>);
-}
-
-/// What passed, as bytes.
-#[derive(Clone, Copy, Debug)]
-pub enum Seen<'a> {
-    /// The client's request body.
-    ClientRequest(&'a [u8]),
-    /// Our request body to the upstream.
-    UpstreamRequest(&'a [u8]),
-    /// A piece of the upstream's answer, cut as the transport cut it.
-    UpstreamAnswer(&'a [u8]),
-    /// Events on their way to the client.
-    ClientEvents(&'a [u8]),
-}
-
-/// Tells the sizes of what passes in the log, at level trace.
-#[derive(Debug)]
-pub struct TraceTap;
-
-impl Tap for TraceTap {
-    fn saw(&self, request_id: &str, seen: Seen<'_>) {
-        let (what, bytes) = match seen {
-            Seen::ClientRequest(bytes) => ("client request", bytes.len()),
-            Seen::UpstreamRequest(bytes) => ("upstream request", bytes.len()),
-            Seen::UpstreamAnswer(bytes) => ("upstream answer", bytes.len()),
-            Seen::ClientEvents(bytes) => ("client events", bytes.len()),
-        };
-        tracing::trace!(target: "respondent::tap", request = request_id, what, bytes);
     }
 }

@@ -14,7 +14,7 @@ use adapters::responses::frames::Frames;
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::ctx::{Ctx, Seen};
+use super::ctx::Ctx;
 use super::prepare::Prepared;
 use super::recent::Recent;
 use super::record::Record;
@@ -23,6 +23,7 @@ use super::sink::Sink;
 use super::told::Told;
 use super::way::{Way, Ways};
 use crate::secrets::Redactor;
+use crate::tap::Seen;
 use crate::upstream;
 
 mod reading;
@@ -233,6 +234,23 @@ impl<'e, S: Sink> Engine<'e, S> {
 
     /// Sends the request once and reads the answer to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
+        self.ctx.saw(Seen::UpstreamRequest {
+            upstream: &self.way.upstream,
+            route: &self.way.route,
+            terms: &self.way.terms,
+            body: &self.way.body,
+        });
+        let result = self.exchange().await;
+        self.ctx.saw(Seen::AttemptEnd(result.as_ref().err()));
+        result
+    }
+
+    async fn exchange(&mut self) -> Result<(), Fault> {
+        let unreached = self.ctx.tap.as_ref().and_then(|tap| tap.unreached());
+        if let Some((after, fault)) = unreached {
+            self.patiently(sleep(after)).await?;
+            return Err(fault);
+        }
         let upstream = Arc::clone(&self.way.upstream);
         let patience = if self.ways.has_more() {
             upstream::SHORT_REST
@@ -240,12 +258,14 @@ impl<'e, S: Sink> Engine<'e, S> {
             upstream.provider().timeouts.first_byte
         };
         let place = self.patiently(upstream.place(patience)).await??;
-        self.ctx
-            .tap
-            .saw(&self.ctx.request_id, Seen::UpstreamRequest(&self.way.body));
         let key = upstream.keys().choose(self.session);
+        if let Some(key) = key {
+            self.ctx.saw(Seen::Key(key));
+        }
         // Boxed: it would weigh on the stream that follows it.
-        let opening = Box::pin(upstream::open(&upstream, place, key, self.way.body.clone()));
+        let body = self.way.body.clone();
+        let tap = self.ctx.tap.as_deref();
+        let opening = Box::pin(upstream::open(&upstream, place, key, body, tap));
         let opened = self.patiently(opening).await?;
         let result = match opened {
             Ok(answer) => self.read(answer).await,
@@ -269,11 +289,19 @@ impl<'e, S: Sink> Engine<'e, S> {
             let sign = self.last_sent + self.pace.heartbeat;
             tokio::select! {
                 biased;
-                () = &mut ending => return Err(draining()),
+                () = &mut ending => return Err(self.ending()),
                 output = &mut future => return Ok(output),
                 () = sleep_until(sign), if S::STREAMS && self.output.begun => self.sign_of_life().await,
             }
         }
+    }
+
+    fn ending(&self) -> Fault {
+        self.ctx.saw(Seen::Ending);
+        Fault::new(
+            Kind::Draining,
+            "Respondent is shutting down; send the request again in a moment.",
+        )
     }
 
     async fn sign_of_life(&mut self) {
@@ -299,10 +327,9 @@ impl<'e, S: Sink> Engine<'e, S> {
                 self.ways.keep_baggage(self.output.assembler.items());
             }
         }
-        self.ctx.tap.saw(
-            &self.ctx.request_id,
-            Seen::ClientEvents(self.output.frames.bytes()),
-        );
+        if S::STREAMS {
+            self.ctx.saw(Seen::ClientAnswer(self.output.frames.bytes()));
+        }
         self.sink.send(&mut self.output.frames).await;
         self.last_sent = Instant::now();
     }
@@ -331,11 +358,4 @@ impl<'e, S: Sink> Engine<'e, S> {
             Err(fault)
         }
     }
-}
-
-fn draining() -> Fault {
-    Fault::new(
-        Kind::Draining,
-        "Respondent is shutting down; send the request again in a moment.",
-    )
 }

@@ -66,6 +66,19 @@ impl Kept {
         }
     }
 
+    /// Keeps blobs by call id, as [`Kept::find`] gives them.
+    pub(super) fn put<'b>(
+        &self,
+        owner: &str,
+        session: &str,
+        blobs: impl Iterator<Item = (&'b String, &'b String)>,
+    ) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (call, blobs) in blobs {
+            kept.add((scope(owner, session), call.clone()), blobs.clone());
+        }
+    }
+
     /// The blobs of a session's calls.
     pub(super) fn find(
         &self,

@@ -5,6 +5,7 @@
 mod caller;
 mod ctx;
 mod engine;
+mod given;
 mod kept;
 mod prepare;
 mod recent;
@@ -20,5 +21,6 @@ mod told;
 mod way;
 
 pub use caller::{Caller, Session, TurnKind};
-pub use ctx::{Clock, Ctx, Random, Seen, System, Tap, TraceTap};
+pub use ctx::{Clock, Ctx, Random, Surrounding, Surroundings, System};
+pub use given::{Given, Lesson, ProviderState};
 pub use respond::{Service, respond};

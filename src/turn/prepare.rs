@@ -1,5 +1,6 @@
 //! From a request body to everything the engine needs. Nothing here waits.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
@@ -14,6 +15,7 @@ use super::ctx::Ctx;
 use super::recent::Recent;
 use super::way::{Shared, Way, Ways};
 use crate::config::Config;
+use crate::tap::Seen;
 
 /// The most bytes of text that an answer may have.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -41,16 +43,25 @@ pub(super) fn prepare(
 ) -> Result<Box<Prepared>, Fault> {
     let mut turn = source.turn()?;
     let references = turn.references();
-    let resolved = if references.is_empty() {
-        None
+    let items = if references.is_empty() {
+        HashMap::new()
     } else {
-        Some(source.with_items(shared.recent.find(&ctx.owner, references)))
+        shared.recent.find(&ctx.owner, references)
     };
+    let resolved = (!items.is_empty()).then(|| source.with_items(items.clone()));
     if let Some(resolved) = &resolved {
         turn = resolved.turn()?;
     }
     let session = Session::of(&ctx.caller, &ctx.owner, &turn);
     let routes = routes(ctx, config, &turn)?;
+    if ctx.tap.is_some() {
+        let mut given = shared.given(config, &ctx.owner, &session.id, &routes);
+        given.items = items
+            .into_iter()
+            .map(|(id, json)| (id, json.to_string()))
+            .collect();
+        ctx.saw(Seen::Given(given));
+    }
     let mut ways = Ways::new(ctx, config, shared, &session, routes);
     let mut way = ways.first(&turn)?;
     if way.route.found == registry::Found::Default {
@@ -78,15 +89,26 @@ pub(super) fn prepare(
 }
 
 /// The first choice and what stands in for it.
-fn routes(ctx: &Ctx, config: &Config, turn: &Turn<'_>) -> Result<Vec<Route>, Fault> {
+pub(super) fn routes(ctx: &Ctx, config: &Config, turn: &Turn<'_>) -> Result<Vec<Route>, Fault> {
+    let saw = |routes: &[Route], near: &[String]| {
+        ctx.saw(Seen::Routes {
+            asked: &turn.model,
+            routes,
+            near,
+        });
+    };
     let first = config
         .registry
         .resolve(&turn.model, ctx.caller.codex)
-        .map_err(|unresolved| Fault {
-            param: Some("model".into()),
-            ..Fault::new(Kind::ModelNotFound, unresolved.to_string())
+        .map_err(|unresolved| {
+            saw(&[], &unresolved.near);
+            Fault {
+                param: Some("model".into()),
+                ..Fault::new(Kind::ModelNotFound, unresolved.to_string())
+            }
         })?;
     let mut routes = config.registry.fallbacks(&turn.model, &first);
     routes.insert(0, first);
+    saw(&routes, &[]);
     Ok(routes)
 }

@@ -18,6 +18,7 @@ use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
 use crate::metrics::{Metrics, OpenStream, Outcome, Tokens, TurnFigures};
 use crate::secrets::Redactor;
+use crate::tap::{Seen, Tap};
 
 /// What is told of a turn. It tells it when it is dropped: a client that goes
 /// away drops the turn.
@@ -38,6 +39,7 @@ pub(super) struct Record {
     first_event: Option<Duration>,
     outcome: Option<Outcome>,
     fault: Option<Fault>,
+    tap: Option<Arc<dyn Tap>>,
     _open: OpenStream,
 }
 
@@ -47,6 +49,7 @@ impl Record {
         config: &Arc<Config>,
         request_id: Arc<str>,
         caller: Caller,
+        tap: Option<Arc<dyn Tap>>,
     ) -> Self {
         Self {
             metrics: Arc::clone(metrics),
@@ -64,6 +67,7 @@ impl Record {
             first_event: None,
             outcome: None,
             fault: None,
+            tap,
             _open: metrics.open_stream(),
         }
     }
@@ -166,6 +170,14 @@ impl Drop for Record {
         let usage = self.usage.unwrap_or_default();
         let duration = self.started.elapsed();
         let cost = self.cost();
+        if let Some(tap) = &self.tap {
+            tap.saw(Seen::Ended {
+                outcome,
+                notes: &self.notes,
+                usage: self.usage,
+                fault: self.fault.as_ref(),
+            });
+        }
         self.metrics.turn(&TurnFigures {
             provider: &self.provider,
             model: &self.model,
@@ -246,6 +258,7 @@ mod tests {
             &config,
             "req_1".into(),
             Caller::default(),
+            None,
         )
     }
 

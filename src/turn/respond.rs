@@ -10,10 +10,11 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
-use super::caller::Caller;
-use super::ctx::{Clock, Ctx, Random, Seen, System, Tap, TraceTap};
+use super::caller::{Caller, Session};
+use super::ctx::{Ctx, Surrounding, Surroundings};
 use super::engine::{self, Pace};
-use super::prepare::{Prepared, prepare};
+use super::given::Given;
+use super::prepare::{Prepared, prepare, routes};
 use super::record::Record;
 use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
@@ -22,6 +23,7 @@ use super::way::Shared;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
+use crate::tap::{Seen, Tap};
 use crate::upstream::Lessons;
 
 /// What all turns share.
@@ -33,26 +35,23 @@ pub struct Service {
     /// Cancelled when streams must end.
     pub ending: CancellationToken,
     shared: Arc<Shared>,
-    clock: Arc<dyn Clock>,
-    random: Arc<dyn Random>,
-    pub(super) tap: Arc<dyn Tap>,
+    pub(super) surroundings: Arc<dyn Surroundings>,
 }
 
 impl Service {
-    /// A service on the system's clock and randomness.
+    /// A service whose turns have these surroundings.
     pub fn new(
         config: Arc<ArcSwap<Config>>,
         metrics: Arc<Metrics>,
         ending: CancellationToken,
+        surroundings: Arc<dyn Surroundings>,
     ) -> Self {
         Self {
             config,
             metrics,
             ending,
             shared: Arc::default(),
-            clock: Arc::new(System),
-            random: Arc::new(System),
-            tap: Arc::new(TraceTap),
+            surroundings,
         }
     }
 
@@ -61,43 +60,62 @@ impl Service {
         self.shared.upstreams.lessons()
     }
 
-    fn ctx(&self, head: &Parts) -> Ctx {
+    /// Knows from now on what was known before a turn, so that the turn goes
+    /// again as it went. Errors are those of the request.
+    pub fn remember(&self, given: &Given, head: &Parts, body: &Arc<String>) -> Result<(), Fault> {
+        let config = self.config.load_full();
+        let ctx = self.ctx(head, &config);
+        let source = Source::new(Arc::clone(body));
+        let turn = source.turn()?;
+        let session = Session::of(&ctx.caller, &ctx.owner, &turn);
+        let routes = routes(&ctx, &config, &turn)?;
+        self.shared
+            .restore(given, &config, &ctx.owner, &session.id, &routes);
+        Ok(())
+    }
+
+    fn ctx(&self, head: &Parts, config: &Arc<Config>) -> Ctx {
         let request_id = head
             .extensions
             .get::<RequestId>()
             .map_or_else(|| "".into(), |id| Arc::clone(&id.0));
+        let Surrounding { clock, random, tap } = self.surroundings.of(&request_id, config);
         Ctx {
             request_id,
             owner: "local".into(),
             caller: Caller::of(&head.headers),
-            clock: Arc::clone(&self.clock),
-            random: Arc::clone(&self.random),
+            clock,
+            random,
             ending: self.ending.clone(),
-            tap: Arc::clone(&self.tap),
+            tap,
         }
     }
 }
 
 /// Answers `POST /v1/responses`.
 pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
-    let ctx = service.ctx(head);
-    ctx.tap
-        .saw(&ctx.request_id, Seen::ClientRequest(body.as_bytes()));
     let config = service.config.load_full();
+    let ctx = service.ctx(head, &config);
+    let body = Arc::new(body);
+    ctx.saw(Seen::ClientRequest { head, body: &body });
     let mut record = Record::new(
         &service.metrics,
         &config,
         Arc::clone(&ctx.request_id),
         ctx.caller.clone(),
+        ctx.tap.clone(),
     );
-    let codex = ctx.caller.codex;
+    let reply = Reply {
+        codex: ctx.caller.codex,
+        told: Told::default(),
+        tap: ctx.tap.clone(),
+    };
     let source = Source::new(body);
-    let told = Told::default();
     let prepared = match prepare(&ctx, &config, &service.shared, source) {
         Ok(prepared) => prepared,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());
-            return refuse(&fault, codex, &told);
+            return reply.refusal(&fault);
         }
     };
     record.session.clone_from(&prepared.session.id);
@@ -106,9 +124,9 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         commit_after: config.server.commit_after,
     };
     if prepared.stream {
-        stream(ctx, prepared, pace, config, record, told).await
+        stream(ctx, prepared, pace, config, record, reply).await
     } else {
-        whole(&ctx, prepared, pace, &config, record, told).await
+        whole(&ctx, prepared, pace, &config, record, reply).await
     }
 }
 
@@ -118,11 +136,10 @@ async fn stream(
     pace: Pace,
     config: Arc<Config>,
     mut record: Record,
-    told: Told,
+    reply: Reply,
 ) -> Response<Body> {
-    let codex = ctx.caller.codex;
     let slot = Slot::default();
-    let telling = told.clone();
+    let telling = reply.told.clone();
     let mut sink = SseSink(slot.clone());
     let engine = Box::pin(async move {
         engine::run(
@@ -138,12 +155,8 @@ async fn stream(
     });
     let mut events = EventStream::new(engine, slot);
     match events.committed().await {
-        Ok(()) => reply(
-            "text/event-stream; charset=utf-8",
-            Body::stream(events),
-            &told,
-        ),
-        Err(fault) => refuse(&fault, codex, &told),
+        Ok(()) => reply.stream(Body::stream(events)),
+        Err(fault) => reply.refusal(&fault),
     }
 }
 
@@ -153,7 +166,7 @@ async fn whole(
     pace: Pace,
     config: &Config,
     mut record: Record,
-    told: Told,
+    reply: Reply,
 ) -> Response<Body> {
     let mut sink = JsonSink::default();
     let run = engine::run(
@@ -162,40 +175,61 @@ async fn whole(
         pace,
         || config.redactor(),
         &mut record,
-        &told,
+        &reply.told,
         &mut sink,
     );
     match Box::pin(run).await {
-        Ok(()) => reply(
-            "application/json",
-            Body::full(sink.0.unwrap_or_default()),
-            &told,
-        ),
-        Err(fault) => refuse(&fault, ctx.caller.codex, &told),
+        Ok(()) => reply.whole(sink.0.unwrap_or_default()),
+        Err(fault) => reply.refusal(&fault),
     }
 }
 
-fn reply(content_type: &'static str, body: Body, told: &Told) -> Response<Body> {
-    let mut response = Response::new(body);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    told.add_to(headers);
-    response
+/// Makes the HTTP reply.
+struct Reply {
+    codex: bool,
+    told: Told,
+    tap: Option<Arc<dyn Tap>>,
 }
 
-/// A fault as an HTTP reply.
-fn refuse(fault: &Fault, codex: bool, told: &Told) -> Response<Body> {
-    let mut response = Response::new(Body::full(fault.body()));
-    *response.status_mut() =
-        StatusCode::from_u16(fault.status(codex)).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(seconds) = fault.retry_after() {
+impl Reply {
+    fn stream(&self, events: Body) -> Response<Body> {
+        self.finish("text/event-stream; charset=utf-8", Response::new(events))
+    }
+
+    fn whole(&self, json: Vec<u8>) -> Response<Body> {
+        self.saw(Seen::ClientAnswer(&json));
+        self.finish("application/json", Response::new(Body::full(json)))
+    }
+
+    /// A fault as an HTTP reply.
+    fn refusal(&self, fault: &Fault) -> Response<Body> {
+        let json = fault.body();
+        self.saw(Seen::ClientAnswer(&json));
+        let mut response = Response::new(Body::full(json));
+        *response.status_mut() = StatusCode::from_u16(fault.status(self.codex))
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if let Some(seconds) = fault.retry_after() {
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        self.finish("application/json", response)
+    }
+
+    fn finish(&self, content_type: &'static str, mut response: Response<Body>) -> Response<Body> {
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        self.told.add_to(headers);
+        self.saw(Seen::ClientHead {
+            status: response.status(),
+            headers: response.headers(),
+        });
         response
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    told.add_to(response.headers_mut());
-    response
+
+    fn saw(&self, seen: Seen<'_>) {
+        if let Some(tap) = &self.tap {
+            tap.saw(seen);
+        }
+    }
 }

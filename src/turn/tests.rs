@@ -8,11 +8,12 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Seen, Service, Tap, respond};
-use crate::config::{Flags, Inputs, Places, load};
+use super::{Service, Surrounding, Surroundings, System, respond};
+use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
 use crate::sandbox::Player;
 use crate::serve::Body;
+use crate::tap::{Seen, Tap};
 
 /// A provider `acme` that plays `script`, with more settings of its table.
 async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
@@ -44,6 +45,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
         CancellationToken::new(),
+        Arc::new(System),
     );
     (Arc::new(service), player)
 }
@@ -135,16 +137,28 @@ struct Defect {
 }
 
 impl Tap for Defect {
-    fn saw(&self, _: &str, seen: Seen<'_>) {
+    fn saw(&self, seen: Seen<'_>) {
         let here = match seen {
-            Seen::UpstreamRequest(_) => !self.at_events,
-            Seen::ClientEvents(_) => self.at_events,
-            Seen::ClientRequest(_) | Seen::UpstreamAnswer(_) => false,
+            Seen::UpstreamRequest { .. } => !self.at_events,
+            Seen::ClientAnswer(_) => self.at_events,
+            _ => false,
         };
         assert!(
             !here || self.passed.swap(true, Ordering::Relaxed),
             "a defect"
         );
+    }
+}
+
+struct Defective(Arc<Defect>);
+
+impl Surroundings for Defective {
+    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
+        let tap: Arc<Defect> = Arc::clone(&self.0);
+        Surrounding {
+            tap: Some(tap),
+            ..System.of(request_id, config)
+        }
     }
 }
 
@@ -155,10 +169,11 @@ async fn a_defect_in_the_engine_costs_one_turn() {
     for at_events in [false, true] {
         let script = json!({"answers": [{"repeat": true, "steps": [{"text": "all"}]}]});
         let (mut service, _player) = service(script, "").await;
-        Arc::get_mut(&mut service).unwrap().tap = Arc::new(Defect {
+        let defect = Arc::new(Defect {
             at_events,
             passed: AtomicBool::new(false),
         });
+        Arc::get_mut(&mut service).unwrap().surroundings = Arc::new(Defective(defect));
         let response = ask(&service).await;
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();

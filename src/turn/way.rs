@@ -21,6 +21,7 @@ use super::kept::Kept;
 use super::recent::Recent;
 use super::sessions::Sessions;
 use crate::config::Config;
+use crate::tap::{Seen, Tap};
 use crate::upstream::{Upstream, Upstreams};
 
 /// What all turns share.
@@ -54,6 +55,7 @@ pub(super) struct Ways {
     home: String,
     /// The home of the session where another route comes first.
     passed_over: Option<Route>,
+    tap: Option<Arc<dyn Tap>>,
     /// The routes that were not taken yet, the next one first.
     left: VecDeque<Route>,
     /// The turn. It is gone once an answer has begun.
@@ -78,6 +80,7 @@ impl Ways {
             session: session.id.clone(),
             home: String::new(),
             passed_over: None,
+            tap: ctx.tap.clone(),
             left: routes.into(),
             source: None,
         };
@@ -204,6 +207,11 @@ impl Ways {
         } else {
             HashMap::new()
         };
+        if !known_baggage.is_empty()
+            && let Some(tap) = &self.tap
+        {
+            tap.saw(Seen::Baggage(&known_baggage));
+        }
         let origin = route.full_name();
         let encoded = match route.provider.wire {
             Wire::Chat => {

@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime};
 
 use adapters::chat::refusal;
 use adapters::fault::{Fault, Kind, Retry};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use registry::Wire;
 
 use super::{Key, Place, Upstream};
+use crate::tap::{Seen, Tap};
 
 /// The most bytes of an error reply that are read, and how long for.
 const ERROR_LIMIT: usize = 64 * 1024;
@@ -25,6 +26,8 @@ const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Answer {
     body: reqwest::Body,
+    /// The beginning of a piece that is to be longer.
+    held: BytesMut,
     /// Held as long as the provider is at work.
     _place: Place,
 }
@@ -33,12 +36,29 @@ impl Answer {
     fn new(response: reqwest::Response, place: Place) -> Self {
         Self {
             body: http::Response::from(response).into_body(),
+            held: BytesMut::new(),
             _place: place,
         }
     }
 
-    /// The next bytes; `None` at the end of the body.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    /// The next piece, of `length` bytes if that is given and the body does not
+    /// end before; `None` at the end of the body.
+    pub async fn piece(&mut self, length: Option<usize>) -> Result<Option<Bytes>, Fault> {
+        let Some(length) = length else {
+            return self.chunk().await;
+        };
+        while self.held.len() < length {
+            match self.chunk().await? {
+                Some(bytes) => self.held.extend_from_slice(&bytes),
+                None => break,
+            }
+        }
+        let length = length.min(self.held.len());
+        Ok((length > 0).then(|| self.held.split_to(length).freeze()))
+    }
+
+    /// The next bytes as they came; `None` at the end of the body.
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| {
                 Fault::new(
@@ -83,6 +103,7 @@ pub async fn open(
     place: Place,
     key: Option<Key>,
     body: Bytes,
+    tap: Option<&dyn Tap>,
 ) -> Result<Answer, Fault> {
     let mut headers = upstream.headers.clone();
     if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
@@ -109,13 +130,23 @@ pub async fn open(
             ));
         }
     };
+    if let Some(tap) = tap {
+        tap.saw(Seen::UpstreamHead {
+            status: response.status(),
+            headers: response.headers(),
+        });
+    }
     if response.status().is_success() {
         return Ok(Answer::new(response, place));
     }
-    Err(refused(upstream, response).await)
+    Err(refused(upstream, response, tap).await)
 }
 
-async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault {
+async fn refused(
+    upstream: &Upstream,
+    mut response: reqwest::Response,
+    tap: Option<&dyn Tap>,
+) -> Fault {
     let status = response.status().as_u16();
     let wait = {
         let headers = response.headers();
@@ -133,6 +164,9 @@ async fn refused(upstream: &Upstream, mut response: reqwest::Response) -> Fault 
         }
     };
     let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
+    if let Some(tap) = tap {
+        tap.saw(Seen::UpstreamAnswer(&body));
+    }
     if (300..400).contains(&status) {
         return Fault {
             retry: Retry::Never,

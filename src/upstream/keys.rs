@@ -26,6 +26,13 @@ pub struct KeyRing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(usize);
 
+impl Key {
+    /// Its place.
+    pub fn index(self) -> usize {
+        self.0
+    }
+}
+
 impl KeyRing {
     pub(super) fn new(keys: &[Secret], weights: &[u32]) -> Self {
         Self {
@@ -81,16 +88,22 @@ impl KeyRing {
 
     /// The time until a key wakes; `None` when one is awake or there is none.
     pub fn rest_left(&self) -> Option<Duration> {
+        let least = self.rests().into_iter().min();
+        least.filter(|left| !left.is_zero())
+    }
+
+    /// Every key, in the order of the ring.
+    pub fn all(&self) -> impl Iterator<Item = Key> + use<> {
+        (0..self.keys.len()).map(Key)
+    }
+
+    /// How long each key still rests.
+    pub fn rests(&self) -> Vec<Duration> {
         let now = Instant::now();
-        let resting = self.resting();
         let left = |until: &Option<Instant>| {
             until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
         };
-        resting
-            .iter()
-            .map(left)
-            .min()
-            .filter(|left| !left.is_zero())
+        self.resting().iter().map(left).collect()
     }
 
     /// The key as a header carries it, after `before`; marked as sensitive.

@@ -93,6 +93,12 @@ impl Lessons {
         })
     }
 
+    /// The lessons about a model, in the order of learning.
+    pub fn of(&self, provider: &str, model: &str) -> Vec<Mend> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.of(provider, model).unwrap_or_default().to_vec()
+    }
+
     /// Forgets a provider: it may be another one under the same name.
     pub(super) fn forget(&self, provider: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);

@@ -57,6 +57,16 @@ impl Upstream {
         &self.provider
     }
 
+    /// Where requests go. Its query may hold secrets.
+    pub fn url(&self) -> &reqwest::Url {
+        &self.url
+    }
+
+    /// The headers of every request, the key's apart. They may hold secrets.
+    pub fn headers(&self) -> &http::HeaderMap {
+        &self.headers
+    }
+
     /// Its keys.
     pub fn keys(&self) -> &KeyRing {
         &self.keys

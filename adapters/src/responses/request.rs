@@ -23,16 +23,16 @@ const DEPTH: usize = 256;
 /// The bytes of a turn. A [`Turn`] borrows from them.
 #[derive(Debug)]
 pub struct Source {
-    body: String,
+    body: Arc<String>,
     /// Items that the body only refers to, by their ids.
     items: HashMap<String, Arc<str>>,
 }
 
 impl Source {
     /// Takes a request body.
-    pub fn new(body: String) -> Self {
+    pub fn new(body: impl Into<Arc<String>>) -> Self {
         Self {
-            body,
+            body: body.into(),
             items: HashMap::new(),
         }
     }
@@ -41,7 +41,7 @@ impl Source {
     #[must_use]
     pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {
         Self {
-            body: self.body.clone(),
+            body: Arc::clone(&self.body),
             items,
         }
     }

@@ -9,8 +9,8 @@ use adapters::fault::{Fault, Kind};
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Engine, draining};
-use crate::turn::ctx::Seen;
+use super::Engine;
+use crate::tap::Seen;
 use crate::turn::sink::Sink;
 use crate::upstream::Answer;
 
@@ -33,10 +33,11 @@ impl<S: Sink> Engine<'_, S> {
                 .min(last_piece + idle)
         ));
         loop {
+            let border = ctx.tap.as_ref().and_then(|tap| tap.next_piece());
             let piece = tokio::select! {
                 biased;
-                () = &mut ending => return Err(draining()),
-                piece = answer.chunk() => match piece {
+                () = &mut ending => return Err(self.ending()),
+                piece = answer.piece(border) => match piece {
                     Ok(piece) => piece,
                     // Only token counts can be missing.
                     Err(_) if reader.is_complete() => None,
@@ -68,6 +69,9 @@ impl<S: Sink> Engine<'_, S> {
                 }
             };
             last_piece = Instant::now();
+            if piece.is_none() {
+                ctx.saw(Seen::UpstreamEnd);
+            }
             if self.take(&mut reader, piece.as_ref())? {
                 // Before the last event goes out: a client may leave with it.
                 answer.release();
@@ -100,9 +104,7 @@ impl<S: Sink> Engine<'_, S> {
         };
         match piece {
             Some(bytes) => {
-                self.ctx
-                    .tap
-                    .saw(&self.ctx.request_id, Seen::UpstreamAnswer(bytes));
+                self.ctx.saw(Seen::UpstreamAnswer(bytes));
                 reader.feed(bytes, &mut emit)?;
             }
             None => reader.end(&mut emit)?,

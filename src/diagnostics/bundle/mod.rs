@@ -1,0 +1,5 @@
+//! Turns in a file.
+
+mod turn;
+
+pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
