@@ -65,7 +65,7 @@ impl Service {
     pub fn remember(&self, given: &Given, head: &Parts, body: &Arc<String>) -> Result<(), Fault> {
         let config = self.config.load_full();
         let ctx = self.ctx(head, &config);
-        let source = Source::new(Arc::clone(body));
+        let source = Source::shared(Arc::clone(body));
         let turn = source.turn()?;
         let session = Session::of(&ctx.caller, &ctx.owner, &turn);
         let routes = routes(&ctx, &config, &turn)?;
@@ -110,7 +110,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         told: Told::default(),
         tap: ctx.tap.clone(),
     };
-    let source = Source::new(body);
+    let source = Source::shared(body);
     let prepared = match prepare(&ctx, &config, &service.shared, source) {
         Ok(prepared) => prepared,
         Err(mut fault) => {

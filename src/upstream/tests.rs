@@ -210,6 +210,7 @@ async fn ask(upstream: &Upstream) -> Result<Answer, Fault> {
         place,
         upstream.keys().choose(0),
         r#"{"stream":true}"#.into(),
+        None,
     )
     .await
 }
@@ -234,7 +235,7 @@ async fn a_place_is_held_to_the_end_of_the_answer() {
     let answer = serde_json::json!({"repeat": true, "steps": steps});
     let (_player, upstream) = played(answer, "max_concurrent = 1").await;
     let mut answer = ask(&upstream).await.unwrap();
-    assert!(answer.chunk().await.unwrap().is_some());
+    assert!(answer.piece(None).await.unwrap().is_some());
     assert!(upstream.try_place().is_none());
     drop(answer);
     assert!(upstream.try_place().is_some());

@@ -30,9 +30,14 @@ pub struct Source {
 
 impl Source {
     /// Takes a request body.
-    pub fn new(body: impl Into<Arc<String>>) -> Self {
+    pub fn new(body: String) -> Self {
+        Self::shared(Arc::new(body))
+    }
+
+    /// Takes a request body that others read, too.
+    pub fn shared(body: Arc<String>) -> Self {
         Self {
-            body: body.into(),
+            body,
             items: HashMap::new(),
         }
     }
