@@ -30,13 +30,10 @@ pub trait Shelf: Send + Sync {
     fn put(&self, raw: Raw);
 }
 
-/// How many bytes the running turns may take together, and each of them.
-#[derive(Debug)]
-pub struct Room {
-    all: usize,
-    each: usize,
-    used: AtomicUsize,
-}
+/// How many bytes the running turns take. Together they may take what the
+/// configuration gives to memory, and each of them half of it.
+#[derive(Debug, Default)]
+pub struct Room(AtomicUsize);
 
 impl Tape {
     /// Begins to take down a turn that runs on this clock and randomness.
@@ -177,7 +174,8 @@ impl Raw {
     }
 
     fn fits(&mut self, bytes: usize, room: &Room) -> bool {
-        let fits = self.bytes + bytes <= room.each && room.try_take(bytes);
+        let limit = self.config.capture.memory;
+        let fits = self.bytes + bytes <= limit / 2 && room.try_take(bytes, limit);
         if fits {
             self.bytes += bytes;
         }
@@ -236,22 +234,13 @@ impl Drop for Tape {
 }
 
 impl Room {
-    /// Room for all running turns, half of it for one.
-    pub fn new(bytes: usize) -> Self {
-        Self {
-            all: bytes,
-            each: bytes / 2,
-            used: AtomicUsize::new(0),
-        }
-    }
-
     fn take(&self, bytes: usize) {
-        self.used.fetch_add(bytes, Ordering::Relaxed);
+        self.0.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn try_take(&self, bytes: usize) -> bool {
-        let before = self.used.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= self.all;
+    fn try_take(&self, bytes: usize, limit: usize) -> bool {
+        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= limit;
         if !fits {
             self.give_back(bytes);
         }
@@ -259,6 +248,6 @@ impl Room {
     }
 
     fn give_back(&self, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
