@@ -1,6 +1,8 @@
 //! The commands that are no server.
 
+pub mod bundle;
 pub mod models;
+pub mod replay;
 
 use std::ffi::OsStr;
 use std::io::Write;

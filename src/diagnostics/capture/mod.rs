@@ -7,6 +7,7 @@
 
 mod raw;
 mod ring;
+pub mod selection;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::config::{CaptureMode, Config};
 use crate::turn::{Surrounding, Surroundings, System};
 
 pub use raw::Raw;
+pub use selection::{Selection, Wanted};
 pub use tape::{Room, Shelf, Tape};
 
 use ring::Ring;
