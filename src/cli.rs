@@ -87,7 +87,8 @@ pub enum Command {
 const REPLAY_ENDS: &str = "Ends with 0 if all is equal, 1 if something differs (what, is printed), \
     65 if the file cannot be used, 64 if the command line or the configuration cannot.";
 
-const DIFF_ENDS: &str = "Ends with 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
+const DIFF_ENDS: &str =
+    "Ends with 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
 
 /// Bundles: turns in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]

@@ -3,6 +3,7 @@
 pub mod bundle;
 pub mod models;
 pub mod replay;
+mod seams;
 
 use std::ffi::OsStr;
 use std::io::Write;

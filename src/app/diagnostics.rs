@@ -4,20 +4,20 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{Respondent, reply};
-use crate::diagnostics::listing::{Listing, Row};
 use crate::diagnostics::capture::Wanted;
+use crate::diagnostics::listing::Listing;
 use crate::serve::Body;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request};
 
 /// `GET /diagnostics/turns`: a [`Listing`].
 pub(super) async fn turns(app: &Respondent) -> Response<Body> {
     let capture = app.capture.clone();
-    let Ok(recent) = tokio::task::spawn_blocking(move || capture.recent()).await else {
+    let Ok(turns) = tokio::task::spawn_blocking(move || capture.rows()).await else {
         return internal();
     };
     let listing = Listing {
         started_ms: Some(app.started_ms),
-        turns: recent.into_iter().map(Row::from).collect(),
+        turns,
     };
     match serde_json::to_vec(&listing) {
         Ok(json) => reply("application/json", json),

@@ -40,18 +40,17 @@ impl Unusable {
 
 /// `respondent bundle create`: writes the wanted turns into a new file, and tells
 /// what is in it.
-pub async fn create(
-    config: &Config,
-    wanted: &Wanted,
-    output: Option<&Path>,
-) -> anyhow::Result<()> {
+pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> anyhow::Result<()> {
     let to_stdout = output == Some(Path::new("-"));
     if to_stdout && std::io::stdout().is_terminal() {
-        anyhow::bail!("a bundle is no text for a terminal: name a file with --output, or send standard output to one");
+        anyhow::bail!(
+            "a bundle is no text for a terminal: name a file with --output, or send standard output to one"
+        );
     }
     let fetched = fetch::fetch(config, wanted).await?;
     // Read before it is written: nobody reports a turn with a file that is none.
-    let bundle = Bundle::from_bytes(&fetched.bytes).context("what was to be written is no bundle")?;
+    let bundle =
+        Bundle::from_bytes(&fetched.bytes).context("what was to be written is no bundle")?;
     if to_stdout {
         let mut out = std::io::stdout().lock();
         out.write_all(&fetched.bytes)?;
@@ -142,14 +141,20 @@ pub fn turn<'a>(file: &Path, bundle: &'a Bundle, number: usize) -> Result<&'a Tu
 
 /// `respondent bundle show`.
 pub fn show(file: &Path) -> anyhow::Result<()> {
-    let bundle = read(file)?;
-    say(&crate::diagnostics::replay::show(&bundle))
+    say(&super::seams::show(&read(file)?))
 }
 
 /// `respondent bundle diff`: the exit code.
 pub fn diff(a: &Path, b: &Path) -> anyhow::Result<u8> {
     let (a, b) = (read(a)?, read(b)?);
-    let said = crate::diagnostics::replay::diff(&a, &b);
-    say(&said)?;
-    Ok(if said.is_empty() { SAME } else { DIFFERENT })
+    let mut text = String::new();
+    let mut code = SAME;
+    for (number, (a, b)) in (1..).zip(a.turns.iter().zip(&b.turns)) {
+        for line in super::seams::compare(a, b) {
+            code = DIFFERENT;
+            text.push_str(&format!("turn {number}: {line}\n"));
+        }
+    }
+    say(&text)?;
+    Ok(code)
 }

@@ -2,19 +2,34 @@
 
 use std::path::Path;
 
-use super::bundle::{Unusable, read, turn};
-use super::say;
+use super::bundle::{read, turn};
+use super::{say, seams};
 use crate::cli::{DIFFERENT, SAME};
-use crate::config::Config;
-use crate::diagnostics::replay;
 
-/// What is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// The bundle.
-    pub file: &'a Path,
-    /// The turn in it, from 1; else all.
-    pub turn: Option<usize>,
-    /// Print the events of the run.
-    pub events: bool,
+/// Runs the turn of a bundle with this number, or all, and compares: the exit
+/// code.
+pub fn replay(file: &Path, number: Option<usize>, events: bool) -> anyhow::Result<u8> {
+    let bundle = read(file)?;
+    let numbers = match number {
+        Some(number) => number..=number,
+        None => 1..=bundle.turns.len(),
+    };
+    let mut code = SAME;
+    for number in numbers {
+        let recorded = turn(file, &bundle, number)?;
+        let again = seams::replay(recorded)?;
+        if events {
+            say(&String::from_utf8_lossy(&again.answer.body))?;
+        }
+        let differences = seams::compare(recorded, &again);
+        if differences.is_empty() {
+            say(&format!("turn {number} ({}): equal\n", recorded.request_id))?;
+        } else {
+            code = DIFFERENT;
+            for line in differences {
+                say(&format!("turn {number}: {line}\n"))?;
+            }
+        }
+    }
+    Ok(code)
 }

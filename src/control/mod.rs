@@ -141,9 +141,8 @@ impl Control {
     async fn health(&self) -> Result<String, ControlError> {
         let foreign = || ControlError::Foreign(self.address);
         let asked = self.ask("/healthz", None, LARGEST_HEALTH);
-        let answered = match timeout(HEALTH, asked).await {
-            Ok(answered) => answered,
-            Err(_) => return Err(foreign()),
+        let Ok(answered) = timeout(HEALTH, asked).await else {
+            return Err(foreign());
         };
         let (status, body) = match answered {
             Ok(answer) => answer,
@@ -209,8 +208,7 @@ impl Control {
         let mut request = Request::get(path).header(HOST, address.to_string());
         if let Some(token) = token {
             let value = format!("Bearer {}", token.expose());
-            let mut value =
-                HeaderValue::try_from(value).map_err(|error| broken(error.into()))?;
+            let mut value = HeaderValue::try_from(value).map_err(|error| broken(error.into()))?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
@@ -303,8 +301,14 @@ mod tests {
         assert!(health.starts_with("GET /healthz HTTP/1.1\r\n"), "{health}");
         assert!(!health.contains("the-token"), "{health}");
         assert!(path.starts_with("GET /some?path=1 HTTP/1.1\r\n"), "{path}");
-        assert!(path.contains("authorization: Bearer the-token\r\n"), "{path}");
-        assert!(path.contains(&format!("host: {}\r\n", control.address)), "{path}");
+        assert!(
+            path.contains("authorization: Bearer the-token\r\n"),
+            "{path}"
+        );
+        assert!(
+            path.contains(&format!("host: {}\r\n", control.address)),
+            "{path}"
+        );
     }
 
     #[tokio::test]
@@ -319,7 +323,10 @@ mod tests {
             let answers: &'static [&'static str] = Box::leak(Box::new([answer]));
             let (control, asked) = program(answers).await;
             let error = control.get("/x").await.unwrap_err();
-            assert!(matches!(error, ControlError::Foreign(_)), "{answer}: {error}");
+            assert!(
+                matches!(error, ControlError::Foreign(_)),
+                "{answer}: {error}"
+            );
             assert_eq!(asked.lock().unwrap().len(), 1);
         }
     }

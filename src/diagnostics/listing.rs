@@ -98,7 +98,10 @@ impl Listing {
             | Selection::Response(_)
             | Selection::Request(_)
             | Selection::Since(_) => {
-                format!("there is no {}; {count} {kept} kept: {hint}", select.missing())
+                format!(
+                    "there is no {}; {count} {kept} kept: {hint}",
+                    select.missing()
+                )
             }
         }
     }
@@ -203,7 +206,12 @@ mod tests {
         let table = listing(vec![row()]).table(now);
         let lines: Vec<Vec<&str>> = table
             .lines()
-            .map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect())
+            .map(|line| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|c| !c.is_empty())
+                    .collect()
+            })
             .collect();
         let [head, row] = lines.as_slice() else {
             panic!("{table}")
@@ -234,12 +242,23 @@ mod tests {
     #[test]
     fn spans_are_short() {
         let now = UNIX_EPOCH + Duration::from_hours(100);
-        for (ago_s, text) in [(0, "0s ago"), (119, "119s ago"), (120, "2m ago"), (7200, "2h ago"), (172_800, "2d ago")] {
+        for (ago_s, text) in [
+            (0, "0s ago"),
+            (119, "119s ago"),
+            (120, "2m ago"),
+            (7200, "2h ago"),
+            (172_800, "2d ago"),
+        ] {
             assert_eq!(ago((360_000 - ago_s) * 1000, now), text);
         }
         // The clock was set back.
         assert_eq!(ago(u64::MAX, now), "0s ago");
-        for (us, text) in [(900, "0ms"), (999_999, "999ms"), (1_999_999, "1.9s"), (180_000_000, "3m")] {
+        for (us, text) in [
+            (900, "0ms"),
+            (999_999, "999ms"),
+            (1_999_999, "1.9s"),
+            (180_000_000, "3m"),
+        ] {
             assert_eq!(took(us), text);
         }
     }

@@ -1,7 +1,6 @@
 //! Turns from the running server, or from the folder where it keeps them when it
 //! does not run.
 
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Context;
@@ -41,7 +40,10 @@ pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<Fe
         });
     }
     if status == StatusCode::NOT_FOUND
-        && Refusal::of(&body).and_then(|refusal| refusal.code).as_deref() == Some(NOT_FOUND)
+        && Refusal::of(&body)
+            .and_then(|refusal| refusal.code)
+            .as_deref()
+            == Some(NOT_FOUND)
     {
         let (listing, _) = listing(config).await?;
         anyhow::bail!("{}", listing.none_of(&wanted.select));
@@ -68,25 +70,28 @@ pub async fn listing(config: &Config) -> anyhow::Result<(Listing, Option<String>
 
 fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
     let why = Refusal::of(body).map_or_else(String::new, |refusal| refusal.message);
-    anyhow::anyhow!("the server answered {}: {}", status.as_u16(), Line::new(&why))
+    anyhow::anyhow!(
+        "the server answered {}: {}",
+        status.as_u16(),
+        Line::new(&why)
+    )
 }
 
 fn nobody(config: &Config, control: &Control) -> String {
     format!(
         "No server runs on {}; these are turns of {}.",
         control.address(),
-        bundles(config).display()
+        config.server.bundles().display()
     )
 }
 
-fn bundles(config: &Config) -> PathBuf {
-    config.server.data_dir.join("bundles")
-}
-
 fn folder(config: &Config) -> anyhow::Result<Vec<Bundle>> {
-    let files = Folder::new(bundles(config)).list()?;
+    let files = Folder::new(config.server.bundles()).list()?;
     // A file that cannot be read is no reason to hide the others.
-    Ok(files.iter().filter_map(|file| Bundle::read(file).ok()).collect())
+    Ok(files
+        .iter()
+        .filter_map(|file| Bundle::read(file).ok())
+        .collect())
 }
 
 fn of_folder(bundles: &[Bundle]) -> Listing {

@@ -72,7 +72,11 @@ mod tests {
 
     #[test]
     fn sizes_are_short() {
-        for (bytes, text) in [(999, "999 bytes"), (12_345, "12.3 kB"), (7_000_000, "7.0 MB")] {
+        for (bytes, text) in [
+            (999, "999 bytes"),
+            (12_345, "12.3 kB"),
+            (7_000_000, "7.0 MB"),
+        ] {
             assert_eq!(size(bytes), text);
         }
     }

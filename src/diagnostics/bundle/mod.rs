@@ -15,6 +15,7 @@ mod turn;
 mod write;
 
 pub use error::BundleError;
+pub use folder::Folder;
 pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
 
 /// What one file holds. Without `Debug`: it holds what was said.

@@ -175,7 +175,9 @@ impl FromStr for Span {
                     .bytes()
                     .all(|byte| byte.is_ascii_digit())
                     .then(|| number.parse().ok())??;
-                let seconds = number.checked_mul(*seconds).filter(|seconds| *seconds > 0)?;
+                let seconds = number
+                    .checked_mul(*seconds)
+                    .filter(|seconds| *seconds > 0)?;
                 Some(Self(Duration::from_secs(seconds)))
             })
             .ok_or("a time is a number and s, m, h or d, such as 90s, 15m, 1h or 2d")
@@ -186,7 +188,9 @@ impl FromStr for Span {
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
-        let exact = UNITS.iter().find(|(_, unit)| seconds % unit == 0 && seconds > 0);
+        let exact = UNITS
+            .iter()
+            .find(|(_, unit)| seconds > 0 && seconds.is_multiple_of(*unit));
         match exact {
             Some((name, unit)) => write!(f, "{}{name}", seconds / unit),
             None => write!(f, "{seconds}s"),
@@ -215,7 +219,10 @@ mod tests {
                 "select=response:resp_1",
                 Selection::Response("resp_1".into()),
             ),
-            ("select=request:req_a-1", Selection::Request("req_a-1".into())),
+            (
+                "select=request:req_a-1",
+                Selection::Request("req_a-1".into()),
+            ),
             (
                 "select=since:3600",
                 Selection::Since(Duration::from_hours(1)),
@@ -286,8 +293,19 @@ mod tests {
         }
         assert_eq!("60m".parse::<Span>().unwrap().to_string(), "1h");
         for bad in [
-            "", "h", "1", "1w", "-1h", "+1h", "1.5h", "1 h", "0s", "1hh", "é",
-            "99999999999999999999d", "999999999999999999d",
+            "",
+            "h",
+            "1",
+            "1w",
+            "-1h",
+            "+1h",
+            "1.5h",
+            "1 h",
+            "0s",
+            "1hh",
+            "é",
+            "99999999999999999999d",
+            "999999999999999999d",
         ] {
             assert!(bad.parse::<Span>().is_err(), "{bad}");
         }

@@ -50,7 +50,10 @@ async fn served() {
     }
     server.ask("GET /healthz", "", b"").await.says("ok");
     server.ask("GET /metrics", "", b"").await.says("metrics");
-    server.ask("GET /diagnostics/turns", "", b"").await.says("turns");
+    server
+        .ask("GET /diagnostics/turns", "", b"")
+        .await
+        .says("turns");
     server
         .ask("GET /diagnostics/bundle?select=last", "", b"")
         .await
