@@ -9,13 +9,14 @@ mod pretty;
 mod read;
 #[cfg(test)]
 pub(crate) mod sample;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod write;
 
 pub use error::BundleError;
-pub use folder::Folder;
+pub use folder::{Folder, Kept, Limits};
 pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
 
 /// What one file holds. Without `Debug`: it holds what was said.
