@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 use adapters::baggage::Baggage;
 use adapters::responses::request::Source;
-use common::drive::{self, settings};
+use adapters::drive::{self, settings};
 use common::judge;
 use kit::strict;
 use registry::Quirks;
