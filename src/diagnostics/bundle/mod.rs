@@ -3,6 +3,7 @@
 mod check;
 mod entry;
 mod error;
+mod fixture;
 pub mod folder;
 mod manifest;
 mod pretty;
@@ -16,6 +17,7 @@ mod turn;
 mod write;
 
 pub use error::BundleError;
+pub use fixture::{FixtureError, Written, to_fixture};
 pub use folder::{Folder, Kept, Limits};
 pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
 
