@@ -54,10 +54,7 @@ pub fn told<'c>(
     let read = read(settings, quirks, chunks, true);
     match read.fault {
         Some(fault) if !read.begun && !fault.is_told_in_stream(codex) => Err(fault),
-        _ => Ok((
-            text(&read.body),
-            read.notes,
-        )),
+        _ => Ok((text(&read.body), read.notes)),
     }
 }
 

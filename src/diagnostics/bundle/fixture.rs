@@ -159,8 +159,8 @@ fn case(
             let (choices, provider) =
                 spoken::choices(&route.provider.id, &route.model, &route.dialect)
                     .ok_or_else(|| FixtureError::Unspeakable(name.clone()))?;
-            let model = (asked.as_ref() != Ok(&route.upstream_model))
-                .then(|| route.upstream_model.clone());
+            let model =
+                (asked.as_ref() != Ok(&route.upstream_model)).then(|| route.upstream_model.clone());
             (Choices { model, ..choices }, provider, Some(name))
         }
         // A request that makes no sense is refused whoever would get it.
@@ -283,7 +283,9 @@ fn route(turn: &Turn, number: Option<usize>, shown: Option<&Attempt>) -> Option<
         }
     }
     lessons.apply(&mut route);
-    Arc::make_mut(&mut route.model).id.clone_from(&kept.upstream_model);
+    Arc::make_mut(&mut route.model)
+        .id
+        .clone_from(&kept.upstream_model);
     Some(route)
 }
 
