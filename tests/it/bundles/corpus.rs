@@ -36,9 +36,12 @@ pub fn trials() -> Vec<Trial> {
         .collect();
     let shown: BTreeSet<&str> = groups.iter().flat_map(Group::names).collect();
     let mut trials: Vec<Trial> = groups.into_iter().map(|group| group.trial).collect();
-    trials.push(case("corpus: every kind of fault occurs", move || async move {
-        every_kind(&shown);
-    }));
+    trials.push(case(
+        "corpus: every kind of fault occurs",
+        move || async move {
+            every_kind(&shown);
+        },
+    ));
     trials.extend(quirks::trials());
     trials.extend(changes::trials());
     trials

@@ -12,9 +12,10 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     let changes = CHANGES.iter().map(|change| {
-        case(&format!("corpus: a changed {} is named", change.what), || {
-            named(change)
-        })
+        case(
+            &format!("corpus: a changed {} is named", change.what),
+            || named(change),
+        )
     });
     changes.collect()
 }

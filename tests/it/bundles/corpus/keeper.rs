@@ -17,6 +17,8 @@ const ALL: &str = "[capture]\nmode = \"all\"\nrecent = 1000\nmemory = 1073741824
 pub struct Keeper {
     pub proxy: Proxy,
     turns: AtomicUsize,
+    /// Where the commands look for it.
+    address: String,
 }
 
 /// Who asks, and how.
@@ -29,10 +31,19 @@ impl Keeper {
     }
 
     pub async fn at(base_url: &str, setup: Setup) -> Self {
+        let proxy = Proxy::at(base_url, setup.tables(ALL)).await;
         Self {
-            proxy: Proxy::at(base_url, setup.tables(ALL)).await,
+            address: proxy.address.to_string(),
+            proxy,
             turns: AtomicUsize::default(),
         }
+    }
+
+    /// It was asked to stop, and does. The commands find the folder alone.
+    pub async fn stop(&mut self) {
+        assert_eq!(self.proxy.ended().await.code(), Some(0));
+        // Another program may have the port now.
+        "127.0.0.1:9".clone_into(&mut self.address);
     }
 
     /// One turn to its end, whatever it is.
@@ -94,7 +105,7 @@ impl Keeper {
                 .arg("--output")
                 .arg(path.to_str().unwrap())
                 .arg("--listen")
-                .arg(&self.proxy.address.to_string());
+                .arg(&self.address);
             let _ = std::fs::remove_file(&path);
             let (code, out, err) = created.run(self.proxy.folder.path()).await;
             if code == 0 {

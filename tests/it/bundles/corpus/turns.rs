@@ -82,5 +82,4 @@ impl Turns {
         assert!(text.contains(from), "no {from} in {file}: {text}");
         *bytes = text.replacen(from, to, 1).into_bytes();
     }
-
 }
