@@ -8,6 +8,8 @@
 mod raw;
 mod ring;
 mod tape;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
