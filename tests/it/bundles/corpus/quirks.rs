@@ -24,7 +24,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         case("corpus: every lesson", every_lesson),
         case("corpus: every lesson has its refusal", || async {
-            complete()
+            complete();
         }),
         case("corpus: strict providers of which nothing is known", || {
             strict("unknown", Preset::unknown)
@@ -173,7 +173,7 @@ fn lessons() -> Vec<Mend> {
 }
 
 /// A lesson that is added to the program belongs to [`lessons`] as well.
-fn is_listed(lesson: &Mend) {
+fn is_listed(lesson: Mend) {
     match lesson {
         Mend::Window(_)
         | Mend::MaxOutput(_)
@@ -218,7 +218,7 @@ fn is_listed(lesson: &Mend) {
 
 fn complete() {
     let lessons = lessons();
-    lessons.iter().for_each(is_listed);
+    lessons.iter().copied().for_each(is_listed);
     let all: BTreeSet<String> = lessons
         .iter()
         .filter_map(|lesson| name(&serde_json::to_value(lesson).unwrap()))

@@ -110,7 +110,7 @@ async fn rude(reset: bool) -> String {
         while let Ok((mut stream, _)) = listener.accept().await {
             // The request is short and comes at once; what is not read would reset the
             // connection.
-            let _ = stream.read(&mut [0; 1 << 16]).await;
+            let _ = stream.read(&mut vec![0; 1 << 16]).await;
             if reset {
                 let _ = stream.set_zero_linger();
             }

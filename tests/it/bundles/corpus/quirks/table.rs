@@ -73,7 +73,7 @@ fn looped(more: &[Value]) -> Value {
     body
 }
 
-fn says(parts: Value) -> Value {
+fn says(parts: &Value) -> Value {
     turn(json!({"input": [{"role": "user", "content": parts}]}))
 }
 
@@ -370,22 +370,22 @@ fn media() -> Vec<Row> {
     vec![
         row(
             "no_images",
-            says(json!([text, image])),
+            says(&json!([text, image])),
             refuses("image_url", "Image input not supported"),
         ),
         row(
             "no_image_urls",
-            says(json!([text, linked])),
+            says(&json!([text, linked])),
             refuses("image_url", "unsupported image url"),
         ),
         row(
             "image_needs_text",
-            says(json!([image])),
+            says(&json!([image])),
             misses("\"type\":\"text\"", "image_url", "text is not set"),
         ),
         row(
             "no_files",
-            says(json!([text, file])),
+            says(&json!([text, file])),
             refuses(
                 "\"type\":\"file\"",
                 "unknown variant `file`, expected one of `text`, `image_url`",
