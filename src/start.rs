@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -61,6 +62,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         Respondent {
             service: Arc::new(service),
             capture,
+            started_ms: now_ms(),
         },
         Arc::clone(&settings),
     );
@@ -73,6 +75,11 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     serve::serve(listener, edge, limits, shutdown).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {

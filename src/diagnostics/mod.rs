@@ -3,4 +3,5 @@ pub mod bundle;
 pub mod capture;
 mod human;
 pub mod line;
+pub mod listing;
 pub mod log;

@@ -1,9 +1,13 @@
-//! Bundles: what is kept of a turn, and the turn that is run again from it.
+//! Turns in files: through the commands and the running server.
+mod cli;
 mod corpus;
 
 use libtest_mimic::Trial;
 
 /// All of them.
 pub fn trials() -> Vec<Trial> {
-    corpus::trials()
+    [cli::trials(), corpus::trials()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -1,6 +1,7 @@
 //! What is told of a turn is held against what a turn can be, so that nobody
 //! who uses it has to expect more.
 
+use super::stamp::LAST_SECOND;
 use super::{Attempt, BundleError, MOST_ATTEMPTS, Piece, Turn};
 
 /// Pieces of one body, readings of clock or randomness.
@@ -11,8 +12,6 @@ const MOST_LISTED: usize = 10_000;
 const LONGEST_US: u64 = 48 * 3600 * 1_000_000;
 /// 400 days: how long a provider may want to be left alone.
 const LONGEST_MS: u64 = 400 * 24 * 3600 * 1000;
-/// The end of the year 9999, in seconds since 1970.
-const LAST_SECOND: u64 = 253_402_300_799;
 
 /// Says no to lists and times that are out of all proportion. It needs no body.
 pub(super) fn check_numbers(turn: &Turn, number: usize) -> Result<(), BundleError> {

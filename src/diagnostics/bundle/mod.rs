@@ -3,18 +3,22 @@
 mod check;
 mod entry;
 mod error;
+mod fixture;
 pub mod folder;
 mod manifest;
 mod pretty;
 mod read;
 #[cfg(test)]
 pub(crate) mod sample;
+mod stamp;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod write;
 
 pub use error::BundleError;
+pub use fixture::{FixtureError, Written, to_fixture};
+pub use folder::{Folder, Kept, Limits};
 pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
 
 /// What one file holds. Without `Debug`: it holds what was said.

@@ -7,6 +7,7 @@
 
 mod raw;
 mod ring;
+pub mod selection;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ use crate::config::{CaptureMode, Config};
 use crate::turn::{Surrounding, Surroundings, System};
 
 pub use raw::Raw;
+pub use selection::{Selection, Wanted};
 pub use tape::{Room, Shelf, Tape};
 
 use ring::Ring;
@@ -74,5 +76,45 @@ impl Shelf for Shelves {
         let gone = self.ring().put(raw, recent, memory);
         // Outside of the lock: it may be much.
         drop(gone);
+    }
+}
+
+// Placeholder until the capture answers itself.
+impl Capture {
+    /// Placeholder.
+    pub fn rows(&self) -> Vec<crate::diagnostics::listing::Row> {
+        self.recent()
+            .iter()
+            .map(|raw| crate::diagnostics::listing::Row {
+                memory: true,
+                disk: false,
+                ..crate::diagnostics::listing::Row::of_disk(&raw.turn())
+            })
+            .collect()
+    }
+
+    /// Placeholder.
+    pub fn bundle(&self, wanted: &Wanted) -> anyhow::Result<Option<Vec<u8>>> {
+        let now = std::time::SystemTime::now();
+        let mut turns: Vec<_> = self
+            .recent()
+            .iter()
+            .map(|raw| raw.turn())
+            .filter(|turn| crate::diagnostics::listing::Row::of_disk(turn).is(&wanted.select, now))
+            .collect();
+        if !matches!(wanted.select, Selection::Since(_)) {
+            turns.truncate(1);
+        }
+        turns.reverse();
+        if turns.is_empty() {
+            return Ok(None);
+        }
+        let bundle = crate::diagnostics::bundle::Bundle {
+            made_by: env!("CARGO_PKG_VERSION").to_owned(),
+            images: wanted.images,
+            encrypted: wanted.encrypted,
+            turns,
+        };
+        Ok(Some(bundle.to_bytes()?))
     }
 }
