@@ -4,3 +4,4 @@ pub mod capture;
 mod human;
 pub mod line;
 pub mod log;
+pub mod replay;
