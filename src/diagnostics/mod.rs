@@ -3,3 +3,4 @@ pub mod bundle;
 mod human;
 pub mod line;
 pub mod log;
+pub mod redact;
