@@ -1,7 +1,8 @@
 //! The program: reads the command line and the configuration, then does what it
 //! was asked for.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::panic;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -13,6 +14,11 @@ use respondent::diagnostics::log;
 use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
+    // The payload of a panic may quote what was said, so the place alone is told.
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        writeln!(io::stderr(), "respondent: a defect at {place}").ok();
+    }));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -123,6 +129,6 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {
-    writeln!(std::io::stderr(), "respondent: {why}").ok();
+    writeln!(io::stderr(), "respondent: {why}").ok();
     ExitCode::from(code)
 }

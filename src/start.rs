@@ -52,6 +52,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let shutdown = Shutdown::new(config.server.grace);
     let metrics = Arc::new(Metrics::new());
     let capture = Capture::default();
+    let kept = capture.clone();
     let service = Service::new(
         live,
         metrics,
@@ -73,6 +74,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     tokio::spawn(watch.run(crate::config::watch::EVERY, applied));
     tokio::spawn(drain_on_signal(shutdown.drain.clone())?);
     serve::serve(listener, edge, limits, shutdown).await;
+    tokio::task::spawn_blocking(move || kept.flush()).await.ok();
     tracing::info!("stopped");
     Ok(())
 }

@@ -12,7 +12,8 @@ use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request}
 /// `GET /diagnostics/turns`: a [`Listing`].
 pub(super) async fn turns(app: &Respondent) -> Response<Body> {
     let capture = app.capture.clone();
-    let Ok(turns) = tokio::task::spawn_blocking(move || capture.rows()).await else {
+    let config = app.service.config.load_full();
+    let Ok(turns) = tokio::task::spawn_blocking(move || capture.rows(&config)).await else {
         return internal();
     };
     let listing = Listing {
@@ -41,7 +42,8 @@ pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
     };
     let capture = app.capture.clone();
     let asked = wanted.clone();
-    let made = tokio::task::spawn_blocking(move || capture.bundle(&asked)).await;
+    let config = app.service.config.load_full();
+    let made = tokio::task::spawn_blocking(move || capture.bundle(&config, &asked)).await;
     match made {
         Ok(Ok(Some(bytes))) => {
             let mut response = Response::new(Body::full(bytes));

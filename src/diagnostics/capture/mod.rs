@@ -5,6 +5,8 @@
 //! bodies, and nothing else happens on the way of the turn. When the turn is over
 //! it goes to the ring, and to the [`keeper`] if it is to be written.
 
+mod choice;
+mod keeper;
 mod raw;
 mod ring;
 pub mod selection;
@@ -21,6 +23,7 @@ pub use raw::Raw;
 pub use selection::{Selection, Wanted};
 pub use tape::{Room, Shelf, Tape};
 
+use keeper::Keeper;
 use ring::Ring;
 
 /// What is known of recent turns. Clones share it.
@@ -31,6 +34,7 @@ pub struct Capture(Arc<Shelves>);
 struct Shelves {
     ring: Mutex<Ring>,
     room: Arc<Room>,
+    keeper: Keeper,
 }
 
 impl Surroundings for Capture {
@@ -56,8 +60,13 @@ impl Surroundings for Capture {
 }
 
 impl Capture {
+    /// Waits until the turns that are to be written are, for a moment.
+    pub fn flush(&self) {
+        self.0.keeper.flush();
+    }
+
     /// The turns in memory, the newest first.
-    pub fn recent(&self) -> Vec<Arc<Raw>> {
+    fn recent(&self) -> Vec<Arc<Raw>> {
         self.0.ring().newest_first()
     }
 }
@@ -73,48 +82,16 @@ impl Shelf for Shelves {
         let raw = Arc::new(raw);
         let capture = &raw.config.capture;
         let (recent, memory) = (capture.recent, capture.memory);
+        let is_kept = match capture.mode {
+            CaptureMode::All => true,
+            CaptureMode::Failures => raw.failed(),
+            CaptureMode::Off => false,
+        };
+        if is_kept {
+            self.keeper.keep(Arc::clone(&raw));
+        }
         let gone = self.ring().put(raw, recent, memory);
         // Outside of the lock: it may be much.
         drop(gone);
-    }
-}
-
-// Placeholder until the capture answers itself.
-impl Capture {
-    /// Placeholder.
-    pub fn rows(&self) -> Vec<crate::diagnostics::listing::Row> {
-        self.recent()
-            .iter()
-            .map(|raw| crate::diagnostics::listing::Row {
-                memory: true,
-                disk: false,
-                ..crate::diagnostics::listing::Row::of_disk(&raw.turn())
-            })
-            .collect()
-    }
-
-    /// Placeholder.
-    pub fn bundle(&self, wanted: &Wanted) -> anyhow::Result<Option<Vec<u8>>> {
-        let now = std::time::SystemTime::now();
-        let mut turns: Vec<_> = self
-            .recent()
-            .iter()
-            .map(|raw| raw.turn())
-            .filter(|turn| crate::diagnostics::listing::Row::of_disk(turn).is(&wanted.select, now))
-            .collect();
-        if !matches!(wanted.select, Selection::Since(_)) {
-            turns.truncate(1);
-        }
-        turns.reverse();
-        if turns.is_empty() {
-            return Ok(None);
-        }
-        let bundle = crate::diagnostics::bundle::Bundle {
-            made_by: env!("CARGO_PKG_VERSION").to_owned(),
-            images: wanted.images,
-            encrypted: wanted.encrypted,
-            turns,
-        };
-        Ok(Some(bundle.to_bytes()?))
     }
 }
