@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Turn;
 use super::stamp::{stamp, unix};
+use crate::config::Config;
 
 const ENDING: &str = ".tar.zst";
 /// Of a file that is being written.
@@ -57,6 +58,17 @@ impl Folder {
             path: path.into(),
             limits,
         }
+    }
+
+    /// The one that is configured.
+    pub fn of(config: &Config) -> Self {
+        let capture = &config.capture;
+        let limits = Limits {
+            files: capture.keep,
+            bytes: capture.keep_size,
+            age: Duration::from_hours(24 * u64::from(capture.keep_days)),
+        };
+        Self::new(config.server.bundles(), limits)
     }
 
     /// Its place.
