@@ -101,8 +101,8 @@ fn times(turn: &Turn) -> bool {
         let timeouts = route.timeouts;
         [timeouts.connect, timeouts.first_byte, timeouts.idle]
     });
-    let faults = turn.attempts.iter().map(|it| &it.fault);
-    let pauses = faults.chain([&turn.fault]).filter_map(pause);
+    let faults = turn.attempts.iter().filter_map(|it| it.fault.as_ref());
+    let pauses = faults.chain(&turn.fault).filter_map(pause);
     let rests = turn.given.providers.iter();
     turn.took_us <= LONGEST_US
         && turn.ending_us.is_none_or(|time| time <= LONGEST_US)
@@ -120,8 +120,8 @@ fn times(turn: &Turn) -> bool {
             .all(|rest| *rest <= LONGEST_MS)
 }
 
-fn pause(fault: &Option<Fault>) -> Option<Duration> {
-    match fault.as_ref()?.retry {
+fn pause(fault: &Fault) -> Option<Duration> {
+    match fault.retry {
         Retry::After(pause) => Some(pause),
         Retry::Never | Retry::Soon => None,
     }
