@@ -1,6 +1,10 @@
 //! What is told of a turn is held against what a turn can be, so that nobody
 //! who uses it has to expect more.
 
+use std::time::Duration;
+
+use adapters::fault::{Fault, Retry};
+
 use super::stamp::LAST_SECOND;
 use super::{Attempt, BundleError, MOST_ATTEMPTS, Piece, Turn};
 
@@ -10,8 +14,9 @@ const MOST_READINGS: usize = 1 << 20;
 const MOST_LISTED: usize = 10_000;
 /// 48 hours.
 const LONGEST_US: u64 = 48 * 3600 * 1_000_000;
-/// 400 days: how long a provider may want to be left alone.
-const LONGEST_MS: u64 = 400 * 24 * 3600 * 1000;
+/// 100 years: a pause or a limit that somebody asked for.
+const LONGEST_MS: u64 = 36_500 * 24 * 3600 * 1000;
+const MOST_TOKENS: u64 = 1 << 50;
 
 /// Says no to lists and times that are out of all proportion. It needs no body.
 pub(super) fn check_numbers(turn: &Turn, number: usize) -> Result<(), BundleError> {
@@ -20,6 +25,7 @@ pub(super) fn check_numbers(turn: &Turn, number: usize) -> Result<(), BundleErro
         (times(turn), "a time in it is too long"),
         (statuses(turn), "a status in it is none"),
         (random(turn), "a reading of its randomness is none"),
+        (tokens(turn), "a count of tokens is too large"),
         (ratios(turn), "its bytes a token are no number"),
     ];
     for (holds, what) in checks {
@@ -69,12 +75,17 @@ fn lists(turn: &Turn) -> bool {
     ];
     let of_attempts = |it: &Attempt| {
         let head = it.head.as_ref().map_or(0, |head| head.headers.len());
-        it.pieces.len() <= MOST_READINGS && it.headers.len() <= MOST_LISTED && head <= MOST_LISTED
+        let listed = [it.headers.len(), head, it.key.unwrap_or(0)];
+        it.pieces.len() <= MOST_READINGS && listed.iter().all(|count| *count <= MOST_LISTED)
     };
+    let mut keys = settings.routes.iter().map(|it| it.key_weights.len());
+    let mut rests = given.providers.iter().map(|it| it.keys_rest_ms.len());
     readings.iter().all(|count| *count <= MOST_READINGS)
         && listed.iter().all(|count| *count <= MOST_LISTED)
         && turn.attempts.len() <= MOST_ATTEMPTS
         && turn.attempts.iter().all(of_attempts)
+        && keys.all(|count| count <= MOST_LISTED)
+        && rests.all(|count| count <= MOST_LISTED)
 }
 
 fn times(turn: &Turn) -> bool {
@@ -90,6 +101,8 @@ fn times(turn: &Turn) -> bool {
         let timeouts = route.timeouts;
         [timeouts.connect, timeouts.first_byte, timeouts.idle]
     });
+    let faults = turn.attempts.iter().filter_map(|it| it.fault.as_ref());
+    let pauses = faults.chain(&turn.fault).filter_map(pause);
     let rests = turn.given.providers.iter();
     turn.took_us <= LONGEST_US
         && turn.ending_us.is_none_or(|time| time <= LONGEST_US)
@@ -100,11 +113,18 @@ fn times(turn: &Turn) -> bool {
         && pieces(&turn.answer.pieces)
         && turn.attempts.iter().all(attempt)
         && timeouts
-            .into_iter()
+            .chain(pauses)
             .all(|time| time.as_millis() <= u128::from(LONGEST_MS))
         && rests
             .flat_map(|state| state.keys_rest_ms.iter().chain([&state.down_ms]))
             .all(|rest| *rest <= LONGEST_MS)
+}
+
+fn pause(fault: &Fault) -> Option<Duration> {
+    match fault.retry {
+        Retry::After(pause) => Some(pause),
+        Retry::Never | Retry::Soon => None,
+    }
 }
 
 fn statuses(turn: &Turn) -> bool {
@@ -124,6 +144,29 @@ fn random(turn: &Turn) -> bool {
                 .bytes()
                 .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     })
+}
+
+fn tokens(turn: &Turn) -> bool {
+    let usage = turn.usage.unwrap_or_default();
+    let of_turn = [
+        usage.input,
+        usage.cached,
+        usage.cache_write,
+        usage.output,
+        usage.reasoning,
+    ];
+    let of_attempts = turn.attempts.iter().flat_map(|it| {
+        let window = it.window.map_or(0, |window| window.tokens);
+        [window, it.estimated_input]
+    });
+    let of_models = turn.settings.routes.iter().flat_map(|it| {
+        let model = &it.model;
+        [model.window.unwrap_or(0), model.max_output.unwrap_or(0)]
+    });
+    of_attempts
+        .chain(of_models)
+        .chain(of_turn)
+        .all(|count| count <= MOST_TOKENS)
 }
 
 fn ratios(turn: &Turn) -> bool {

@@ -361,12 +361,12 @@ fn what_cannot_be_true_of_a_turn_is_refused() {
         ),
         (
             "\"down_ms\": 0",
-            "\"down_ms\": 34560000001",
+            "\"down_ms\": 3153600000001",
             "a time in it is too long",
         ),
         (
             "\"idle\": \"300000ms\"",
-            "\"idle\": \"9601h\"",
+            "\"idle\": \"876001h\"",
             "a time in it is too long",
         ),
         (
@@ -374,6 +374,17 @@ fn what_cannot_be_true_of_a_turn_is_refused() {
             "[0, 253402300800]",
             "a time in it is too long",
         ),
+        (
+            "\"secs\": 1,",
+            "\"secs\": 3153600001,",
+            "a time in it is too long",
+        ),
+        (
+            "\"input\": 30",
+            "\"input\": 1125899906842625",
+            "a count of tokens is too large",
+        ),
+        ("\"key\": 1", "\"key\": 10001", "a list in it is too long"),
         (
             "\"status\": 429",
             "\"status\": 99",

@@ -136,7 +136,7 @@ fn the_newest_stands_first() {
 fn of_one_second_the_last_written_is_the_newest() {
     let desk = Desk::new();
     let folder = desk.folder(ALL);
-    for (id, written) in [("req_b", 2), ("req_a", 3), ("req_c", 1)] {
+    for (id, written) in [("req_b", 2), ("req_a", 1), ("req_c", 3)] {
         let turn = Turn {
             request_id: id.into(),
             ..sample::turn(1)
@@ -150,7 +150,7 @@ fn of_one_second_the_last_written_is_the_newest() {
         .into_iter()
         .map(|it| it.request_id)
         .collect();
-    assert_eq!(ids, ["req_a", "req_b", "req_c"]);
+    assert_eq!(ids, ["req_c", "req_b", "req_a"]);
 }
 
 #[test]
