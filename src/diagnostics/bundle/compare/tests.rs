@@ -35,7 +35,7 @@ fn stream<'e>(events: impl IntoIterator<Item = &'e str>) -> Vec<u8> {
         let event = event
             .replace('@', &number.to_string())
             .replace("BLOB", &blob("thoughts"));
-        text += &format!("event: {name}\ndata: {event}\n\n");
+        text.extend(["event: ", name, "\ndata: ", &event, "\n\n"]);
     }
     text.into_bytes()
 }
@@ -220,7 +220,7 @@ fn what_is_not_the_request_is_named() {
                 |turn| {
                     turn.answer
                         .headers
-                        .push(("x-respondent-notes".into(), "a".into()))
+                        .push(("x-respondent-notes".into(), "a".into()));
                 },
                 &["answer: header x-respondent-notes"],
             ),
