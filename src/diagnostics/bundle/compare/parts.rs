@@ -9,6 +9,7 @@ use super::excerpt;
 use super::json::Eye;
 use super::{Difference, MOST, Scope};
 use crate::diagnostics::bundle::{Attempt, Head, Turn};
+use crate::metrics::Outcome;
 
 /// Of a provider's answer so many differences are told: ours shows the rest.
 const MOST_UPSTREAM: usize = 3;
@@ -87,7 +88,7 @@ impl Parts {
     }
 
     pub(super) fn plan(&mut self, left: &Turn, right: &Turn) {
-        let mut found = body::json(&self.eye, "plan", &left.plan, &right.plan);
+        let mut found = body::document(&self.eye, "plan", &left.plan, &right.plan);
         for difference in &mut found {
             difference.place = plan_place(&difference.place);
         }
@@ -142,7 +143,11 @@ impl Parts {
         let ended = |attempt: &Attempt| if attempt.ended { "whole" } else { "broken off" };
         let end = format!("{name} answer: end");
         self.shown(&end, ended(left), ended(right));
-        self.fault(&format!("{name}: fault"), &left.fault, &right.fault);
+        self.fault(
+            &format!("{name}: fault"),
+            left.fault.as_ref(),
+            right.fault.as_ref(),
+        );
     }
 
     fn upstream_answer(&mut self, name: &str, left: &Attempt, right: &Attempt) {
@@ -171,16 +176,16 @@ impl Parts {
                 .collect()
         };
         self.data("notes", &notes(left), &notes(right));
-        let outcome = |turn: &Turn| turn.outcome.map(|outcome| outcome.label());
+        let outcome = |turn: &Turn| turn.outcome.map(Outcome::label);
         self.maybe("outcome", outcome(left), outcome(right));
-        self.fault("fault", &left.fault, &right.fault);
+        self.fault("fault", left.fault.as_ref(), right.fault.as_ref());
         self.data("usage", &left.usage, &right.usage);
     }
 
     /// All of a fault but its cause, which quotes the transport.
-    fn fault(&mut self, place: &str, left: &Option<Fault>, right: &Option<Fault>) {
-        let told = |fault: &Option<Fault>| {
-            fault.clone().map(|fault| Fault {
+    fn fault(&mut self, place: &str, left: Option<&Fault>, right: Option<&Fault>) {
+        let told = |fault: Option<&Fault>| {
+            fault.cloned().map(|fault| Fault {
                 cause: None,
                 ..fault
             })
