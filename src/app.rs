@@ -9,6 +9,7 @@ use http::{HeaderValue, Response, StatusCode};
 use crate::codex::models::{self, ModelEntry};
 use crate::codex::prompt;
 use crate::config::Config;
+use crate::diagnostics::capture::Capture;
 use crate::metrics;
 use crate::serve::{App, Body, Reason};
 use crate::turn::{self, Caller, Service};
@@ -16,21 +17,29 @@ use crate::upstream::Lessons;
 
 /// The application.
 #[derive(Clone)]
-pub struct Respondent(pub Arc<Service>);
+pub struct Respondent {
+    /// Runs turns.
+    pub service: Arc<Service>,
+    /// What is known of recent turns.
+    pub capture: Capture,
+}
 
 impl App for Respondent {
     async fn responses(&self, head: Parts, body: String) -> Response<Body> {
-        turn::respond(&self.0, &head, body).await
+        turn::respond(&self.service, &head, body).await
     }
 
     async fn models(&self, _head: Parts) -> Response<Body> {
-        let config = self.0.config.load();
+        let config = self.service.config.load();
         let instructions = config
             .codex
             .instructions
             .as_deref()
             .unwrap_or(prompt::PROMPT);
-        let body = models::body(&entries(&config, Some(self.0.lessons())), instructions);
+        let body = models::body(
+            &entries(&config, Some(self.service.lessons())),
+            instructions,
+        );
         if body.shortened + body.dropped > 0 {
             tracing::debug!(
                 body.shortened,
@@ -53,12 +62,12 @@ impl App for Respondent {
     }
 
     async fn metrics(&self, _head: Parts) -> Response<Body> {
-        reply(metrics::CONTENT_TYPE, self.0.metrics.render())
+        reply(metrics::CONTENT_TYPE, self.service.metrics.render())
     }
 
     /// Codex repeats every status of these but 400 five times.
     fn refused(&self, reason: Reason, head: &Parts, answer: &mut Response<Body>) {
-        self.0.metrics.refused(reason);
+        self.service.metrics.refused(reason);
         if Caller::of(&head.headers).codex && answer.status().is_client_error() {
             *answer.status_mut() = StatusCode::BAD_REQUEST;
         }

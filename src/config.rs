@@ -27,12 +27,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use regex::bytes::Regex;
 use registry::Registry;
 
 pub use inputs::{Environment, Flags, Inputs, Places, ProcessEnvironment};
 pub use keys::KeyOrigin;
 pub use load::load;
-pub use raw::LogFormat;
+pub use raw::{CaptureMode, LogFormat};
 pub use source::ConfigError;
 pub use watch::Watch;
 
@@ -51,6 +52,8 @@ pub struct Config {
     pub key_origins: HashMap<String, KeyOrigin>,
     /// What Codex is told.
     pub codex: Codex,
+    /// What is kept of turns.
+    pub capture: Capture,
     /// Whether the embedded provider is on and must be started.
     pub sandbox: bool,
     /// The files read, keys' files included.
@@ -93,6 +96,29 @@ pub struct Server {
     pub log: String,
     /// Form of the log.
     pub log_format: LogFormat,
+}
+
+/// What is kept of turns, to be looked at and replayed: `[capture]`.
+#[derive(Clone, Debug, Default)]
+pub struct Capture {
+    /// Which turns are kept on disk.
+    pub mode: CaptureMode,
+    /// Turns in memory at most.
+    pub recent: usize,
+    /// Their bytes at most, and those of the running ones.
+    pub memory: usize,
+    /// Turns on disk at most.
+    pub keep: usize,
+    /// Their bytes at most.
+    pub keep_size: u64,
+    /// Days until one goes.
+    pub keep_days: u32,
+    /// What counts as a secret besides keys and tokens.
+    pub patterns: Vec<Regex>,
+    /// Images are kept, else their hash.
+    pub images: bool,
+    /// Encrypted contents are kept, else their hash.
+    pub encrypted: bool,
 }
 
 /// What Codex is told: `[codex]`.

@@ -62,6 +62,14 @@ impl Outcome {
             Self::Disconnected => "disconnected",
         }
     }
+
+    /// Whether the client got an error.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Failed | Self::Refused => true,
+            Self::Completed | Self::Incomplete | Self::Disconnected => false,
+        }
+    }
 }
 
 /// One finished turn.

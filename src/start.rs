@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{self, Respondent};
 use crate::commands::say;
 use crate::config::{Config, Flags, Inputs, Watch, address};
+use crate::diagnostics::capture::Capture;
 use crate::metrics::Metrics;
 use crate::sandbox::{Player, scene};
 use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
-use crate::turn::{Service, System};
+use crate::turn::Service;
 
 /// Serves until a signal asks to stop, and returns when all turns have ended.
 pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
@@ -49,8 +50,20 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     };
     let shutdown = Shutdown::new(config.server.grace);
     let metrics = Arc::new(Metrics::new());
-    let service = Service::new(live, metrics, shutdown.ending.clone(), Arc::new(System));
-    let edge = Edge::new(Respondent(Arc::new(service)), Arc::clone(&settings));
+    let capture = Capture::default();
+    let service = Service::new(
+        live,
+        metrics,
+        shutdown.ending.clone(),
+        Arc::new(capture.clone()),
+    );
+    let edge = Edge::new(
+        Respondent {
+            service: Arc::new(service),
+            capture,
+        },
+        Arc::clone(&settings),
+    );
     let applied = move |config: &Config| match edge_settings(config, address) {
         Ok(new) => settings.store(Arc::new(new)),
         Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),

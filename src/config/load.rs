@@ -8,13 +8,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use regex::bytes::Regex;
 use registry::{Provider, Registry};
 use toml::Table;
 
 use super::inputs::{Found, Inputs, folder_of};
-use super::raw::Raw;
+use super::raw::{Raw, RawCapture};
 use super::source::{ConfigError, Source};
-use super::{Config, KeyOrigin};
+use super::{Capture, Config, KeyOrigin};
 use crate::secrets::Secret;
 use provider::Given;
 pub use provider::provider_files;
@@ -31,6 +32,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
     load.saw(&main);
     let server = load.server(&main, raw.server)?;
     let codex = load.codex(&main, raw.codex.instructions_file.as_deref())?;
+    let capture = capture(&main, raw.capture)?;
     let tables = main.parse::<Table>()?.remove("providers");
     let mut tables = tables
         .and_then(|value| value.try_into::<Table>().ok())
@@ -83,10 +85,29 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
         keys: load.keys,
         key_origins: load.origins,
         codex,
+        capture,
         sources: load.sources,
         warnings: load.warnings,
         digest: load.digest.finish(),
         sandbox_address: None,
+    })
+}
+
+fn capture(main: &Source, raw: RawCapture) -> Result<Capture, ConfigError> {
+    let compiled = raw.patterns.iter().map(|pattern| Regex::new(pattern));
+    let patterns = compiled
+        .collect::<Result<Vec<Regex>, _>>()
+        .map_err(|error| main.error(&["capture", "patterns"], error.to_string()))?;
+    Ok(Capture {
+        mode: raw.mode,
+        recent: raw.recent,
+        memory: raw.memory,
+        keep: raw.keep,
+        keep_size: raw.keep_size,
+        keep_days: raw.keep_days,
+        patterns,
+        images: raw.images,
+        encrypted: raw.encrypted,
     })
 }
 

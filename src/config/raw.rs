@@ -20,6 +20,8 @@ pub struct Raw {
     pub routing: RawRouting,
     /// `[codex]`
     pub codex: RawCodex,
+    /// `[capture]`
+    pub capture: RawCapture,
     /// `[providers.<id>]`
     pub providers: Pairs<Spec>,
 }
@@ -97,6 +99,63 @@ pub struct RawRouting {
     pub aliases: Pairs<String>,
     /// Where the turns of a model, or of every one (`*`), go instead.
     pub fallbacks: Pairs<OneOrMany>,
+}
+
+/// `[capture]`; the keys are described in [`super::Capture`].
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[expect(missing_docs, reason = "described where they are used")]
+pub struct RawCapture {
+    pub mode: CaptureMode,
+    pub recent: usize,
+    pub memory: usize,
+    pub keep: usize,
+    pub keep_size: u64,
+    pub keep_days: u32,
+    /// Regular expressions.
+    pub patterns: Vec<String>,
+    pub images: bool,
+    pub encrypted: bool,
+}
+
+impl Default for RawCapture {
+    fn default() -> Self {
+        Self {
+            mode: CaptureMode::default(),
+            recent: 32,
+            memory: 64 << 20,
+            keep: 50,
+            keep_size: 256 << 20,
+            keep_days: 7,
+            patterns: Vec::new(),
+            images: false,
+            encrypted: false,
+        }
+    }
+}
+
+/// Which turns are kept on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaptureMode {
+    /// None, and none in memory.
+    Off,
+    /// Those that fail.
+    #[default]
+    Failures,
+    /// Every one.
+    All,
+}
+
+impl CaptureMode {
+    /// The word in the file.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Failures => "failures",
+            Self::All => "all",
+        }
+    }
 }
 
 /// `[codex]`

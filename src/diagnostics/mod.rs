@@ -1,5 +1,6 @@
 //! What the process says about itself: log records, one line each.
 pub mod bundle;
+pub mod capture;
 mod human;
 pub mod line;
 pub mod log;

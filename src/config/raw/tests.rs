@@ -32,20 +32,23 @@ fn the_example_equals_the_defaults() {
     assert_eq!(example.server, default.server);
     assert!(example.routing == default.routing);
     assert_eq!(example.codex, default.codex);
+    assert_eq!(example.capture, default.capture);
     assert!(example.providers.0.is_empty());
 }
 
 #[test]
-fn the_example_sets_every_default_of_the_server() {
+fn the_example_sets_every_default_of_server_and_capture() {
     let table: toml::Table = toml::from_str(EXAMPLE).unwrap();
-    let set = table["server"].as_table().unwrap();
     let optional = ["data_dir", "token_env", "token_file"];
-    for key in known("[server]") {
-        assert_eq!(
-            set.contains_key(&key),
-            !optional.contains(&key.as_str()),
-            "{key}"
-        );
+    for name in ["server", "capture"] {
+        let set = table[name].as_table().unwrap();
+        for key in known(&format!("[{name}]")) {
+            assert_eq!(
+                set.contains_key(&key),
+                !optional.contains(&key.as_str()),
+                "{key}"
+            );
+        }
     }
 }
 
@@ -60,6 +63,7 @@ fn the_example_names_every_key() {
         ("[server]", &all["server"]),
         ("[routing]", &all["routing"]),
         ("[codex]", &all["codex"]),
+        ("[capture]", &all["capture"]),
         ("[providers.x]", provider),
         ("[providers.x.timeouts]", &provider["timeouts"]),
         ("[[providers.x.models]]", model),

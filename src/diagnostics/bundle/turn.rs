@@ -176,10 +176,7 @@ impl Turn {
 
     /// Whether it ended in a failure, of whatever side.
     pub fn failed(&self) -> bool {
-        match self.outcome {
-            Some(Outcome::Failed | Outcome::Refused) => true,
-            Some(Outcome::Completed | Outcome::Incomplete | Outcome::Disconnected) | None => false,
-        }
+        self.outcome.is_some_and(Outcome::is_failure)
     }
 
     /// Whether all of it was kept.

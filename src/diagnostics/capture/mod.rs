@@ -1,0 +1,78 @@
+//! Takes down turns as they run, keeps the recent ones in memory, and writes the
+//! failed ones to disk.
+//!
+//! A [`Tape`] takes down one turn while it runs: it copies pieces and shares
+//! bodies, and nothing else happens on the way of the turn. When the turn is over
+//! it goes to the ring, and to the [`keeper`] if it is to be written.
+
+mod raw;
+mod ring;
+mod tape;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::config::{CaptureMode, Config};
+use crate::turn::{Surrounding, Surroundings, System};
+
+pub use raw::Raw;
+pub use tape::{Room, Shelf, Tape};
+
+use ring::Ring;
+
+/// What is known of recent turns. Clones share it.
+#[derive(Clone, Default)]
+pub struct Capture(Arc<Shelves>);
+
+#[derive(Default)]
+struct Shelves {
+    ring: Mutex<Ring>,
+    room: Arc<Room>,
+}
+
+impl Surroundings for Capture {
+    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
+        let live = System.of(request_id, config);
+        if config.capture.mode == CaptureMode::Off {
+            return live;
+        }
+        let shelves: Arc<Shelves> = Arc::clone(&self.0);
+        let tape = Arc::new(Tape::new(
+            request_id,
+            config,
+            (live.clock, live.random),
+            &self.0.room,
+            shelves,
+        ));
+        Surrounding {
+            clock: Arc::clone(&tape) as _,
+            random: Arc::clone(&tape) as _,
+            tap: Some(tape),
+        }
+    }
+}
+
+impl Capture {
+    /// The turns in memory, the newest first.
+    pub fn recent(&self) -> Vec<Arc<Raw>> {
+        self.0.ring().newest_first()
+    }
+}
+
+impl Shelves {
+    fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf for Shelves {
+    fn put(&self, raw: Raw) {
+        let raw = Arc::new(raw);
+        let capture = &raw.config.capture;
+        let (recent, memory) = (capture.recent, capture.memory);
+        let gone = self.ring().put(raw, recent, memory);
+        // Outside of the lock: it may be much.
+        drop(gone);
+    }
+}

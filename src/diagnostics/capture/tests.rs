@@ -1,0 +1,111 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::*;
+use crate::config::{Flags, Inputs, Places, load};
+use crate::metrics::Outcome;
+use crate::tap::{Seen, Tap};
+
+fn config(capture: &str) -> Arc<Config> {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("[capture]\n{capture}\n");
+    std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
+    let inputs = Inputs {
+        flags: Flags::default(),
+        environment: Box::new(HashMap::<String, String>::new()),
+        places: Places::under(folder.path()),
+    };
+    Arc::new(load(&inputs).unwrap())
+}
+
+/// A turn whose answer has these pieces.
+fn run(capture: &Capture, config: &Arc<Config>, id: &str, pieces: &[&[u8]]) {
+    let surrounding = capture.of(&id.into(), config);
+    let tap: Arc<dyn Tap> = surrounding.tap.unwrap();
+    let head = http::Request::post("/v1/responses").body(()).unwrap();
+    let head = head.into_parts().0;
+    let body = Arc::new(r#"{"model":"nowhere"}"#.to_owned());
+    tap.saw(Seen::ClientRequest {
+        head: &head,
+        body: &body,
+    });
+    surrounding.clock.unix();
+    for piece in pieces {
+        tap.saw(Seen::ClientAnswer(piece));
+    }
+    let notes = adapters::notes::Notes::default();
+    tap.saw(Seen::Ended {
+        outcome: Outcome::Completed,
+        notes: &notes,
+        usage: None,
+        fault: None,
+    });
+}
+
+fn ids(capture: &Capture) -> Vec<String> {
+    let turns = capture.recent();
+    turns.iter().map(|raw| raw.turn().request_id).collect()
+}
+
+#[test]
+fn a_turn_is_there_when_it_is_over() {
+    let (capture, config) = (Capture::default(), config(""));
+    run(&capture, &config, "req_1", &[b"one", b"", b"three"]);
+    let turn = capture.recent()[0].turn();
+    assert_eq!(turn.request.path, "/v1/responses");
+    assert_eq!(turn.request.body, br#"{"model":"nowhere"}"#);
+    assert_eq!(turn.answer.body, b"onethree");
+    let lengths: Vec<usize> = turn.answer.pieces.iter().map(|p| p.length).collect();
+    assert_eq!(lengths, [3, 0, 5]);
+    assert_eq!(turn.clock.len(), 1);
+    assert_eq!(turn.outcome, Some(Outcome::Completed));
+    assert!(turn.is_whole());
+}
+
+#[test]
+fn nothing_is_taken_down_when_it_is_off() {
+    let capture = Capture::default();
+    let surrounding = capture.of(&"req_1".into(), &config("mode = \"off\""));
+    assert!(surrounding.tap.is_none());
+    drop(surrounding);
+    assert!(capture.recent().is_empty());
+}
+
+#[test]
+fn the_oldest_turns_make_room() {
+    let capture = Capture::default();
+    let few = config("recent = 2");
+    for id in ["a", "b", "c"] {
+        run(&capture, &few, id, &[b"x"]);
+    }
+    assert_eq!(ids(&capture), ["c", "b"]);
+    let small = config("memory = 1000");
+    for id in ["d", "e", "f"] {
+        run(&capture, &small, id, &[&[b'x'; 400]]);
+    }
+    assert_eq!(ids(&capture), ["f", "e"]);
+}
+
+/// What does not fit is counted, and nothing that is kept has a gap.
+#[test]
+fn a_turn_that_is_too_large_says_so() {
+    let (capture, config) = (Capture::default(), config("memory = 1000"));
+    run(
+        &capture,
+        &config,
+        "large",
+        &[&[b'a'; 300], &[b'b'; 300], &[b'c'; 10]],
+    );
+    let turn = capture.recent()[0].turn();
+    assert_eq!(turn.answer.body, [b'a'; 300]);
+    let [omitted] = turn.omitted.as_slice() else {
+        panic!("nothing is told of what was left out");
+    };
+    assert_eq!(
+        (omitted.what.as_str(), omitted.total, omitted.kept),
+        ("answer", 610, 300)
+    );
+    // What it took is free again.
+    run(&capture, &config, "next", &[&[b'a'; 450]]);
+    assert!(capture.recent()[0].turn().is_whole());
+}
