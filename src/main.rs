@@ -67,10 +67,23 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
         Command::Replay {
             file,
             turn,
-            live: None,
+            live,
             events,
-        } => return commands::replay::replay(&file, turn, events),
-        Command::Replay { live: Some(_), .. } => anyhow::bail!("--live is not there yet"),
+        } => {
+            let asked = commands::replay::Asked {
+                file: &file,
+                turn,
+                events,
+            };
+            return match live {
+                None => commands::replay::offline(asked),
+                Some(model) => {
+                    let config = config::load(&inputs)?;
+                    install_tls()?;
+                    commands::replay::to_provider(asked, &config, &model)
+                }
+            };
+        }
         Command::Serve => {
             let config = config::load(&inputs)?;
             let format = match config.server.log_format {
@@ -105,21 +118,31 @@ fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
         }
         Bundle::Show { file } => commands::bundle::show(&file)?,
         Bundle::Diff { a, b } => return commands::bundle::diff(&a, &b),
-        Bundle::ToFixture { .. } => anyhow::bail!("to-fixture is not there yet"),
+        Bundle::ToFixture {
+            file,
+            folder,
+            turn,
+            attempt,
+        } => commands::bundle::to_fixture(&file, &folder, turn, attempt)?,
     }
     Ok(SAME)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    install_tls()?;
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?)
+}
+
+fn install_tls() -> anyhow::Result<()> {
     if rustls::crypto::ring::default_provider()
         .install_default()
         .is_err()
     {
         anyhow::bail!("the TLS provider was set up twice");
     }
-    Ok(tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?)
+    Ok(())
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {

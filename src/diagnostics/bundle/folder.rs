@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Turn;
 use super::stamp::{stamp, unix};
+use crate::config::Capture;
 
 const ENDING: &str = ".tar.zst";
 /// Of a file that is being written.
@@ -48,6 +49,17 @@ pub struct Kept {
     /// The size of the file.
     pub bytes: u64,
     written: SystemTime,
+}
+
+impl Limits {
+    /// Those of `[capture]`.
+    pub fn of(capture: &Capture) -> Self {
+        Self {
+            files: capture.keep,
+            bytes: capture.keep_size,
+            age: Duration::from_hours(24).saturating_mul(capture.keep_days),
+        }
+    }
 }
 
 impl Folder {

@@ -61,9 +61,7 @@ impl End {
 
 /// Runs a command in this folder.
 async fn run_in(folder: &Path, setup: &Setup, args: &str) -> End {
-    let setup = args
-        .split(' ')
-        .fold(setup.clone(), |setup, arg| setup.arg(arg));
+    let setup = args.split(' ').fold(setup.clone(), Setup::arg);
     let (code, out, err) = setup.run(folder).await;
     End { code, out, err }
 }
@@ -126,7 +124,7 @@ async fn bundled() {
     );
     assert!(told.contains("`respondent replay`"), "{told}");
     assert!(told.contains("prompts"), "{told}");
-    assert_eq!(files(proxy.folder.path()), [name.clone()]);
+    assert_eq!(files(proxy.folder.path()), std::slice::from_ref(&name));
     let shown = run(&proxy, &format!("bundle show {name}")).await.ok();
     assert!(shown.contains(&failed), "{shown}");
     assert!(shown.contains("the provider says no"), "{shown}");
