@@ -169,7 +169,7 @@ impl Refusal {
     pub fn write(&self) -> Vec<u8> {
         let mut head = format!("{}\n", self.status);
         for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\n"));
+            head.extend([name, ": ", value, "\n"]);
         }
         let mut file = (head + "\n").into_bytes();
         file.extend_from_slice(&self.body);
@@ -207,7 +207,7 @@ impl<O> Case<O> {
         match self.encode() {
             Ok(encoded) => {
                 for note in encoded.notes.iter() {
-                    notes.push_str(&format!("{}: {}\n", note.code, note.detail));
+                    notes.extend([note.code, ": ", &note.detail, "\n"]);
                 }
                 request = Some(lossy(&encoded.body));
             }

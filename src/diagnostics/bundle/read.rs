@@ -20,6 +20,8 @@ use super::{Bundle, BundleError, MOST_BYTES, MOST_COMPRESSED, MOST_JSON, Turn, W
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 const MOST_MANIFEST: u64 = 64 << 10;
+/// Zeros at the end: `tar` fills up to 10 KiB.
+const MOST_PADDING: u64 = 64 << 10;
 
 impl Bundle {
     /// Reads a file. Nothing is written.
@@ -38,6 +40,11 @@ impl Bundle {
 
     /// Reads the bytes of a file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BundleError> {
+        Self::within(bytes, MOST_BYTES)
+    }
+
+    /// Reads a file that holds at most so many bytes.
+    pub(super) fn within(bytes: &[u8], most: u64) -> Result<Self, BundleError> {
         compressed(bytes.len() as u64)?;
         if !bytes.starts_with(&MAGIC) {
             return Err(BundleError::NotABundle);
@@ -51,7 +58,8 @@ impl Bundle {
         let trouble = RefCell::new(None);
         let mut source = Source {
             decoder,
-            left: MOST_BYTES,
+            most,
+            left: most,
             trouble: &trouble,
         };
         let mut archive = Archive::new(&mut source);
@@ -187,6 +195,7 @@ fn excuse(trouble: &Trouble, error: &io::Error) -> BundleError {
 /// The tar in the file, up to the limit.
 struct Source<'a, 'b> {
     decoder: Decoder<'static, &'a [u8]>,
+    most: u64,
     left: u64,
     trouble: &'b Trouble,
 }
@@ -195,21 +204,13 @@ impl Source<'_, '_> {
     /// Nothing but zeros is left in the tar, and nothing behind it. The checksum
     /// of the whole is at its end.
     fn ends(mut self) -> io::Result<()> {
-        let mut buffer = [0; 4096];
-        loop {
-            let count = self.read(&mut buffer)?;
-            if count == 0 {
-                break;
-            }
-            if buffer.iter().take(count).any(|byte| *byte != 0) {
-                return Err(io::Error::other("more bytes than there should be"));
-            }
+        let mut rest = Vec::new();
+        (&mut self).take(MOST_PADDING + 1).read_to_end(&mut rest)?;
+        let only_padding = rest.len() as u64 <= MOST_PADDING && rest.iter().all(|byte| *byte == 0);
+        if only_padding && self.decoder.finish().is_empty() {
+            return Ok(());
         }
-        if self.decoder.finish().is_empty() {
-            Ok(())
-        } else {
-            Err(io::Error::other("more bytes than there should be"))
-        }
+        Err(io::Error::other("more bytes than there should be"))
     }
 }
 
@@ -219,16 +220,14 @@ impl Read for Source<'_, '_> {
             let damaged = BundleError::Damaged(Shown::new(error));
             *self.trouble.borrow_mut() = Some(damaged);
         })?;
-        match self.left.checked_sub(count as u64) {
-            Some(left) => self.left = left,
-            None => {
-                *self.trouble.borrow_mut() = Some(BundleError::TooLarge {
-                    what: "the bytes in it",
-                    most: MOST_BYTES,
-                });
-                return Err(io::Error::other("too large"));
-            }
-        }
+        let Some(left) = self.left.checked_sub(count as u64) else {
+            *self.trouble.borrow_mut() = Some(BundleError::TooLarge {
+                what: "the bytes in it",
+                most: self.most,
+            });
+            return Err(io::Error::other("too large"));
+        };
+        self.left = left;
         Ok(count)
     }
 }
