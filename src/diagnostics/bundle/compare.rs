@@ -8,6 +8,8 @@ mod body;
 mod excerpt;
 mod json;
 mod parts;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

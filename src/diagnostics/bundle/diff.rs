@@ -47,3 +47,29 @@ pub(super) fn count(number: usize, of: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
     format!("{number} {of}{end}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::diff;
+    use crate::diagnostics::bundle::sample;
+
+    #[test]
+    fn files_are_compared_turn_by_turn() {
+        let (one, two) = (sample::turn(1), sample::turn(2));
+        assert_eq!(diff(&[one.clone()], &[one.clone()]), "equal\n");
+        assert_eq!(
+            diff(&[one.clone()], &[two.clone()]),
+            "equal but for ids and times\n"
+        );
+        let mut other = two.clone();
+        other.outcome = None;
+        assert_eq!(
+            diff(&[one.clone(), two], &[one.clone(), other]),
+            "turn 1: equal\nturn 2: 1 difference\n  outcome: failed -> absent\n"
+        );
+        assert_eq!(
+            diff(&[one.clone()], &[one.clone(), one]),
+            "turn 1: equal\n1 turn against 2 turns: the second file has more\n"
+        );
+    }
+}

@@ -1,6 +1,8 @@
 //! What a file holds, told to a person. No text of a prompt or of an answer is
 //! shown.
 
+#[cfg(test)]
+mod tests;
 mod timeline;
 
 use std::fmt::{self, Write as _};

@@ -87,7 +87,7 @@ impl Parts {
     }
 
     pub(super) fn plan(&mut self, left: &Turn, right: &Turn) {
-        let mut found = body::json(&self.eye, "plan", &left.plan, &right.plan);
+        let mut found = body::document(&self.eye, "plan", &left.plan, &right.plan);
         for difference in &mut found {
             difference.place = plan_place(&difference.place);
         }
