@@ -5,11 +5,12 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, DIFFERENT, SAME};
+use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, NO_REPLAY, SAME};
 use respondent::commands::bundle::Unusable;
 use respondent::commands::{self, say};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::log;
+use respondent::diagnostics::replay::ReplayError;
 use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
@@ -30,16 +31,23 @@ fn main() -> ExitCode {
     };
     match run(cli.command.unwrap_or_default(), inputs) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            let code = if error.is::<ConfigError>() {
-                BAD_CONFIG
-            } else if error.is::<Unusable>() {
-                BAD_FILE
-            } else {
-                DIFFERENT
-            };
-            fail(code, &format!("{error:#}"))
-        }
+        Err(error) => fail(code_of(&error), &format!("{error:#}")),
+    }
+}
+
+/// The exit code of what went wrong.
+fn code_of(error: &anyhow::Error) -> u8 {
+    if error.is::<ConfigError>() {
+        return BAD_CONFIG;
+    }
+    if error.is::<Unusable>() {
+        return BAD_FILE;
+    }
+    match error.downcast_ref() {
+        None => 1,
+        Some(ReplayError::NoModel(_)) => BAD_CONFIG,
+        Some(ReplayError::NotWhole(_) | ReplayError::Damaged(_)) => BAD_FILE,
+        Some(ReplayError::Io(_) | ReplayError::Stuck { .. } | ReplayError::Lost) => NO_REPLAY,
     }
 }
 

@@ -31,6 +31,11 @@ pub fn offline(asked: Asked<'_>) -> anyhow::Result<u8> {
 /// Sends recorded requests to a model, named in full as `provider/model`, and
 /// tells what is another: the exit code.
 pub fn to_provider(asked: Asked<'_>, config: &Config, model: &str) -> anyhow::Result<u8> {
+    let turns = read(asked.file)?.turns.len();
+    if turns > 1 && asked.turn.is_none() {
+        let why = format!("it holds {turns} turns: name the one to send with --turn");
+        return Err(Unusable::new(asked.file, &why).into());
+    }
     run(asked, Scope::Diff, |turn| live(turn, config, model))
 }
 

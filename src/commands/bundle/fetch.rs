@@ -10,7 +10,7 @@ use http::StatusCode;
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::bundle::{Bundle, Folder, Kept, Limits};
+use crate::diagnostics::bundle::{Bundle, Folder, Kept};
 use crate::diagnostics::capture::{Selection, Wanted};
 use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::{Listing, Row};
@@ -86,17 +86,14 @@ fn nobody(config: &Config, control: &Control) -> String {
 }
 
 fn folder(config: &Config) -> anyhow::Result<Vec<Kept>> {
-    let path = config.server.bundles();
-    Folder::new(&path, Limits::of(&config.capture))
+    Folder::of(config)
         .list()
-        .with_context(|| format!("{} cannot be read", path.display()))
+        .with_context(|| format!("{} cannot be read", config.server.bundles().display()))
 }
 
 /// A file that cannot be read is no reason to hide the others.
 fn read(kept: &Kept) -> Option<Bundle> {
-    Bundle::read(&kept.path)
-        .inspect_err(|error| tracing::warn!("{}: {error}", kept.path.display()))
-        .ok()
+    Bundle::read(&kept.path).ok()
 }
 
 fn of_folder(files: &[Kept]) -> Listing {

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Turn;
 use super::stamp::{stamp, unix};
-use crate::config::Capture;
+use crate::config::Config;
 
 const ENDING: &str = ".tar.zst";
 /// Of a file that is being written.
@@ -51,19 +51,19 @@ pub struct Kept {
     written: SystemTime,
 }
 
-impl Limits {
-    /// Those of `[capture]`.
-    pub fn of(capture: &Capture) -> Self {
-        Self {
+impl Folder {
+    /// The folder of this configuration.
+    pub fn of(config: &Config) -> Self {
+        let capture = &config.capture;
+        let limits = Limits {
             files: capture.keep,
             bytes: capture.keep_size,
-            age: Duration::from_hours(24).saturating_mul(capture.keep_days),
-        }
+            age: Duration::from_hours(24 * u64::from(capture.keep_days)),
+        };
+        Self::new(config.server.bundles(), limits)
     }
-}
 
-impl Folder {
-    /// The folder at this place.
+    /// A folder at this place. It need not exist.
     pub fn new(path: impl Into<PathBuf>, limits: Limits) -> Self {
         Self {
             path: path.into(),
