@@ -5,4 +5,5 @@ mod human;
 pub mod line;
 pub mod listing;
 pub mod log;
+pub mod redact;
 pub mod replay;
