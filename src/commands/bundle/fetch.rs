@@ -10,7 +10,7 @@ use http::StatusCode;
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::bundle::{Bundle, Folder};
+use crate::diagnostics::bundle::{Bundle, Folder, Kept};
 use crate::diagnostics::capture::{Selection, Wanted};
 use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::{Listing, Row};
@@ -79,38 +79,39 @@ fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
 
 fn nobody(config: &Config, control: &Control) -> String {
     format!(
-        "No server runs on {}; these are turns of {}.",
+        "No server runs on {}; this is from {}.",
         control.address(),
         config.server.bundles().display()
     )
 }
 
-fn folder(config: &Config) -> anyhow::Result<Vec<Bundle>> {
-    let files = Folder::of(config).list()?;
-    // A file that cannot be read is no reason to hide the others.
-    Ok(files
-        .iter()
-        .filter_map(|kept| Bundle::read(&kept.path).ok())
-        .collect())
+fn folder(config: &Config) -> anyhow::Result<Vec<Kept>> {
+    Folder::of(config)
+        .list()
+        .with_context(|| format!("{} cannot be read", config.server.bundles().display()))
 }
 
-fn of_folder(bundles: &[Bundle]) -> Listing {
+/// A file that cannot be read is no reason to hide the others.
+fn read(kept: &Kept) -> Option<Bundle> {
+    Bundle::read(&kept.path).ok()
+}
+
+fn of_folder(files: &[Kept]) -> Listing {
+    let bundles = files.iter().filter_map(read);
+    let rows = bundles.flat_map(|bundle| bundle.turns.iter().map(Row::of_disk).collect::<Vec<_>>());
     Listing {
         started_ms: None,
-        turns: bundles
-            .iter()
-            .flat_map(|bundle| &bundle.turns)
-            .map(Row::of_disk)
-            .collect(),
+        turns: rows.collect(),
     }
 }
 
 fn from_folder(config: &Config, control: &Control, wanted: &Wanted) -> anyhow::Result<Fetched> {
-    let bundles = folder(config)?;
-    let listing = of_folder(&bundles);
+    let files = folder(config)?;
     let remark = nobody(config, control);
+    let bundles = files.iter().filter_map(read);
     let Some(bundle) = chosen(bundles, &wanted.select, SystemTime::now()) else {
-        anyhow::bail!("{remark}\n{}", listing.none_of(&wanted.select));
+        let none = of_folder(&files).none_of(&wanted.select);
+        anyhow::bail!("{none}\n{remark}");
     };
     Ok(Fetched {
         bytes: bundle.to_bytes()?.into(),
@@ -120,28 +121,32 @@ fn from_folder(config: &Config, control: &Control, wanted: &Wanted) -> anyhow::R
 
 /// The selected turns of these bundles, which come newest first, in one: the
 /// oldest turn first.
-fn chosen(bundles: Vec<Bundle>, select: &Selection, now: SystemTime) -> Option<Bundle> {
-    let most = match select {
-        Selection::Since(_) => usize::MAX,
-        Selection::Failed | Selection::Last | Selection::Response(_) | Selection::Request(_) => 1,
-    };
-    let mut chosen = Bundle {
-        images: true,
-        encrypted: true,
-        ..Bundle::default()
-    };
-    for bundle in bundles {
-        let turns = bundle.turns.into_iter();
-        let turns = turns.filter(|turn| Row::of_disk(turn).is(select, now));
-        let room = most - chosen.turns.len();
-        let before = chosen.turns.len();
-        chosen.turns.extend(turns.take(room));
-        if chosen.turns.len() > before {
-            chosen.images &= bundle.images;
-            chosen.encrypted &= bundle.encrypted;
-            chosen.made_by = bundle.made_by;
+fn chosen(
+    bundles: impl Iterator<Item = Bundle>,
+    select: &Selection,
+    now: SystemTime,
+) -> Option<Bundle> {
+    let all = match select {
+        Selection::Since(_) => true,
+        Selection::Failed | Selection::Last | Selection::Response(_) | Selection::Request(_) => {
+            false
         }
-    }
-    chosen.turns.reverse();
-    (!chosen.turns.is_empty()).then_some(chosen)
+    };
+    let selected = bundles.filter_map(|mut bundle| {
+        bundle
+            .turns
+            .retain(|turn| Row::of_disk(turn).is(select, now));
+        (!bundle.turns.is_empty()).then_some(bundle)
+    });
+    let mut selected: Vec<Bundle> = selected.take(if all { usize::MAX } else { 1 }).collect();
+    selected.reverse();
+    Some(Bundle {
+        made_by: selected.last()?.made_by.clone(),
+        images: selected.iter().all(|bundle| bundle.images),
+        encrypted: selected.iter().all(|bundle| bundle.encrypted),
+        turns: selected
+            .into_iter()
+            .flat_map(|bundle| bundle.turns)
+            .collect(),
+    })
 }
