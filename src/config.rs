@@ -7,12 +7,14 @@
 //! | [`raw`] | the schema of the file, every key with its default |
 //! | [`source`] | a file with its text, and errors that name its line |
 //! | [`load`] | from raw to checked |
+//! | `bare` | a configuration that nobody wrote |
 //! | [`address`] | which addresses are safe to listen on and to send keys to |
 //! | [`keys`] | keys from environment, file, command |
 //! | [`report`] | what `respondent check` prints |
 //! | [`watch`] | edits while running |
 
 pub mod address;
+mod bare;
 pub mod inputs;
 pub mod keys;
 pub mod load;

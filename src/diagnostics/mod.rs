@@ -5,3 +5,4 @@ mod human;
 pub mod line;
 pub mod listing;
 pub mod log;
+pub mod replay;

@@ -101,7 +101,7 @@ pub fn text(message: &Value) -> String {
 }
 
 /// Reads the next request; none if the peer closed between two requests.
-pub(super) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut S,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Option<Request>> {

@@ -247,9 +247,12 @@ impl<'e, S: Sink> Engine<'e, S> {
 
     async fn exchange(&mut self) -> Result<(), Fault> {
         let unreached = self.ctx.tap.as_ref().and_then(|tap| tap.unreached());
-        if let Some((after, fault)) = unreached {
-            self.patiently(sleep(after)).await?;
-            return Err(fault);
+        if let Some((after, fault)) = &unreached
+            && fault.kind == Kind::Overloaded
+        {
+            // It waited for a place in vain and was not sent.
+            self.patiently(sleep(*after)).await?;
+            return Err(fault.clone());
         }
         let upstream = Arc::clone(&self.way.upstream);
         let patience = if self.ways.has_more() {
@@ -262,11 +265,16 @@ impl<'e, S: Sink> Engine<'e, S> {
         if let Some(key) = key {
             self.ctx.saw(Seen::Key(key));
         }
-        // Boxed: it would weigh on the stream that follows it.
-        let body = self.way.body.clone();
-        let tap = self.ctx.tap.as_deref();
-        let opening = Box::pin(upstream::open(&upstream, place, key, body, tap));
-        let opened = self.patiently(opening).await?;
+        let opened = if let Some((after, fault)) = unreached {
+            self.patiently(sleep(after)).await?;
+            Err(fault)
+        } else {
+            // Boxed: it would weigh on the stream that follows it.
+            let body = self.way.body.clone();
+            let seeing = (&*self.ctx.clock, self.ctx.tap.as_deref());
+            let opening = Box::pin(upstream::open(&upstream, place, key, body, seeing));
+            self.patiently(opening).await?
+        };
         let result = match opened {
             Ok(answer) => self.read(answer).await,
             Err(fault) => Err(fault),

@@ -1,7 +1,7 @@
 //! One request to a provider: sent, and its answer opened.
 
 use std::error::Error as _;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use adapters::chat::refusal;
 use adapters::fault::{Fault, Kind, Retry};
@@ -12,6 +12,7 @@ use registry::Wire;
 
 use super::{Key, Place, Upstream};
 use crate::tap::{Seen, Tap};
+use crate::turn::Clock;
 
 /// The most bytes of an error reply that are read, and how long for.
 const ERROR_LIMIT: usize = 64 * 1024;
@@ -67,7 +68,9 @@ impl Answer {
                 )
                 .caused_by(chain(&error))
             })?;
-            if let Ok(bytes) = frame.into_data() {
+            if let Ok(bytes) = frame.into_data()
+                && !bytes.is_empty()
+            {
                 return Ok(Some(bytes));
             }
         }
@@ -96,14 +99,15 @@ impl Answer {
 }
 
 /// Sends a request and waits for the head of its answer, within the
-/// provider's limits. A status that is not 2xx is a fault. The place is given
-/// back at the end of the answer.
+/// provider's limits. A status that is not 2xx is a fault; the clock tells how
+/// long it is to a date that it names. The place is given back at the end of the
+/// answer.
 pub async fn open(
     upstream: &Upstream,
     place: Place,
     key: Option<Key>,
     body: Bytes,
-    tap: Option<&dyn Tap>,
+    (clock, tap): (&dyn Clock, Option<&dyn Tap>),
 ) -> Result<Answer, Fault> {
     let mut headers = upstream.headers.clone();
     if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
@@ -139,19 +143,20 @@ pub async fn open(
     if response.status().is_success() {
         return Ok(Answer::new(response, place));
     }
-    Err(refused(upstream, response, tap).await)
+    Err(refused(upstream, response, (clock, tap)).await)
 }
 
 async fn refused(
     upstream: &Upstream,
     mut response: reqwest::Response,
-    tap: Option<&dyn Tap>,
+    (clock, tap): (&dyn Clock, Option<&dyn Tap>),
 ) -> Fault {
     let status = response.status().as_u16();
     let wait = {
         let headers = response.headers();
         let header = |name: &str| headers.get(name)?.to_str().ok();
-        refusal::delay::of_headers(header, SystemTime::now())
+        let now = UNIX_EPOCH + Duration::from_secs(clock.unix());
+        refusal::delay::of_headers(header, now)
     };
     let mut body = Vec::new();
     let read = async {

@@ -4,6 +4,7 @@ use registry::Route;
 use super::*;
 use crate::config::{Environment, Flags, Inputs, Places as Folders, load};
 use crate::sandbox::Player;
+use crate::turn::System;
 
 /// A configuration of one provider, `lab`, with this in its table.
 fn config(table: &str) -> Config {
@@ -210,7 +211,7 @@ async fn ask(upstream: &Upstream) -> Result<Answer, Fault> {
         place,
         upstream.keys().choose(0),
         r#"{"stream":true}"#.into(),
-        None,
+        (&System, None),
     )
     .await
 }

@@ -86,11 +86,11 @@ fn nobody(config: &Config, control: &Control) -> String {
 }
 
 fn folder(config: &Config) -> anyhow::Result<Vec<Bundle>> {
-    let files = Folder::new(config.server.bundles()).list()?;
+    let files = Folder::of(config).list()?;
     // A file that cannot be read is no reason to hide the others.
     Ok(files
         .iter()
-        .filter_map(|file| Bundle::read(file).ok())
+        .filter_map(|kept| Bundle::read(&kept.path).ok())
         .collect())
 }
 

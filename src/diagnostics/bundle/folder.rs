@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::Turn;
 use super::stamp::{stamp, unix};
+use crate::config::Config;
 
 const ENDING: &str = ".tar.zst";
 /// Of a file that is being written.
@@ -51,7 +52,18 @@ pub struct Kept {
 }
 
 impl Folder {
-    /// The folder at this place.
+    /// The folder of this configuration.
+    pub fn of(config: &Config) -> Self {
+        let capture = &config.capture;
+        let limits = Limits {
+            files: capture.keep,
+            bytes: capture.keep_size,
+            age: Duration::from_hours(24 * u64::from(capture.keep_days)),
+        };
+        Self::new(config.server.bundles(), limits)
+    }
+
+    /// A folder at this place. It need not exist.
     pub fn new(path: impl Into<PathBuf>, limits: Limits) -> Self {
         Self {
             path: path.into(),

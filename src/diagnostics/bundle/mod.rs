@@ -1,6 +1,8 @@
 //! Turns in a file: see `docs/bundles.md`.
 
 mod check;
+mod compare;
+mod diff;
 mod entry;
 mod error;
 mod fixture;
@@ -10,15 +12,19 @@ mod pretty;
 mod read;
 #[cfg(test)]
 pub(crate) mod sample;
+mod show;
 mod stamp;
 #[cfg(test)]
 mod tests;
 mod turn;
 mod write;
 
+pub use compare::{Difference, Scope, compare};
+pub use diff::diff;
 pub use error::BundleError;
 pub use fixture::{FixtureError, Written, to_fixture};
 pub use folder::{Folder, Kept, Limits};
+pub use show::show;
 pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
 
 /// What one file holds. Without `Debug`: it holds what was said.

@@ -1,0 +1,58 @@
+//! A configuration that nobody wrote: a turn is to run once more.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use registry::Registry;
+
+use super::raw::RawServer;
+use super::{Capture, Codex, Config, Server};
+use crate::secrets::Secret;
+
+impl Config {
+    /// These providers with these keys, by provider; the rest as if nothing had
+    /// been told. Signs of life come after `heartbeat` of silence, the head of an
+    /// answer `commit_after` the provider's head at the latest. Nothing is too
+    /// large to be captured, and nothing is written.
+    pub fn bare(
+        registry: Registry,
+        keys: HashMap<String, Vec<Secret>>,
+        heartbeat: Duration,
+        commit_after: Duration,
+    ) -> Self {
+        let raw = RawServer::default();
+        Self {
+            server: Server {
+                listen: raw.listen,
+                data_dir: PathBuf::new(),
+                allowed_hosts: Vec::new(),
+                allowed_origins: Vec::new(),
+                token: None,
+                body_limit: raw.body_limit,
+                header_timeout: raw.header_timeout,
+                body_timeout: raw.body_timeout,
+                grace: raw.grace,
+                heartbeat,
+                commit_after,
+                max_connections: raw.max_connections,
+                log: raw.log,
+                log_format: raw.log_format,
+            },
+            registry,
+            keys,
+            key_origins: HashMap::new(),
+            codex: Codex::default(),
+            capture: Capture {
+                recent: 1,
+                memory: usize::MAX,
+                ..Capture::default()
+            },
+            sandbox: false,
+            sources: Vec::new(),
+            warnings: Vec::new(),
+            digest: 0,
+            sandbox_address: None,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A recorded request once more, to a real provider.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::error::ReplayError;
+use super::{alone, request};
+use crate::config::{CaptureMode, Config};
+use crate::diagnostics::bundle::Turn;
+use crate::diagnostics::capture::{Raw, Room, Shelf, Tape};
+use crate::metrics::Metrics;
+use crate::turn::{Service, Surrounding, Surroundings, System, respond};
+
+/// Sends the recorded request to `model`, named in full as `provider/model`, with
+/// the user's own configuration, and tells how that turn went. Nothing of what
+/// was known before the recorded turn is known to this one. It blocks as long as
+/// the provider takes.
+///
+/// What was redacted in the recording stays so: the provider gets the fillers.
+pub fn live(turn: &Turn, config: &Config, model: &str) -> Result<Turn, ReplayError> {
+    if let Some(omitted) = turn
+        .omitted
+        .iter()
+        .find(|omitted| omitted.what == "request")
+    {
+        return Err(ReplayError::NotWhole(omitted.what.clone()));
+    }
+    config
+        .registry
+        .resolve(model, false)
+        .map_err(|unresolved| ReplayError::NoModel(unresolved.to_string()))?;
+    let mut config = config.clone();
+    config.capture.mode = CaptureMode::default();
+    config.capture.memory = usize::MAX;
+    let mut turn = turn.clone();
+    turn.request.body = ask(&turn.request.body, model)?;
+    alone(|builder| builder, || run(turn, config))
+}
+
+async fn run(recorded: Turn, config: Config) -> Result<Turn, ReplayError> {
+    let onlooker = Arc::new(Onlooker::default());
+    let surroundings: Arc<Onlooker> = Arc::clone(&onlooker);
+    let service = Arc::new(Service::new(
+        Arc::new(ArcSwap::from_pointee(config)),
+        Arc::new(Metrics::new()),
+        CancellationToken::new(),
+        surroundings,
+    ));
+    let (head, body) = request(&recorded)?;
+    let mut answer = respond(&service, &head, body).await.into_body();
+    while let Some(Ok(_)) = answer.frame().await {}
+    drop(answer);
+    let taped = onlooker.0.lock();
+    let taped = taped.unwrap_or_else(PoisonError::into_inner).take();
+    taped.map(|raw| raw.turn()).ok_or(ReplayError::Lost)
+}
+
+/// The request with another model.
+fn ask(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
+    let damaged = |_| ReplayError::Damaged("the request is no JSON object");
+    let mut body: serde_json::Map<String, Value> = serde_json::from_slice(body).map_err(damaged)?;
+    body.insert("model".to_owned(), Value::String(model.to_owned()));
+    serde_json::to_vec(&body).map_err(damaged)
+}
+
+/// The system's surroundings with a tape.
+#[derive(Clone, Default)]
+struct Onlooker(Arc<Mutex<Option<Raw>>>);
+
+impl Shelf for Onlooker {
+    fn put(&self, raw: Raw) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(raw);
+    }
+}
+
+impl Surroundings for Onlooker {
+    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
+        let live = System.of(request_id, config);
+        let tape = Arc::new(Tape::new(
+            request_id,
+            config,
+            (live.clock, live.random),
+            &Arc::new(Room::default()),
+            Arc::new(self.clone()),
+        ));
+        Surrounding {
+            clock: Arc::clone(&tape) as _,
+            random: Arc::clone(&tape) as _,
+            tap: Some(tape),
+        }
+    }
+}

@@ -1,0 +1,655 @@
+//! Turns are recorded as they really run, in real time, and replayed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::{ReplayError, live, replay};
+use crate::config::{Config, Flags, Inputs, Places, load};
+use crate::diagnostics::bundle::{Piece, Turn};
+use crate::diagnostics::capture::Capture;
+use crate::metrics::{Metrics, Outcome};
+use crate::sandbox::Player;
+use crate::turn::{Service, respond};
+
+/// What is run and recorded.
+struct Scene {
+    /// What the providers play; the first of them is `acme`, then `brand`.
+    scripts: Vec<Value>,
+    /// More settings of `acme`'s table.
+    settings: &'static str,
+    /// Further tables.
+    tables: &'static str,
+    /// The client's requests. All but the last only prepare the ground.
+    requests: Vec<Value>,
+    headers: Vec<(&'static str, &'static str)>,
+    /// The client leaves after this many pieces.
+    leaves_after: Option<usize>,
+    /// The program is about to end when so many requests came to `acme`.
+    ends_after: Option<usize>,
+}
+
+impl Default for Scene {
+    fn default() -> Self {
+        Self {
+            scripts: Vec::new(),
+            settings: "",
+            tables: "",
+            requests: vec![json!({"model": "acme/m", "input": "hi", "stream": true})],
+            headers: Vec::new(),
+            leaves_after: None,
+            ends_after: None,
+        }
+    }
+}
+
+fn scene(answers: Value) -> Scene {
+    Scene {
+        scripts: vec![json!({"answers": answers})],
+        ..Scene::default()
+    }
+}
+
+fn steps(steps: Value) -> Scene {
+    scene(json!([{"steps": steps}]))
+}
+
+impl Scene {
+    /// Runs it and takes it down.
+    fn record(&self) -> Turn {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(self.run())
+    }
+
+    async fn run(&self) -> Turn {
+        // Another test may have done it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut players = Vec::new();
+        let mut text = String::new();
+        for (script, id) in self.scripts.iter().zip(["acme", "brand"]) {
+            let script = serde_json::from_value(script.clone()).unwrap();
+            let player = Player::start(script).await.unwrap();
+            let settings = if id == "acme" { self.settings } else { "" };
+            let base = player.base_url();
+            text.push_str(&format!(
+                "[providers.{id}]\nbase_url = \"{base}\"\n{settings}\n"
+            ));
+            players.push(player);
+        }
+        text.push_str(self.tables);
+        let capture = Capture::default();
+        let ending = CancellationToken::new();
+        let service = Arc::new(Service::new(
+            Arc::new(ArcSwap::from_pointee(config(&text))),
+            Arc::new(Metrics::new()),
+            ending.clone(),
+            Arc::new(capture.clone()),
+        ));
+        for (place, request) in self.requests.iter().enumerate() {
+            let mut head = http::Request::post("/v1/responses");
+            for (name, value) in &self.headers {
+                head = head.header(*name, *value);
+            }
+            let head = head.body(()).unwrap().into_parts().0;
+            let last = place + 1 == self.requests.len();
+            let client = async {
+                let response = respond(&service, &head, request.to_string()).await;
+                let mut body = response.into_body();
+                let mut pieces = 0;
+                while !(last && self.leaves_after.is_some_and(|most| pieces >= most))
+                    && let Some(frame) = body.frame().await
+                {
+                    frame.unwrap();
+                    pieces += 1;
+                }
+            };
+            let end = async {
+                if let Some(count) = self.ends_after {
+                    players[0].wait_requests(count).await;
+                    ending.cancel();
+                }
+            };
+            tokio::join!(client, end);
+        }
+        capture.recent()[0].turn()
+    }
+}
+
+fn config(text: &str) -> Config {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
+    load(&Inputs {
+        flags: Flags::default(),
+        environment: Box::new(HashMap::<String, String>::new()),
+        places: Places::under(folder.path()),
+    })
+    .unwrap()
+}
+
+/// A turn without its times, which belong to the clock that it ran on.
+fn timeless(turn: &Turn) -> Turn {
+    let mut turn = turn.clone();
+    let still = |pieces: &mut Vec<Piece>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
+    turn.took_us = 0;
+    turn.ending_us = turn.ending_us.map(|_| 0);
+    still(&mut turn.answer.pieces);
+    for attempt in &mut turn.attempts {
+        (attempt.at_us, attempt.end_us) = (0, 0);
+        if let Some(head) = &mut attempt.head {
+            head.at_us = 0;
+        }
+        still(&mut attempt.pieces);
+    }
+    turn
+}
+
+/// Everything of a turn as text.
+fn text(turn: &Turn) -> String {
+    let mut text = serde_json::to_string_pretty(turn).unwrap();
+    let bodies = turn
+        .attempts
+        .iter()
+        .flat_map(|attempt| [&attempt.body, &attempt.answer]);
+    let bodies = [&turn.request.body, &turn.answer.body, &turn.plan]
+        .into_iter()
+        .chain(bodies);
+    for body in bodies {
+        text.push_str("\n---\n");
+        text.push_str(&String::from_utf8_lossy(body));
+    }
+    text
+}
+
+/// The replay of the scene is the scene, each time.
+fn check(scene: &Scene) -> Turn {
+    let recorded = scene.record();
+    let first = replay(&recorded).unwrap();
+    same(&timeless(&recorded), &timeless(&first));
+    let second = replay(&recorded).unwrap();
+    same(&first, &second);
+    // And a replay is as good as what it replays.
+    let third = replay(&first).unwrap();
+    same(&timeless(&first), &timeless(&third));
+    recorded
+}
+
+fn same(one: &Turn, other: &Turn) {
+    let (one, other) = (text(one), text(other));
+    if one != other {
+        let lines = one.lines().zip(other.lines());
+        let first = lines
+            .clone()
+            .enumerate()
+            .find(|(_, (one, other))| one != other);
+        let at = first.map_or("the end".to_owned(), |(line, (one, other))| {
+            format!("line {line}:\n{one}\n{other}")
+        });
+        panic!("the turns differ at {at}\n\n{one}\n\n=======\n\n{other}");
+    }
+}
+
+#[test]
+fn a_plain_turn() {
+    let turn = check(&steps(json!([{"text": "Hello"}, {"text": " there"}])));
+    assert_eq!(turn.outcome, Some(Outcome::Completed));
+    assert!(turn.answer.pieces.len() > 2);
+}
+
+#[test]
+fn calls_reasoning_and_odd_pieces() {
+    let said = json!([
+        {"reasoning": "Let me think. Ünïcödé."},
+        {"text": "I look."},
+        {"call": {"id": "c1", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "pieces": 5}},
+        {"call": {"id": "c2", "name": "shell", "arguments": "{}"}},
+        {"usage": {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}},
+    ]);
+    let request = json!({
+        "model": "acme/m", "input": "look around", "stream": true,
+        "tools": [{"type": "function", "name": "shell", "parameters": {"type": "object"}}],
+    });
+    for split in [0, 1, 7, 100_000] {
+        let answers =
+            json!([{"steps": said, "split": split, "gap_ms": if split == 7 { 3 } else { 0 }}]);
+        let turn = check(&Scene {
+            requests: vec![request.clone()],
+            ..scene(answers)
+        });
+        assert_eq!(turn.outcome, Some(Outcome::Completed), "{split}");
+        assert!(split != 1 || turn.attempts[0].pieces.len() > 10);
+    }
+}
+
+#[test]
+fn an_answer_for_a_client_without_a_stream() {
+    for format in ["asked", "document"] {
+        let turn = check(&Scene {
+            scripts: vec![json!({
+                "answers": [{"steps": [{"text": "Hello"}, {"delay_ms": 30}, {"text": " there"}]}],
+                "dialect": {"form": format},
+            })],
+            requests: vec![json!({"model": "acme/m", "input": "hi"})],
+            ..Scene::default()
+        });
+        assert_eq!(turn.outcome, Some(Outcome::Completed));
+        assert_eq!(turn.answer.status, 200);
+    }
+}
+
+#[test]
+fn large_pieces() {
+    let word = "0123456789abcdef".repeat(128 << 10);
+    let turn = check(&steps(json!([{"text": word}, {"text": "end"}])));
+    assert_eq!(turn.outcome, Some(Outcome::Completed));
+    assert!(turn.answer.body.len() > 2 << 20);
+}
+
+#[test]
+fn a_limit_then_an_answer() {
+    let turn = check(&scene(json!([
+        {"status": 429, "headers": {"retry-after": "1"}, "json": {"error": {"message": "slow down"}}},
+        {"steps": [{"text": "Hello"}]},
+    ])));
+    assert_eq!(turn.attempts.len(), 2);
+    assert_eq!(turn.outcome, Some(Outcome::Completed));
+}
+
+#[test]
+fn failures_and_their_pauses() {
+    let turn = check(&Scene {
+        settings: "max_retries = 1",
+        ..scene(json!([{"status": 503, "body": "<html>busy</html>", "repeat": true}]))
+    });
+    assert_eq!(turn.attempts.len(), 2);
+    assert_eq!(turn.outcome, Some(Outcome::Failed));
+}
+
+#[test]
+fn a_date_to_come_back_at() {
+    let turn = check(&scene(json!([
+        {"status": 429, "headers": {"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"}, "body": "slow"},
+    ])));
+    assert_eq!(turn.attempts.len(), 1);
+    assert!(
+        turn.answer
+            .headers
+            .iter()
+            .any(|(name, _)| name == "retry-after")
+    );
+}
+
+#[test]
+fn a_request_that_is_refused() {
+    for answer in [
+        json!({"status": 400, "json": {"error": {"message": "no such thing", "param": "x"}}}),
+        json!({"status": 401, "body": "who are you?"}),
+        json!({"status": 404, "json": {"error": {"message": "model not found", "code": "model_not_found"}}}),
+        json!({"status": 400, "body": "x".repeat(300_000)}),
+        json!({"status": 307, "headers": {"location": "http://127.0.0.1:9/"}, "body": ""}),
+    ] {
+        for headers in [
+            vec![],
+            vec![("originator", "codex_exec"), ("thread-id", "t")],
+        ] {
+            let turn = check(&Scene {
+                headers,
+                ..scene(json!([answer]))
+            });
+            assert!(turn.failed());
+        }
+    }
+    // And what does not get as far.
+    for request in [
+        json!({"model": "nowhere/m", "input": "hi"}),
+        json!({"model": "acme/m", "input": 5}),
+        json!({"model": "acme/m", "input": [{"type": "item_reference", "id": "msg_1"}]}),
+    ] {
+        let turn = check(&Scene {
+            requests: vec![request],
+            ..scene(json!([]))
+        });
+        assert!(turn.failed());
+        assert!(turn.attempts.is_empty(), "{}", text(&turn));
+    }
+}
+
+#[test]
+fn a_lesson_that_heals() {
+    let refusal = json!({
+        "status": 400,
+        "when": {"body_contains": "\"temperature\""},
+        "repeat": true,
+        "json": {"error": {"message": "Unsupported parameter: 'temperature' is not supported with this model.",
+            "param": "temperature", "code": "unsupported_parameter"}},
+    });
+    let request = json!({"model": "acme/m", "input": "hi", "stream": true, "temperature": 0.5});
+    let answers = json!([refusal, {"steps": [{"text": "Hello"}], "repeat": true}]);
+    let turn = check(&Scene {
+        requests: vec![request.clone()],
+        ..scene(answers.clone())
+    });
+    assert_eq!(turn.attempts.len(), 2);
+    // A lesson of an earlier turn.
+    let turn = check(&Scene {
+        requests: vec![request.clone(), request],
+        ..scene(answers)
+    });
+    assert_eq!(turn.attempts.len(), 1);
+    assert_eq!(turn.given.lessons.len(), 1);
+}
+
+#[test]
+fn an_answer_that_breaks_off() {
+    for cut in ["fin", "rst"] {
+        for text in ["Hello", ""] {
+            let turn = check(&Scene {
+                settings: "max_retries = 1",
+                ..scene(
+                    json!([{"steps": [{"text": text}, {"delay_ms": 20}, {"cut": cut}], "repeat": true}]),
+                )
+            });
+            assert_eq!(turn.outcome, Some(Outcome::Failed));
+            assert!(turn.fault.is_some());
+        }
+    }
+    // After the finish reason it is complete.
+    let turn = check(&steps(json!([
+        {"text": "ho"}, {"finish": "stop"}, {"delay_ms": 20}, {"cut": "rst"}
+    ])));
+    assert_eq!(turn.outcome, Some(Outcome::Completed));
+}
+
+#[test]
+fn an_error_within_the_answer() {
+    let turn = check(&Scene {
+        settings: "max_retries = 0",
+        ..steps(json!([{"text": "ho"}, {"error": {"message": "I broke", "code": 502}}]))
+    });
+    assert_eq!(turn.outcome, Some(Outcome::Failed));
+    let turn = check(&Scene {
+        settings: "max_retries = 0",
+        ..steps(json!([{"raw": "<html>what?</html>"}]))
+    });
+    assert_eq!(turn.outcome, Some(Outcome::Failed));
+}
+
+/// The silence ends in a fault, or in an answer that was complete but for its
+/// token counts; there are signs of life before it.
+#[test]
+fn silence() {
+    let tables = "[providers.acme.timeouts]\nidle = \"400ms\"\n[server]\nheartbeat = \"90ms\"\ncommit_after = \"50ms\"";
+    for (said, outcome) in [
+        (json!([{"text": "ho"}, {"stall": true}]), Outcome::Failed),
+        (
+            json!([{"raw": ": nothing yet\n\n"}, {"stall": true}]),
+            Outcome::Failed,
+        ),
+        (
+            json!([{"text": "ho"}, {"finish": "stop"}, {"stall": true}]),
+            Outcome::Completed,
+        ),
+        (
+            json!([{"text": "ho"}, {"delay_ms": 250}, {"text": "hum"}]),
+            Outcome::Completed,
+        ),
+        (
+            json!([{"raw": ": not yet\n\n"}, {"delay_ms": 130}, {"raw": ": not yet\n\n"}, {"delay_ms": 130}, {"text": "hum"}, {"finish": "stop"}]),
+            Outcome::Completed,
+        ),
+    ] {
+        for stream in [true, false] {
+            let turn = check(&Scene {
+                settings: "max_retries = 0",
+                tables,
+                requests: vec![json!({"model": "acme/m", "input": "hi", "stream": stream})],
+                ..steps(said.clone())
+            });
+            assert_eq!(turn.outcome, Some(outcome), "{said}");
+        }
+    }
+}
+
+/// No head came, or a place was not to be had, or nobody was there.
+#[test]
+fn what_no_loopback_can_show() {
+    let turn = check(&Scene {
+        settings: "max_retries = 1\n[providers.acme.timeouts]\nfirst_byte = \"100ms\"\nconnect = \"100ms\"",
+        ..scene(json!([{"head_delay_ms": 10_000, "repeat": true}]))
+    });
+    assert_eq!(turn.attempts.len(), 1);
+    assert_eq!(turn.outcome, Some(Outcome::Failed));
+    let turn = check(&Scene {
+        tables: "[providers.away]\nbase_url = \"http://127.0.0.1:9/v1\"\nmax_retries = 3\nkey_required = false",
+        requests: vec![json!({"model": "away/m", "input": "hi", "stream": true})],
+        ..scene(json!([]))
+    });
+    assert_eq!(turn.attempts.len(), 4);
+}
+
+#[test]
+fn another_provider_stands_in() {
+    let tables = "[routing.fallbacks]\n\"acme/m\" = [\"brand/n\"]";
+    let there = json!({"answers": [{"steps": [{"text": "Hello"}], "repeat": true}]});
+    for (settings, answers) in [
+        ("", json!([{"status": 503, "body": "no", "repeat": true}])),
+        (
+            "",
+            json!([{"status": 429, "headers": {"retry-after": "60"}, "body": "no"}]),
+        ),
+        (
+            "api_key = [\"k-canary-1\", \"k-canary-2\"]",
+            json!([{"status": 402, "body": "no", "repeat": true}]),
+        ),
+        (
+            "api_key = [\"k-canary-1\", \"k-canary-2\", \"k-canary-3\"]\nkey_weights = [1, 5, 2]",
+            json!([{"status": 401, "body": "no", "repeat": true}]),
+        ),
+    ] {
+        let request = json!({"model": "acme/m", "input": "hi", "stream": true});
+        for count in 1..=3 {
+            let turn = check(&Scene {
+                scripts: vec![json!({"answers": answers}), there.clone()],
+                settings,
+                tables,
+                requests: vec![request.clone(); count],
+                ..Scene::default()
+            });
+            assert_eq!(turn.outcome, Some(Outcome::Completed));
+            assert_eq!(turn.attempts.last().unwrap().route, "brand/n");
+        }
+    }
+}
+
+#[test]
+fn a_client_that_leaves() {
+    for (pieces, said) in [
+        (
+            1,
+            json!([{"text": "one"}, {"delay_ms": 50}, {"text": "two"}, {"stall": true}]),
+        ),
+        (
+            3,
+            json!([{"text": "one"}, {"delay_ms": 50}, {"text": "two"}, {"stall": true}]),
+        ),
+    ] {
+        let turn = check(&Scene {
+            leaves_after: Some(pieces),
+            ..steps(said)
+        });
+        assert_eq!(turn.outcome, Some(Outcome::Disconnected));
+    }
+}
+
+#[test]
+fn a_program_that_ends() {
+    for said in [
+        json!({"head_delay_ms": 60_000}),
+        json!({"steps": [{"text": "one"}, {"stall": true}]}),
+        json!({"status": 429, "headers": {"retry-after": "20"}, "body": "no"}),
+    ] {
+        let turn = check(&Scene {
+            ends_after: Some(1),
+            ..scene(json!([said]))
+        });
+        assert_eq!(turn.outcome, Some(Outcome::Failed));
+        assert!(turn.ending_us.is_some());
+    }
+}
+
+/// Signs of life went out when they did, not when they should have: the machine
+/// was busy, or the client slow.
+#[test]
+fn late_and_early_signs_of_life() {
+    let recorded = Scene {
+        tables: "[server]\nheartbeat = \"15s\"",
+        ..steps(json!([{"text": "one"}, {"delay_ms": 5}, {"text": "two"}, {"delay_ms": 5}, {"text": "three"}]))
+    }
+    .record();
+    // The client took a minute to read what came before the last piece.
+    let mut slow = recorded.clone();
+    let attempt = &mut slow.attempts[0];
+    let last = attempt.pieces.last().unwrap().at_us;
+    let shift = |at: &mut u64| {
+        if *at >= last {
+            *at += 60_000_000;
+        }
+    };
+    shift(&mut attempt.end_us);
+    attempt
+        .pieces
+        .iter_mut()
+        .for_each(|piece| shift(&mut piece.at_us));
+    slow.answer
+        .pieces
+        .iter_mut()
+        .for_each(|piece| shift(&mut piece.at_us));
+    slow.took_us += 60_000_000;
+    same(&timeless(&slow), &timeless(&replay(&slow).unwrap()));
+}
+
+/// Where the program goes another way now, it is told apart, and not waited for.
+#[test]
+fn another_way() {
+    let scene = scene(json!([
+        {"status": 503, "body": "no"},
+        {"steps": [{"text": "Hello"}]},
+    ]));
+    let recorded = scene.record();
+    let mut shorter = recorded.clone();
+    shorter.attempts.truncate(1);
+    let replayed = replay(&shorter).unwrap();
+    assert_eq!(replayed.attempts.len(), 4);
+    assert_eq!(replayed.outcome, Some(Outcome::Failed));
+    assert_eq!(
+        replayed.attempts[3].answer,
+        super::upstream::NEVER_MADE.as_bytes()
+    );
+    same(&replayed, &replay(&shorter).unwrap());
+    let mut longer = recorded.clone();
+    longer.attempts.push(recorded.attempts[0].clone());
+    same(&timeless(&recorded), &timeless(&replay(&longer).unwrap()));
+    // The recorded provider asked for less than this one is given.
+    let mut other = recorded.clone();
+    other.settings.routes[0].max_retries = 0;
+    assert_eq!(replay(&other).unwrap().attempts.len(), 1);
+}
+
+#[test]
+fn a_turn_that_was_not_kept_whole() {
+    let mut turn = steps(json!([{"text": "Hello"}])).record();
+    turn.attempts[0].answer.pop();
+    assert!(matches!(replay(&turn), Err(ReplayError::Damaged(_))));
+    turn.omitted.push(crate::diagnostics::bundle::Omitted {
+        what: "attempt 1 answer".to_owned(),
+        total: 9,
+        kept: 8,
+    });
+    let error = replay(&turn).err().unwrap().to_string();
+    assert!(error.contains("attempt 1 answer"), "{error}");
+}
+
+/// Threads that take the processor away make no difference.
+#[test]
+fn a_busy_machine() {
+    let over = AtomicBool::new(false);
+    let recorded = Scene {
+        tables: "[server]\nheartbeat = \"40ms\"\ncommit_after = \"30ms\"",
+        ..scene(json!([
+            {"status": 503, "body": "no"},
+            {"steps": [{"text": "one"}, {"delay_ms": 100}, {"text": "two"}, {"delay_ms": 60}, {"text": "three"}], "split": 50},
+        ]))
+    }
+    .record();
+    let quiet = replay(&recorded).unwrap();
+    same(&timeless(&recorded), &timeless(&quiet));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        for _ in 0..5 {
+            same(&quiet, &replay(&recorded).unwrap());
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// Time is not waited for.
+#[test]
+fn hours_pass_at_once() {
+    let mut turn = steps(json!([{"text": "one"}, {"delay_ms": 5}, {"text": "two"}])).record();
+    turn.heartbeat_ms = 10_000_000;
+    let late = |at: &mut u64| *at *= 10_000;
+    turn.attempts[0]
+        .pieces
+        .iter_mut()
+        .for_each(|piece| late(&mut piece.at_us));
+    late(&mut turn.attempts[0].end_us);
+    turn.answer
+        .pieces
+        .iter_mut()
+        .for_each(|piece| late(&mut piece.at_us));
+    let replayed = replay(&turn).unwrap();
+    same(&timeless(&turn), &timeless(&replayed));
+    assert!(replayed.took_us > 40_000_000);
+}
+
+#[tokio::test]
+async fn a_recorded_request_goes_to_a_real_provider() {
+    let answers = json!([{"steps": [{"text": "Hello"}]}]);
+    let recorded = scene(answers).run().await;
+    let player = Player::start(
+        serde_json::from_value(json!({"answers": [{"status": 400, "body": "no"}]})).unwrap(),
+    )
+    .await
+    .unwrap();
+    let base = player.base_url();
+    let config = config(&format!("[providers.other]\nbase_url = \"{base}\""));
+    let model = "other/n".to_owned();
+    let (turn, unknown) = tokio::task::spawn_blocking(move || {
+        (
+            live(&recorded, &config, &model),
+            live(&recorded, &config, "none/n"),
+        )
+    })
+    .await
+    .unwrap();
+    let turn = turn.unwrap();
+    assert_eq!(turn.settings.asked, "other/n");
+    assert_eq!(turn.attempts[0].route, "other/n");
+    assert_eq!(turn.outcome, Some(Outcome::Failed));
+    assert_eq!(player.requests()[0].json()["model"], "n");
+    assert!(matches!(unknown, Err(ReplayError::NoModel(_))));
+}

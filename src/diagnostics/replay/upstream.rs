@@ -1,0 +1,120 @@
+//! The provider of a replay: it says on loopback what was said, when it is told
+//! to. Every connection serves one request.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use http::{HeaderName, HeaderValue, StatusCode};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::diagnostics::bundle::Head;
+use crate::sandbox;
+
+/// Headers that belong to a connection or a framing, which are our own.
+const OF_THE_CONNECTION: [&str; 8] = [
+    "connection",
+    "content-length",
+    "keep-alive",
+    "proxy-connection",
+    "trailer",
+    "transfer-encoding",
+    "te",
+    "upgrade",
+];
+
+/// The answer to an attempt that was never made.
+pub(super) const NEVER_MADE: &str =
+    r#"{"error":{"message":"The recorded turn made no further attempt."}}"#;
+
+/// Where it listens.
+pub(super) struct Upstream {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Upstream {
+    pub(super) async fn bind() -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Scheme, host and port.
+    pub(super) fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Takes the next request whole.
+    pub(super) async fn request(&self) -> io::Result<Peer> {
+        loop {
+            let (mut socket, _) = self.listener.accept().await?;
+            socket.set_nodelay(true)?;
+            if sandbox::http::read(&mut socket, &mut Vec::new())
+                .await?
+                .is_some()
+            {
+                return Ok(Peer {
+                    socket,
+                    bodiless: false,
+                });
+            }
+        }
+    }
+}
+
+/// The other side of one request. What it does not take any more it has no use
+/// for: errors in sending are no matter.
+pub(super) struct Peer {
+    socket: TcpStream,
+    /// The status allows no body.
+    bodiless: bool,
+}
+
+impl Peer {
+    pub(super) async fn head(&mut self, head: &Head) {
+        let status = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        self.bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        let mut text = format!("HTTP/1.1 {} \r\n", head.status);
+        for (name, value) in &head.headers {
+            let sound = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+            if sound && !OF_THE_CONNECTION.contains(&name.as_str()) {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "{name}: {value}\r\n");
+            }
+        }
+        text.push_str("connection: close\r\n");
+        if !self.bodiless {
+            text.push_str("transfer-encoding: chunked\r\n");
+        }
+        text.push_str("\r\n");
+        self.send(text.as_bytes()).await;
+    }
+
+    /// A piece of the body.
+    pub(super) async fn piece(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() && !self.bodiless {
+            let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
+            chunk.extend_from_slice(bytes);
+            chunk.extend_from_slice(b"\r\n");
+            self.send(&chunk).await;
+        }
+    }
+
+    /// The end of the body.
+    pub(super) async fn end(&mut self) {
+        if !self.bodiless {
+            self.send(b"0\r\n\r\n").await;
+        }
+    }
+
+    /// The end of the connection in the midst of the body.
+    pub(super) async fn cut(&mut self) {
+        let _ = self.socket.shutdown().await;
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        let _ = self.socket.write_all(bytes).await;
+    }
+}
