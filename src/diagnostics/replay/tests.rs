@@ -1,6 +1,7 @@
 //! Turns are recorded as they really run, in real time, and replayed.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,13 +51,13 @@ impl Default for Scene<'_> {
 
 fn scene(answers: Value) -> Scene<'static> {
     Scene {
-        scripts: vec![json!({"answers": answers})],
+        scripts: vec![Value::from_iter([("answers", answers)])],
         ..Scene::default()
     }
 }
 
 fn steps(steps: Value) -> Scene<'static> {
-    scene(json!([{"steps": steps}]))
+    scene(vec![Value::from_iter([("steps", steps)])].into())
 }
 
 impl Scene<'_> {
@@ -80,9 +81,7 @@ impl Scene<'_> {
             let player = Player::start(script).await.unwrap();
             let settings = if id == "acme" { self.settings } else { "" };
             let base = player.base_url();
-            text.push_str(&format!(
-                "[providers.{id}]\nbase_url = \"{base}\"\n{settings}\n"
-            ));
+            writeln!(text, "[providers.{id}]\nbase_url = \"{base}\"\n{settings}").unwrap();
             players.push(player);
         }
         text.push_str(self.tables);
