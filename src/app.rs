@@ -1,5 +1,7 @@
 //! What answers behind the edge: turns, the model list, health and figures.
 
+pub mod diagnostics;
+
 use std::sync::Arc;
 
 use http::header::CONTENT_TYPE;
@@ -22,6 +24,8 @@ pub struct Respondent {
     pub service: Arc<Service>,
     /// What is known of recent turns.
     pub capture: Capture,
+    /// When the program started to serve, in milliseconds since 1970.
+    pub started_ms: u64,
 }
 
 impl App for Respondent {
@@ -54,7 +58,9 @@ impl App for Respondent {
         reply(
             "application/json",
             concat!(
-                r#"{"status":"ok","version":""#,
+                r#"{"status":"ok","name":""#,
+                env!("CARGO_PKG_NAME"),
+                r#"","version":""#,
                 env!("CARGO_PKG_VERSION"),
                 r#""}"#
             ),
@@ -63,6 +69,14 @@ impl App for Respondent {
 
     async fn metrics(&self, _head: Parts) -> Response<Body> {
         reply(metrics::CONTENT_TYPE, self.service.metrics.render())
+    }
+
+    async fn turns(&self, _head: Parts) -> Response<Body> {
+        diagnostics::turns(self).await
+    }
+
+    async fn bundle(&self, head: Parts) -> Response<Body> {
+        diagnostics::bundle(self, &head).await
     }
 
     /// Codex repeats every status of these but 400 five times.

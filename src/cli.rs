@@ -2,9 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use crate::config::Flags;
+use crate::diagnostics::capture::selection::{Id, Span};
+use crate::diagnostics::capture::{Selection, Wanted};
+
+/// Exit code for what is as it was, and for everything that went as asked.
+pub const SAME: u8 = 0;
+
+/// Exit code for two turns that differ, and for what went wrong.
+pub const DIFFERENT: u8 = 1;
+
+/// Exit code for a file that is no bundle or cannot be replayed, as `EX_DATAERR`
+/// of sysexits.
+pub const BAD_FILE: u8 = 65;
 
 /// Exit code for a configuration or a command line that cannot be used, as
 /// `EX_USAGE` of sysexits.
@@ -48,6 +60,142 @@ pub enum Command {
         #[arg(long, value_name = "FILE")]
         script: PathBuf,
     },
+    /// Put turns into a file, to report or to replay them
+    #[command(subcommand)]
+    Bundle(Bundle),
+    /// Run a recorded turn again, offline, and compare it with what was recorded
+    ///
+    /// The recorded request runs through this program against the recorded bytes
+    /// of the provider, with the recorded clock, ids and timing. Nothing leaves
+    /// this machine, unless --live sends it to a provider.
+    #[command(after_help = REPLAY_ENDS)]
+    Replay {
+        /// The bundle
+        file: PathBuf,
+        /// The turn in it; all when left out
+        #[arg(long, value_name = "N", value_parser = number)]
+        turn: Option<usize>,
+        /// Send the request to this model now, with the configured key, and show what changed
+        #[arg(long, value_name = "PROVIDER/MODEL")]
+        live: Option<String>,
+        /// Print the events of the run
+        #[arg(long)]
+        events: bool,
+    },
+}
+
+const REPLAY_ENDS: &str = "Ends with 0 if all is equal, 1 if something differs (what, is printed), \
+    65 if the file cannot be used, 64 if the command line or the configuration cannot.";
+
+const DIFF_ENDS: &str =
+    "Ends with 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
+
+/// Bundles: turns in a file.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Bundle {
+    /// Write recent turns into a new file: the newest that failed when no other is named
+    Create {
+        /// Which turns.
+        #[command(flatten)]
+        select: Select,
+        /// The file, which must not exist; - for standard output; named for its turn
+        /// when left out
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        /// Keep images whole; else their hash stands in their place
+        #[arg(long)]
+        images: bool,
+        /// Keep encrypted contents whole; else their hash stands in their place
+        #[arg(long)]
+        encrypted: bool,
+    },
+    /// List the turns that are kept
+    List {
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show what is in a bundle
+    Show {
+        /// The bundle
+        file: PathBuf,
+    },
+    /// Show where the turns of two bundles differ
+    #[command(after_help = DIFF_ENDS)]
+    Diff {
+        /// One bundle
+        a: PathBuf,
+        /// The other
+        b: PathBuf,
+    },
+    /// Write a turn as a golden case for the tests
+    ToFixture {
+        /// The bundle
+        file: PathBuf,
+        /// Where to, a folder that does not exist or is empty
+        folder: PathBuf,
+        /// The turn in the bundle
+        #[arg(long, value_name = "N", default_value = "1", value_parser = number)]
+        turn: usize,
+        /// The request to a provider in that turn; the last when left out
+        #[arg(long, value_name = "N", value_parser = number)]
+        attempt: Option<usize>,
+    },
+}
+
+/// Which turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[group(multiple = false)]
+pub struct Select {
+    /// The newest turn, failed or not
+    #[arg(long)]
+    last: bool,
+    /// The turn of this response
+    #[arg(long, value_name = "ID")]
+    response: Option<Id>,
+    /// The turn of this request: the x-request-id of its answer
+    #[arg(long, value_name = "ID")]
+    request: Option<Id>,
+    /// All turns of this time, such as 90s, 15m, 1h or 2d
+    #[arg(long, value_name = "TIME")]
+    since: Option<Span>,
+}
+
+impl Select {
+    /// With what is wanted of them.
+    pub fn wanted(self, images: bool, encrypted: bool) -> Wanted {
+        Wanted {
+            select: self.into(),
+            images,
+            encrypted,
+        }
+    }
+}
+
+impl From<Select> for Selection {
+    fn from(select: Select) -> Self {
+        match select {
+            Select {
+                response: Some(id), ..
+            } => Self::Response(id.0),
+            Select {
+                request: Some(id), ..
+            } => Self::Request(id.0),
+            Select {
+                since: Some(span), ..
+            } => Self::Since(span.0),
+            Select { last: true, .. } => Self::Last,
+            Select { last: false, .. } => Self::Failed,
+        }
+    }
+}
+
+/// A number that counts from 1.
+fn number(text: &str) -> Result<usize, &'static str> {
+    text.parse()
+        .ok()
+        .filter(|number| *number > 0)
+        .ok_or("a number counts from 1")
 }
 
 /// Set up Codex.
@@ -68,6 +216,8 @@ pub enum Codex {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -100,5 +250,47 @@ mod tests {
             Command::Serve
         );
         assert_eq!(parse("respondent serve").command, Some(Command::Serve));
+    }
+
+    #[test]
+    fn a_selection_is_one_flag() {
+        let selected = |flags: &str| {
+            let line = format!("respondent bundle create{flags}");
+            match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
+                Ok(Some(Command::Bundle(Bundle::Create { select, .. }))) => Some(select.into()),
+                Ok(_) | Err(_) => None,
+            }
+        };
+        for (flags, select) in [
+            ("", Selection::Failed),
+            (" --images --encrypted", Selection::Failed),
+            (" --last", Selection::Last),
+            (" --response resp_1", Selection::Response("resp_1".into())),
+            (" --request req_1", Selection::Request("req_1".into())),
+            (" --since 1h", Selection::Since(Duration::from_hours(1))),
+        ] {
+            assert_eq!(selected(flags), Some(select), "{flags}");
+        }
+        for bad in [
+            " --last --since 1h",
+            " --response a --request b",
+            " --since 1w",
+            " --response ../x",
+            " --response",
+        ] {
+            assert_eq!(selected(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn turns_count_from_one() {
+        for (n, fits) in [("1", true), ("20", true), ("0", false), ("-1", false)] {
+            for line in [
+                format!("respondent bundle to-fixture a.tar.zst folder --turn {n}"),
+                format!("respondent replay a.tar.zst --turn {n}"),
+            ] {
+                assert_eq!(Cli::try_parse_from(line.split(' ')).is_ok(), fits, "{line}");
+            }
+        }
     }
 }

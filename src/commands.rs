@@ -1,6 +1,9 @@
 //! The commands that are no server.
 
+pub mod bundle;
 pub mod models;
+pub mod replay;
+mod seams;
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -130,6 +130,13 @@ pub struct Codex {
     pub instructions: Option<Arc<str>>,
 }
 
+impl Server {
+    /// The folder of the turns that are kept on disk.
+    pub fn bundles(&self) -> PathBuf {
+        self.data_dir.join("bundles")
+    }
+}
+
 impl Config {
     /// Tells where the embedded provider runs, once its port is bound.
     pub fn sandbox_at(&mut self, address: SocketAddr) {

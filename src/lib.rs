@@ -2,13 +2,15 @@
 //!
 //! [`serve`] is the HTTP edge, [`turn`] the one engine behind it, [`upstream`]
 //! the way to the provider. [`config`] and [`secrets`] say with whom and how,
-//! [`codex`] and [`sandbox`] are what a user meets first.
+//! [`codex`] and [`sandbox`] are what a user meets first, [`control`] is how the
+//! commands reach the running server.
 
 pub mod app;
 pub mod cli;
 pub mod codex;
 pub mod commands;
 pub mod config;
+pub mod control;
 pub mod diagnostics;
 pub mod metrics;
 pub mod sandbox;

@@ -1,17 +1,24 @@
 //! The program: reads the command line and the configuration, then does what it
 //! was asked for.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::panic;
 use std::process::ExitCode;
 
 use clap::Parser;
-use respondent::cli::{BAD_CONFIG, Cli, Codex, Command};
+use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, DIFFERENT, SAME};
+use respondent::commands::bundle::Unusable;
 use respondent::commands::{self, say};
-use respondent::config::{self, Config, Inputs};
+use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::log;
 use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
+    // The payload of a panic may quote what was said, so the place alone is told.
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        writeln!(io::stderr(), "respondent: a defect at {place}").ok();
+    }));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -27,42 +34,86 @@ fn main() -> ExitCode {
         Ok(inputs) => inputs,
         Err(error) => return fail(1, &error),
     };
-    let config = match config::load(&inputs) {
-        Ok(config) => config,
-        Err(error) => return fail(BAD_CONFIG, &error),
-    };
-    match run(cli.command.unwrap_or_default(), inputs, config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(1, &format!("{error:#}")),
+    match run(cli.command.unwrap_or_default(), inputs) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let code = if error.is::<ConfigError>() {
+                BAD_CONFIG
+            } else if error.is::<Unusable>() {
+                BAD_FILE
+            } else {
+                DIFFERENT
+            };
+            fail(code, &format!("{error:#}"))
+        }
     }
 }
 
-fn run(command: Command, inputs: Inputs, config: Config) -> anyhow::Result<()> {
+/// The exit code.
+fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
-        Command::Check => say(&config::report::report(&config)),
+        Command::Check => say(&config::report::report(&config::load(&inputs)?))?,
         Command::Models { provider, json } => {
             let asked = commands::models::Asked {
                 provider: provider.as_deref(),
                 json,
             };
-            say(&commands::models::models(&config, asked)?)
+            say(&commands::models::models(&config::load(&inputs)?, asked)?)?;
         }
-        Command::Codex(Codex::Print) => say(&commands::codex_print(&config)),
+        Command::Codex(Codex::Print) => say(&commands::codex_print(&config::load(&inputs)?))?,
         Command::Codex(Codex::Catalog { codex, output }) => {
-            say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)
+            let config = config::load(&inputs)?;
+            say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)?;
         }
         Command::Sandbox { script } => {
-            runtime()?.block_on(sandbox::run(&script, config.server.listen))
+            let config = config::load(&inputs)?;
+            runtime()?.block_on(sandbox::run(&script, config.server.listen))?;
         }
+        Command::Bundle(command) => return bundle(command, &inputs),
+        Command::Replay {
+            file,
+            turn,
+            live: None,
+            events,
+        } => return commands::replay::replay(&file, turn, events),
+        Command::Replay { live: Some(_), .. } => anyhow::bail!("--live is not there yet"),
         Command::Serve => {
+            let config = config::load(&inputs)?;
             let format = match config.server.log_format {
                 config::LogFormat::Human => log::Format::Human,
                 config::LogFormat::Json => log::Format::Json,
             };
             log::init(&config.server.log, format)?;
-            runtime()?.block_on(start::serve(inputs, config))
+            runtime()?.block_on(start::serve(inputs, config))?;
         }
     }
+    Ok(SAME)
+}
+
+/// What only reads files asks for no configuration: a report is looked at on any
+/// machine.
+fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
+    match command {
+        Bundle::Create {
+            select,
+            output,
+            images,
+            encrypted,
+        } => {
+            let config = config::load(inputs)?;
+            let wanted = select.wanted(images, encrypted);
+            let create = commands::bundle::create(&config, &wanted, output.as_deref());
+            runtime()?.block_on(create)?;
+        }
+        Bundle::List { json } => {
+            let config = config::load(inputs)?;
+            runtime()?.block_on(commands::bundle::list(&config, json))?;
+        }
+        Bundle::Show { file } => commands::bundle::show(&file)?,
+        Bundle::Diff { a, b } => return commands::bundle::diff(&a, &b),
+        Bundle::ToFixture { .. } => anyhow::bail!("to-fixture is not there yet"),
+    }
+    Ok(SAME)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -78,6 +129,6 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {
-    writeln!(std::io::stderr(), "respondent: {why}").ok();
+    writeln!(io::stderr(), "respondent: {why}").ok();
     ExitCode::from(code)
 }

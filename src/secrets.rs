@@ -1,6 +1,8 @@
 //! Keys and tokens: a type that cannot be printed, and the search for secrets in
 //! what is about to be printed.
 
+pub(crate) mod encoded;
+pub(crate) mod layers;
 mod redactor;
 
 use std::fmt;

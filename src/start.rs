@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -51,6 +52,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let shutdown = Shutdown::new(config.server.grace);
     let metrics = Arc::new(Metrics::new());
     let capture = Capture::default();
+    let kept = capture.clone();
     let service = Service::new(
         live,
         metrics,
@@ -61,6 +63,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         Respondent {
             service: Arc::new(service),
             capture,
+            started_ms: now_ms(),
         },
         Arc::clone(&settings),
     );
@@ -71,8 +74,14 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     tokio::spawn(watch.run(crate::config::watch::EVERY, applied));
     tokio::spawn(drain_on_signal(shutdown.drain.clone())?);
     serve::serve(listener, edge, limits, shutdown).await;
+    tokio::task::spawn_blocking(move || kept.flush()).await.ok();
     tracing::info!("stopped");
     Ok(())
+}
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {

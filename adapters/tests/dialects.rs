@@ -14,8 +14,8 @@ mod common;
 use std::fmt::Write as _;
 
 use adapters::baggage::Baggage;
+use adapters::drive::{self, settings};
 use adapters::responses::request::Source;
-use common::drive::{self, settings};
 use common::judge;
 use kit::strict;
 use registry::Quirks;

@@ -1,18 +1,11 @@
 //! Golden cases: each folder of `fixtures/chat` is one turn against the chat
-//! wire. The folder's files say what goes in and what must come out:
-//!
-//! | file | holds |
-//! |---|---|
-//! | `request.json` | the client's request |
-//! | `case.toml` | optional: `provider` (an embedded one), `codex`, and under `[over]` keys that are laid over the provider's file |
-//! | `expect.request.json` | the upstream's request, byte for byte |
-//! | `expect.fault.json` | instead of it, where the request is refused: the error body |
-//! | `expect.notes` | what was changed on the way, a line each |
-//! | `upstream.sse` | optional: the upstream's answer |
-//! | `expect.sse` | our events for it, with a fixed clock and id |
+//! wire. Its files say what goes in and what must come out: [`adapters::golden`]
+//! lists them and makes what is expected; `respondent bundle to-fixture` writes
+//! such a folder from a captured turn.
 //!
 //! `BLESS=1 cargo test -p respondent-adapters --test golden` writes the expected
-//! files anew; read the difference before it is committed.
+//! files anew; read the difference before it is committed. `GOLDEN_DIR` names
+//! another folder with cases to check.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,113 +20,56 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use adapters::chat::encode::{Options, encode};
-use adapters::notes::Notes;
-use adapters::plan::plan;
-use adapters::responses::request::Source;
-use adapters::turn::Turn;
-use common::drive::{self, settings};
+use adapters::golden::{self, Case, Choices, Refusal, Upstream};
 use common::judge;
 use kit::strict;
-use registry::{Model, ReasoningReplay, Spec};
-use serde::Deserialize;
 
 /// One folder.
-struct Case {
-    folder: PathBuf,
-    request: String,
-    upstream: Option<Vec<u8>>,
-    spec: Spec,
-    codex: bool,
+struct Folder {
+    path: PathBuf,
+    case: Case<toml::Table>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Choices {
-    provider: String,
-    codex: bool,
-    over: toml::Table,
-}
-
-impl Default for Choices {
-    fn default() -> Self {
-        Self {
-            provider: "generic".to_owned(),
-            codex: false,
-            over: toml::Table::new(),
+#[test]
+fn every_case_becomes_what_is_expected() {
+    for folder in folders() {
+        let expected = folder.case.expected();
+        for (name, text) in &expected {
+            folder.expect(name, text.as_deref());
         }
+        assert!(folder.case.expected() == expected, "{}", folder.name());
     }
 }
 
 #[test]
-fn every_request_becomes_the_expected_one() {
-    for case in cases() {
-        let source = Source::new(case.request.clone());
-        let (body, notes) = match source.turn().and_then(|turn| case.encode(&turn)) {
-            Ok((body, notes)) => {
-                case.expect("expect.request.json", &body);
-                case.expect_none("expect.fault.json");
-                (body, notes)
-            }
-            Err(fault) => {
-                case.expect("expect.fault.json", &text(fault.body()));
-                case.expect_none("expect.request.json");
-                (String::new(), Notes::default())
-            }
-        };
-        let lines: Vec<String> = notes
-            .iter()
-            .map(|note| format!("{}: {}", note.code, note.detail))
-            .collect();
-        if lines.is_empty() {
-            case.expect_none("expect.notes");
-        } else {
-            case.expect("expect.notes", &lines.join("\n"));
-        }
-        let again = source.turn().and_then(|turn| case.encode(&turn));
-        assert_eq!(again.map(|(body, _)| body).unwrap_or_default(), body);
-    }
-}
-
-#[test]
-fn every_answer_becomes_the_expected_events() {
-    for case in cases() {
-        let Some(upstream) = &case.upstream else {
-            case.expect_none("expect.sse");
+fn every_answer_becomes_a_strict_stream_and_the_same_response() {
+    for folder in folders() {
+        let Some((bytes, events)) = folder.answer() else {
             continue;
         };
-        let events = case.stream(&[upstream]);
-        let stream = judge::stream(&events, case.codex);
-        case.expect("expect.sse", &events);
+        let stream = judge::stream(&events, folder.case.choices.codex);
         if stream.terminal != "response.failed" {
-            let whole = case.with_settings(|settings| {
-                drive::whole(settings, &case.spec.quirks, [upstream.as_slice()])
-            });
-            let response = strict::check_response_or_panic(&whole.unwrap());
-            assert_eq!(response, stream.response, "{}", case.name());
+            let whole = folder.case.whole(bytes).unwrap();
+            let response = strict::check_response_or_panic(&whole);
+            assert_eq!(response, stream.response, "{}", folder.name());
         }
     }
 }
 
 #[test]
 fn no_cut_of_an_answer_changes_its_events() {
-    for case in cases() {
-        let Some(upstream) = &case.upstream else {
+    for folder in folders() {
+        let Some((bytes, events)) = folder.answer() else {
             continue;
         };
-        let events = case.stream(&[upstream]);
         // Long answers are cut at some places; in single bytes they come below.
-        for at in (1..upstream.len()).step_by(upstream.len() / 500 + 1) {
-            let (left, right) = upstream.split_at(at);
-            assert_eq!(
-                case.stream(&[left, right]),
-                events,
-                "{} at {at}",
-                case.name()
-            );
+        for at in (1..bytes.len()).step_by(bytes.len() / 500 + 1) {
+            let (left, right) = bytes.split_at(at);
+            let got = folder.stream([left, right]);
+            assert_eq!(got, events, "{} at {at}", folder.name());
         }
-        let bytes: Vec<&[u8]> = upstream.chunks(1).collect();
-        assert_eq!(case.stream(&bytes), events, "{}", case.name());
+        let got = folder.stream(bytes.chunks(1));
+        assert_eq!(got, events, "{}", folder.name());
     }
 }
 
@@ -154,18 +90,39 @@ fn no_spelling_of_an_answer_changes_its_events() {
         |plain| plain.replace("\"choices\":", "\ndata: \"choices\":"),
         |plain| plain.replace("data: [DONE]\n\n", ""),
     ];
-    for case in cases() {
-        let Some(upstream) = &case.upstream else {
+    let mut spelled = 0;
+    for folder in folders() {
+        let Some((bytes, events)) = folder.answer() else {
             continue;
         };
-        let events = case.stream(&[upstream]);
-        let plain = text(upstream.clone());
+        let Some(plain) = plain(bytes) else {
+            continue;
+        };
+        spelled += 1;
         for (number, spelling) in spellings.iter().enumerate() {
-            let spelled = spelling(&plain);
-            let got = case.stream(&[spelled.as_bytes()]);
-            assert_eq!(got, events, "{} in spelling {number}", case.name());
+            let got = folder.stream([spelling(plain).as_bytes()]);
+            assert_eq!(got, events, "{} in spelling {number}", folder.name());
         }
     }
+    assert!(spelled > 0 || is_elsewhere());
+}
+
+/// An answer that can be spelled anew by replacing words: captured ones may have
+/// a spelling of their own, or hold these words in what is said.
+fn plain(bytes: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let is_plain = |line: &str| {
+        line.is_empty()
+            || line.strip_prefix("data: ").is_some_and(|data| {
+                !data.contains("data: ") && data.matches("\"choices\":").count() < 2
+            })
+    };
+    // Without a finish reason the last line is what ends an answer.
+    (!text.contains('\r')
+        && text.ends_with("\n\n")
+        && text.lines().all(is_plain)
+        && (!text.contains("[DONE]") || text.contains("\"finish_reason\":")))
+    .then_some(text)
 }
 
 #[test]
@@ -180,86 +137,85 @@ fn every_builtin_provider_has_a_case() {
     }
 }
 
-fn cases() -> Vec<Case> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/chat");
-    let mut folders: Vec<PathBuf> = fs::read_dir(&root)
+fn folders() -> Vec<Folder> {
+    let root = std::env::var_os("GOLDEN_DIR").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/chat"),
+        PathBuf::from,
+    );
+    let mut paths: Vec<PathBuf> = fs::read_dir(&root)
         .unwrap_or_else(|error| panic!("{}: {error}", root.display()))
         .map(|entry| entry.unwrap().path())
         .collect();
-    folders.sort();
-    assert!(!folders.is_empty(), "no case in {}", root.display());
-    folders.into_iter().map(Case::read).collect()
+    paths.sort();
+    assert!(!paths.is_empty(), "no case in {}", root.display());
+    paths.into_iter().map(Folder::read).collect()
 }
 
-impl Case {
-    fn read(folder: PathBuf) -> Self {
-        let file = |name: &str| fs::read(folder.join(name)).ok();
-        let choices: Choices = match file("case.toml") {
-            Some(bytes) => toml::from_str(&text(bytes))
-                .unwrap_or_else(|error| panic!("{}: {error}", folder.display())),
+fn is_elsewhere() -> bool {
+    std::env::var_os("GOLDEN_DIR").is_some()
+}
+
+impl Folder {
+    fn read(path: PathBuf) -> Self {
+        let file = |name: &str| fs::read(path.join(name)).ok();
+        let wrong = |error: &dyn std::fmt::Display| -> ! { panic!("{}: {error}", path.display()) };
+        let choices: Choices<toml::Table> = match file(golden::CHOICES) {
+            Some(bytes) => toml::from_str(&text(bytes)).unwrap_or_else(|error| wrong(&error)),
             None => Choices::default(),
         };
-        let spec = registry::build(&choices.provider, choices.over)
-            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        let request = file("request.json")
-            .unwrap_or_else(|| panic!("{} has no request.json", folder.display()));
-        Self {
-            request: text(request),
-            upstream: file("upstream.sse"),
-            codex: choices.codex,
-            spec,
-            folder,
-        }
+        let over = choices.over.clone().unwrap_or_default();
+        let spec = registry::build(&choices.provider, over).unwrap_or_else(|error| wrong(&error));
+        let refusal = file(golden::REFUSAL).map(|bytes| {
+            Refusal::read(&bytes).unwrap_or_else(|| wrong(&"upstream.refusal has another form"))
+        });
+        let case = Case {
+            request: text(file(golden::REQUEST).unwrap_or_else(|| wrong(&"no request.json"))),
+            choices,
+            provider: spec.provider("case"),
+            baggage: file(golden::BAGGAGE)
+                .map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|error| wrong(&error)))
+                .unwrap_or_default(),
+            upstream: match (file(golden::ANSWER), refusal) {
+                (None, None) => None,
+                (Some(answer), None) => Some(Upstream::Answer(answer)),
+                (None, Some(refusal)) => Some(Upstream::Refusal(refusal)),
+                (Some(_), Some(_)) => wrong(&"an answer and a refusal"),
+            },
+        };
+        Self { path, case }
     }
 
     fn name(&self) -> String {
-        self.folder
-            .file_name()
-            .unwrap()
-            .to_string_lossy()
-            .into_owned()
+        let name = self.path.file_name().unwrap();
+        name.to_string_lossy().into_owned()
     }
 
-    fn encode(&self, turn: &Turn<'_>) -> Result<(String, Notes), adapters::fault::Fault> {
-        let listed = self.spec.models.iter().find(|model| model.id == turn.model);
-        let model = listed
-            .cloned()
-            .unwrap_or_else(|| Model::unlisted(&turn.model));
-        let provider = self.spec.provider("case");
-        let options = Options {
-            dialect: provider.dialect_of(&turn.model),
-            model: &model,
-            upstream_model: &turn.model,
-            origin: &format!("case/{}", turn.model),
-            known_baggage: None,
+    /// The upstream's answer and our events for it, if there are some.
+    fn answer(&self) -> Option<(&[u8], String)> {
+        let Some(Upstream::Answer(bytes)) = &self.case.upstream else {
+            return None;
         };
-        let encoded = encode(turn, &plan(turn), &options)?;
-        Ok((text(encoded.body), encoded.notes))
+        let events = self.case.stream([bytes.as_slice()]).ok()?;
+        Some((bytes, events))
     }
 
-    fn with_settings<T>(
-        &self,
-        run: impl FnOnce(adapters::responses::assembler::Settings) -> T,
-    ) -> T {
-        let source = Source::new(self.request.clone());
-        let turn = source.turn().unwrap();
-        let seals = self.spec.quirks.reasoning_replay != ReasoningReplay::None
-            || turn.controls.encrypted_reasoning;
-        run(settings(&turn, self.codex, seals))
-    }
-
-    fn stream(&self, chunks: &[&[u8]]) -> String {
-        self.with_settings(|settings| {
-            drive::stream(settings, &self.spec.quirks, chunks.iter().copied())
-        })
-        .unwrap_or_else(|fault| panic!("{}: {fault}", self.name()))
+    fn stream<'c>(&self, chunks: impl IntoIterator<Item = &'c [u8]>) -> String {
+        let stream = self.case.stream(chunks);
+        stream.unwrap_or_else(|fault| panic!("{}: {fault}", self.name()))
     }
 
     /// Compares with the expected file, or writes it when asked to.
-    fn expect(&self, name: &str, got: &str) {
-        let path = self.folder.join(name);
-        let got = format!("{}\n", got.trim_end_matches('\n'));
-        if std::env::var_os("BLESS").is_some() {
+    fn expect(&self, name: &str, got: Option<&str>) {
+        let path = self.path.join(name);
+        let blesses = std::env::var_os("BLESS").is_some();
+        let Some(got) = got else {
+            if blesses {
+                let _ = fs::remove_file(&path);
+            }
+            assert!(!path.exists(), "{} is expected no more", path.display());
+            return;
+        };
+        if blesses {
             fs::write(&path, got).unwrap();
             return;
         }
@@ -270,14 +226,6 @@ impl Case {
             "{}\n expected: {expected}\n got:      {got}",
             path.display()
         );
-    }
-
-    fn expect_none(&self, name: &str) {
-        let path = self.folder.join(name);
-        if std::env::var_os("BLESS").is_some() {
-            let _ = fs::remove_file(&path);
-        }
-        assert!(!path.exists(), "{} is expected no more", path.display());
     }
 }
 

@@ -13,8 +13,8 @@
 
 mod common;
 
+use adapters::drive::{self, settings};
 use adapters::responses::request::Source;
-use common::drive::{self, settings};
 use common::judge;
 use common::script::{Call, End, Naming, Piecewise, Round, Script, Step, Tool, request};
 use common::wire::{Spelling, json_string, reads};

@@ -98,6 +98,13 @@ pub struct Quirks {
     pub usage_apart: bool,
 }
 
+impl Quirks {
+    /// Whether something of an answer goes back that its items do not say.
+    pub fn wants_baggage(&self) -> bool {
+        self.reasoning_replay != ReasoningReplay::None || self.call_extra != CallExtra::None
+    }
+}
+
 impl Default for Quirks {
     fn default() -> Self {
         Self {

@@ -7,7 +7,6 @@ use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
 /// A set of values that number less than 32.
-#[derive(PartialEq, Eq)]
 pub struct Set<T> {
     bits: u32,
     of: PhantomData<T>,
@@ -74,6 +73,18 @@ impl<T: Member> Set<T> {
 fn bit<T: Member>(value: T) -> u32 {
     1_u32.checked_shl(value.place().into()).unwrap_or(0)
 }
+
+/// What no value stands for does not count: the set of all that was made as
+/// such is the one that names them.
+impl<T: Member> PartialEq for Set<T> {
+    fn eq(&self, other: &Self) -> bool {
+        T::ALL
+            .iter()
+            .all(|value| self.has(*value) == other.has(*value))
+    }
+}
+
+impl<T: Member> Eq for Set<T> {}
 
 impl<T> Clone for Set<T> {
     fn clone(&self) -> Self {

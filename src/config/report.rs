@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use registry::Provider;
 
-use super::Config;
+use super::{CaptureMode, Config};
 
 /// The report, a few lines a provider.
 pub fn report(config: &Config) -> String {
@@ -26,6 +26,13 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         }
     )?;
     writeln!(out, "data       {}", server.data_dir.display())?;
+    let folder = server.bundles();
+    let what = match config.capture.mode {
+        CaptureMode::Off => "nothing of turns is kept".to_owned(),
+        CaptureMode::Failures => format!("turns that fail are kept in {}", folder.display()),
+        CaptureMode::All => format!("all turns are kept in {}", folder.display()),
+    };
+    writeln!(out, "capture    {}: {what}", config.capture.mode.name())?;
     if config.sources.is_empty() {
         writeln!(out, "files      none")?;
     }

@@ -3,5 +3,7 @@ pub mod bundle;
 pub mod capture;
 mod human;
 pub mod line;
+pub mod listing;
 pub mod log;
+pub mod redact;
 pub mod replay;

@@ -31,6 +31,12 @@ pub trait App: Send + Sync + 'static {
     /// `GET /metrics`.
     fn metrics(&self, head: Parts) -> impl Future<Output = Response<Body>> + Send;
 
+    /// `GET /diagnostics/turns`: which turns are kept.
+    fn turns(&self, head: Parts) -> impl Future<Output = Response<Body>> + Send;
+
+    /// `GET /diagnostics/bundle`: some of them in a file.
+    fn bundle(&self, head: Parts) -> impl Future<Output = Response<Body>> + Send;
+
     /// Told of each request that the edge refused, with the answer to it, which may
     /// be changed for callers that treat a status in their own way.
     fn refused(&self, _reason: Reason, _head: &Parts, _answer: &mut Response<Body>) {}
@@ -69,6 +75,8 @@ enum Route {
     Models,
     Healthz,
     Metrics,
+    Turns,
+    Bundle,
 }
 
 impl Route {
@@ -80,6 +88,8 @@ impl Route {
             "/v1/models" | "/models" | "/openai/v1/models" => Self::Models,
             "/healthz" => Self::Healthz,
             "/metrics" => Self::Metrics,
+            "/diagnostics/turns" => Self::Turns,
+            "/diagnostics/bundle" => Self::Bundle,
             _ => return None,
         })
     }
@@ -87,14 +97,16 @@ impl Route {
     fn allow(self) -> &'static str {
         match self {
             Self::Responses => "POST",
-            Self::Models | Self::Healthz | Self::Metrics => "GET, HEAD",
+            Self::Models | Self::Healthz | Self::Metrics | Self::Turns | Self::Bundle => {
+                "GET, HEAD"
+            }
         }
     }
 
     fn takes(self, method: &Method) -> bool {
         match self {
             Self::Responses => method == Method::POST,
-            Self::Models | Self::Healthz | Self::Metrics => {
+            Self::Models | Self::Healthz | Self::Metrics | Self::Turns | Self::Bundle => {
                 method == Method::GET || method == Method::HEAD
             }
         }
@@ -181,6 +193,8 @@ impl<A: App> Inner<A> {
             Route::Models => self.app.models(head).await,
             Route::Healthz => self.app.healthz(head).await,
             Route::Metrics => self.app.metrics(head).await,
+            Route::Turns => self.app.turns(head).await,
+            Route::Bundle => self.app.bundle(head).await,
         }
     }
 }

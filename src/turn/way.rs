@@ -12,7 +12,7 @@ use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use adapters::turn::Turn;
 use bytes::Bytes;
-use registry::{CallExtra, ReasoningReplay, Route, Wire};
+use registry::{Route, Wire};
 use tokio::time::Instant;
 
 use super::caller::Session;
@@ -197,9 +197,7 @@ impl Ways {
         let upstream = shared.upstreams.get(&self.config, &route.provider)?;
         shared.upstreams.lessons().apply(&mut route);
         let (dialect, model) = (&route.dialect, &route.model);
-        let quirks = &dialect.quirks;
-        let wants_baggage = quirks.reasoning_replay != ReasoningReplay::None
-            || quirks.call_extra != CallExtra::None;
+        let wants_baggage = dialect.quirks.wants_baggage();
         let known_baggage = if wants_baggage {
             shared
                 .kept

@@ -10,6 +10,7 @@ import json
 import time
 from pathlib import Path
 
+import bundle
 import kit
 
 CODEX = kit.NODE_MODULES / ".bin/codex"
@@ -18,6 +19,7 @@ MCP_SERVER = kit.HERE / "programs/mcp_server.py"
 
 def run(case: dict, folder: Path):
     kit.need(CODEX, "the Codex CLI")
+    case = bundle.planted(case)
     with kit.proxy_for(case, folder) as proxy:
         session = Session(proxy, folder, case.get("codex", {}))
         for prompt in case.get("prompts", ["Do what the script says."]):
@@ -36,6 +38,8 @@ def run(case: dict, folder: Path):
             kit.check(kit.mismatch(f"~{told}", proxy.text(), "log"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
             raise kit.Failure(f"{posts} POSTs reached the proxy, expected {expect['posts']}")
+        if "bundle" in case:
+            bundle.check(case["bundle"], proxy, folder, turn.message or "")
         said = "" if turn.failure is None else f", {turn.failure!r}"
         return f"{posts} POSTs, {session.seconds:.1f} s{said}" if posts is not None else None
 
@@ -73,7 +77,7 @@ class Session:
             (self.work / name).write_bytes(base64.b64decode(content))
         home = folder / "codex"
         home.mkdir()
-        self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": "any", "RESPONDENT_KEY": "any"}
+        self.env = kit.plain_env(folder) | {"CODEX_HOME": str(home), "PROXY_KEY": options.get("token", "any"), "RESPONDENT_KEY": "any"}
         provider = own_provider(proxy, options)
         if "setup" in options:
             provider = self.printed_provider(proxy, options["setup"])
@@ -120,7 +124,14 @@ def own_provider(proxy: kit.Proxy, options: dict) -> str:
         "model_catalog_url": f"{proxy.base_url}/models",
     } | options.get("provider", {})
     lines = [f'model = "{proxy.first_model()}"', 'model_provider = "proxy"', "[model_providers.proxy]"]
-    return "\n".join(lines + [f"{key} = {json.dumps(value)}" for key, value in provider.items() if value is not None])
+    return "\n".join(lines + [f"{key} = {toml(value)}" for key, value in provider.items() if value is not None])
+
+
+def toml(value) -> str:
+    """A string, number, switch, list or table of those on one line."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + " }"
+    return json.dumps(value)
 
 
 def mcp(options: dict) -> str:

@@ -121,7 +121,7 @@ class Proxy(Process):
     Without `base_url` it has no configuration and no key: the embedded sandbox.
     """
 
-    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more=""):
+    def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY):
         port = free_port()
         self.flags = ["--listen", f"127.0.0.1:{port}", "--data-dir", folder / "data"]
         if base_url:
@@ -130,7 +130,7 @@ class Proxy(Process):
                 f"[providers.{provider}]\n"
                 'wire = "chat"\n'
                 f'base_url = "{base_url}"\n'
-                f'api_key = "{API_KEY}"\n'
+                f'api_key = "{key}"\n'
                 + "".join(f'[[providers.{provider}.models]]\nid = "{model}"\nimages = true\n' for model in models)
                 + more
             )
@@ -197,7 +197,8 @@ def proxy_for(case: dict, folder: Path):
             yield proxy
     else:
         script = case["script"] | strict(case["strict"]) if "strict" in case else case["script"]
-        with Player(script, folder) as player, Proxy(folder, player.base_url) as proxy:
+        key = case.get("key", API_KEY)
+        with Player(script, folder) as player, Proxy(folder, player.base_url, key=key) as proxy:
             yield proxy
 
 

@@ -3,13 +3,12 @@
 //!
 //! `PROPTEST_CASES` sets how many answers are tried; 256 without it.
 mod answer;
-#[path = "../../adapters/tests/common/drive.rs"]
-pub mod drive;
 mod read;
 mod switches;
 
 use std::fmt::Debug;
 
+pub use adapters::drive;
 use libtest_mimic::Trial;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};

@@ -1,7 +1,7 @@
 //! Tool loops over upstreams that refuse what each provider refuses (fixtures/strict): without a
 //! word of configuration, because the proxy learns from the refusal, and with the provider's own
 //! file, which leaves nothing to refuse.
-mod strict;
+pub mod strict;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
@@ -98,7 +98,7 @@ async fn pairs(define: fn(&Preset, &str) -> (String, String)) {
 }
 
 /// A conversation with a tool loop; how many turns it has.
-async fn talk(proxy: &Proxy, model: &str) -> usize {
+pub async fn talk(proxy: &Proxy, model: &str) -> usize {
     let asked = turn(proxy, model, &opening()).await;
     let items = asked["output"].as_array().unwrap();
     let call = items.last().unwrap();
@@ -111,7 +111,7 @@ async fn talk(proxy: &Proxy, model: &str) -> usize {
 }
 
 /// A history that no provider takes as it is.
-async fn poisoned(proxy: &Proxy, model: &str) {
+pub async fn poisoned(proxy: &Proxy, model: &str) {
     let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": arguments});
     let output =
         |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "a wall"});

@@ -10,6 +10,7 @@
     reason = "clippy does not see that a program without the standard harness is a test"
 )]
 
+mod bundles;
 mod captures;
 mod config;
 mod dialects;
@@ -32,6 +33,7 @@ use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
     let trials = [
+        bundles::trials(),
         captures::trials(),
         config::trials(),
         dialects::trials(),

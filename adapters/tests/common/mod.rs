@@ -10,7 +10,6 @@
     reason = "each test program uses a part, and clippy does not see that it is a test"
 )]
 
-pub mod drive;
 pub mod judge;
 pub mod script;
 pub mod wire;

@@ -5,8 +5,11 @@
 //! bodies, and nothing else happens on the way of the turn. When the turn is over
 //! it goes to the ring, and to the [`keeper`] if it is to be written.
 
+mod choice;
+mod keeper;
 mod raw;
 mod ring;
+pub mod selection;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -17,8 +20,10 @@ use crate::config::{CaptureMode, Config};
 use crate::turn::{Surrounding, Surroundings, System};
 
 pub use raw::Raw;
+pub use selection::{Selection, Wanted};
 pub use tape::{Room, Shelf, Tape};
 
+use keeper::Keeper;
 use ring::Ring;
 
 /// What is known of recent turns. Clones share it.
@@ -29,6 +34,7 @@ pub struct Capture(Arc<Shelves>);
 struct Shelves {
     ring: Mutex<Ring>,
     room: Arc<Room>,
+    keeper: Keeper,
 }
 
 impl Surroundings for Capture {
@@ -54,8 +60,13 @@ impl Surroundings for Capture {
 }
 
 impl Capture {
+    /// Waits until the turns that are to be written are, for a moment.
+    pub fn flush(&self) {
+        self.0.keeper.flush();
+    }
+
     /// The turns in memory, the newest first.
-    pub fn recent(&self) -> Vec<Arc<Raw>> {
+    fn recent(&self) -> Vec<Arc<Raw>> {
         self.0.ring().newest_first()
     }
 }
@@ -71,6 +82,14 @@ impl Shelf for Shelves {
         let raw = Arc::new(raw);
         let capture = &raw.config.capture;
         let (recent, memory) = (capture.recent, capture.memory);
+        let is_kept = match capture.mode {
+            CaptureMode::All => true,
+            CaptureMode::Failures => raw.failed(),
+            CaptureMode::Off => false,
+        };
+        if is_kept {
+            self.keeper.keep(Arc::clone(&raw));
+        }
         let gone = self.ring().put(raw, recent, memory);
         // Outside of the lock: it may be much.
         drop(gone);

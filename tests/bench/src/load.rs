@@ -53,6 +53,16 @@ impl Tally {
         }
     }
 
+    /// Takes in what further streams gave.
+    pub(crate) fn append(&mut self, more: Self) {
+        self.expected += more.expected;
+        self.events += more.events;
+        self.faults += more.faults;
+        self.reason = self.reason.take().or(more.reason);
+        self.first_ns.extend(more.first_ns);
+        self.latency_ns.extend(more.latency_ns);
+    }
+
     fn fault(&mut self, reason: String) {
         self.faults += 1;
         self.reason.get_or_insert(reason);

@@ -3,9 +3,10 @@
 //! - processes: [`upstream`] (plays a [`script`] as [`events`]), [`pass`], both started by [`server`]
 //! - loader: [`request`] and [`history`] (what is sent), [`conn`], [`dechunk`], [`scan`] and
 //!   [`marker`] (what comes back), [`load`]
-//! - figures: [`clock`], [`measure`], [`report`], and [`run`], which does it all
+//! - figures: [`clock`], [`measure`], [`report`], [`capture`], and [`run`], which does it all
 //!   (after [`limits`] has made room for a thousand streams)
 
+mod capture;
 mod clock;
 mod conn;
 mod dechunk;

@@ -9,8 +9,26 @@ pub(crate) enum Arm {
     Direct,
     /// The bare pass-through.
     Pass,
-    /// The proxy.
+    /// The proxy as it comes: it captures the turns that fail.
     Ours,
+    /// The proxy without capture.
+    Off,
+    /// The proxy that captures every turn.
+    All,
+}
+
+impl Arm {
+    /// Every arm that is a proxy of ours.
+    pub(crate) const OURS: [Self; 3] = [Self::Off, Self::Ours, Self::All];
+
+    /// The lines that this arm adds to the configuration.
+    pub(crate) fn config(self) -> &'static str {
+        match self {
+            Self::Direct | Self::Pass | Self::Ours => "",
+            Self::Off => "[capture]\nmode = \"off\"\n",
+            Self::All => "[capture]\nmode = \"all\"\n",
+        }
+    }
 }
 
 /// What was measured: one row each, in this order.
@@ -23,31 +41,36 @@ pub(crate) enum Measure {
     FloodRate,
     FloodRss,
     SmallRate,
+    SmallCpu,
     FirstEvent,
     History,
+    HistoryCpu,
     IdleRss,
     StreamRss,
     ColdStart,
 }
 
-/// How the proxy's figure becomes the one that is judged.
-enum Judged {
-    /// Divided by the pass-through's figure of the same round.
+/// How a figure becomes the one that is judged.
+pub(crate) enum Judged {
+    /// Divided by the yardstick's figure of the same round.
     Ratio,
-    /// Less the pass-through's figure of the same round.
+    /// Less the yardstick's figure of the same round.
     Added,
     /// As it is.
     Own,
 }
 
-enum Aim {
+/// What a judged figure is to be.
+pub(crate) enum Aim {
     AtMost(f64),
     AtLeast(f64),
+    /// No more than the yardstick moves by itself.
+    Unseen,
     None,
 }
 
 impl Measure {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::PacedCpu,
         Self::PacedP50,
         Self::PacedP99,
@@ -55,14 +78,17 @@ impl Measure {
         Self::FloodRate,
         Self::FloodRss,
         Self::SmallRate,
+        Self::SmallCpu,
         Self::FirstEvent,
         Self::History,
+        Self::HistoryCpu,
         Self::IdleRss,
         Self::StreamRss,
         Self::ColdStart,
     ];
 
-    fn title(self) -> &'static str {
+    /// The first cell of its row.
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::PacedCpu => "CPU an event, 50 streams x 5 ms (us)",
             Self::PacedP50 => "event latency p50, 50 streams x 5 ms (us)",
@@ -71,8 +97,10 @@ impl Measure {
             Self::FloodRate => "events a second, 32 streams in flood",
             Self::FloodRss => "highest RSS, 32 streams in flood (MB)",
             Self::SmallRate => "small requests a second, 32 connections",
+            Self::SmallCpu => "CPU a small request, 32 connections (us)",
             Self::FirstEvent => "first event p50, 1 stream (ms)",
             Self::History => "first event p50, 2 MB history (ms)",
+            Self::HistoryCpu => "CPU a 2 MB history (ms)",
             Self::IdleRss => "idle RSS (MB)",
             Self::StreamRss => "RSS an open stream (KB)",
             Self::ColdStart => "cold start to the first 200 (ms)",
@@ -84,7 +112,7 @@ impl Measure {
             Self::PacedCpu => (Judged::Ratio, Aim::AtMost(1.5)),
             Self::FloodCpu => (Judged::Ratio, Aim::AtMost(3.0)),
             Self::SmallRate => (Judged::Ratio, Aim::AtLeast(0.5)),
-            Self::FloodRate => (Judged::Ratio, Aim::None),
+            Self::FloodRate | Self::SmallCpu | Self::HistoryCpu => (Judged::Ratio, Aim::None),
             Self::PacedP50 | Self::PacedP99 => (Judged::Added, Aim::None),
             Self::FirstEvent => (Judged::Added, Aim::AtMost(0.3)),
             Self::History => (Judged::Added, Aim::AtMost(5.0)),
@@ -118,18 +146,14 @@ impl Figures {
                 continue;
             }
             let (judged, aim) = measure.judged();
-            let pairs = ours.iter().zip(pass);
-            let (name, figures): (_, Vec<f64>) = match judged {
-                Judged::Ratio => ("x pass ", pairs.map(|(ours, pass)| ours / pass).collect()),
-                Judged::Added => ("added ", pairs.map(|(ours, pass)| ours - pass).collect()),
-                Judged::Own => ("", ours.to_vec()),
+            let name = match judged {
+                Judged::Ratio => "x pass ",
+                Judged::Added => "added ",
+                Judged::Own => "",
             };
-            let verdict = verdict(&aim, &figures, pass);
-            let aim = match aim {
-                Aim::AtMost(bound) => format!("{name}<= {}", digits(bound)),
-                Aim::AtLeast(bound) => format!("{name}>= {}", digits(bound)),
-                Aim::None => "-".into(),
-            };
+            let figures = judged.of(ours, pass);
+            let verdict = aim.verdict(&figures, pass);
+            let aim = aim.words(name);
             let judged = if figures.is_empty() { "" } else { name };
             // Writing to a String cannot fail.
             let _ = writeln!(
@@ -145,7 +169,8 @@ impl Figures {
         table
     }
 
-    fn of(&self, measure: Measure, arm: Arm) -> &[f64] {
+    /// The figures of one row and arm, round by round.
+    pub(crate) fn of(&self, measure: Measure, arm: Arm) -> &[f64] {
         self.0.get(&(measure, arm)).map_or(&[], Vec::as_slice)
     }
 }
@@ -153,30 +178,58 @@ impl Figures {
 /// A yardstick that moves by more than this share of its median measures nothing.
 const QUIET: f64 = 0.3;
 
-fn verdict(aim: &Aim, figures: &[f64], pass: &[f64]) -> &'static str {
-    let Some((median, _, _)) = summary(figures) else {
-        return "-";
-    };
-    let met = match aim {
-        Aim::AtMost(bound) => median <= *bound,
-        Aim::AtLeast(bound) => median >= *bound,
-        Aim::None => return "-",
-    };
-    match summary(pass) {
-        Some((median, min, max)) if (max - min) > QUIET * median => "noisy",
-        _ if met => "met",
-        _ => "missed",
+impl Judged {
+    /// What is judged of these figures, round by round.
+    pub(crate) fn of(&self, figures: &[f64], yardstick: &[f64]) -> Vec<f64> {
+        let pairs = figures.iter().zip(yardstick);
+        match self {
+            Self::Ratio => pairs.map(|(figure, by)| figure / by).collect(),
+            Self::Added => pairs.map(|(figure, by)| figure - by).collect(),
+            Self::Own => figures.to_vec(),
+        }
     }
 }
 
-fn spread(figures: &[f64]) -> String {
+impl Aim {
+    /// Whether the median keeps to it, if the yardstick was quiet.
+    pub(crate) fn verdict(&self, figures: &[f64], yardstick: &[f64]) -> &'static str {
+        let Some((median, _, _)) = summary(figures) else {
+            return "-";
+        };
+        let (usual, least, greatest) = summary(yardstick).unwrap_or_default();
+        let met = match self {
+            Self::AtMost(bound) => median <= *bound,
+            Self::AtLeast(bound) => median >= *bound,
+            Self::Unseen => median <= greatest - least,
+            Self::None => return "-",
+        };
+        match met {
+            _ if greatest - least > QUIET * usual => "noisy",
+            true => "met",
+            false => "missed",
+        }
+    }
+
+    /// The aim in a cell; `name` says what is judged.
+    pub(crate) fn words(&self, name: &str) -> String {
+        match self {
+            Self::AtMost(bound) => format!("{name}<= {}", digits(*bound)),
+            Self::AtLeast(bound) => format!("{name}>= {}", digits(*bound)),
+            Self::Unseen => format!("{name}within its spread"),
+            Self::None => "-".into(),
+        }
+    }
+}
+
+/// A cell: median, least and greatest.
+pub(crate) fn spread(figures: &[f64]) -> String {
     summary(figures).map_or("-".into(), |(median, min, max)| {
         format!("{} [{}..{}]", digits(median), digits(min), digits(max))
     })
 }
 
 /// Median, least and greatest.
-fn summary(figures: &[f64]) -> Option<(f64, f64, f64)> {
+pub(crate) fn summary(figures: &[f64]) -> Option<(f64, f64, f64)> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

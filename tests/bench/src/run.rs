@@ -1,12 +1,12 @@
 //! The whole comparison: every arm, round by round, in one run.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    limits,
+    capture, limits,
     load::{self, Tally},
     measure::{self, Cpu, float, quantile},
     report::{Arm, Figures, Measure},
@@ -49,6 +49,8 @@ const FLOOD_STREAMS: u32 = 32;
 const SMALL_CONNECTIONS: u32 = 32;
 const HISTORY_BYTES: usize = 2_000_000;
 const HELD_BYTES: usize = 1024;
+/// Single streams go to the arms in turn so often a round: their differences are small.
+const BLOCKS: u32 = 5;
 /// A measurement that takes longer has hung.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Time for a process to give back what it needed only for a moment.
@@ -106,7 +108,9 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
     // Each open stream has one socket here and two in a proxy; the rest is for everything else.
     limits::ensure_files(u64::from(sizes.held) * 2 + 400)?;
     let mut arms = vec![Arm::Direct, Arm::Pass];
-    arms.extend(proxy.is_some().then_some(Arm::Ours));
+    if proxy.is_some() {
+        arms.extend(Arm::OURS);
+    }
     let rig = Rig::new(proxy)?;
     let before = measure::machine();
     let mut bench = Bench::start(rig, &arms, sizes).await?;
@@ -120,6 +124,7 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
         say("A quick run counts events; its times mean nothing and get no table.");
     } else {
         say(&bench.figures.table());
+        say(&capture::report(&bench.figures));
     }
     for fault in &bench.faults {
         say(&format!("FAULT {fault}"));
@@ -180,12 +185,8 @@ impl Bench {
         for (arm, server) in &servers {
             self.small(*arm, server).await?;
         }
-        for (arm, server) in proxies() {
-            self.first_event(*arm, server).await?;
-        }
-        for (arm, server) in proxies() {
-            self.history(*arm, server).await?;
-        }
+        self.first_events(&servers).await?;
+        self.histories(&servers).await?;
         for (arm, _) in proxies() {
             self.fresh(*arm).await?;
         }
@@ -200,7 +201,7 @@ impl Bench {
         let mut tally = timeout(PATIENCE, work)
             .await
             .context("paced streams hang")?;
-        let spent = Cpu::of(server.pid)?.since(&before);
+        let spent = measure::at_rest(server.pid).await?.since(&before);
         let cpu = float(spent) / float(tally.events.max(1)) / 1e3;
         let p50 = float(quantile(&mut tally.latency_ns, 500)) / 1e3;
         let p99 = float(quantile(&mut tally.latency_ns, 990)) / 1e3;
@@ -219,7 +220,7 @@ impl Bench {
         let work = timeout(PATIENCE, measure::with_peak_rss(server.pid, work));
         let (tally, peak) = work.await.context("flooding streams hang")?;
         let rate = float(tally.events) / start.elapsed().as_secs_f64();
-        let spent = Cpu::of(server.pid)?.since(&before);
+        let spent = measure::at_rest(server.pid).await?.since(&before);
         let cpu = float(spent) / float(tally.events.max(1)) / 1e3;
         self.figures.record(Measure::FloodCpu, arm, cpu);
         self.figures.record(Measure::FloodRate, arm, rate);
@@ -230,44 +231,50 @@ impl Bench {
     }
 
     async fn small(&mut self, arm: Arm, server: &Server) -> anyhow::Result<()> {
+        let before = Cpu::of(server.pid)?;
         let work = load::small(server.target, SMALL_CONNECTIONS, self.sizes.small);
         let result = timeout(PATIENCE, work)
             .await
             .context("small requests hang")?;
-        let rate = match result {
-            Ok((answered, seconds)) => float(answered) / seconds,
+        let spent = measure::at_rest(server.pid).await?.since(&before);
+        let (rate, cpu) = match result {
+            Ok((answered, seconds)) => (
+                float(answered) / seconds,
+                float(spent) / float(answered.max(1)) / 1e3,
+            ),
             Err(error) => {
                 let fault = format!("small requests, {arm:?}: {error:#}");
                 self.faults.push(fault);
                 // A figure all the same: rounds are compared by their place.
-                0.0
+                (0.0, 0.0)
             }
         };
         self.figures.record(Measure::SmallRate, arm, rate);
+        self.figures.record(Measure::SmallCpu, arm, cpu);
         Ok(())
     }
 
-    async fn first_event(&mut self, arm: Arm, server: &Server) -> anyhow::Result<()> {
-        let request = server.target.stream(Script::flood(1), 0);
-        let work = load::in_turn(server.target, &request, self.sizes.first_events);
-        let mut tally = timeout(PATIENCE, work)
-            .await
-            .context("single streams hang")?;
-        let first = float(quantile(&mut tally.first_ns, 500)) / 1e6;
-        self.figures.record(Measure::FirstEvent, arm, first);
-        self.count("single streams", arm, &tally);
+    async fn first_events(&mut self, servers: &[(Arm, Server)]) -> anyhow::Result<()> {
+        let request = |server: &Server| server.target.stream(Script::flood(1), 0);
+        let turns = singles(servers, request, self.sizes.first_events).await?;
+        for (arm, mut single) in turns {
+            let first = float(quantile(&mut single.tally.first_ns, 500)) / 1e6;
+            self.figures.record(Measure::FirstEvent, arm, first);
+            self.count("single streams", arm, &single.tally);
+        }
         Ok(())
     }
 
-    async fn history(&mut self, arm: Arm, server: &Server) -> anyhow::Result<()> {
-        let request = server.target.history(HISTORY_BYTES);
-        let work = load::in_turn(server.target, &request, self.sizes.histories);
-        let mut tally = timeout(PATIENCE, work)
-            .await
-            .context("long histories hang")?;
-        let first = float(quantile(&mut tally.first_ns, 500)) / 1e6;
-        self.figures.record(Measure::History, arm, first);
-        self.count("long histories", arm, &tally);
+    async fn histories(&mut self, servers: &[(Arm, Server)]) -> anyhow::Result<()> {
+        let request = |server: &Server| server.target.history(HISTORY_BYTES);
+        let turns = singles(servers, request, self.sizes.histories).await?;
+        for (arm, mut single) in turns {
+            let first = float(quantile(&mut single.tally.first_ns, 500)) / 1e6;
+            let cpu = float(single.cpu) / float(single.tally.expected.max(1)) / 1e6;
+            self.figures.record(Measure::History, arm, first);
+            self.figures.record(Measure::HistoryCpu, arm, cpu);
+            self.count("long histories", arm, &single.tally);
+        }
         Ok(())
     }
 
@@ -307,4 +314,40 @@ impl Bench {
             ));
         }
     }
+}
+
+/// Streams of one event, one after the other.
+#[derive(Default)]
+struct Single {
+    tally: Tally,
+    /// CPU time of the server, ns.
+    cpu: u64,
+}
+
+/// `count` single streams for every arm but the upstream alone, in blocks, the order turned around
+/// after each.
+async fn singles(
+    servers: &[(Arm, Server)],
+    request: impl Fn(&Server) -> Vec<u8>,
+    count: u32,
+) -> anyhow::Result<BTreeMap<Arm, Single>> {
+    let arms = servers.iter().filter(|(arm, _)| *arm != Arm::Direct);
+    let mut arms: Vec<_> = arms
+        .map(|(arm, server)| (*arm, server, request(server)))
+        .collect();
+    let mut singles = BTreeMap::<Arm, Single>::new();
+    for _ in 0..BLOCKS {
+        for (arm, server, request) in &arms {
+            let before = Cpu::of(server.pid)?;
+            let work = load::in_turn(server.target, request, count.div_ceil(BLOCKS));
+            let tally = timeout(PATIENCE, work)
+                .await
+                .context("single streams hang")?;
+            let single = singles.entry(*arm).or_default();
+            single.cpu += measure::at_rest(server.pid).await?.since(&before);
+            single.tally.append(tally);
+        }
+        arms.reverse();
+    }
+    Ok(singles)
 }

@@ -59,9 +59,9 @@ impl Rig {
                 command.args(["--upstream", &upstream.to_string()]);
                 Wire::Chat
             }
-            Arm::Ours => {
+            Arm::Ours | Arm::Off | Arm::All => {
                 command = Command::new(self.proxy.as_ref().context("no proxy to start")?);
-                let config = write_config(self.dir.path(), addr, upstream)?;
+                let config = write_config(self.dir.path(), arm, addr, upstream)?;
                 command.args(["serve", "--config"]).arg(config);
                 Wire::Responses
             }
@@ -114,10 +114,18 @@ pub(crate) fn free_addr() -> anyhow::Result<SocketAddr> {
     Ok(probe.local_addr()?)
 }
 
-fn write_config(dir: &Path, addr: SocketAddr, upstream: SocketAddr) -> anyhow::Result<PathBuf> {
-    let path = dir.join(format!("{}.toml", addr.port()));
+/// Each proxy has a data folder of its own: one that captures would find the files of another.
+fn write_config(
+    dir: &Path,
+    arm: Arm,
+    addr: SocketAddr,
+    upstream: SocketAddr,
+) -> anyhow::Result<PathBuf> {
+    let port = addr.port();
+    let path = dir.join(format!("{port}.toml"));
+    let capture = arm.config();
     let text = format!(
-        "[server]\nlisten = \"{addr}\"\n\n\
+        "[server]\nlisten = \"{addr}\"\ndata_dir = \"data-{port}\"\n\n{capture}\n\
          [providers.bench]\nwire = \"chat\"\nbase_url = \"http://{upstream}/v1\"\napi_key = \"bench\"\n"
     );
     fs::write(&path, text)?;

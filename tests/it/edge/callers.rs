@@ -34,9 +34,11 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-const ROUTES: [&str; 9] = [
+const ROUTES: [&str; 11] = [
     "GET /healthz",
     "GET /metrics",
+    "GET /diagnostics/turns",
+    "GET /diagnostics/bundle",
     "GET /v1/models",
     "GET /models",
     "POST /v1/responses",

@@ -50,6 +50,14 @@ async fn served() {
     }
     server.ask("GET /healthz", "", b"").await.says("ok");
     server.ask("GET /metrics", "", b"").await.says("metrics");
+    server
+        .ask("GET /diagnostics/turns", "", b"")
+        .await
+        .says("turns");
+    server
+        .ask("GET /diagnostics/bundle?select=last", "", b"")
+        .await
+        .says("bundle");
     server.ask("HEAD /healthz", "", b"").await.says("");
 }
 
@@ -69,6 +77,10 @@ async fn not_found() {
         "/V1/models",
         "/..",
         "/v1/models;x",
+        "/diagnostics",
+        "/diagnostics/",
+        "/v1/diagnostics/turns",
+        "/diagnostics/bundle/../turns",
     ] {
         server
             .ask(&format!("GET {path}"), "", b"")
@@ -87,6 +99,8 @@ async fn methods() {
         ("POST /v1/models", "GET, HEAD"),
         ("POST /healthz", "GET, HEAD"),
         ("TRACE /metrics", "GET, HEAD"),
+        ("POST /diagnostics/turns", "GET, HEAD"),
+        ("DELETE /diagnostics/bundle", "GET, HEAD"),
     ] {
         let reply = server.ask(line, json, b"").await;
         reply.refuses(405, "method_not_allowed");

@@ -87,6 +87,14 @@ impl App for Tiny {
         Response::new(Body::full("metrics"))
     }
 
+    async fn turns(&self, _head: Parts) -> Response<Body> {
+        Response::new(Body::full("turns"))
+    }
+
+    async fn bundle(&self, _head: Parts) -> Response<Body> {
+        Response::new(Body::full("bundle"))
+    }
+
     fn refused(&self, reason: Reason, head: &Parts, answer: &mut Response<Body>) {
         self.seen.refused.lock().unwrap().push(reason.label());
         if head.headers.contains_key("x-impatient") {

@@ -1,15 +1,16 @@
 //! From upstream bytes to our events, in the order in which the engine takes
-//! the same steps, without its waiting.
+//! the same steps, without its waiting: for tests, and for what tests expect.
 
-use adapters::chat::reader::Reader;
-use adapters::event::Event;
-use adapters::fault::Fault;
-use adapters::notes::Notes;
-use adapters::responses::assembler::{Assembler, Settings, Terms};
-use adapters::responses::envelope::Envelope;
-use adapters::responses::frames::Frames;
-use adapters::turn::Turn;
 use registry::Quirks;
+
+use crate::chat::reader::Reader;
+use crate::event::Event;
+use crate::fault::Fault;
+use crate::notes::Notes;
+use crate::responses::assembler::{Assembler, Settings, Terms};
+use crate::responses::envelope::Envelope;
+use crate::responses::frames::Frames;
+use crate::turn::Turn;
 
 /// The clock of all tests, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -53,10 +54,7 @@ pub fn told<'c>(
     let read = read(settings, quirks, chunks, true);
     match read.fault {
         Some(fault) if !read.begun && !fault.is_told_in_stream(codex) => Err(fault),
-        _ => Ok((
-            String::from_utf8(read.body).expect("events are UTF-8"),
-            read.notes,
-        )),
+        _ => Ok((text(&read.body), read.notes)),
     }
 }
 
@@ -69,8 +67,13 @@ pub fn whole<'c>(
     let read = read(settings, quirks, chunks, false);
     match read.fault {
         Some(fault) => Err(fault),
-        None => Ok(String::from_utf8(read.body).expect("a response is UTF-8")),
+        None => Ok(text(&read.body)),
     }
+}
+
+/// What is written is UTF-8.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// An answer that was read to its end.

@@ -1,0 +1,312 @@
+//! Golden cases: one turn against the chat wire, and what must come out of it.
+//! The same code checks the cases of this repository and writes new ones.
+//!
+//! A case is a folder. These files say what goes in:
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`REQUEST`] | the client's request |
+//! | [`CHOICES`] | optional: [`Choices`] as TOML |
+//! | [`BAGGAGE`] | optional: what is kept of earlier answers, blobs by call id |
+//! | [`ANSWER`] | optional: the upstream's answer |
+//! | [`REFUSAL`] | optional, instead: its refusal, see [`Refusal::read`] |
+//!
+//! and [`EXPECTED`] what comes out, see [`Case::expected`].
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use registry::{Model, Provider, Quirks};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::chat::encode::{Options, encode};
+use crate::chat::refusal;
+use crate::drive;
+use crate::encoded::Encoded;
+use crate::fault::{Fault, Retry};
+use crate::plan::plan;
+use crate::responses::assembler::Settings;
+use crate::responses::request::Source;
+use crate::turn::Turn;
+
+/// The client's request.
+pub const REQUEST: &str = "request.json";
+/// Whom it goes to.
+pub const CHOICES: &str = "case.toml";
+/// What is kept of earlier answers.
+pub const BAGGAGE: &str = "baggage.json";
+/// The upstream's answer.
+pub const ANSWER: &str = "upstream.sse";
+/// The upstream's refusal.
+pub const REFUSAL: &str = "upstream.refusal";
+
+/// The files that say what comes out:
+///
+/// | file | holds |
+/// |---|---|
+/// | `expect.request.json` | the upstream's request, byte for byte |
+/// | `expect.fault.json` | instead of it, where the request is refused: the error body |
+/// | `expect.notes` | what was changed on the way, a line each |
+/// | `expect.sse` | our events for the answer, with a fixed clock and id |
+/// | `expect.refusal.json` | instead of them, where the upstream refuses: what is made of it |
+pub const EXPECTED: [&str; 5] = [
+    "expect.request.json",
+    "expect.fault.json",
+    "expect.notes",
+    "expect.sse",
+    "expect.refusal.json",
+];
+
+/// Whom the turn goes to. `O` is the TOML table of what is laid over the
+/// provider's file.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choices<O> {
+    /// An embedded provider, or any other name for the generic one.
+    #[serde(default = "generic", skip_serializing_if = "is_generic")]
+    pub provider: String,
+    /// The provider's name of the model, if it is not the one of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Whose the reasoning is that may go back, as `provider/model`; else
+    /// `case/` and the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Codex asks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub codex: bool,
+    /// Keys that are laid over the provider's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<O>,
+}
+
+fn generic() -> String {
+    "generic".to_owned()
+}
+
+fn is_generic(provider: &String) -> bool {
+    *provider == generic()
+}
+
+impl<O> Default for Choices<O> {
+    fn default() -> Self {
+        Self {
+            provider: generic(),
+            model: None,
+            origin: None,
+            codex: false,
+            over: None,
+        }
+    }
+}
+
+/// A case as far as it says what goes in.
+#[derive(Clone)]
+pub struct Case<O> {
+    /// The client's request.
+    pub request: String,
+    /// Whom it goes to.
+    pub choices: Choices<O>,
+    /// The provider that `choices` describe.
+    pub provider: Provider,
+    /// What is kept of earlier answers: blobs by call id.
+    pub baggage: HashMap<String, String>,
+    /// What the upstream says, if it is asked.
+    pub upstream: Option<Upstream>,
+}
+
+/// What an upstream says.
+#[derive(Clone)]
+pub enum Upstream {
+    /// The body of an answer.
+    Answer(Vec<u8>),
+    /// An error reply.
+    Refusal(Refusal),
+}
+
+/// An error reply. In a file: the status in the first line, then headers as
+/// `name: value`, an empty line, and the body, whose last line end is the file's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The status, not one of success.
+    pub status: u16,
+    /// Names in lower case and values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Refusal {
+    /// Reads the file; `None` if it has another form.
+    pub fn read(file: &[u8]) -> Option<Self> {
+        let mut rest = file;
+        let mut line = || {
+            let end = rest.iter().position(|byte| *byte == b'\n')?;
+            let (line, behind) = rest.split_at_checked(end)?;
+            rest = behind.get(1..)?;
+            std::str::from_utf8(line).ok()
+        };
+        let status = line()?.parse().ok()?;
+        let mut headers = Vec::new();
+        loop {
+            match line()? {
+                "" => break,
+                header => {
+                    let (name, value) = header.split_once(": ")?;
+                    headers.push((name.to_owned(), value.to_owned()));
+                }
+            }
+        }
+        Some(Self {
+            status,
+            headers,
+            body: rest.strip_suffix(b"\n").unwrap_or(rest).to_vec(),
+        })
+    }
+
+    /// The file.
+    pub fn write(&self) -> Vec<u8> {
+        let mut head = format!("{}\n", self.status);
+        for (name, value) in &self.headers {
+            head.extend([name, ": ", value, "\n"]);
+        }
+        let mut file = (head + "\n").into_bytes();
+        file.extend_from_slice(&self.body);
+        file.push(b'\n');
+        file
+    }
+
+    /// The pause that the headers ask for, at this time.
+    pub fn wait(&self, now: SystemTime) -> Option<Duration> {
+        let header = |wanted: &str| {
+            let (_, value) = self.headers.iter().find(|(name, _)| name == wanted)?;
+            Some(value.as_str())
+        };
+        refusal::delay::of_headers(header, now)
+    }
+
+    /// What is made of it.
+    pub fn fault(&self) -> Fault {
+        refusal::reply(self.status, self.wait(now()), &self.body)
+    }
+}
+
+/// The time of all cases.
+pub fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(drive::NOW)
+}
+
+impl<O> Case<O> {
+    /// What must be in each file of [`EXPECTED`]; `None`: it must not be there.
+    /// Each ends with a line end.
+    pub fn expected(&self) -> [(&'static str, Option<String>); EXPECTED.len()] {
+        let mut fault = None;
+        let mut request = None;
+        let mut notes = String::new();
+        match self.encode() {
+            Ok(encoded) => {
+                for note in encoded.notes.iter() {
+                    notes.extend([note.code, ": ", &note.detail, "\n"]);
+                }
+                request = Some(lossy(&encoded.body));
+            }
+            Err(refused) => fault = Some(lossy(&refused.body())),
+        }
+        let (mut answer, mut refusal) = (None, None);
+        match &self.upstream {
+            None => {}
+            Some(Upstream::Answer(bytes)) => match self.stream([bytes.as_slice()]) {
+                Ok(events) => answer = Some(events),
+                Err(fault) => refusal = Some(told(&fault)),
+            },
+            Some(Upstream::Refusal(reply)) => refusal = Some(told(&reply.fault())),
+        }
+        let notes = (!notes.is_empty()).then_some(notes);
+        let [one, two, three, four, five] = EXPECTED;
+        [
+            (one, request),
+            (two, fault),
+            (three, notes),
+            (four, answer),
+            (five, refusal),
+        ]
+        .map(|(name, text)| (name, text.map(|text| closed(&text))))
+    }
+
+    /// The request to the upstream.
+    pub fn encode(&self) -> Result<Encoded, Fault> {
+        let source = Source::new(self.request.clone());
+        let turn = source.turn()?;
+        let name = self.model(&turn);
+        let unlisted = Model::unlisted(name);
+        let model = self.provider.model(name).map_or(&unlisted, |model| model);
+        let origin = match &self.choices.origin {
+            Some(origin) => origin.clone(),
+            None => format!("case/{name}"),
+        };
+        let options = Options {
+            dialect: self.provider.dialect_of(name),
+            model,
+            upstream_model: name,
+            origin: &origin,
+            known_baggage: Some(&self.baggage),
+        };
+        encode(&turn, &plan(&turn), &options)
+    }
+
+    /// The stream for an answer that comes in these pieces, or the fault that
+    /// comes before its first event.
+    pub fn stream<'c>(&self, chunks: impl IntoIterator<Item = &'c [u8]>) -> Result<String, Fault> {
+        self.reads(|settings, quirks| drive::stream(settings, quirks, chunks))
+    }
+
+    /// The response for an answer, or the fault.
+    pub fn whole(&self, answer: &[u8]) -> Result<String, Fault> {
+        self.reads(|settings, quirks| drive::whole(settings, quirks, [answer]))
+    }
+
+    fn reads<T>(
+        &self,
+        read: impl FnOnce(Settings, &Quirks) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let source = Source::new(self.request.clone());
+        let turn = source.turn()?;
+        let quirks = &self.provider.dialect_of(self.model(&turn)).quirks;
+        let seals = quirks.wants_baggage() || turn.controls.encrypted_reasoning;
+        read(drive::settings(&turn, self.choices.codex, seals), quirks)
+    }
+
+    fn model<'t>(&'t self, turn: &'t Turn<'_>) -> &'t str {
+        self.choices.model.as_deref().unwrap_or(&turn.model)
+    }
+}
+
+/// A fault as `expect.refusal.json`: statuses and pause in seconds as the client
+/// gets them, `mend` in words.
+pub fn told(fault: &Fault) -> String {
+    let retry = match fault.retry {
+        Retry::Never => "never".to_owned(),
+        Retry::Soon => "soon".to_owned(),
+        Retry::After(pause) => format!("after {} ms", pause.as_millis()),
+    };
+    let fault = json!({
+        "kind": fault.kind.name(),
+        "message": fault.message,
+        "status": {"codex": fault.status(true), "others": fault.status(false)},
+        "code": fault.code(),
+        "param": fault.param,
+        "retry": retry,
+        "mend": fault.mend.map(|mend| mend.to_string()),
+    });
+    format!("{fault:#}")
+}
+
+/// The text with one line end behind it.
+fn closed(text: &str) -> String {
+    format!("{}\n", text.trim_end_matches('\n'))
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

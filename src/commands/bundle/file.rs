@@ -1,0 +1,83 @@
+//! The file that `respondent bundle create` writes.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::Context;
+
+/// Writes a file that was not there, for its owner alone. What could not be
+/// written whole is taken away again.
+pub(super) fn write_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let opened = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    let mut file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => anyhow::bail!(
+            "{} is there already and was left as it is: name another file with --output",
+            path.display()
+        ),
+        Err(error) => {
+            return Err(error).with_context(|| format!("{} cannot be written", path.display()));
+        }
+    };
+    file.write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .inspect_err(|_| {
+            let _ = fs::remove_file(path);
+        })
+        .with_context(|| format!("{} cannot be written", path.display()))
+}
+
+/// A size for people.
+pub(super) fn size(bytes: usize) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} bytes"),
+        1000..1_000_000 => format!("{}.{} kB", bytes / 1000, bytes % 1000 / 100),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_written_once_and_for_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.tar.zst");
+        write_new(&path, b"first").unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let error = write_new(&path, b"second").unwrap_err();
+        assert!(error.to_string().contains("--output"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+    }
+
+    // A link that waits in a shared folder leads nowhere.
+    #[test]
+    fn a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        write_new(&link, b"x").unwrap_err();
+        assert!(!target.exists());
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, text) in [
+            (999, "999 bytes"),
+            (12_345, "12.3 kB"),
+            (7_000_000, "7.0 MB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Short pieces of long texts, around the place where they differ.
+
+use serde_json::Value;
+
+/// What stands for nothing.
+pub(super) const ABSENT: &str = "absent";
+
+/// Characters before the first one that differs.
+const BEFORE: usize = 40;
+/// Characters of an excerpt.
+const LENGTH: usize = 160;
+
+/// Both texts, from shortly before the first character that differs.
+pub(super) fn texts(left: &str, right: &str) -> (String, String) {
+    let common = left
+        .chars()
+        .zip(right.chars())
+        .take_while(|(l, r)| l == r)
+        .count();
+    let start = if common < LENGTH / 2 {
+        0
+    } else {
+        common.saturating_sub(BEFORE)
+    };
+    (cut(left, start), cut(right, start))
+}
+
+/// As [`texts`] of what need not be text.
+pub(super) fn bytes(left: &[u8], right: &[u8]) -> (String, String) {
+    texts(
+        &String::from_utf8_lossy(left),
+        &String::from_utf8_lossy(right),
+    )
+}
+
+/// As [`texts`] of JSON.
+pub(super) fn values(left: &Value, right: &Value) -> (String, String) {
+    match (left, right) {
+        (Value::String(left), Value::String(right)) => {
+            let (left, right) = texts(left, right);
+            (quoted(&left), quoted(&right))
+        }
+        (left, right) => texts(&left.to_string(), &right.to_string()),
+    }
+}
+
+/// The beginning of a value.
+pub(super) fn value(value: &Value) -> String {
+    cut(&value.to_string(), 0)
+}
+
+/// The beginning of a text.
+pub(super) fn text(text: &str) -> String {
+    cut(text, 0)
+}
+
+/// The first byte that differs, if any does.
+pub(super) fn offset(left: &[u8], right: &[u8]) -> Option<usize> {
+    let common = left.iter().zip(right).take_while(|(l, r)| l == r).count();
+    (common < left.len().max(right.len())).then_some(common)
+}
+
+fn cut(text: &str, start: usize) -> String {
+    let mut excerpt = String::new();
+    if start > 0 {
+        excerpt.push('…');
+    }
+    let mut characters = text.chars().skip(start);
+    excerpt.extend(characters.by_ref().take(LENGTH));
+    if characters.next().is_some() {
+        excerpt.push('…');
+    }
+    excerpt
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LENGTH, texts};
+
+    #[test]
+    fn an_excerpt_begins_shortly_before_the_difference() {
+        let long = "漢".repeat(1000);
+        let (left, right) = texts(&format!("{long}a{long}"), &format!("{long}b{long}"));
+        assert_eq!(left.chars().count(), LENGTH + 2);
+        assert!(left.starts_with("…漢") && left.ends_with("漢…") && left.contains("漢a漢"));
+        assert!(right.contains("漢b漢"));
+        assert_eq!(texts("ab", "ac"), ("ab".into(), "ac".into()));
+    }
+}

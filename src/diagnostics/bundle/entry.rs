@@ -1,0 +1,157 @@
+//! The names in a bundle. They are compared and shown; none is a path here.
+
+use std::fmt::{self, Display};
+use std::iter::once;
+
+use super::Turn;
+
+/// One entry. Numbers count from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// What the file is.
+    Manifest,
+    /// What is told of a turn.
+    Turn(usize),
+    /// What the client sent.
+    Request(usize),
+    /// The plan of its first attempt.
+    Plan(usize),
+    /// What was sent to a provider: turn, attempt.
+    AttemptRequest(usize, usize),
+    /// What the provider answered.
+    AttemptAnswer(usize, usize),
+    /// What the client got.
+    Answer(usize),
+}
+
+impl Entry {
+    /// What stands after the `turn.json` of a turn, in this order.
+    pub(super) fn bodies(turn: usize, attempts: usize) -> impl Iterator<Item = Self> {
+        let of_attempts = (1..=attempts).flat_map(move |attempt| {
+            [
+                Self::AttemptRequest(turn, attempt),
+                Self::AttemptAnswer(turn, attempt),
+            ]
+        });
+        [Self::Request(turn), Self::Plan(turn)]
+            .into_iter()
+            .chain(of_attempts)
+            .chain(once(Self::Answer(turn)))
+    }
+
+    /// The entry of this name.
+    pub(super) fn parse(name: &[u8]) -> Option<Self> {
+        let name = str::from_utf8(name).ok()?;
+        let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
+        let parts: Vec<&str> = name.splitn(6, '/').collect();
+        let entry = match parts.as_slice() {
+            ["bundle.json"] => Self::Manifest,
+            ["turns", turn, "turn.json"] => Self::Turn(number(turn)?),
+            ["turns", turn, "request.json"] => Self::Request(number(turn)?),
+            ["turns", turn, "plan.json"] => Self::Plan(number(turn)?),
+            ["turns", turn, "attempts", attempt, "request.json"] => {
+                Self::AttemptRequest(number(turn)?, number(attempt)?)
+            }
+            ["turns", turn, "attempts", attempt, "answer"] => {
+                Self::AttemptAnswer(number(turn)?, number(attempt)?)
+            }
+            ["turns", turn, "answer"] => Self::Answer(number(turn)?),
+            _ => return None,
+        };
+        // `01` and `+1` are no numbers of ours.
+        (entry.to_string() == name).then_some(entry)
+    }
+}
+
+impl Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Manifest => f.write_str("bundle.json"),
+            Self::Turn(turn) => write!(f, "turns/{turn}/turn.json"),
+            Self::Request(turn) => write!(f, "turns/{turn}/request.json"),
+            Self::Plan(turn) => write!(f, "turns/{turn}/plan.json"),
+            Self::AttemptRequest(turn, attempt) => {
+                write!(f, "turns/{turn}/attempts/{attempt}/request.json")
+            }
+            Self::AttemptAnswer(turn, attempt) => {
+                write!(f, "turns/{turn}/attempts/{attempt}/answer")
+            }
+            Self::Answer(turn) => write!(f, "turns/{turn}/answer"),
+        }
+    }
+}
+
+impl Turn {
+    /// What an entry holds, if it is a body.
+    pub(super) fn body(&self, entry: Entry) -> Option<&Vec<u8>> {
+        let attempt = |number: usize| self.attempts.get(number.checked_sub(1)?);
+        match entry {
+            Entry::Manifest | Entry::Turn(_) => None,
+            Entry::Request(_) => Some(&self.request.body),
+            Entry::Plan(_) => Some(&self.plan),
+            Entry::AttemptRequest(_, number) => Some(&attempt(number)?.body),
+            Entry::AttemptAnswer(_, number) => Some(&attempt(number)?.answer),
+            Entry::Answer(_) => Some(&self.answer.body),
+        }
+    }
+
+    /// The place of what an entry holds, if it is a body.
+    pub(super) fn body_mut(&mut self, entry: Entry) -> Option<&mut Vec<u8>> {
+        match entry {
+            Entry::Manifest | Entry::Turn(_) => None,
+            Entry::Request(_) => Some(&mut self.request.body),
+            Entry::Plan(_) => Some(&mut self.plan),
+            Entry::AttemptRequest(_, number) => {
+                let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
+                Some(&mut attempt.body)
+            }
+            Entry::AttemptAnswer(_, number) => {
+                let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
+                Some(&mut attempt.answer)
+            }
+            Entry::Answer(_) => Some(&mut self.answer.body),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        let all = Entry::bodies(3, 2).chain([Entry::Manifest, Entry::Turn(1000)]);
+        for entry in all {
+            let name = entry.to_string();
+            assert_eq!(Entry::parse(name.as_bytes()), Some(entry), "{name}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_is_a_name() {
+        for name in [
+            "",
+            "/bundle.json",
+            "./bundle.json",
+            "bundle.json/",
+            "BUNDLE.JSON",
+            "turns",
+            "turns/1",
+            "turns/0/answer",
+            "turns/01/answer",
+            "turns/+1/answer",
+            "turns/-1/answer",
+            "turns/99999999999999999999/answer",
+            "turns/1/../2/answer",
+            "turns/1//answer",
+            "turns/1/attempts/1/answer/x",
+            "turns/1/attempts/0/answer",
+            "../turns/1/answer",
+            "turns\\1\\answer",
+            "turns/1/answer\0",
+        ] {
+            assert_eq!(Entry::parse(name.as_bytes()), None, "{name}");
+        }
+        assert_eq!(Entry::parse(b"turns/1/answer\xff"), None);
+    }
+}

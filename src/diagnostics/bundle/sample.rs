@@ -1,0 +1,166 @@
+//! A turn to test with: refused once, then answered and cut off.
+
+use std::time::Duration;
+
+use adapters::event::Usage;
+use adapters::fault::{Fault, Kind, Retry};
+use registry::{Dialect, Model, RouteSettings, Settings, Timeouts, Window, Wire};
+
+use super::{Answer, Attempt, Bundle, Head, Piece, Request, Turn};
+use crate::metrics::Outcome;
+use crate::turn::{Given, ProviderState};
+
+/// A whole bundle of as many turns.
+pub(crate) fn bundle(turns: usize) -> Bundle {
+    Bundle {
+        made_by: env!("CARGO_PKG_VERSION").to_owned(),
+        images: false,
+        encrypted: true,
+        turns: (1..=turns).map(turn).collect(),
+    }
+}
+
+/// The turn whose request id ends in this number. It began that many seconds
+/// after 2026-08-07 06:05:04 UTC.
+pub(crate) fn turn(number: usize) -> Turn {
+    let (answer, pieces) = cut(&[
+        "event: response.created\ndata: {\"type\":\"response.created\"}\n\n",
+        "event: response.failed\ndata: {\"type\":\"response.failed\"}\n\n",
+    ]);
+    Turn {
+        request_id: format!("req_{number:032x}"),
+        version: "0.1.0".into(),
+        config_digest: "00112233aabbccdd".into(),
+        began_ms: 1_786_082_704_007 + 1000 * number as u64,
+        took_us: 2_500_000,
+        outcome: Some(Outcome::Failed),
+        fault: Some(Fault::new(Kind::Cut, "The answer broke off.").caused_by("unexpected end")),
+        notes: vec![("dropped_tool".into(), "web_search, \"quoted\"\n".into())],
+        usage: Some(Usage {
+            input: 30,
+            output: 2,
+            ..Usage::default()
+        }),
+        ending_us: None,
+        request: Request {
+            path: "/v1/responses".into(),
+            headers: vec![("content-type".into(), "application/json".into())],
+            body: br#"{"model":"lab/one","input":"hello","stream":true}"#.to_vec(),
+        },
+        answer: Answer {
+            status: 200,
+            headers: vec![("content-type".into(), "text/event-stream".into())],
+            pieces,
+            body: answer,
+        },
+        attempts: vec![refused(), broken_off()],
+        settings: Settings {
+            asked: "lab/one".into(),
+            routes: vec![route()],
+            ..Settings::default()
+        },
+        heartbeat_ms: 15_000,
+        commit_after_ms: 10_000,
+        given: Given {
+            items: [("msg_1".to_owned(), "{\"type\":\"message\"}".to_owned())].into(),
+            providers: vec![ProviderState {
+                provider: "lab".into(),
+                keys_rest_ms: vec![0, 1200],
+                down_ms: 0,
+            }],
+            ..Given::default()
+        },
+        clock: vec![(0, 1_786_082_704), (3, 1_786_082_705)],
+        random: vec!["00112233445566778899aabbccddeeff".into(); 2],
+        omitted: Vec::new(),
+        plan: b"{\n  \"items\": []\n}".to_vec(),
+    }
+}
+
+/// Refused by the provider with a 429.
+fn refused() -> Attempt {
+    let (answer, pieces) = cut(&["{\"error\":{\"message\":\"slow down\"}}"]);
+    Attempt {
+        at_us: 100,
+        end_us: 90_000,
+        head: Some(Head {
+            at_us: 80_000,
+            status: 429,
+            headers: vec![("retry-after".into(), "1".into())],
+        }),
+        pieces,
+        ended: true,
+        fault: Some(Fault {
+            retry: Retry::After(Duration::from_secs(1)),
+            upstream_status: Some(429),
+            ..Fault::new(Kind::RateLimit, "slow down")
+        }),
+        answer,
+        ..attempt()
+    }
+}
+
+/// A stream that ends in the middle of a line.
+fn broken_off() -> Attempt {
+    let (answer, pieces) = cut(&[
+        "data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n",
+        "",
+        "\ndata: {\"choi",
+    ]);
+    Attempt {
+        at_us: 1_200_000,
+        end_us: 2_400_000,
+        key: Some(1),
+        head: Some(Head {
+            at_us: 1_300_000,
+            status: 200,
+            headers: vec![("content-type".into(), "text/event-stream".into())],
+        }),
+        pieces,
+        fault: Some(Fault::new(Kind::Cut, "The answer broke off.")),
+        answer,
+        ..attempt()
+    }
+}
+
+fn attempt() -> Attempt {
+    Attempt {
+        route: "lab/one".into(),
+        url: "https://lab.example/v1/chat/completions".into(),
+        headers: vec![("accept".into(), "text/event-stream".into())],
+        key: Some(0),
+        window: Some(Window::assumed()),
+        bytes_per_token: 2.7,
+        estimated_input: 19,
+        body: br#"{"model":"one","messages":[],"stream":true}"#.to_vec(),
+        ..Attempt::default()
+    }
+}
+
+fn route() -> RouteSettings {
+    RouteSettings {
+        provider: "lab".into(),
+        name: "Lab".into(),
+        wire: Wire::Chat,
+        base_url: "https://lab.example/v1".into(),
+        upstream_model: "one".into(),
+        model: Model::unlisted("one"),
+        dialect: Dialect::default(),
+        key_required: true,
+        key_header: None,
+        key_weights: vec![1, 2],
+        headers: Vec::new(),
+        query: Vec::new(),
+        timeouts: Timeouts::default(),
+        max_retries: 3,
+    }
+}
+
+/// A body of these pieces, one each 50 ms after 1.4 s.
+fn cut(pieces: &[&str]) -> (Vec<u8>, Vec<Piece>) {
+    let pieces_at = pieces.iter().zip(0_u64..).map(|(piece, index)| Piece {
+        at_us: 1_400_000 + 50_000 * index,
+        length: piece.len(),
+    });
+    (pieces.concat().into_bytes(), pieces_at.collect())
+}

@@ -1,0 +1,208 @@
+//! What a file holds, told to a person. No text of a prompt or of an answer is
+//! shown.
+
+#[cfg(test)]
+mod tests;
+mod timeline;
+
+use std::fmt::{self, Write as _};
+use std::time::{Duration, UNIX_EPOCH};
+
+use adapters::fault::{Fault, Retry};
+use registry::WindowSource;
+
+use super::Turn;
+use super::diff::count;
+use crate::diagnostics::line::Line;
+
+/// Characters of one line.
+const LONGEST: usize = 240;
+
+/// A page for each turn, and the commands that go on from here. All of it is
+/// printable, whatever the file holds.
+pub fn show(turns: &[Turn]) -> String {
+    let mut page = Page::default();
+    for (index, turn) in turns.iter().enumerate() {
+        if index > 0 {
+            page.line(format_args!(""));
+        }
+        page.line(format_args!("turn {} of {}", index + 1, turns.len()));
+        about(&mut page, turn);
+        page.line(format_args!("  time line"));
+        timeline::write(&mut page, turn);
+    }
+    page.line(format_args!(""));
+    page.line(format_args!(
+        "Secrets are replaced by fillers of the same length. What was said is in the file: \
+         read it before you pass it on."
+    ));
+    page.line(format_args!("next:"));
+    if turns.iter().all(Turn::is_whole) {
+        page.line(format_args!("  respondent replay FILE"));
+        page.line(format_args!(
+            "  respondent replay FILE --live PROVIDER/MODEL"
+        ));
+        page.line(format_args!("  respondent bundle to-fixture FILE FOLDER"));
+    } else {
+        page.line(format_args!(
+            "  no replay: a turn that lacks something cannot be run again"
+        ));
+    }
+    page.line(format_args!("  respondent bundle diff FILE OTHER"));
+    page.0
+}
+
+/// Lines that are safe to print.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, text: fmt::Arguments<'_>) {
+        let text = text.to_string();
+        let _ = writeln!(self.0, "{}", Line::up_to(text.trim_end(), LONGEST));
+    }
+
+    /// A name and what there is to say, in two columns.
+    fn field(&mut self, name: &str, text: impl fmt::Display) {
+        self.line(format_args!("  {name:<10} {text}"));
+    }
+}
+
+fn about(page: &mut Page, turn: &Turn) {
+    let began = UNIX_EPOCH.checked_add(Duration::from_millis(turn.began_ms));
+    let began = began.map_or_else(|| "unknown".to_owned(), httpdate::fmt_http_date);
+    page.field("when", format_args!("{began}, took {}", time(turn.took_us)));
+    page.field("request", &turn.request_id);
+    if let Some(id) = turn.response_id() {
+        page.field("response", id);
+    }
+    page.field("route", route(turn));
+    let outcome = turn.outcome.map_or("not over", |outcome| outcome.label());
+    page.field("outcome", outcome);
+    if let Some(it) = &turn.fault {
+        page.field("fault", fault(it));
+        if let Some(cause) = &it.cause {
+            page.field("", format_args!("caused by {cause}"));
+        }
+    }
+    for (index, (code, detail)) in turn.notes.iter().enumerate() {
+        let name = if index == 0 { "notes" } else { "" };
+        page.field(name, format_args!("{code}: {detail}"));
+    }
+    if let Some(usage) = &turn.usage {
+        page.field(
+            "tokens",
+            format_args!(
+                "input {} (cached {}, written to the cache {}), output {} (reasoning {})",
+                usage.input, usage.cached, usage.cache_write, usage.output, usage.reasoning
+            ),
+        );
+    }
+    if let Some(attempt) = turn.attempts.last() {
+        let window = attempt.window.map_or_else(
+            || "unknown".to_owned(),
+            |window| format!("{} tokens, {}", window.tokens, source(window.source)),
+        );
+        page.field(
+            "window",
+            format_args!(
+                "{window}; input estimated at {} tokens, {} bytes a token",
+                attempt.estimated_input, attempt.bytes_per_token
+            ),
+        );
+    }
+    for (index, lesson) in turn.given.lessons.iter().enumerate() {
+        let name = if index == 0 { "lessons" } else { "" };
+        let mends: Vec<String> = lesson.mends.iter().map(ToString::to_string).collect();
+        let (provider, model) = (&lesson.provider, &lesson.model);
+        let mends = mends.join("; ");
+        page.field(name, format_args!("{provider}/{model}: {mends}"));
+    }
+    page.field(
+        "program",
+        format_args!("{}, configuration {}", turn.version, turn.config_digest),
+    );
+    for (index, part) in turn.omitted.iter().enumerate() {
+        let name = if index == 0 { "omitted" } else { "" };
+        page.field(
+            name,
+            format_args!("{}: {} of {} bytes kept", part.what, part.kept, part.total),
+        );
+    }
+}
+
+/// The name that was asked for and where it led.
+fn route(turn: &Turn) -> String {
+    let settings = &turn.settings;
+    let names: Vec<String> = settings
+        .routes
+        .iter()
+        .map(registry::RouteSettings::full_name)
+        .collect();
+    let asked = &settings.asked;
+    match names.split_first() {
+        _ if settings.unresolved && names.is_empty() => format!("{asked} -> nowhere"),
+        _ if settings.unresolved => format!("{asked} -> nowhere; near: {}", names.join(", ")),
+        None => "not reached".to_owned(),
+        Some((first, others)) => {
+            let default = if settings.default { " (default)" } else { "" };
+            let others = if others.is_empty() {
+                String::new()
+            } else {
+                format!("; else {}", others.join(", "))
+            };
+            format!("{asked} -> {first}{default}{others}")
+        }
+    }
+}
+
+/// The kind, what the client is told, and what is done about it.
+fn fault(fault: &Fault) -> String {
+    let mut text = fault.kind.name().to_owned();
+    if let Some(status) = fault.upstream_status {
+        let _ = write!(text, ", upstream status {status}");
+    }
+    let _ = write!(text, ": {}", fault.message);
+    match fault.retry {
+        Retry::Never => {}
+        Retry::Soon => text.push_str(" (trying again may help)"),
+        Retry::After(pause) => {
+            let _ = write!(text, " (try again after {} s)", pause.as_secs_f64());
+        }
+    }
+    text
+}
+
+fn source(source: WindowSource) -> &'static str {
+    match source {
+        WindowSource::Listed => "listed",
+        WindowSource::Reported => "reported by the provider",
+        WindowSource::Learned => "learned from an overflow",
+        WindowSource::Assumed => "assumed",
+    }
+}
+
+/// Microseconds as milliseconds or, from ten seconds on, as seconds.
+fn time(us: u64) -> String {
+    let ms = us / 1000;
+    if ms < 10_000 {
+        format!("{ms} ms")
+    } else {
+        format!("{}.{} s", ms / 1000, ms % 1000 / 100)
+    }
+}
+
+/// `40 pieces, 12345 bytes, longest pause 300 ms`.
+fn pieces(pieces: &[super::Piece]) -> String {
+    let bytes: usize = pieces.iter().map(|piece| piece.length).sum();
+    let pause = pieces
+        .iter()
+        .zip(pieces.iter().skip(1))
+        .map(|(one, next)| next.at_us.saturating_sub(one.at_us))
+        .max();
+    let mut text = format!("{}, {}", count(pieces.len(), "piece"), count(bytes, "byte"));
+    if let Some(pause) = pause {
+        let _ = write!(text, ", longest pause {}", time(pause));
+    }
+    text
+}

@@ -1,0 +1,131 @@
+//! What happened when.
+
+use std::fmt::Write as _;
+
+use adapters::sse::Decoder;
+use serde_json::Value;
+
+use super::{Page, count, fault, pieces, time};
+use crate::diagnostics::bundle::{Attempt, Turn};
+
+/// Writes one line for each thing that happened, with the time since the turn
+/// began.
+pub(super) fn write(page: &mut Page, turn: &Turn) {
+    let mut lines = Vec::new();
+    lines.push((0, asked(turn)));
+    for (index, attempt) in turn.attempts.iter().enumerate() {
+        let next = turn.attempts.get(index + 1);
+        went(&mut lines, index + 1, attempt, next);
+    }
+    if let Some(at) = turn.ending_us {
+        lines.push((at, "the program is about to stop".to_owned()));
+    }
+    answered(&mut lines, turn);
+    lines.push((turn.took_us, "end".to_owned()));
+    // Stable: what happened at once stays in its order.
+    lines.sort_by_key(|(at, _)| *at);
+    for (at, text) in lines {
+        page.line(format_args!("    {:>9}  {text}", time(at)));
+    }
+}
+
+fn asked(turn: &Turn) -> String {
+    let request = &turn.request;
+    let mut text = format!(
+        "client request {}: {}",
+        request.path,
+        count(request.body.len(), "byte")
+    );
+    let body: Option<Value> = serde_json::from_slice(&request.body).ok();
+    match body.as_ref().map(|body| body.get("input")) {
+        Some(Some(Value::Array(items))) => {
+            let _ = write!(text, ", {}", count(items.len(), "item"));
+        }
+        Some(Some(Value::String(_))) => text.push_str(", input is a text"),
+        Some(_) => text.push_str(", without input"),
+        None => text.push_str(", not JSON"),
+    }
+    if let Some(Value::Array(tools)) = body.as_ref().and_then(|body| body.get("tools")) {
+        let _ = write!(text, ", {}", count(tools.len(), "tool"));
+    }
+    text
+}
+
+fn went(lines: &mut Vec<(u64, String)>, number: usize, attempt: &Attempt, next: Option<&Attempt>) {
+    let key = attempt
+        .key
+        .map_or_else(|| "no key".to_owned(), |key| format!("key {}", key + 1));
+    lines.push((
+        attempt.at_us,
+        format!(
+            "attempt {number} -> {}: {}, {key}",
+            attempt.route,
+            count(attempt.body.len(), "byte")
+        ),
+    ));
+    if let Some(head) = &attempt.head {
+        let after = time(head.at_us.saturating_sub(attempt.at_us));
+        lines.push((head.at_us, format!("  head {} after {after}", head.status)));
+    }
+    if let Some(first) = attempt.pieces.first() {
+        lines.push((
+            first.at_us,
+            format!("  answer: {}", pieces(&attempt.pieces)),
+        ));
+    }
+    let end = match (&attempt.fault, attempt.ended) {
+        (Some(it), _) => format!("failed: {}", fault(it)),
+        (None, true) => "whole".to_owned(),
+        (None, false) => "left before its end".to_owned(),
+    };
+    lines.push((attempt.end_us, format!("  attempt {number} {end}")));
+    let mend = attempt.fault.as_ref().and_then(|fault| fault.mend);
+    if let Some(mend) = mend {
+        lines.push((attempt.end_us, format!("  learned: {mend}")));
+    }
+    if let Some(next) = next {
+        let pause = time(next.at_us.saturating_sub(attempt.end_us));
+        let what = match mend {
+            Some(_) => "tried again, mended",
+            None if next.route != attempt.route => "another provider or model",
+            None => "tried again",
+        };
+        lines.push((next.at_us, format!("  {what} after {pause}")));
+    }
+}
+
+fn answered(lines: &mut Vec<(u64, String)>, turn: &Turn) {
+    let answer = &turn.answer;
+    if answer.status == 0 {
+        lines.push((turn.took_us, "no answer: the client had left".to_owned()));
+        return;
+    }
+    let at = answer
+        .pieces
+        .first()
+        .map_or(turn.took_us, |piece| piece.at_us);
+    let pieces = pieces(&answer.pieces);
+    lines.push((at, format!("answer {}: {pieces}", answer.status)));
+    for (name, number) in events(&answer.body) {
+        lines.push((at, format!("  {number:>5} {name}")));
+    }
+}
+
+/// The events of a stream by name, in the order of their first coming. A JSON
+/// document has none.
+fn events(body: &[u8]) -> Vec<(String, usize)> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    let mut take = |event: adapters::sse::SseEvent<'_>| {
+        let name = event.name.as_deref().unwrap_or("without a name");
+        match counts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, number)) => *number += 1,
+            None => counts.push((name.to_owned(), 1)),
+        }
+    };
+    let mut decoder = Decoder::default();
+    if decoder.feed(body, &mut take).is_ok() {
+        // Too large an event ends the count, no more.
+        let _ = decoder.finish(&mut take);
+    }
+    counts
+}

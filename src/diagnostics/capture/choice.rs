@@ -1,0 +1,122 @@
+//! Turns that somebody wants to have, from memory and from disk.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::{Capture, Raw, Selection, Wanted};
+use crate::config::Config;
+use crate::diagnostics::bundle::{Bundle, BundleError, Folder, Kept, Turn};
+use crate::diagnostics::listing::Row;
+use crate::diagnostics::redact::{Keep, Scrubber};
+
+/// Where a turn is. What is in memory is whole.
+enum Place {
+    Memory(Arc<Raw>),
+    Disk(Box<Bundle>),
+}
+
+impl Capture {
+    /// All turns that are kept, the newest first. It reads files.
+    pub fn rows(&self, config: &Config) -> Vec<Row> {
+        self.all(config).into_iter().map(|(row, _)| row).collect()
+    }
+
+    /// A bundle of the wanted turns, the oldest first; none if there is none such.
+    /// It reads files, and redacts.
+    pub fn bundle(&self, config: &Config, wanted: &Wanted) -> Result<Option<Vec<u8>>, BundleError> {
+        let now = SystemTime::now();
+        let most = match wanted.select {
+            Selection::Since(_) => usize::MAX,
+            Selection::Failed
+            | Selection::Last
+            | Selection::Response(_)
+            | Selection::Request(_) => 1,
+        };
+        let mut bundle = Bundle {
+            made_by: env!("CARGO_PKG_VERSION").to_owned(),
+            images: wanted.images || config.capture.images,
+            encrypted: wanted.encrypted || config.capture.encrypted,
+            turns: Vec::new(),
+        };
+        let keep = Keep {
+            images: bundle.images,
+            encrypted: bundle.encrypted,
+        };
+        let scrubber = scrubber(config, keep);
+        let all = self.all(config).into_iter();
+        let chosen = all
+            .filter(|(row, _)| row.is(&wanted.select, now))
+            .take(most);
+        for (_, place) in chosen {
+            match place {
+                Place::Memory(raw) => bundle.turns.push(scrubber.turn(clean(&raw, keep))),
+                Place::Disk(kept) => {
+                    bundle.images &= kept.images;
+                    bundle.encrypted &= kept.encrypted;
+                    // A pattern may be newer than the file.
+                    let turns = kept.turns.into_iter().map(|turn| scrubber.turn(turn));
+                    bundle.turns.extend(turns);
+                }
+            }
+        }
+        bundle.turns.reverse();
+        if bundle.turns.is_empty() {
+            return Ok(None);
+        }
+        bundle.to_bytes().map(Some)
+    }
+
+    fn all(&self, config: &Config) -> Vec<(Row, Place)> {
+        let kept = Folder::of(config).list().unwrap_or_default();
+        let is_kept = |id: &str| kept.iter().any(|kept| kept.request_id == id);
+        let mut all: Vec<(Row, Place)> = self
+            .recent()
+            .into_iter()
+            .map(|raw| (raw.row(is_kept(&raw.request_id)), Place::Memory(raw)))
+            .collect();
+        let in_memory: Vec<String> = all.iter().map(|(row, _)| row.request_id.clone()).collect();
+        let only_kept = kept
+            .iter()
+            .filter(|kept| !in_memory.contains(&kept.request_id));
+        all.extend(only_kept.filter_map(on_disk));
+        all.sort_by_key(|(row, _)| std::cmp::Reverse(row.began_ms));
+        all
+    }
+}
+
+/// A file that cannot be read is no reason to hide the others.
+fn on_disk(kept: &Kept) -> Option<(Row, Place)> {
+    let bundle = Bundle::read(&kept.path).ok()?;
+    let row = bundle.turns.first().map(Row::of_disk)?;
+    Some((row, Place::Disk(Box::new(bundle))))
+}
+
+/// A turn without secrets, as the configuration knew them when it ran.
+pub(super) fn clean(raw: &Raw, keep: Keep) -> Turn {
+    scrubber(&raw.config, keep).turn(raw.turn())
+}
+
+fn scrubber(config: &Config, keep: Keep) -> Scrubber {
+    Scrubber::new(config.redactor(), &config.capture.patterns, keep)
+}
+
+impl Raw {
+    fn row(&self, disk: bool) -> Row {
+        let ended = self.ended.as_ref();
+        let last = self.attempts.last();
+        Row {
+            request_id: self.request_id.to_string(),
+            response_id: last.and_then(|_| {
+                let bits = self.random.first()?;
+                Some(format!("resp_{bits:032x}"))
+            }),
+            began_ms: self.began_ms,
+            took_us: self.took_us,
+            outcome: ended.map(|ended| ended.outcome),
+            route: last.map(|attempt| attempt.route.full_name()),
+            failed: self.failed(),
+            memory: true,
+            disk,
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Which turns are kept, as `GET /diagnostics/turns` and `respondent bundle list`
+//! tell it. Nothing in it was said in a turn.
+
+use std::fmt::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use super::bundle::Turn;
+use super::capture::Selection;
+use super::line::Line;
+use crate::metrics::Outcome;
+
+/// The turns that are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Listing {
+    /// When the server started, in milliseconds since 1970; none is told by no
+    /// server, but by the folder.
+    pub started_ms: Option<u64>,
+    /// The newest first.
+    pub turns: Vec<Row>,
+}
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Row {
+    /// The id of the HTTP request.
+    pub request_id: String,
+    /// The id of the response, if one was begun.
+    pub response_id: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// How long it took.
+    pub took_us: u64,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// Provider, slash, the provider's name of the model; none was reached.
+    pub route: Option<String>,
+    /// Whether it ended in a failure, of whatever side.
+    pub failed: bool,
+    /// Whether it is in memory, whole.
+    pub memory: bool,
+    /// Whether it is in the folder, redacted.
+    pub disk: bool,
+}
+
+impl Listing {
+    /// A table for people.
+    pub fn table(&self, now: SystemTime) -> String {
+        let mut out = String::new();
+        let route = |row: &Row| Line::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
+        let width = self.turns.iter().map(|row| route(row).chars().count());
+        let width = width.max().unwrap_or(0).max("route".len());
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            out,
+            "{:>10}  {:>7}  {:<12}  {:<width$}  {:<36}  {:<37}  kept in",
+            "began", "took", "outcome", "route", "request", "response",
+        );
+        for row in &self.turns {
+            let _ = writeln!(
+                out,
+                "{:>10}  {:>7}  {:<12}  {:<width$}  {:<36}  {:<37}  {}",
+                ago(row.began_ms, now),
+                took(row.took_us),
+                row.outcome.map_or("-", Outcome::label),
+                route(row),
+                Line::up_to(&row.request_id, 64).to_string(),
+                Line::up_to(row.response_id.as_deref().unwrap_or("-"), 64).to_string(),
+                place(row),
+            );
+        }
+        out
+    }
+
+    /// Why there is no turn as selected, and what there is.
+    pub fn none_of(&self, select: &Selection) -> String {
+        let since = self.started_ms.map_or(String::new(), |started| {
+            format!(" since the server started at {}", date(started))
+        });
+        if self.turns.is_empty() {
+            return format!("no turn is kept{since}");
+        }
+        let count = self.turns.len();
+        let kept = if count == 1 { "turn is" } else { "turns are" };
+        let hint = match select {
+            Selection::Failed => "--last takes the newest",
+            Selection::Last
+            | Selection::Response(_)
+            | Selection::Request(_)
+            | Selection::Since(_) => "`respondent bundle list` shows them",
+        };
+        match select {
+            Selection::Failed => {
+                format!("no turn has failed{since}; {count} other {kept} kept: {hint}")
+            }
+            Selection::Last
+            | Selection::Response(_)
+            | Selection::Request(_)
+            | Selection::Since(_) => {
+                format!(
+                    "there is no {}; {count} {kept} kept: {hint}",
+                    select.missing()
+                )
+            }
+        }
+    }
+}
+
+impl Row {
+    /// A turn in the folder.
+    pub fn of_disk(turn: &Turn) -> Self {
+        Self {
+            request_id: turn.request_id.clone(),
+            response_id: turn.response_id(),
+            began_ms: turn.began_ms,
+            took_us: turn.took_us,
+            outcome: turn.outcome,
+            route: turn.attempts.last().map(|attempt| attempt.route.clone()),
+            failed: turn.failed(),
+            memory: false,
+            disk: true,
+        }
+    }
+
+    /// Whether it is selected, of rows that come newest first: the newest that
+    /// is, or all of a time.
+    pub fn is(&self, select: &Selection, now: SystemTime) -> bool {
+        match select {
+            Selection::Failed => self.failed,
+            Selection::Last => true,
+            Selection::Response(id) => self.response_id.as_ref() == Some(id),
+            Selection::Request(id) => self.request_id == *id,
+            Selection::Since(span) => now
+                .checked_sub(*span)
+                .and_then(|from| from.duration_since(UNIX_EPOCH).ok())
+                .is_none_or(|from| u128::from(self.began_ms) >= from.as_millis()),
+        }
+    }
+}
+
+fn place(row: &Row) -> &'static str {
+    match (row.memory, row.disk) {
+        (true, true) => "memory, disk",
+        (true, false) => "memory",
+        (false, true) => "disk",
+        (false, false) => "-",
+    }
+}
+
+/// Milliseconds since 1970 as a date of HTTP, which says its zone.
+pub fn date(ms: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS)))
+}
+
+/// The last moment that such a date can tell: the year 9999.
+const LAST_MS: u64 = 253_402_300_799_000;
+
+fn ago(ms: u64, now: SystemTime) -> String {
+    let then = UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS));
+    let seconds = now.duration_since(then).unwrap_or_default().as_secs();
+    match seconds {
+        0..120 => format!("{seconds}s ago"),
+        120..7200 => format!("{}m ago", seconds / 60),
+        7200..172_800 => format!("{}h ago", seconds / 3600),
+        _ => format!("{}d ago", seconds / 86_400),
+    }
+}
+
+fn took(us: u64) -> String {
+    match us / 1000 {
+        ms @ 0..1000 => format!("{ms}ms"),
+        ms @ 1000..120_000 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
+        ms => format!("{}m", ms / 60_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            request_id: "req_1".to_owned(),
+            response_id: None,
+            began_ms: 1_000_000,
+            took_us: 1_250_000,
+            outcome: Some(Outcome::Failed),
+            route: Some("up/m\x1b[31m".to_owned()),
+            failed: true,
+            memory: true,
+            disk: true,
+        }
+    }
+
+    fn listing(turns: Vec<Row>) -> Listing {
+        Listing {
+            started_ms: Some(784_111_777_000),
+            turns,
+        }
+    }
+
+    #[test]
+    fn the_table_says_when_how_and_where() {
+        let now = UNIX_EPOCH + Duration::from_secs(1000 + 300);
+        let table = listing(vec![row()]).table(now);
+        let lines: Vec<Vec<&str>> = table
+            .lines()
+            .map(|line| {
+                line.split("  ")
+                    .map(str::trim)
+                    .filter(|c| !c.is_empty())
+                    .collect()
+            })
+            .collect();
+        let [head, row] = lines.as_slice() else {
+            panic!("{table}")
+        };
+        assert_eq!(head.len(), row.len());
+        let cells = ["5m ago", "1.2s", "failed", r"up/m\u001b[31m", "req_1", "-"];
+        assert_eq!(row[..6], cells);
+        assert_eq!(row[6], "memory, disk");
+    }
+
+    #[test]
+    fn what_is_there_is_told_when_the_wanted_is_not() {
+        let started = "since the server started at Sun, 06 Nov 1994 08:49:37 GMT";
+        let none = listing(Vec::new()).none_of(&Selection::Failed);
+        assert_eq!(none, format!("no turn is kept {started}"));
+        let one = listing(vec![row()]);
+        assert_eq!(
+            one.none_of(&Selection::Failed),
+            format!("no turn has failed {started}; 1 other turn is kept: --last takes the newest")
+        );
+        assert_eq!(
+            one.none_of(&Selection::Response("resp_2".into())),
+            "there is no turn with the response resp_2; 1 turn is kept: \
+             `respondent bundle list` shows them"
+        );
+    }
+
+    #[test]
+    fn spans_are_short() {
+        let now = UNIX_EPOCH + Duration::from_hours(100);
+        for (ago_s, text) in [
+            (0, "0s ago"),
+            (119, "119s ago"),
+            (120, "2m ago"),
+            (7200, "2h ago"),
+            (172_800, "2d ago"),
+        ] {
+            assert_eq!(ago((360_000 - ago_s) * 1000, now), text);
+        }
+        // The clock was set back.
+        assert_eq!(ago(u64::MAX, now), "0s ago");
+        for (us, text) in [
+            (900, "0ms"),
+            (999_999, "999ms"),
+            (1_999_999, "1.9s"),
+            (180_000_000, "3m"),
+        ] {
+            assert_eq!(took(us), text);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Headers and addresses: few values are harmless, so those are named.
+
+use super::Scrubber;
+
+/// What takes the place of a value.
+const HIDDEN: &str = "[redacted]";
+
+/// Headers whose values are kept, unless there is a secret in them.
+const KEPT: [&str; 34] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "age",
+    "allow",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-type",
+    "date",
+    "expires",
+    "host",
+    "http-referer",
+    "originator",
+    "cf-ray",
+    "request-id",
+    "retry-after",
+    "retry-after-ms",
+    "server",
+    "session-id",
+    "session_id",
+    "thread-id",
+    "traceparent",
+    "transfer-encoding",
+    "user-agent",
+    "vary",
+    "version",
+    "via",
+    "x-client-request-id",
+    "x-request-id",
+    "x-should-retry",
+    "x-title",
+];
+
+/// Beginnings of names of such headers.
+const KEPT_BEGINNINGS: [&str; 8] = [
+    "anthropic-ratelimit-",
+    "openai-",
+    "ratelimit",
+    "x-codex-",
+    "x-ratelimit",
+    "x-rate-limit",
+    "x-respondent-",
+    "x-stainless-",
+];
+
+/// Names that are in no list, whatever they begin with.
+const TELLING: [&str; 5] = ["token", "key", "secret", "auth", "cookie"];
+
+fn is_kept(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let known = KEPT.contains(&name.as_str())
+        || KEPT_BEGINNINGS.iter().any(|start| name.starts_with(start));
+    let limit = name.contains("limit");
+    known && (limit || !TELLING.iter().any(|word| name.contains(word)))
+}
+
+impl Scrubber {
+    /// Headers with the values that nobody minds.
+    pub(super) fn headers(&self, headers: &mut [(String, String)]) {
+        for (name, value) in headers {
+            *value = if is_kept(name) {
+                self.string(std::mem::take(value))
+            } else {
+                HIDDEN.to_owned()
+            };
+        }
+    }
+
+    /// Parameters of a query without their values.
+    pub(super) fn query(&self, query: &mut [(String, String)]) {
+        for (name, value) in query {
+            *value = self.parameter(name, std::mem::take(value));
+        }
+    }
+
+    /// Versions and forms are no secrets, and decide what is answered.
+    fn parameter(&self, name: &str, value: String) -> String {
+        if matches!(
+            name,
+            "api-version" | "api_version" | "version" | "alt" | "beta"
+        ) {
+            self.string(value)
+        } else {
+            HIDDEN.to_owned()
+        }
+    }
+
+    /// An address or a path: no user, no password, no values of the query.
+    pub(super) fn url(&self, url: &str) -> String {
+        let (rest, fragment) = match url.split_once('#') {
+            Some((rest, _)) => (rest, "#"),
+            None => (url, ""),
+        };
+        let (address, query) = match rest.split_once('?') {
+            Some((address, query)) => (address, Some(query)),
+            None => (rest, None),
+        };
+        let mut clean = match address.split_once("://") {
+            Some((scheme, after)) => {
+                let (host, path) = match after.find('/').and_then(|at| after.split_at_checked(at)) {
+                    Some(both) => both,
+                    None => (after, ""),
+                };
+                let host = match host.rsplit_once('@') {
+                    Some((_, host)) => format!("{HIDDEN}@{host}"),
+                    None => host.to_owned(),
+                };
+                self.string(format!("{scheme}://{host}{path}"))
+            }
+            None => self.string(address.to_owned()),
+        };
+        if let Some(query) = query {
+            let pairs: Vec<String> = query
+                .split('&')
+                .map(|pair| match pair.split_once('=') {
+                    Some((name, value)) => {
+                        let value = self.parameter(name, value.to_owned());
+                        format!("{}={value}", self.text(name))
+                    }
+                    None => HIDDEN.to_owned(),
+                })
+                .collect();
+            clean = format!("{clean}?{}", pairs.join("&"));
+        }
+        clean + fragment
+    }
+}

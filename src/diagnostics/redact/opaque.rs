@@ -1,0 +1,193 @@
+//! Contents that nobody reads: images, files, encrypted reasoning, signatures.
+//! They are told apart by a hash, unless they are to be kept.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use adapters::baggage::Baggage;
+use memchr::memmem;
+use regex::bytes::Regex;
+
+use super::Scrubber;
+use super::filler::by_hash;
+use super::strings::{Strings, Value};
+
+static DATA_URLS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)").ok());
+static BLOBS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?-u)\brsp1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+").ok());
+
+/// Members that hold a file.
+const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
+
+/// What a member holds.
+enum Content {
+    File,
+    Encrypted,
+}
+
+impl Scrubber {
+    /// Hashes in place of contents.
+    pub(super) fn opaque(&self, text: &mut [u8], strings: &Strings) {
+        if !self.keep.images {
+            let Some(urls) = DATA_URLS.as_ref() else {
+                return;
+            };
+            let parts: Vec<Range<usize>> = urls
+                .captures_iter(text)
+                .filter_map(|hit| hit.get(1).map(|payload| payload.range()))
+                .collect();
+            for part in parts {
+                hash(text, &[part]);
+            }
+        }
+        for values in strings.texts() {
+            let all: Vec<Vec<Range<usize>>> = match values.first() {
+                Some(first) if first.delta && strings.events => {
+                    vec![values.iter().map(|value| value.part.clone()).collect()]
+                }
+                _ => values
+                    .iter()
+                    .map(|value| vec![value.part.clone()])
+                    .collect(),
+            };
+            for (parts, value) in all.into_iter().zip(values) {
+                match content(text, value, &parts) {
+                    Some(Content::File) if !self.keep.images => hash(text, &parts),
+                    Some(Content::Encrypted) if !self.keep.encrypted => hash(text, &parts),
+                    Some(Content::File | Content::Encrypted) | None => {}
+                }
+            }
+        }
+    }
+
+    /// Scrubs what our own blobs hold; gives the places of the blobs.
+    pub(super) fn blobs(&self, text: &mut [u8]) -> Vec<Range<usize>> {
+        let Some(blobs) = BLOBS.as_ref() else {
+            return Vec::new();
+        };
+        let parts: Vec<Range<usize>> = blobs.find_iter(text).map(|hit| hit.range()).collect();
+        let mut ours = Vec::new();
+        for part in parts {
+            let Some(blob) = text.get_mut(part.clone()) else {
+                continue;
+            };
+            let Some(baggage) = std::str::from_utf8(blob).ok().and_then(Baggage::open) else {
+                continue;
+            };
+            let sealed = self.baggage(baggage).seal();
+            if sealed.len() == blob.len() {
+                blob.copy_from_slice(sealed.as_bytes());
+                ours.push(part);
+            } else {
+                // Its form was not ours after all.
+                hash(text, &[part]);
+            }
+        }
+        ours
+    }
+
+    /// A blob that stands alone.
+    pub(super) fn blob(&self, blob: &str) -> String {
+        let mut text = blob.as_bytes().to_vec();
+        let whole = 0..text.len();
+        if !self.blobs(&mut text).contains(&whole) {
+            if !self.keep.encrypted {
+                hash(&mut text, &[whole]);
+            } else {
+                return self.string(blob.to_owned());
+            }
+        }
+        String::from_utf8(text).unwrap_or_default()
+    }
+
+    fn baggage(&self, baggage: Baggage) -> Baggage {
+        let Baggage {
+            reasoning,
+            origin,
+            details,
+            call_extra,
+        } = baggage;
+        Baggage {
+            reasoning: self.string(reasoning),
+            origin: self.string(origin),
+            details: self.string(details),
+            call_extra: self.string(call_extra),
+        }
+    }
+}
+
+/// What a value holds, by the name of its member.
+fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content> {
+    let name = text.get(value.name.clone())?;
+    let value = text.get(value.part.clone())?;
+    if FILES.contains(&name) {
+        return (!value.starts_with(b"data:")).then_some(Content::File);
+    }
+    match name {
+        b"encrypted_content" => {
+            let ours = value.starts_with(b"rsp1.")
+                && std::str::from_utf8(value)
+                    .ok()
+                    .and_then(Baggage::open)
+                    .is_some();
+            (!ours).then_some(Content::Encrypted)
+        }
+        b"signature" | b"thought_signature" | b"data" if is_opaque(text, parts) => {
+            let start = parts.first()?.start;
+            let around = text.get(start.saturating_sub(256)..start)?;
+            let end = parts.last()?.end;
+            let behind = text.get(end..text.len().min(end + 256))?;
+            let file = name == b"data"
+                && memmem::find(around, b"encrypted").is_none()
+                && memmem::find(behind, b"encrypted").is_none();
+            Some(if file {
+                Content::File
+            } else {
+                Content::Encrypted
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether it is base64 and not a word, such as the placeholders of signatures.
+fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
+    let bytes = || {
+        parts
+            .iter()
+            .filter_map(|part| text.get(part.clone()))
+            .flatten()
+    };
+    bytes().count() >= 16
+        && bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=-_\\".contains(byte))
+        && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+}
+
+/// A hash in place of what the parts are together.
+fn hash(text: &mut [u8], parts: &[Range<usize>]) {
+    let mut places: Vec<usize> = Vec::new();
+    for part in parts {
+        let mut escaped = false;
+        for at in part.clone() {
+            // Escapes stay.
+            match text.get(at) {
+                _ if escaped => escaped = false,
+                Some(b'\\') => escaped = true,
+                _ => places.push(at),
+            }
+        }
+    }
+    let content: Vec<u8> = places
+        .iter()
+        .filter_map(|at| text.get(*at).copied())
+        .collect();
+    let Some(filler) = by_hash(&content) else {
+        return;
+    };
+    for (at, byte) in places.into_iter().zip(filler) {
+        if let Some(old) = text.get_mut(at) {
+            *old = byte;
+        }
+    }
+}

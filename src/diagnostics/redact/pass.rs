@@ -1,0 +1,205 @@
+//! One text without its secrets, each in its place, in its encoding.
+
+use std::ops::Range;
+
+use super::Scrubber;
+use super::filler::{is_filler, is_kept};
+use crate::secrets::encoded::Encoded;
+use crate::secrets::layers::Layers;
+
+/// A text is searched until there is nothing new; what was filled may show more,
+/// but not for long.
+const ROUNDS: usize = 6;
+
+/// What is to be filled.
+struct Hit {
+    part: Range<usize>,
+    /// The known secret that it is.
+    secret: Option<usize>,
+}
+
+impl Scrubber {
+    /// `text` without secrets. Written is to `free` alone, and not to `locked`:
+    /// parts of the text in their order.
+    pub(super) fn fill(
+        &self,
+        mut text: Vec<u8>,
+        free: &[Range<usize>],
+        locked: &[Range<usize>],
+    ) -> Vec<u8> {
+        for _ in 0..ROUNDS {
+            let (next, changed) = self.round(text, free, locked);
+            text = next;
+            if !changed {
+                break;
+            }
+        }
+        text
+    }
+
+    fn round(
+        &self,
+        text: Vec<u8>,
+        free: &[Range<usize>],
+        locked: &[Range<usize>],
+    ) -> (Vec<u8>, bool) {
+        let mut layers = Layers::of(text);
+        let top = layers.top();
+        let mut hits = Vec::new();
+        for layer in 0..=top {
+            let up = |hit: Hit| Hit {
+                part: layers.up(layer, hit.part),
+                ..hit
+            };
+            hits.extend(self.hits(layers.bytes(layer)).into_iter().map(up));
+        }
+        let hits = settle(hits);
+        let mut changed = false;
+        if !hits.is_empty() {
+            let raised = |parts: &[Range<usize>]| -> Vec<Range<usize>> {
+                let parts = parts.iter().cloned();
+                parts.map(|part| layers.up(0, part)).collect()
+            };
+            let free = without(raised(free), &raised(locked));
+            for hit in common(hits, &free) {
+                let content = layers.bytes(top).get(hit.part.clone()).unwrap_or_default();
+                for (at, byte) in self.writes(content, &hit) {
+                    changed |= layers.write(top, at, byte);
+                }
+            }
+        }
+        let mut encoded_in = vec![layers.json(), top];
+        encoded_in.dedup();
+        for layer in encoded_in {
+            Encoded::each(&mut layers, layer, |layers, encoded| {
+                let found = settle(self.hits(encoded.bytes()));
+                for hit in found {
+                    let Some(place) = encoded.place_of(hit.part.clone()) else {
+                        continue;
+                    };
+                    let place = layers.down(layer, place);
+                    if touches(locked, &place) || !touches(free, &place) {
+                        continue;
+                    }
+                    let content = encoded.bytes().get(hit.part.clone()).unwrap_or_default();
+                    for (at, byte) in self.writes(content, &hit) {
+                        encoded.write(layers, layer, at, byte);
+                        changed = true;
+                    }
+                }
+            });
+        }
+        (layers.into_text(), changed)
+    }
+
+    /// All secrets in one layer.
+    fn hits(&self, text: &[u8]) -> Vec<Hit> {
+        let known = self.redactor.find(text).into_iter().map(|found| Hit {
+            part: found.part,
+            secret: Some(found.secret),
+        });
+        let shaped = self.shapes.find(text).into_iter();
+        known
+            .chain(shaped.map(|part| Hit { part, secret: None }))
+            .filter(|hit| hit.secret.is_some() || !text.get(hit.part.clone()).is_none_or(is_filler))
+            .collect()
+    }
+
+    /// The bytes of a filler and where they go.
+    fn writes(&self, content: &[u8], hit: &Hit) -> Vec<(usize, u8)> {
+        if is_filler(content) {
+            return Vec::new();
+        }
+        let known = hit
+            .secret
+            .and_then(|place| self.redactor.secrets().get(place));
+        let filler = self
+            .filler
+            .of(known.map_or(content, |secret| secret.expose().as_bytes()));
+        let places = content
+            .iter()
+            .enumerate()
+            .filter(|(_, byte)| !is_kept(**byte))
+            .map(|(at, _)| hit.part.start + at);
+        places.zip(filler).collect()
+    }
+}
+
+/// Hits in their order that do not overlap: a known secret has the same filler
+/// everywhere, so it stands for itself; others that overlap are one.
+fn settle(hits: Vec<Hit>) -> Vec<Hit> {
+    let (mut known, mut shaped): (Vec<Hit>, Vec<Hit>) =
+        hits.into_iter().partition(|hit| hit.secret.is_some());
+    known.sort_by_key(|hit| (hit.part.start, usize::MAX - hit.part.end));
+    let mut end = 0;
+    for hit in &mut known {
+        hit.part.start = hit.part.start.max(end);
+        end = end.max(hit.part.end);
+    }
+    known.retain(|hit| hit.part.start < hit.part.end);
+    shaped.sort_by_key(|hit| hit.part.start);
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for hit in shaped {
+        match parts.last_mut() {
+            Some(last) if hit.part.start < last.end => last.end = last.end.max(hit.part.end),
+            _ => parts.push(hit.part),
+        }
+    }
+    let taken: Vec<Range<usize>> = known.iter().map(|hit| hit.part.clone()).collect();
+    let rest = without(parts, &taken).into_iter();
+    known.extend(rest.map(|part| Hit { part, secret: None }));
+    known.sort_by_key(|hit| hit.part.start);
+    known
+}
+
+/// What of `parts` is not in `taken`; both in their order.
+fn without(parts: Vec<Range<usize>>, taken: &[Range<usize>]) -> Vec<Range<usize>> {
+    let mut left = Vec::new();
+    let mut first = 0;
+    for part in parts {
+        while taken.get(first).is_some_and(|one| one.end <= part.start) {
+            first += 1;
+        }
+        let mut start = part.start;
+        for one in taken.iter().skip(first) {
+            if one.start >= part.end {
+                break;
+            }
+            if one.start > start {
+                left.push(start..one.start);
+            }
+            start = start.max(one.end);
+        }
+        if start < part.end {
+            left.push(start..part.end);
+        }
+    }
+    left
+}
+
+/// What of the hits is in `free`.
+fn common(hits: Vec<Hit>, free: &[Range<usize>]) -> Vec<Hit> {
+    let mut inside = Vec::new();
+    let mut first = 0;
+    for hit in hits {
+        while free.get(first).is_some_and(|one| one.end <= hit.part.start) {
+            first += 1;
+        }
+        for one in free.iter().skip(first) {
+            if one.start >= hit.part.end {
+                break;
+            }
+            inside.push(Hit {
+                part: hit.part.start.max(one.start)..hit.part.end.min(one.end),
+                secret: hit.secret,
+            });
+        }
+    }
+    inside
+}
+
+/// Whether one of the parts, in their order, has bytes in common with this one.
+fn touches(parts: &[Range<usize>], part: &Range<usize>) -> bool {
+    let first = parts.partition_point(|one| one.end <= part.start);
+    parts.get(first).is_some_and(|one| one.start < part.end)
+}

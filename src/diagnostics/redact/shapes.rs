@@ -1,0 +1,166 @@
+//! Secrets that nobody told us of, found by their look or by their name.
+
+use std::ops::Range;
+
+use regex::bytes::{Captures, Regex};
+
+/// Keys and tokens whose makers gave them a beginning of their own.
+const TOKENS: &str = r"(?x-u)
+    \b(?:
+      sk-[A-Za-z0-9_-]{16,}
+    | gsk_[A-Za-z0-9]{16,}
+    | xai-[A-Za-z0-9]{16,}
+    | AIza[A-Za-z0-9_-]{30,}
+    | gh[pousr]_[A-Za-z0-9]{16,}
+    | github_pat_[A-Za-z0-9_]{16,}
+    | glpat-[A-Za-z0-9_-]{16,}
+    | A(?:KIA|SIA)[A-Z0-9]{16}
+    | hf_[A-Za-z0-9]{16,}
+    | nvapi-[A-Za-z0-9_-]{16,}
+    | r8_[A-Za-z0-9]{16,}
+    | xox[a-z]-[A-Za-z0-9-]{10,}
+    | npm_[A-Za-z0-9]{16,}
+    | pypi-[A-Za-z0-9_-]{16,}
+    | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?
+    )";
+
+const CREDENTIALS: &str = r"(?i-u)\b(?:bearer|basic)[ \t+]+([a-z0-9._~+/=-]{16,})";
+
+const PRIVATE_KEYS: &str =
+    r"(?-u)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=:,\s]|-[A-Za-z0-9])+)";
+
+/// Scheme, user, password.
+const USER_INFO: &str = r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([^\x00-\x20/"'\\:@?#<>]{0,256})(?::([^\x00-\x20/"'\\@?#<>]{1,512}))?@"#;
+
+const QUERIES: &str = r#"(?i-u)[?&](?:key|sig|signature|auth|access|session|jwt|code|x-amz-[a-z-]+|x-goog-[a-z-]+)=([^\x00-\x20&"'\\<>#]{8,})"#;
+
+/// A telling name, what stands between, and the value: in double quotes, in
+/// single ones, or bare.
+const NAMED: &str = r#"(?ix-u)
+    (api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|private[_-]?key|account[_-]?key
+    |encryption[_-]?key|signing[_-]?key|auth[_-]?key
+    |client[_-]?secret|secret|passw(?:or)?d|passphrase|pwd|authorization|credentials?|token)
+    ["']?[\ \t]*(:=|=>|:|=)[\ \t]*
+    (?:"(?:(?:bearer|basic|token)[\ ])?([^\x00-\x1f"\\]{1,4096})|'([^\x00-\x1f'"\\]{1,4096})
+    |(?:(?:bearer|basic|token)[\ ])?([^\x00-\x20"'`\\,;&<>(){}\[\]|]{6,4096}))"#;
+
+/// Finds them.
+pub(super) struct Shapes {
+    tokens: Regex,
+    plain: Vec<Regex>,
+    user_info: Regex,
+    named: Regex,
+    own: Vec<Regex>,
+}
+
+impl Shapes {
+    /// The shapes, and the user's own patterns.
+    #[expect(
+        clippy::expect_used,
+        reason = "the patterns are constant, and without one a secret would stay"
+    )]
+    pub(super) fn new(own: &[Regex]) -> Self {
+        let regex = |pattern: &str| Regex::new(pattern).expect("a pattern that is tested");
+        Self {
+            tokens: regex(TOKENS),
+            plain: [CREDENTIALS, PRIVATE_KEYS, QUERIES].map(regex).to_vec(),
+            user_info: regex(USER_INFO),
+            named: regex(NAMED),
+            own: own.to_vec(),
+        }
+    }
+
+    /// Where they stand in a text, in no order.
+    pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = Vec::new();
+        let bytes = |part: &Range<usize>| text.get(part.clone()).unwrap_or_default();
+        let tokens = self.tokens.find_iter(text).map(|hit| hit.range());
+        found.extend(tokens.filter(|part| has_digit(bytes(part))));
+        for regex in &self.plain {
+            let values = regex.captures_iter(text).filter_map(|hit| group(&hit, 1));
+            found.extend(values.filter(|part| is_mixed(bytes(part))));
+        }
+        for hit in self.user_info.captures_iter(text) {
+            let user = group(&hit, 1).filter(|user| !user.is_empty());
+            match group(&hit, 2) {
+                Some(password) => {
+                    found.extend(user);
+                    found.push(password);
+                }
+                None => found.extend(user.filter(|user| user.len() >= 16)),
+            }
+        }
+        for hit in self.named.captures_iter(text) {
+            found.extend(named(&hit, text));
+        }
+        for regex in &self.own {
+            let parts = regex.captures_iter(text).filter_map(|hit| {
+                let place = usize::from(hit.len() > 1);
+                group(&hit, place).or_else(|| group(&hit, 0))
+            });
+            found.extend(parts.filter(|part| !part.is_empty() && !bytes(part).contains(&0)));
+        }
+        found
+    }
+}
+
+fn group(hit: &Captures<'_>, place: usize) -> Option<Range<usize>> {
+    hit.get(place).map(|group| group.range())
+}
+
+/// The value of a telling name, unless it is plainly something else: the token
+/// of a probability, a type, a call, a placeholder.
+fn named(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
+    let name = hit.get(1)?;
+    let sign = hit.get(2)?.as_bytes();
+    let quoted = group(hit, 3).or_else(|| group(hit, 4));
+    let bare = group(hit, 5);
+    let part = quoted.clone().or(bare)?;
+    let value = text.get(part.clone())?;
+    let weak = name.as_bytes().eq_ignore_ascii_case(b"token")
+        || name.as_bytes().eq_ignore_ascii_case(b"credential")
+        || name.as_bytes().eq_ignore_ascii_case(b"credentials");
+    let before = name.start().checked_sub(1).and_then(|at| text.get(at));
+    let whole_name = !before.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let blank = value.iter().any(u8::is_ascii_whitespace);
+    if value
+        .first()
+        .is_some_and(|byte| b"$<{[(*,:;&".contains(byte))
+    {
+        return None;
+    }
+    let secret = if quoted.is_some() {
+        if weak && whole_name {
+            value.len() >= 8 && !blank && is_mixed(value)
+        } else {
+            value.len() >= 6 && (!blank || has_digit(value)) && value.first() != Some(&b' ')
+        }
+    } else {
+        // In the environment names have capitals; elsewhere it may be a program.
+        let environment = sign == b"="
+            && name
+                .as_bytes()
+                .iter()
+                .all(|byte| !byte.is_ascii_lowercase());
+        environment
+            || value.len() >= 8 && is_mixed(value) && value.iter().any(u8::is_ascii_alphabetic)
+    };
+    secret.then_some(part)
+}
+
+fn has_digit(value: &[u8]) -> bool {
+    value.iter().any(u8::is_ascii_digit)
+}
+
+/// Not a word of a language.
+fn is_mixed(value: &[u8]) -> bool {
+    has_digit(value)
+        || value.iter().any(|byte| b"+=".contains(byte))
+        || value.iter().skip(1).any(u8::is_ascii_uppercase)
+            && value.iter().any(u8::is_ascii_lowercase)
+            && value
+                .iter()
+                .filter(|byte| byte.is_ascii_uppercase())
+                .count()
+                > 3
+}

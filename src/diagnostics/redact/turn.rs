@@ -1,0 +1,202 @@
+//! All of a turn. Every field is named, so that a new one is not forgotten.
+
+use std::borrow::Cow;
+
+use adapters::fault::Fault;
+use registry::{RouteSettings, Settings};
+
+use super::Scrubber;
+use crate::diagnostics::bundle::{Answer, Attempt, Head, Request, Turn};
+use crate::turn::Given;
+
+impl Scrubber {
+    /// The turn without secrets. A turn that has none comes back as it is.
+    pub fn turn(&self, turn: Turn) -> Turn {
+        let Turn {
+            request_id,
+            version,
+            config_digest,
+            began_ms,
+            took_us,
+            outcome,
+            fault,
+            notes,
+            usage,
+            ending_us,
+            request,
+            answer,
+            attempts,
+            settings,
+            heartbeat_ms,
+            commit_after_ms,
+            given,
+            clock,
+            random,
+            omitted,
+            plan,
+        } = turn;
+        let notes = notes.into_iter();
+        Turn {
+            request_id,
+            version,
+            config_digest,
+            began_ms,
+            took_us,
+            outcome,
+            fault: fault.map(|fault| self.fault(fault)),
+            notes: notes
+                .map(|(code, detail)| (code, self.string(detail)))
+                .collect(),
+            usage,
+            ending_us,
+            request: self.request(request),
+            answer: self.answer(answer),
+            attempts: attempts.into_iter().map(|one| self.attempt(one)).collect(),
+            settings: self.settings(settings),
+            heartbeat_ms,
+            commit_after_ms,
+            given: self.given(given),
+            clock,
+            random,
+            omitted,
+            plan: self.bytes(plan),
+        }
+    }
+
+    fn request(&self, request: Request) -> Request {
+        let Request {
+            path,
+            mut headers,
+            body,
+        } = request;
+        self.headers(&mut headers);
+        Request {
+            path: self.url(&path),
+            headers,
+            body: self.bytes(body),
+        }
+    }
+
+    fn answer(&self, answer: Answer) -> Answer {
+        let Answer {
+            status,
+            mut headers,
+            pieces,
+            body,
+        } = answer;
+        self.headers(&mut headers);
+        Answer {
+            status,
+            headers,
+            pieces,
+            body: self.bytes(body),
+        }
+    }
+
+    fn attempt(&self, attempt: Attempt) -> Attempt {
+        let mut headers = attempt.headers;
+        self.headers(&mut headers);
+        Attempt {
+            route: self.string(attempt.route),
+            url: self.url(&attempt.url),
+            headers,
+            head: attempt.head.map(|head| self.head(head)),
+            fault: attempt.fault.map(|fault| self.fault(fault)),
+            body: self.bytes(attempt.body),
+            answer: self.bytes(attempt.answer),
+            at_us: attempt.at_us,
+            end_us: attempt.end_us,
+            key: attempt.key,
+            window: attempt.window,
+            bytes_per_token: attempt.bytes_per_token,
+            estimated_input: attempt.estimated_input,
+            pieces: attempt.pieces,
+            ended: attempt.ended,
+        }
+    }
+
+    fn head(&self, head: Head) -> Head {
+        let Head {
+            at_us,
+            status,
+            mut headers,
+        } = head;
+        self.headers(&mut headers);
+        Head {
+            at_us,
+            status,
+            headers,
+        }
+    }
+
+    fn fault(&self, fault: Fault) -> Fault {
+        let Fault {
+            kind,
+            retry,
+            message,
+            param,
+            code,
+            upstream_status,
+            cause,
+            mend,
+        } = fault;
+        let short = |text: Cow<'static, str>| match self.text(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(clean) => Cow::Owned(clean),
+        };
+        Fault {
+            kind,
+            retry,
+            message: self.string(message),
+            param: param.map(short),
+            code: code.map(short),
+            upstream_status,
+            cause: cause.map(|cause| self.string(cause.into()).into()),
+            mend,
+        }
+    }
+
+    fn settings(&self, settings: Settings) -> Settings {
+        let Settings {
+            asked,
+            default,
+            routes,
+            unresolved,
+        } = settings;
+        Settings {
+            asked: self.string(asked),
+            default,
+            routes: routes.into_iter().map(|route| self.route(route)).collect(),
+            unresolved,
+        }
+    }
+
+    /// Names are the registry's, but for what the user put into them.
+    fn route(&self, route: RouteSettings) -> RouteSettings {
+        let mut route = route;
+        route.base_url = self.url(&route.base_url);
+        route.upstream_model = self.string(route.upstream_model);
+        route.model.id = self.string(route.model.id);
+        route.model.name = self.string(route.model.name);
+        route.model.description = self.string(route.model.description);
+        for (_, json) in &mut route.dialect.body {
+            *json = self.string(std::mem::take(json));
+        }
+        self.headers(&mut route.headers);
+        self.query(&mut route.query);
+        route
+    }
+
+    fn given(&self, given: Given) -> Given {
+        let mut given = given;
+        for json in given.items.values_mut() {
+            *json = self.string(std::mem::take(json));
+        }
+        for blobs in given.baggage.values_mut() {
+            let clean: Vec<String> = blobs.split(' ').map(|blob| self.blob(blob)).collect();
+            *blobs = clean.join(" ");
+        }
+        given.moved_to = given.moved_to.map(|route| self.string(route));
+        given
+    }
+}

@@ -1,0 +1,236 @@
+//! Parts of a text that may be base64 or hexadecimal digits of something.
+
+use super::layers::Layers;
+
+/// Shorter words are left as they are.
+const SHORTEST: usize = 8;
+/// A line of so many characters may go on in the next one.
+const WRAPPED: usize = 60;
+
+/// All runs of one kind, decoded, with a zero between them.
+pub(crate) struct Encoded {
+    kind: Kind,
+    bytes: Vec<u8>,
+    runs: Vec<Run>,
+}
+
+/// How a run is read. Nobody knows where in a word the encoded text begins, so
+/// each kind comes with the number of characters that are left out.
+#[derive(Clone, Copy)]
+enum Kind {
+    Base64(usize),
+    Hex(usize),
+}
+
+struct Run {
+    /// In the decoded bytes.
+    at: usize,
+    /// In the layer.
+    from: usize,
+    /// It has the letters of the alphabet for URLs.
+    url: bool,
+}
+
+impl Encoded {
+    /// Every reading of a layer, one after the other, as far as `each` gets:
+    /// it may write to the layers in between.
+    pub(crate) fn each(
+        layers: &mut Layers,
+        layer: usize,
+        mut each: impl FnMut(&mut Layers, &Self),
+    ) {
+        let kinds = (0..4).map(Kind::Base64).chain((0..2).map(Kind::Hex));
+        for kind in kinds {
+            let encoded = Self::read(layers.bytes(layer), kind);
+            if !encoded.bytes.is_empty() {
+                each(layers, &encoded);
+            }
+        }
+    }
+
+    /// The decoded bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn read(text: &[u8], kind: Kind) -> Self {
+        let mut all = Self {
+            kind,
+            bytes: Vec::new(),
+            runs: Vec::new(),
+        };
+        let fits = |byte: &u8| match kind {
+            Kind::Base64(_) => sextet(*byte).is_some(),
+            Kind::Hex(_) => byte.is_ascii_hexdigit(),
+        };
+        let mut at = 0;
+        let mut goes_on = false;
+        while let Some(next) = text.get(at..).and_then(|rest| rest.iter().position(fits)) {
+            let start = at + next;
+            let rest = text.get(start..).unwrap_or_default();
+            let length = rest
+                .iter()
+                .position(|byte| !fits(byte))
+                .unwrap_or(rest.len());
+            at = start + length;
+            if !goes_on && length < SHORTEST {
+                continue;
+            }
+            let skip = match kind {
+                _ if goes_on => 0,
+                Kind::Base64(skip) | Kind::Hex(skip) => skip,
+            };
+            all.push(rest.get(skip..length).unwrap_or_default(), start + skip);
+            let end = text.get(at..).unwrap_or_default();
+            let newline = if end.starts_with(b"\r\n") {
+                2
+            } else {
+                usize::from(end.starts_with(b"\n"))
+            };
+            let whole = matches!(kind, Kind::Base64(_)) && (length - skip).is_multiple_of(4);
+            goes_on =
+                newline > 0 && whole && length >= WRAPPED && end.get(newline).is_some_and(fits);
+            if !goes_on {
+                all.bytes.push(0);
+            }
+        }
+        all
+    }
+
+    fn push(&mut self, run: &[u8], from: usize) {
+        self.runs.push(Run {
+            at: self.bytes.len(),
+            from,
+            url: run.iter().any(|byte| matches!(byte, b'-' | b'_')),
+        });
+        match self.kind {
+            Kind::Base64(_) => {
+                for group in run.chunks(4) {
+                    let bits = group.iter().fold(0, |bits: u32, byte| {
+                        bits << 6 | u32::from(sextet(*byte).unwrap_or(0))
+                    }) << (6 * (4 - group.len()));
+                    let [_, first, second, third] = bits.to_be_bytes();
+                    let whole = group.len() * 6 / 8;
+                    self.bytes
+                        .extend([first, second, third].into_iter().take(whole));
+                }
+            }
+            Kind::Hex(_) => {
+                let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0);
+                self.bytes.extend(run.chunks_exact(2).map(|pair| {
+                    let value = pair.iter().fold(0, |sum, byte| sum * 16 + digit(*byte));
+                    u8::try_from(value).unwrap_or(0)
+                }));
+            }
+        }
+    }
+
+    fn place(&self, at: usize) -> Option<(&Run, usize)> {
+        let after = self.runs.partition_point(|run| run.at <= at);
+        let run = self.runs.get(after.checked_sub(1)?)?;
+        Some((run, at - run.at))
+    }
+
+    /// The characters of the layer that decide a part of the decoded bytes.
+    pub(crate) fn place_of(&self, part: std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
+        let (first, start) = self.place(part.start)?;
+        let (last, end) = self.place(part.end.checked_sub(1)?)?;
+        Some(match self.kind {
+            Kind::Base64(_) => first.from + start * 8 / 6..last.from + ((end + 1) * 8).div_ceil(6),
+            Kind::Hex(_) => first.from + start * 2..last.from + end * 2 + 2,
+        })
+    }
+
+    /// Writes a byte in place of a decoded one.
+    pub(crate) fn write(&self, layers: &mut Layers, layer: usize, at: usize, byte: u8) {
+        let Some((run, at)) = self.place(at) else {
+            return;
+        };
+        if let Kind::Hex(_) = self.kind {
+            layers.write_hex(layer, run.from + at * 2, byte);
+            return;
+        }
+        let first = run.from + at * 8 / 6;
+        let shift = 8 - at * 8 % 6;
+        let now = |at: usize| layers.bytes(layer).get(at).copied().and_then(sextet);
+        let (Some(high), Some(low)) = (now(first), now(first + 1)) else {
+            return;
+        };
+        let shift = shift.saturating_sub(4);
+        let mask = 0xff_u16 << shift;
+        let pair = (u16::from(high) << 6 | u16::from(low)) & !mask | u16::from(byte) << shift;
+        let [high, low] = [pair >> 6 & 63, pair & 63].map(|value| character(value, run.url));
+        layers.write(layer, first, high);
+        layers.write(layer, first + 1, low);
+    }
+}
+
+/// The value of a character of either alphabet.
+fn sextet(byte: u8) -> Option<u8> {
+    Some(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' | b'-' => 62,
+        b'/' | b'_' => 63,
+        _ => return None,
+    })
+}
+
+fn character(value: u16, url: bool) -> u8 {
+    let value = u8::try_from(value).unwrap_or(0);
+    match value {
+        0..26 => b'A' + value,
+        26..52 => b'a' + value - 26,
+        52..62 => b'0' + value - 52,
+        62 => {
+            if url {
+                b'-'
+            } else {
+                b'+'
+            }
+        }
+        _ => {
+            if url {
+                b'_'
+            } else {
+                b'/'
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_decoded() {
+        let plain = "one two \u{e9} three??? four";
+        for lead in 0..3 {
+            let plain = format!("{}{plain}", "~".repeat(lead));
+            for glued in ["", "x", "xy", "xyz"] {
+                let text = format!("say {glued}{} now", STANDARD.encode(&plain));
+                let mut layers = Layers::of(text.clone().into_bytes());
+                let mut hits = 0;
+                Encoded::each(&mut layers, 0, |layers, encoded| {
+                    if let Some(at) = memchr::memmem::find(encoded.bytes(), b"three") {
+                        hits += 1;
+                        for (place, byte) in (at..).zip(*b"THREE") {
+                            encoded.write(layers, 0, place, byte);
+                        }
+                    }
+                });
+                assert_eq!(hits, 1);
+                let expected = STANDARD.encode(plain.replace("three", "THREE"));
+                assert_eq!(
+                    String::from_utf8(layers.into_text()).unwrap(),
+                    format!("say {glued}{expected} now")
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A text with the encodings of whole texts undone, one over the other: escapes
+//! of JSON inside JSON, then percent signs. What is found in a layer is traced
+//! back to the text, and written back in the encoding that it had.
+
+use std::ops::Range;
+
+use memchr::memchr;
+
+/// JSON in JSON in JSON: more is nobody's.
+const JSON_LAYERS: usize = 5;
+/// A URL in a query in a query.
+const PERCENT_LAYERS: usize = 3;
+
+/// The text and its layers; layer 0 is the text itself.
+pub(crate) struct Layers {
+    text: Vec<u8>,
+    steps: Vec<Step>,
+    json: usize,
+}
+
+/// One layer over the one below.
+struct Step {
+    code: Code,
+    bytes: Vec<u8>,
+    /// Where a byte does not follow the one before it in the layer below.
+    seams: Vec<Seam>,
+}
+
+#[derive(Clone, Copy)]
+enum Code {
+    Json,
+    Percent,
+}
+
+struct Seam {
+    at: u32,
+    below: u32,
+}
+
+impl Layers {
+    /// Undoes what there is to undo.
+    pub(crate) fn of(text: Vec<u8>) -> Self {
+        let mut layers = Self {
+            text,
+            steps: Vec::new(),
+            json: 0,
+        };
+        layers.undo(Code::Json, JSON_LAYERS);
+        layers.json = layers.top();
+        layers.undo(Code::Percent, PERCENT_LAYERS);
+        layers
+    }
+
+    fn undo(&mut self, code: Code, most: usize) {
+        for _ in 0..most {
+            match Step::over(self.bytes(self.top()), code) {
+                Some(step) => self.steps.push(step),
+                None => return,
+            }
+        }
+    }
+
+    /// The number of the last layer.
+    pub(crate) fn top(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The last layer before percent signs are undone.
+    pub(crate) fn json(&self) -> usize {
+        self.json
+    }
+
+    /// The bytes of a layer.
+    pub(crate) fn bytes(&self, layer: usize) -> &[u8] {
+        match layer.checked_sub(1) {
+            None => &self.text,
+            Some(step) => self.steps.get(step).map_or(&[], |step| &step.bytes),
+        }
+    }
+
+    /// The text.
+    pub(crate) fn into_text(self) -> Vec<u8> {
+        self.text
+    }
+
+    /// Where a part of a layer is in the last one.
+    pub(crate) fn up(&self, layer: usize, part: Range<usize>) -> Range<usize> {
+        self.steps
+            .iter()
+            .skip(layer)
+            .fold(part, |part, step| step.up(&part))
+    }
+
+    /// Where a part of a layer is in the text.
+    pub(crate) fn down(&self, layer: usize, part: Range<usize>) -> Range<usize> {
+        let steps = self.steps.iter().take(layer).rev();
+        steps.fold(part, |part, step| {
+            step.below(part.start)..step.below(part.end)
+        })
+    }
+
+    /// Writes an ASCII byte in place of one of a layer. `false` where the
+    /// encoding has no room for it: at `\n` and its like.
+    pub(crate) fn write(&mut self, layer: usize, at: usize, byte: u8) -> bool {
+        let Some(under) = layer.checked_sub(1) else {
+            return self.text.get_mut(at).map(|old| *old = byte).is_some();
+        };
+        let Some(step) = self.steps.get(under) else {
+            return false;
+        };
+        let (start, end) = (step.below(at), step.below(at + 1));
+        let written = match (step.code, end - start) {
+            (_, 1) => self.write(under, start, byte),
+            (Code::Json, 6) => {
+                self.write(under, start + 2, b'0')
+                    && self.write(under, start + 3, b'0')
+                    && self.write_hex(under, start + 4, byte)
+            }
+            (Code::Percent, 3) => self.write_hex(under, start + 1, byte),
+            _ => false,
+        };
+        if written
+            && let Some(old) = self
+                .steps
+                .get_mut(under)
+                .and_then(|step| step.bytes.get_mut(at))
+        {
+            *old = byte;
+        }
+        written
+    }
+
+    /// Two digits, in the case of those that were there.
+    pub(crate) fn write_hex(&mut self, layer: usize, at: usize, byte: u8) -> bool {
+        let upper = self
+            .bytes(layer)
+            .get(at..at + 2)
+            .is_some_and(|digits| digits.iter().any(u8::is_ascii_uppercase));
+        let digits: &[u8; 16] = if upper {
+            b"0123456789ABCDEF"
+        } else {
+            b"0123456789abcdef"
+        };
+        let digit = |value: u8| digits.get(usize::from(value)).copied().unwrap_or(b'0');
+        self.write(layer, at, digit(byte >> 4)) && self.write(layer, at + 1, digit(byte & 15))
+    }
+}
+
+impl Step {
+    /// The layer over `below`; none if there is nothing to undo.
+    fn over(below: &[u8], code: Code) -> Option<Self> {
+        let (sign, unit): (u8, fn(&[u8]) -> Option<(u8, usize)>) = match code {
+            Code::Json => (b'\\', escape),
+            Code::Percent => (b'%', percent),
+        };
+        let mut step = Self {
+            code,
+            bytes: Vec::new(),
+            seams: Vec::new(),
+        };
+        let (mut done, mut at) = (0, 0);
+        while let Some(next) = below.get(at..).and_then(|rest| memchr(sign, rest)) {
+            at += next;
+            let Some((byte, length)) = below.get(at..).and_then(unit) else {
+                at += 1;
+                continue;
+            };
+            step.bytes.extend_from_slice(below.get(done..at)?);
+            step.bytes.push(byte);
+            at += length;
+            done = at;
+            step.seams.push(Seam {
+                at: u32::try_from(step.bytes.len()).ok()?,
+                below: u32::try_from(at).ok()?,
+            });
+        }
+        if done == 0 {
+            return None;
+        }
+        step.bytes.extend_from_slice(below.get(done..)?);
+        Some(step)
+    }
+
+    /// Where the byte `at` begins in the layer below.
+    fn below(&self, at: usize) -> usize {
+        let after = self.seams.partition_point(|seam| seam.at as usize <= at);
+        match after.checked_sub(1).and_then(|last| self.seams.get(last)) {
+            Some(seam) => seam.below as usize + (at - seam.at as usize),
+            None => at,
+        }
+    }
+
+    /// A part of the layer below in this one.
+    fn up(&self, part: &Range<usize>) -> Range<usize> {
+        let place = |below: usize, slack: usize| {
+            let after = self
+                .seams
+                .partition_point(|seam| seam.below as usize <= below);
+            let at = match after.checked_sub(1).and_then(|last| self.seams.get(last)) {
+                Some(seam) => seam.at as usize + (below - seam.below as usize),
+                None => below,
+            };
+            match self.seams.get(after) {
+                Some(next) => at.min(next.at as usize - slack),
+                None => at,
+            }
+        };
+        // Within an escape, a start is the whole escape's and so is an end.
+        place(part.start, 1)..place(part.end, 0)
+    }
+}
+
+/// What an escape of JSON stands for, and its length. Beyond ASCII it stands
+/// for no byte: 255 is in no text.
+fn escape(text: &[u8]) -> Option<(u8, usize)> {
+    let byte = match text.get(1)? {
+        sign @ (b'"' | b'\\' | b'/') => *sign,
+        b'b' => 8,
+        b'f' => 12,
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'u' => {
+            let digits = std::str::from_utf8(text.get(2..6)?).ok()?;
+            if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+                return None;
+            }
+            let code = u32::from_str_radix(digits, 16).ok()?;
+            let ascii = u8::try_from(code).ok().filter(u8::is_ascii);
+            return Some((ascii.unwrap_or(u8::MAX), 6));
+        }
+        _ => return None,
+    };
+    Some((byte, 2))
+}
+
+fn percent(text: &[u8]) -> Option<(u8, usize)> {
+    let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
+    let byte = digit(1)? * 16 + digit(2)?;
+    Some((u8::try_from(byte).ok()?, 3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_found_in_a_layer_is_in_the_text() {
+        let text = br#"{"a":"{\"b\":\"\u0073k%2D1\\/2\"}"}"#;
+        let layers = Layers::of(text.to_vec());
+        let top = layers.bytes(layers.top());
+        let at = memchr::memmem::find(top, b"sk-1/2").unwrap();
+        let part = layers.down(layers.top(), at..at + 6);
+        assert_eq!(text.get(part.clone()).unwrap(), br"\u0073k%2D1\\/2");
+        assert_eq!(layers.up(0, part), at..at + 6);
+    }
+
+    #[test]
+    fn a_byte_is_written_in_its_encoding() {
+        let mut layers = Layers::of(br"\u0073\n%2D%2fx\u00e9".to_vec());
+        assert_eq!(layers.bytes(layers.top()), b"s\n-/x\xff");
+        for (at, fits) in [true, false, true, true, true, true]
+            .into_iter()
+            .enumerate()
+        {
+            assert_eq!(layers.write(layers.top(), at, b'j'), fits, "{at}");
+        }
+        assert_eq!(layers.into_text(), br"\u006a\n%6A%6aj\u006a");
+    }
+}

@@ -1,0 +1,113 @@
+"""What the proxy keeps of the turns of a client: bundled, run again from the file alone, free of secrets.
+
+A case plants canaries with `@name@`, and in other forms with `@name:base64@` and `@name:percent@`.
+"""
+
+import base64
+import io
+import re
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from urllib.parse import quote
+
+import kit
+
+# Every one looks like a key, as nothing else in a prompt can be told from words.
+CANARIES = {
+    "key": "sk-canary-key/+7Qw2Zr8Lm5Xv1Nd9Hc4Tb",
+    "token": "sk-canary-token-3Pf6Gj2Wk8Ys5Vn1Rm7Dq",
+    "header": "sk-canary-header-9Bx4Ft7Lc2Zh6Kp3Sw8",
+    "prompt": "sk-canary-prompt-5Mv8Jd1Rq4Tg7Xn2Yc6",
+    "error": "sk-canary-error-2Kz7Wp4Hs9Lb3Vf6Qt8",
+}
+
+FORMS = {
+    "": lambda secret: secret,
+    ":base64": lambda secret: base64.b64encode(secret.encode()).decode(),
+    ":percent": lambda secret: quote(secret, safe=""),
+}
+
+
+def planted(value):
+    """The case with its canaries in their places."""
+    if isinstance(value, dict):
+        return {key: planted(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [planted(inner) for inner in value]
+    if isinstance(value, str):
+        return re.sub(r"@(\w+)(:\w+)?@", lambda found: FORMS[found[2] or ""](CANARIES[found[1]]), value)
+    return value
+
+
+def check(wanted: dict, proxy: kit.Proxy, folder: Path, told: str):
+    """Bundles the failed turn and all turns, runs them again, and looks for secrets everywhere."""
+    (folder / "nowhere").mkdir()
+    for name, selection in (("failed", []), ("all", ["--since", "1h"])):
+        file = folder / f"{name}.bundle"
+        command(folder, "create-" + name, "bundle", "create", *selection, "--output", file, *proxy.flags)
+        shown = command(folder, "show-" + name, "bundle", "show", file)
+        replayed = command(folder, "replay-" + name, "replay", file)
+        turns = 1 if name == "failed" else wanted["turns"]
+        if (equal := len(re.findall(r"^turn \d+.*: equal$|^equal$", replayed, re.M))) != turns:
+            raise kit.Failure(f"{equal} of {turns} turns are equal:\n{replayed}")
+        for part, content in unpacked(file).items():
+            free_of_canaries(f"{part} of {name}", content)
+        free_of_canaries(f"what `bundle show` prints of {name}", shown.encode())
+    free_of_canaries("the log", proxy.text().encode())
+    free_of_canaries("the error that the user sees", told.encode())
+    for path in (folder / "data").rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            if content.startswith(b"\x28\xb5\x2f\xfd"):
+                content = b"".join(unpacked(path).values())
+            free_of_canaries(str(path), content)
+
+
+def command(folder: Path, name: str, *words) -> str:
+    """A command of the proxy in an empty folder, with an empty home; what it printed."""
+    home = folder / "nowhere"
+    done = subprocess.run(
+        [str(word) for word in (kit.binary(), *words)],
+        cwd=home,
+        env=kit.plain_env(home),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (folder / f"{name}.out").write_text(done.stdout + done.stderr)
+    if done.returncode != 0:
+        raise kit.Failure(f"{name} exited with {done.returncode}")
+    return done.stdout
+
+
+def unpacked(file: Path) -> dict[str, bytes]:
+    """The files in a bundle."""
+    zstd = shutil.which("zstd")
+    if zstd is None:
+        raise kit.Skip("zstd is not installed")
+    packed = subprocess.run([zstd, "--decompress", "--stdout", file], capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive}
+
+
+def free_of_canaries(where: str, content: bytes):
+    for name, secret in CANARIES.items():
+        for form in forms(secret):
+            if form in content:
+                raise kit.Failure(f"the canary {name} is in {where}, as {form.decode()}")
+
+
+def forms(secret: str) -> set[bytes]:
+    """The secret in plain, percent-encoded, and as base64 wherever in a longer text it stands."""
+    plain = secret.encode()
+    every_byte = "".join(f"%{byte:02X}" for byte in plain)
+    found = {plain, quote(secret, safe="").encode(), every_byte.encode(), every_byte.lower().encode()}
+    for before in range(3):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            # The first and the last letters hold bits of what stands around.
+            inner = encode(b"\0" * before + plain).rstrip(b"=")[4 if before else 0 : -2]
+            found.add(inner)
+    return found

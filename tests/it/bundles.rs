@@ -1,0 +1,13 @@
+//! Turns in files: through the commands and the running server.
+mod cli;
+mod corpus;
+
+use libtest_mimic::Trial;
+
+/// All of them.
+pub fn trials() -> Vec<Trial> {
+    [cli::trials(), corpus::trials()]
+        .into_iter()
+        .flatten()
+        .collect()
+}

@@ -1,0 +1,384 @@
+//! `respondent bundle` and `respondent replay` beside a running server and alone.
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use libtest_mimic::Trial;
+use respondent::sandbox::{Answer, Player};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::faults::{answer, body, player};
+use crate::proxy::{Proxy, Reply, Setup, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("a failed turn is bundled, shown and replayed", bundled),
+        case("a bundle is written once, for its owner", written_once),
+        case("turns are chosen", chosen),
+        case("what is not there is told, with what is", nothing),
+        case("the list tells the turns", listed),
+        case("a server's token is needed, and asked for", tokens),
+        case("S31 S32 strangers get no turns", strangers),
+        case("a bad query is told its parameter", queries),
+        case("without a server the folder is read", folder),
+        case(
+            "another program is not mistaken for a server",
+            foreign_server,
+        ),
+        case("a file that is no bundle is refused", foreign_file),
+        case(
+            "equal and different turns are told by the exit code",
+            different,
+        ),
+    ]
+}
+
+/// The end of a command.
+#[derive(Debug)]
+struct End {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl End {
+    #[track_caller]
+    fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{self:?}");
+        self.out
+    }
+
+    /// The error, of this exit code, with nothing on standard output.
+    #[track_caller]
+    fn fails(self, code: i32) -> String {
+        assert_eq!(self.code, code, "{self:?}");
+        assert!(self.out.is_empty(), "{self:?}");
+        self.err
+    }
+}
+
+/// Runs a command in this folder.
+async fn run_in(folder: &Path, setup: &Setup, args: &str) -> End {
+    let setup = args
+        .split(' ')
+        .fold(setup.clone(), |setup, arg| setup.arg(arg));
+    let (code, out, err) = setup.run(folder).await;
+    End { code, out, err }
+}
+
+/// Runs a command beside a server, in its folder and with its configuration.
+async fn run(proxy: &Proxy, args: &str) -> End {
+    let setup = Setup::new().arg("--listen").arg(&proxy.address.to_string());
+    run_in(proxy.folder.path(), &setup, args).await
+}
+
+fn setup() -> Setup {
+    Setup::new().server("data_dir = \"data\"")
+}
+
+async fn server() -> (Player, Proxy) {
+    let player = player().await;
+    let proxy = Proxy::with(&player, setup()).await;
+    (player, proxy)
+}
+
+/// A turn that ends well, and one that fails. The bundle must know their ids.
+async fn good(player: &Player, proxy: &Proxy) -> Reply {
+    player.push(answer(json!([{"text": "well said"}])));
+    let reply = proxy.post(&streaming(&body())).await;
+    reply.stream();
+    reply
+}
+
+async fn bad(player: &Player, proxy: &Proxy) -> Reply {
+    player.push(Answer::error(400, "the provider says no"));
+    let reply = proxy.post(&body()).await;
+    reply.error(400);
+    reply
+}
+
+fn request_id(reply: &Reply) -> String {
+    reply.header("x-request-id").unwrap().to_owned()
+}
+
+/// The names of the files in a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains(".tar.zst"))
+        .collect();
+    names.sort();
+    names
+}
+
+async fn bundled() {
+    let (player, proxy) = server().await;
+    let failed = request_id(&bad(&player, &proxy).await);
+    good(&player, &proxy).await;
+    let name = format!("respondent-{failed}.tar.zst");
+    let told = run(&proxy, "bundle create").await.ok();
+    assert!(
+        told.starts_with(&format!("Wrote {name}: 1 turn, ")),
+        "{told}"
+    );
+    assert!(told.contains("`respondent replay`"), "{told}");
+    assert!(told.contains("prompts"), "{told}");
+    assert_eq!(files(proxy.folder.path()), [name.clone()]);
+    let shown = run(&proxy, &format!("bundle show {name}")).await.ok();
+    assert!(shown.contains(&failed), "{shown}");
+    assert!(shown.contains("the provider says no"), "{shown}");
+    let replayed = run(&proxy, &format!("replay {name}")).await.ok();
+    assert!(replayed.contains("equal"), "{replayed}");
+    assert_eq!(player.requests().len(), 2, "a replay went to the provider");
+}
+
+async fn written_once() {
+    let (player, proxy) = server().await;
+    bad(&player, &proxy).await;
+    run(&proxy, "bundle create --output a.tar.zst").await.ok();
+    let path = proxy.folder.path().join("a.tar.zst");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let before = std::fs::read(&path).unwrap();
+    good(&player, &proxy).await;
+    let error = run(&proxy, "bundle create --last --output a.tar.zst")
+        .await
+        .fails(1);
+    assert!(error.contains("a.tar.zst is there already"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+async fn chosen() {
+    let (player, proxy) = server().await;
+    let good = good(&player, &proxy).await;
+    let response = good.stream().response["id"].as_str().unwrap().to_owned();
+    let good = request_id(&good);
+    let bad = request_id(&bad(&player, &proxy).await);
+    for (flags, requests) in [
+        ("", vec![&bad]),
+        (" --last", vec![&bad]),
+        (&format!(" --request {good}"), vec![&good]),
+        (&format!(" --response {response}"), vec![&good]),
+        (" --since 1h", vec![&good, &bad]),
+    ] {
+        run(&proxy, &format!("bundle create --output b.tar.zst{flags}"))
+            .await
+            .ok();
+        let shown = run(&proxy, "bundle show b.tar.zst").await.ok();
+        for request in [&good, &bad] {
+            assert_eq!(
+                shown.contains(request.as_str()),
+                requests.contains(&request),
+                "{flags}: {shown}"
+            );
+        }
+        std::fs::remove_file(proxy.folder.path().join("b.tar.zst")).unwrap();
+    }
+    let told = run(&proxy, "bundle create --since 60m").await.ok();
+    assert!(
+        told.contains("respondent-since-1h.tar.zst: 2 turns"),
+        "{told}"
+    );
+}
+
+async fn nothing() {
+    let (player, proxy) = server().await;
+    let error = run(&proxy, "bundle create").await.fails(1);
+    assert!(
+        error.contains("no turn is kept since the server started at "),
+        "{error}"
+    );
+    good(&player, &proxy).await;
+    let error = run(&proxy, "bundle create").await.fails(1);
+    assert!(error.contains("no turn has failed since"), "{error}");
+    assert!(error.contains("--last takes the newest"), "{error}");
+    let error = run(&proxy, "bundle create --response resp_0")
+        .await
+        .fails(1);
+    assert!(
+        error.contains("no turn with the response resp_0"),
+        "{error}"
+    );
+    assert!(error.contains("respondent bundle list"), "{error}");
+    assert!(files(proxy.folder.path()).is_empty());
+}
+
+async fn listed() {
+    let (player, proxy) = server().await;
+    let good = request_id(&good(&player, &proxy).await);
+    let bad = request_id(&bad(&player, &proxy).await);
+    let list = run(&proxy, "bundle list").await.ok();
+    let rows: Vec<&str> = list.lines().skip(1).collect();
+    let [first, second] = rows.as_slice() else {
+        panic!("{list}")
+    };
+    for (row, id, outcome) in [(first, &bad, "failed"), (second, &good, "completed")] {
+        assert!(row.contains(id.as_str()), "{list}");
+        assert!(row.contains(outcome), "{list}");
+        assert!(row.contains("up/m"), "{list}");
+        assert!(row.contains("memory"), "{list}");
+    }
+    let json = run(&proxy, "bundle list --json").await.ok();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["turns"][0]["request_id"], bad.as_str());
+    assert_eq!(json["turns"][0]["failed"], true);
+    assert!(!json.to_string().contains("well said"));
+}
+
+async fn tokens() {
+    let player = player().await;
+    let locked = setup().server("token_env = \"GATE\"");
+    let with = |token: &str| locked.clone().env("GATE", token);
+    let proxy = Proxy::with(&player, with("open-sesame")).await;
+    let address = proxy.address.to_string();
+    let folder = proxy.folder.path();
+    let list = |setup: Setup| setup.arg("--listen").arg(&address);
+    let right = run_in(folder, &list(with("open-sesame")), "bundle list").await;
+    assert!(right.ok().contains("No turn"));
+    let wrong = run_in(folder, &list(with("close-sesame")), "bundle list").await;
+    let error = wrong.fails(1);
+    assert!(error.contains("does not take the token"), "{error}");
+    assert!(!error.contains("sesame"), "{error}");
+    let elsewhere = setup().folder("http://127.0.0.1:1");
+    let none = run_in(elsewhere.path(), &list(setup()), "bundle create").await;
+    let error = none.fails(1);
+    assert!(error.contains("token_env or token_file"), "{error}");
+}
+
+async fn strangers() {
+    let (player, proxy) = server().await;
+    bad(&player, &proxy).await;
+    let host = proxy.address.to_string();
+    for path in ["/diagnostics/turns", "/diagnostics/bundle"] {
+        for (headers, code) in [
+            ("Host: evil.example\r\n".to_owned(), "host_not_allowed"),
+            (
+                format!("Host: {host}\r\nOrigin: http://evil.example\r\n"),
+                "origin_not_allowed",
+            ),
+        ] {
+            let mut stream = tokio::net::TcpStream::connect(proxy.address).await.unwrap();
+            let head = format!("GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.unwrap();
+            let answer = String::from_utf8(answer).unwrap();
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+            assert!(answer.contains(code), "{answer}");
+        }
+    }
+}
+
+async fn queries() {
+    let (_player, proxy) = server().await;
+    for (query, param) in [
+        ("select=all", "select"),
+        ("select=response:..%2fx", "select"),
+        ("images=yes", "images"),
+    ] {
+        let reply = proxy.get(&format!("/diagnostics/bundle?{query}")).await;
+        assert_eq!(reply.error(400)["param"], param);
+    }
+    let reply = proxy.get("/diagnostics/bundle").await;
+    assert_eq!(reply.error(404)["code"], "turn_not_found");
+}
+
+async fn folder() {
+    let (player, mut proxy) = server().await;
+    let first = request_id(&bad(&player, &proxy).await);
+    let second = request_id(&bad(&player, &proxy).await);
+    good(&player, &proxy).await;
+    proxy.terminate().await;
+    proxy.ended().await;
+    let list = run(&proxy, "bundle list").await.ok();
+    assert!(list.starts_with("No server runs on "), "{list}");
+    let place = |id: &String| list.find(id.as_str());
+    assert!(place(&second).unwrap() < place(&first).unwrap(), "{list}");
+    let told = run(&proxy, "bundle create").await.ok();
+    assert!(told.starts_with("No server runs on "), "{told}");
+    assert!(
+        told.contains(&format!("respondent-{second}.tar.zst")),
+        "{told}"
+    );
+    let asked = format!("bundle create --request {first} --output a.tar.zst");
+    run(&proxy, &asked).await.ok();
+    let shown = run(&proxy, "bundle show a.tar.zst").await.ok();
+    assert!(
+        shown.contains(&first) && !shown.contains(&second),
+        "{shown}"
+    );
+    let asked = "bundle create --since 1h --output b.tar.zst";
+    assert!(run(&proxy, asked).await.ok().contains(": 2 turns"));
+    let error = run(&proxy, "bundle create --response resp_0")
+        .await
+        .fails(1);
+    assert!(error.contains("2 turns are kept"), "{error}");
+}
+
+async fn foreign_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            let _ = stream.write_all(answer).await;
+            let _ = stream.read(&mut [0; 4096]).await;
+        }
+    });
+    let setup = setup().arg("--listen").arg(&address.to_string());
+    let folder = setup.folder("http://127.0.0.1:1");
+    let error = run_in(folder.path(), &setup, "bundle create")
+        .await
+        .fails(1);
+    assert!(error.contains("which is no respondent"), "{error}");
+}
+
+async fn foreign_file() {
+    let setup = setup();
+    let folder = setup.folder("http://127.0.0.1:1");
+    let folder = folder.path();
+    std::fs::write(folder.join("foreign.tar.zst"), b"no bundle at all").unwrap();
+    for command in [
+        "bundle show foreign.tar.zst",
+        "bundle show absent.tar.zst",
+        "bundle show .",
+        "bundle diff foreign.tar.zst foreign.tar.zst",
+        "bundle to-fixture foreign.tar.zst golden",
+        "replay foreign.tar.zst",
+    ] {
+        let error = run_in(folder, &setup, command).await.fails(65);
+        let file = command.split(' ').find(|word| word.contains('.')).unwrap();
+        assert!(
+            error.starts_with(&format!("respondent: {file}: ")),
+            "{error}"
+        );
+    }
+    assert!(!folder.join("golden").exists());
+    for usage in [
+        "bundle",
+        "bundle create --since soon",
+        "replay",
+        "bundle show",
+    ] {
+        assert_eq!(run_in(folder, &setup, usage).await.code, 64, "{usage}");
+    }
+}
+
+async fn different() {
+    let (player, proxy) = server().await;
+    bad(&player, &proxy).await;
+    run(&proxy, "bundle create --output a.tar.zst").await.ok();
+    run(&proxy, "bundle diff a.tar.zst a.tar.zst").await.ok();
+    good(&player, &proxy).await;
+    run(&proxy, "bundle create --last --output b.tar.zst")
+        .await
+        .ok();
+    let end = run(&proxy, "bundle diff a.tar.zst b.tar.zst").await;
+    assert_eq!(end.code, 1, "{end:?}");
+    assert!(!end.out.is_empty(), "{end:?}");
+    let end = run(&proxy, "replay a.tar.zst --turn 2").await;
+    assert!(end.fails(65).contains("there is no turn 2"));
+}

@@ -1,0 +1,152 @@
+//! Refusals: of the provider, by status and words, and our own.
+use adapters::fault::Kind;
+use respondent::sandbox::Answer;
+use serde_json::{Value, json};
+
+use super::keeper::Keeper;
+use super::turns::Turns;
+use super::{Group, group};
+use crate::faults::{body, player};
+use crate::proxy::{CODEX, Setup};
+
+pub fn groups() -> Vec<Group> {
+    vec![
+        group(
+            "refusals by status and words",
+            &[
+                Kind::Refused,
+                Kind::ContextLength,
+                Kind::ContentFilter,
+                Kind::Authentication,
+                Kind::Quota,
+                Kind::Permission,
+                Kind::ModelNotFound,
+                Kind::Timeout,
+                Kind::RateLimit,
+                Kind::Unavailable,
+                Kind::Overloaded,
+                Kind::BadReply,
+            ],
+            refused,
+        ),
+        group(
+            "requests that make no sense",
+            &[Kind::InvalidRequest, Kind::ModelNotFound],
+            senseless,
+        ),
+    ]
+}
+
+fn says(status: u16, message: &str, code: &str) -> Answer {
+    let code = if code.is_empty() {
+        Value::Null
+    } else {
+        code.into()
+    };
+    let error = json!({"message": message, "type": "some_error", "param": null, "code": code});
+    Answer {
+        status,
+        json: Some(json!({ "error": error })),
+        ..Answer::default()
+    }
+}
+
+fn with(header: &str, value: &str, answer: Answer) -> Answer {
+    let headers = [(header.to_owned(), value.to_owned())].into();
+    Answer { headers, ..answer }
+}
+
+fn page(status: u16, body: &str) -> Answer {
+    Answer {
+        status,
+        body: Some(body.to_owned()),
+        ..Answer::default()
+    }
+}
+
+fn answers() -> Vec<Answer> {
+    let html =
+        "<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>";
+    let flood = format!(r#"{{"error":{{"message":"{}"}}}}"#, "long ".repeat(1 << 20));
+    let slow = || says(429, "slow down", "");
+    vec![
+        says(400, "bad", ""),
+        says(400, "too long", "context_length_exceeded"),
+        says(
+            400,
+            "This model's maximum context length is 4096 tokens.",
+            "",
+        ),
+        says(400, "considered high risk", "content_filter"),
+        says(401, "bad key", ""),
+        says(402, "pay", ""),
+        says(403, "not you", ""),
+        says(404, "The model 'm' does not exist", "model_not_found"),
+        says(404, "Not Found", ""),
+        says(408, "too slow", ""),
+        says(413, "too large", ""),
+        says(422, "strange", ""),
+        slow(),
+        with("retry-after", "7", slow()),
+        with("retry-after", "3000", slow()),
+        with("retry-after-ms", "3500", slow()),
+        says(429, "money", "insufficient_quota"),
+        says(500, "oops", ""),
+        says(502, "gateway", ""),
+        says(503, "full", ""),
+        says(529, "full", ""),
+        with("location", "https://elsewhere.example/v1", page(302, "")),
+        page(502, html),
+        page(500, ""),
+        page(500, "just words"),
+        page(500, &flood),
+    ]
+}
+
+async fn refused() -> Turns {
+    let player = player().await;
+    let setup = Setup::new().provider("max_retries = 0\napi_key = \"key-of-the-corpus\"");
+    let keeper = Keeper::of(&player, setup).await;
+    for answer in answers() {
+        keeper
+            .each_way(&body(), || player.push(answer.clone()))
+            .await;
+    }
+    keeper.replays("refusals").await
+}
+
+async fn senseless() -> Turns {
+    let player = player().await;
+    // A second provider, so that a name alone leads nowhere.
+    let other = format!(
+        "[providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\nmodels = [{{ id = \"known\" }}]",
+        player.base_url()
+    );
+    let setup = Setup::new()
+        .provider("models = [{ id = \"m\" }]")
+        .tables(&other);
+    let keeper = Keeper::of(&player, setup).await;
+    for more in [
+        json!({"model": "nobody/knows"}),
+        json!({"model": "knwon"}),
+        json!({"model": 7}),
+        json!({"input": {"role": "user"}}),
+        json!({"temperature": "warm"}),
+        json!({"tools": [{"type": "function"}]}),
+        json!({"previous_response_id": "resp_gone"}),
+        json!({"input": [{"type": "item_reference", "id": "msg_gone"}]}),
+    ] {
+        let mut body = body();
+        for (key, value) in more.as_object().unwrap() {
+            body[key] = value.clone();
+        }
+        keeper.each_way(&body, || ()).await;
+        assert!(player.requests().is_empty(), "{more}");
+    }
+    for bytes in ["", "[]", "{\"model\": \"m\"", "what?"] {
+        for headers in [CODEX, &[]] {
+            keeper.raw(bytes.to_owned(), headers).await;
+        }
+    }
+    keeper.replays("requests").await
+}

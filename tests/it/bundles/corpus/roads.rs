@@ -1,0 +1,302 @@
+//! The way to a provider: silent, gone, full, asked again, stood in for; and the end
+//! of the program.
+use std::fmt::Write as _;
+
+use adapters::fault::Kind;
+use futures_util::future::join_all;
+use respondent::sandbox::{Answer, Player};
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+
+use super::keeper::{Keeper, WAYS};
+use super::turns::Turns;
+use super::{Group, group};
+use crate::faults::{always, answer, body, player};
+use crate::proxy::{Setup, streaming};
+
+pub fn groups() -> Vec<Group> {
+    vec![
+        group("silence", &[Kind::Timeout], silent),
+        group(
+            "providers that are not there",
+            &[Kind::Unreachable, Kind::Cut],
+            gone,
+        ),
+        group("no place in time", &[Kind::Overloaded], full),
+        group(
+            "turns that are tried again",
+            &[
+                Kind::Overloaded,
+                Kind::RateLimit,
+                Kind::Cut,
+                Kind::Authentication,
+            ],
+            again,
+        ),
+        group(
+            "turns that go elsewhere",
+            &[
+                Kind::Unavailable,
+                Kind::Overloaded,
+                Kind::Authentication,
+                Kind::RateLimit,
+                Kind::Quota,
+                Kind::Cut,
+                Kind::BadReply,
+                Kind::ModelNotFound,
+            ],
+            elsewhere,
+        ),
+        group("the end of the program", &[Kind::Draining], draining),
+    ]
+}
+
+/// A model of the provider with this id.
+fn of(provider: &str) -> Value {
+    json!({"model": format!("{provider}/m"), "input": "go", "prompt_cache_key": provider})
+}
+
+/// A provider's table.
+fn table(id: &str, base_url: &str, more: &str) -> String {
+    format!(
+        "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{base_url}\"\nkey_required = false\nmax_retries = 0\n{more}\n"
+    )
+}
+
+async fn silent() -> Turns {
+    let late = always(Answer {
+        head_delay_ms: 60_000,
+        ..Answer::default()
+    })
+    .await;
+    let stops = always(answer(
+        json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}]),
+    ))
+    .await;
+    let never = always(answer(json!([{"raw": ": connected\n\n"}, {"stall": true}]))).await;
+    let said_all = always(answer(
+        json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}]),
+    ))
+    .await;
+    let slow = always(answer(
+        json!([{"delay_ms": 150}, {"text": "a"}, {"delay_ms": 150}, {"text": "b"}]),
+    ))
+    .await;
+    let times = "timeouts = { connect = \"100ms\", first_byte = \"300ms\", idle = \"400ms\" }";
+    let mut setup = Setup::new().server("heartbeat = \"50ms\"\ncommit_after = \"100ms\"");
+    let providers = [
+        ("late", &late),
+        ("stops", &stops),
+        ("never", &never),
+        ("said_all", &said_all),
+        ("slow", &slow),
+    ];
+    for (id, player) in providers {
+        setup = setup.tables(&table(id, &player.base_url(), times));
+    }
+    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+    for (id, _) in providers {
+        keeper.each_way_at_once(&of(id)).await;
+    }
+    keeper.replays("silence").await
+}
+
+/// Takes connections, waits for the request, and drops them: with a reset or in order.
+async fn rude(reset: bool) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            // The request is short and comes at once; what is not read would reset the
+            // connection.
+            let _ = stream.read(&mut vec![0; 1 << 16]).await;
+            if reset {
+                let _ = stream.set_zero_linger();
+            }
+        }
+    });
+    format!("http://{address}/v1")
+}
+
+async fn gone() -> Turns {
+    // A port that was free a moment ago.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let connect = "timeouts = { connect = \"500ms\" }";
+    let setup = Setup::new()
+        .tables(&table("refuses", &format!("http://{address}/v1"), connect))
+        .tables(&table("nameless", "https://nobody.invalid/v1", connect))
+        .tables(&table("resets", &rude(true).await, connect))
+        .tables(&table("closes", &rude(false).await, connect));
+    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+    for id in ["refuses", "nameless", "resets", "closes"] {
+        keeper.each_way(&of(id), || ()).await;
+    }
+    keeper.replays("gone").await
+}
+
+async fn full() -> Turns {
+    let player = player().await;
+    let setup = Setup::new()
+        .provider("max_retries = 0\nmax_concurrent = 1\ntimeouts = { first_byte = \"200ms\" }");
+    let keeper = Keeper::of(&player, setup).await;
+    for (stream, headers) in WAYS {
+        let ask = if stream { streaming(&body()) } else { body() };
+        player.push(answer(
+            json!([{"text": "first"}, {"delay_ms": 900}, {"text": " and last"}]),
+        ));
+        let before = player.requests().len();
+        let first = keeper.turn(&ask, headers);
+        let second = async {
+            player.wait_requests(before + 1).await;
+            keeper.turn(&ask, headers).await
+        };
+        tokio::join!(first, second);
+        assert_eq!(player.requests().len(), before + 1);
+    }
+    keeper.replays("places").await
+}
+
+async fn again() -> Turns {
+    let says = || answer(json!([{"text": "there"}]));
+    let mut busy = Answer::error(429, "slow down");
+    busy.headers.insert("retry-after".into(), "1".into());
+    let full = Answer::error(503, "full");
+    let cut = answer(json!([{"chunk": {"choices": []}}, {"cut": "fin"}]));
+    let unknown = Answer::error(401, "who?");
+    let one_key = "api_key = \"key-number-one\"";
+    let two_keys = "api_key = [\"key-number-one\", \"key-number-two\"]";
+    let mut setup = Setup::new();
+    let mut players = Vec::new();
+    for first in [full, cut, busy, unknown] {
+        for second in [says(), first.clone()] {
+            for keys in [one_key, two_keys] {
+                for _ in WAYS {
+                    let player = player().await;
+                    player.push(first.clone());
+                    player.push(second.clone());
+                    let id = format!("p{}", players.len());
+                    setup = setup.tables(&format!(
+                        "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{}\"\nmax_retries = 1\n{keys}\n",
+                        player.base_url()
+                    ));
+                    players.push(player);
+                }
+            }
+        }
+    }
+    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+    let keeps = &keeper;
+    // At once: most of the time is spent in pauses.
+    let turns = WAYS.into_iter().cycle().zip(0..players.len());
+    join_all(turns.map(|((stream, headers), place)| async move {
+        let body = of(&format!("p{place}"));
+        let body = if stream { streaming(&body) } else { body };
+        keeps.turn(&body, headers).await;
+    }))
+    .await;
+    keeper.replays("again").await
+}
+
+/// What the first choice says, what stands in for it, and what stands in for that.
+struct Chain {
+    answers: Vec<Answer>,
+    /// The first choice of each way.
+    firsts: [Option<String>; WAYS.len()],
+}
+
+async fn elsewhere() -> Turns {
+    let quota = || Answer {
+        json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
+        ..Answer::error(429, "")
+    };
+    let mut busy = Answer::error(429, "slow down");
+    busy.headers.insert("retry-after".into(), "20".into());
+    let fails = [
+        Answer::error(500, "broken"),
+        Answer::error(503, "full"),
+        Answer::error(401, "who?"),
+        busy,
+        quota(),
+        answer(json!([{"cut": "rst"}])),
+        answer(json!([{"raw": "data: what\n\n"}])),
+    ];
+    let good = || answer(json!([{"text": "there"}]));
+    let missing = Answer::error(404, "The model `m` does not exist");
+    let mut chains: Vec<Vec<Answer>> = fails.into_iter().map(|first| vec![first, good()]).collect();
+    chains.push(vec![quota(), missing, good()]);
+    chains.push(vec![quota(), Answer::error(500, "broken too")]);
+    let firsts = || [const { None }; WAYS.len()];
+    let mut chains: Vec<Chain> = chains
+        .into_iter()
+        .map(|answers| Chain {
+            answers,
+            firsts: firsts(),
+        })
+        .collect();
+    let mut players: Vec<Player> = Vec::new();
+    let mut setup = Setup::new();
+    let mut fallbacks = "[routing.fallbacks]\n".to_owned();
+    for chain in &mut chains {
+        // Providers that failed rest, so each way has its own.
+        for way in 0..WAYS.len() {
+            let mut names = Vec::new();
+            for answer in &chain.answers {
+                let player = always(answer.clone()).await;
+                let id = format!("p{}", players.len());
+                setup = setup.tables(&table(&id, &player.base_url(), ""));
+                names.push(format!("\"{id}/m\""));
+                players.push(player);
+                chain.firsts[way].get_or_insert(id);
+            }
+            let (first, rest) = names.split_first().unwrap();
+            let _ = writeln!(fallbacks, "{first} = [{}]", rest.join(", "));
+        }
+    }
+    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup.tables(&fallbacks)).await;
+    for chain in &chains {
+        for (first, (stream, headers)) in chain.firsts.iter().flatten().zip(WAYS) {
+            let body = if stream {
+                streaming(&of(first))
+            } else {
+                of(first)
+            };
+            // The second finds a session that moved, and a provider that rests.
+            for _ in 0..2 {
+                keeper.turn(&body, headers).await;
+            }
+        }
+    }
+    keeper.replays("elsewhere").await
+}
+
+async fn draining() -> Turns {
+    let begun = always(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
+    let silent = always(Answer {
+        head_delay_ms: 60_000,
+        ..Answer::default()
+    })
+    .await;
+    let setup = Setup::new()
+        .server("grace = \"300ms\"")
+        .tables(&table("begun", &begun.base_url(), ""))
+        .tables(&table("silent", &silent.base_url(), ""));
+    let mut keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+    let (first, second) = (of("begun"), of("silent"));
+    let turns = async {
+        tokio::join!(
+            keeper.each_way_at_once(&first),
+            keeper.each_way_at_once(&second)
+        )
+    };
+    let ends = async {
+        begun.wait_requests(WAYS.len()).await;
+        silent.wait_requests(WAYS.len()).await;
+        keeper.proxy.terminate().await;
+    };
+    tokio::join!(turns, ends);
+    keeper.stop().await;
+    keeper.replays("draining").await
+}

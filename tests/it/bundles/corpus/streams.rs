@@ -1,0 +1,133 @@
+//! Answers that began, and how they ended.
+use adapters::fault::Kind;
+use respondent::sandbox::{Answer, Step};
+use serde_json::{Value, json};
+
+use super::keeper::Keeper;
+use super::turns::Turns;
+use super::{Group, group};
+use crate::faults::{answer, body, player};
+use crate::proxy::Setup;
+use crate::turns::steps;
+
+pub fn groups() -> Vec<Group> {
+    vec![
+        group("answers that break off", &[Kind::Cut], broken),
+        group("answers that are no answers", &[Kind::BadReply], garbage),
+        group(
+            "errors inside the stream",
+            &[
+                Kind::Unavailable,
+                Kind::RateLimit,
+                Kind::Overloaded,
+                Kind::Refused,
+                Kind::Authentication,
+                Kind::Quota,
+                Kind::ContextLength,
+                Kind::ContentFilter,
+            ],
+            in_stream,
+        ),
+        group("answers that end early, or well", &[], ended),
+    ]
+}
+
+/// Each answer is given in every way.
+async fn play(name: &str, answers: Vec<Answer>) -> Turns {
+    let player = player().await;
+    let keeper = Keeper::of(&player, Setup::new().provider("max_retries = 0")).await;
+    let mut body = body();
+    body["tools"] = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
+    for answer in answers {
+        keeper.each_way(&body, || player.push(answer.clone())).await;
+    }
+    keeper.replays(name).await
+}
+
+/// What is said before something happens.
+fn beginnings() -> Vec<Vec<Step>> {
+    let call =
+        json!({"call": {"index": 0, "id": "c1", "name": "look", "arguments": "{\"at\": [1, "}});
+    [
+        json!([]),
+        json!([{"reasoning": "I think"}]),
+        json!([{"reasoning": "I think"}, {"text": "one \u{6f22} "}, {"text": "two"}]),
+        json!([{"text": "I look."}, call]),
+    ]
+    .map(steps)
+    .into()
+}
+
+fn each(end: &Value) -> Vec<Answer> {
+    let end = steps(end.clone());
+    let answers = beginnings().into_iter();
+    answers
+        .map(|said| Answer::steps([said, end.clone()].concat()))
+        .collect()
+}
+
+async fn broken() -> Turns {
+    let ends = [
+        json!([{"cut": "fin"}]),
+        json!([{"cut": "rst"}]),
+        // The body is whole, the answer is not.
+        json!([{"raw": ""}]),
+        json!([{"raw": "data: [DONE]\n\n"}]),
+    ];
+    play("broken", ends.iter().flat_map(each).collect()).await
+}
+
+async fn garbage() -> Turns {
+    let page = "<html><head><title>Welcome</title></head><body>Log in.</body></html>";
+    let mut answers = each(&json!([{"raw": "data: {\"choices\": [}\n\n"}, {"stall": true}]));
+    answers.push(Answer {
+        body: Some(page.to_owned()),
+        ..Answer::default()
+    });
+    // A line without an end.
+    let flood = json!([
+        {"text": "a"}, {"raw": "data: {\"choices\":[{\"delta\":{\"content\":\""},
+        {"repeat": {"times": 9, "steps": [{"raw": "x".repeat(1 << 20)}]}}, {"stall": true}
+    ]);
+    answers.push(answer(flood));
+    play("garbage", answers).await
+}
+
+async fn in_stream() -> Turns {
+    let errors = [
+        json!({"message": "upstream fell over", "code": 500}),
+        json!({"message": "slow", "code": 429}),
+        json!({"message": "slow, try again in 2.5s", "code": 429}),
+        json!({"message": "full", "code": 503}),
+        json!({"message": "no", "code": 400}),
+        json!({"message": "key", "code": 401}),
+        json!({"message": "money", "code": 429, "type": "insufficient_quota"}),
+        json!({"message": "long", "code": "context_length_exceeded"}),
+        json!({"message": "considered high risk", "type": "content_filter", "code": 400}),
+        json!("only text"),
+        json!({"message": null}),
+    ];
+    let mut answers = Vec::new();
+    for error in errors {
+        answers.push(answer(json!([{"error": error}])));
+        answers.push(answer(
+            json!([{"text": "a"}, {"error": error}, {"stall": true}]),
+        ));
+    }
+    play("errors", answers).await
+}
+
+async fn ended() -> Turns {
+    let mut answers = Vec::new();
+    for finish in ["length", "content_filter", "stop", "strange"] {
+        answers.extend(each(&json!([{"finish": finish}])));
+    }
+    answers.extend(each(&json!([])));
+    answers.push(answer(json!([{"refusal": "I will "}, {"refusal": "not."}])));
+    // The bytes come in small pieces.
+    answers.push(Answer {
+        split: 7,
+        ..answer(json!([{"text": "one \u{1F600} two"}, {"finish": "stop"}]))
+    });
+    play("ends", answers).await
+}

@@ -1,0 +1,85 @@
+//! A bundle as its files, read without the program's own reader: the layout is a
+//! promise to whoever opens one.
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// The files of a bundle, in their order.
+pub struct Turns {
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Turns {
+    pub fn read(path: &Path) -> Self {
+        let packed = std::fs::read(path).unwrap();
+        let unpacked = zstd::decode_all(packed.as_slice()).unwrap();
+        let mut archive = tar::Archive::new(unpacked.as_slice());
+        let entries = archive.entries().unwrap().map(|entry| {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().to_str().unwrap().to_owned();
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes).unwrap();
+            (name, bytes)
+        });
+        let files = entries.collect();
+        Self { files }
+    }
+
+    /// Writes them as a bundle again.
+    pub fn write(&self, path: &Path) {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, bytes) in &self.files {
+            let mut header = tar::Header::new_ustar();
+            header.set_mode(0o600);
+            header.set_size(bytes.len() as u64);
+            archive
+                .append_data(&mut header, name, bytes.as_slice())
+                .unwrap();
+        }
+        let unpacked = archive.into_inner().unwrap();
+        let packed = zstd::encode_all(unpacked.as_slice(), 3).unwrap();
+        std::fs::write(path, packed).unwrap();
+    }
+
+    /// How many turns it holds.
+    pub fn len(&self) -> usize {
+        self.turns().count()
+    }
+
+    /// What is told of each turn.
+    pub fn turns(&self) -> impl Iterator<Item = Value> {
+        self.files
+            .iter()
+            .filter(|(name, _)| name.ends_with("/turn.json"))
+            .map(|(_, bytes)| serde_json::from_slice(bytes).unwrap())
+    }
+
+    /// The kinds of all faults, those that were overcome included.
+    pub fn kinds(&self) -> BTreeSet<String> {
+        let faults = self.turns().flat_map(|turn| {
+            let attempts = turn["attempts"].as_array().unwrap().clone();
+            let own = turn["fault"].clone();
+            attempts
+                .into_iter()
+                .map(|attempt| attempt["fault"].clone())
+                .chain([own])
+        });
+        faults
+            .filter_map(|fault| fault["kind"].as_str().map(str::to_owned))
+            .collect()
+    }
+
+    /// Changes a text in one file; it must be there.
+    pub fn change(&mut self, file: &str, from: &str, to: &str) {
+        let (_, bytes) = self
+            .files
+            .iter_mut()
+            .find(|(name, _)| name == file)
+            .unwrap_or_else(|| panic!("there is no {file}"));
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        assert!(text.contains(from), "no {from} in {file}: {text}");
+        *bytes = text.replacen(from, to, 1).into_bytes();
+    }
+}
