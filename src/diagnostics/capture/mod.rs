@@ -10,6 +10,7 @@ mod keeper;
 mod raw;
 mod ring;
 pub mod selection;
+mod stream;
 mod tape;
 #[cfg(test)]
 mod tests;
