@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use adapters::fault::Kind;
 use tokio::task::{JoinHandle, yield_now};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, advance, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::error::ReplayError;
@@ -33,7 +34,7 @@ const EAGER: u32 = 200;
 /// That pause, in real time.
 const NAP: Duration = Duration::from_micros(100);
 /// Turns of the runtime after which all that a timer began has been done.
-const SETTLED: u32 = 32;
+const SETTLED: u32 = 8;
 /// Time for a timer that is to fire where nothing is recorded of when.
 const FAR: Duration = Duration::from_hours(1);
 /// How much later than recorded a sign of life may come: timers count in
@@ -173,10 +174,8 @@ impl Drive {
             })
             .await?;
         }
-        let is_cut = attempt
-            .fault
-            .as_ref()
-            .is_some_and(|fault| fault.kind == adapters::fault::Kind::Cut);
+        let kind = attempt.fault.as_ref().map(|fault| fault.kind);
+        let is_cut = kind == Some(Kind::Cut);
         if attempt.ended || is_cut {
             if !self.reach(attempt.end_us, over).await {
                 return Ok(());
@@ -191,9 +190,27 @@ impl Drive {
             self.send("at the end of an answer", end, over).await?;
         } else {
             // Either it is over, or it waits for more than came.
+            if kind == Some(Kind::Timeout) {
+                self.give_up(attempt.end_us, over).await;
+            }
             self.reach(u64::MAX, over).await;
         }
         Ok(())
+    }
+
+    /// Lets the silence last until the turn gives up, with the recorded signs of
+    /// life on the way and no others: the last one may have been due at an
+    /// instant with the end, or the machine was busy.
+    async fn give_up(&mut self, end_us: u64, over: impl Fn(&Progress) -> bool) {
+        let due = self.due(end_us);
+        self.reach(u64::MAX, |now| over(now) || now.answers >= due)
+            .await;
+        let now = self.stage.progress();
+        if !over(&now) && !now.ended {
+            let target = self.at(end_us) + LATE;
+            advance(target.saturating_duration_since(Instant::now())).await;
+            settle().await;
+        }
     }
 
     /// The body of an answer that is none. It is read whole before it is seen.
@@ -316,11 +333,8 @@ impl Drive {
 
     /// Until when time is to pass on the way to `goal`.
     fn aim(&self, goal: u64, now: &Progress) -> Instant {
-        let (instant, stands_for) = self.base;
-        let target = instant + Duration::from_micros(goal.saturating_sub(stands_for));
-        let answers = &self.recorded.answer.pieces;
-        let due = answers.partition_point(|piece| piece.at_us < goal);
-        if self.streams && now.answers < due {
+        let target = self.at(goal);
+        if self.streams && now.answers < self.due(goal) {
             return target + LATE;
         }
         let sign = match (now.last_answer, now.head) {
@@ -335,6 +349,18 @@ impl Drive {
         let limits = [sign, silence].into_iter().flatten();
         let limit = limits.filter_map(|limit| limit.checked_sub(SHORTLY)).min();
         limit.map_or(target, |limit| target.min(limit))
+    }
+
+    /// The instant of a recorded time.
+    fn at(&self, at_us: u64) -> Instant {
+        let (instant, stands_for) = self.base;
+        instant + Duration::from_micros(at_us.saturating_sub(stands_for))
+    }
+
+    /// The pieces of our answer that came before a recorded time.
+    fn due(&self, at_us: u64) -> usize {
+        let answers = &self.recorded.answer.pieces;
+        answers.partition_point(|piece| piece.at_us < at_us)
     }
 
     /// The silence that is borne in the attempt of this number, counted from 1.

@@ -227,14 +227,12 @@ fn readdress(
     let Some(rest) = attempt.url.strip_prefix(loopback) else {
         return;
     };
-    let origin = match recorded.filter(|recorded| recorded.route == attempt.route) {
-        Some(recorded) => split(&recorded.url).0.to_owned(),
-        None => {
-            let mut routes = settings.routes.iter();
-            let route = routes.find(|route| route.full_name() == attempt.route);
-            route.map_or_else(String::new, |route| split(&route.base_url).0.to_owned())
-        }
-    };
+    let same = recorded.filter(|recorded| recorded.route == attempt.route);
+    let mut routes = settings.routes.iter();
+    let mut route = || routes.find(|route| route.full_name() == attempt.route);
+    let there = same.map(|recorded| &recorded.url);
+    let there = there.or_else(|| route().map(|route| &route.base_url));
+    let origin = there.map_or("", |url| split(url).0);
     attempt.url = format!("{origin}{rest}");
 }
 

@@ -1,6 +1,7 @@
 //! Turns are recorded as they really run, in real time, and replayed.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,13 +19,13 @@ use crate::sandbox::Player;
 use crate::turn::{Service, respond};
 
 /// What is run and recorded.
-struct Scene {
+struct Scene<'s> {
     /// What the providers play; the first of them is `acme`, then `brand`.
     scripts: Vec<Value>,
     /// More settings of `acme`'s table.
     settings: &'static str,
     /// Further tables.
-    tables: &'static str,
+    tables: &'s str,
     /// The client's requests. All but the last only prepare the ground.
     requests: Vec<Value>,
     headers: Vec<(&'static str, &'static str)>,
@@ -34,7 +35,7 @@ struct Scene {
     ends_after: Option<usize>,
 }
 
-impl Default for Scene {
+impl Default for Scene<'_> {
     fn default() -> Self {
         Self {
             scripts: Vec::new(),
@@ -48,18 +49,18 @@ impl Default for Scene {
     }
 }
 
-fn scene(answers: Value) -> Scene {
+fn scene(answers: Value) -> Scene<'static> {
     Scene {
-        scripts: vec![json!({"answers": answers})],
+        scripts: vec![Value::from_iter([("answers", answers)])],
         ..Scene::default()
     }
 }
 
-fn steps(steps: Value) -> Scene {
-    scene(json!([{"steps": steps}]))
+fn steps(steps: Value) -> Scene<'static> {
+    scene(vec![Value::from_iter([("steps", steps)])].into())
 }
 
-impl Scene {
+impl Scene<'_> {
     /// Runs it and takes it down.
     fn record(&self) -> Turn {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -80,9 +81,7 @@ impl Scene {
             let player = Player::start(script).await.unwrap();
             let settings = if id == "acme" { self.settings } else { "" };
             let base = player.base_url();
-            text.push_str(&format!(
-                "[providers.{id}]\nbase_url = \"{base}\"\n{settings}\n"
-            ));
+            writeln!(text, "[providers.{id}]\nbase_url = \"{base}\"\n{settings}").unwrap();
             players.push(player);
         }
         text.push_str(self.tables);
@@ -170,7 +169,7 @@ fn text(turn: &Turn) -> String {
 }
 
 /// The replay of the scene is the scene, each time.
-fn check(scene: &Scene) -> Turn {
+fn check(scene: &Scene<'_>) -> Turn {
     let recorded = scene.record();
     let first = replay(&recorded).unwrap();
     same(&timeless(&recorded), &timeless(&first));
@@ -314,6 +313,7 @@ fn a_request_that_is_refused() {
         json!({"model": "acme/m", "input": [{"type": "item_reference", "id": "msg_1"}]}),
     ] {
         let turn = check(&Scene {
+            settings: "models = [{ id = \"m\" }]\npassthrough = false",
             requests: vec![request],
             ..scene(json!([]))
         });
@@ -386,34 +386,51 @@ fn an_error_within_the_answer() {
 /// token counts; there are signs of life before it.
 #[test]
 fn silence() {
-    let tables = "[providers.acme.timeouts]\nidle = \"400ms\"\n[server]\nheartbeat = \"90ms\"\ncommit_after = \"50ms\"";
-    for (said, outcome) in [
-        (json!([{"text": "ho"}, {"stall": true}]), Outcome::Failed),
+    for (idle, said, outcome) in [
         (
+            "300ms",
+            json!([{"text": "ho"}, {"stall": true}]),
+            Outcome::Failed,
+        ),
+        (
+            "270ms",
             json!([{"raw": ": nothing yet\n\n"}, {"stall": true}]),
             Outcome::Failed,
         ),
         (
+            "300ms",
             json!([{"text": "ho"}, {"finish": "stop"}, {"stall": true}]),
             Outcome::Completed,
         ),
         (
+            "30s",
             json!([{"text": "ho"}, {"delay_ms": 250}, {"text": "hum"}]),
             Outcome::Completed,
         ),
         (
-            json!([{"raw": ": not yet\n\n"}, {"delay_ms": 130}, {"raw": ": not yet\n\n"}, {"delay_ms": 130}, {"text": "hum"}, {"finish": "stop"}]),
+            "30s",
+            json!([
+                {"raw": ": not yet\n\n"}, {"delay_ms": 130}, {"raw": ": not yet\n\n"},
+                {"delay_ms": 130}, {"text": "hum"}, {"finish": "stop"},
+            ]),
             Outcome::Completed,
         ),
     ] {
         for stream in [true, false] {
             let turn = check(&Scene {
                 settings: "max_retries = 0",
-                tables,
+                tables: &format!(
+                    "[providers.acme.timeouts]\nidle = \"{idle}\"\n\
+                     [server]\nheartbeat = \"90ms\"\ncommit_after = \"50ms\""
+                ),
                 requests: vec![json!({"model": "acme/m", "input": "hi", "stream": stream})],
                 ..steps(said.clone())
             });
             assert_eq!(turn.outcome, Some(outcome), "{said}");
+            assert!(
+                !stream || said[1] == json!({"finish": "stop"}) || turn.answer.pieces.len() > 3,
+                "there are signs of life"
+            );
         }
     }
 }
@@ -636,7 +653,9 @@ async fn a_recorded_request_goes_to_a_real_provider() {
     .await
     .unwrap();
     let base = player.base_url();
-    let config = config(&format!("[providers.other]\nbase_url = \"{base}\""));
+    let config = config(&format!(
+        "[providers.other]\nbase_url = \"{base}\"\nmodels = [{{ id = \"n\" }}]\npassthrough = false"
+    ));
     let model = "other/n".to_owned();
     let (turn, unknown) = tokio::task::spawn_blocking(move || {
         (
