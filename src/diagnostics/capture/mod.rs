@@ -66,7 +66,7 @@ impl Capture {
     }
 
     /// The turns in memory, the newest first.
-    fn recent(&self) -> Vec<Arc<Raw>> {
+    pub(crate) fn recent(&self) -> Vec<Arc<Raw>> {
         self.0.ring().newest_first()
     }
 }
