@@ -31,6 +31,16 @@ pub fn offline(asked: Asked<'_>) -> anyhow::Result<u8> {
 /// Sends recorded requests to a model, named in full as `provider/model`, and
 /// tells what is another: the exit code.
 pub fn to_provider(asked: Asked<'_>, config: &Config, model: &str) -> anyhow::Result<u8> {
+    // Another name could lead to a provider that takes any: what was said goes to
+    // nobody who was not named.
+    let provider = model.split_once('/').map(|(provider, _)| provider);
+    if provider.is_none_or(|id| config.registry.provider(id).is_none()) {
+        let why = format!(
+            "'{model}' names no provider of this configuration: give it as PROVIDER/MODEL, as \
+             `respondent models` lists them"
+        );
+        return Err(ReplayError::NoModel(why).into());
+    }
     let turns = read(asked.file)?.turns.len();
     if turns > 1 && asked.turn.is_none() {
         let why = format!("it holds {turns} turns: name the one to send with --turn");

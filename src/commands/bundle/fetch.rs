@@ -1,8 +1,6 @@
 //! Turns from the running server, or from the folder where it keeps them when it
 //! does not run.
 
-use std::time::SystemTime;
-
 use anyhow::Context;
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,10 +8,9 @@ use http::StatusCode;
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::bundle::{Bundle, Folder, Kept};
-use crate::diagnostics::capture::{Selection, Wanted};
+use crate::diagnostics::capture::{Capture, Wanted};
 use crate::diagnostics::line::Line;
-use crate::diagnostics::listing::{Listing, Row};
+use crate::diagnostics::listing::Listing;
 
 const TURNS: &str = "/diagnostics/turns";
 
@@ -57,7 +54,7 @@ pub async fn listing(config: &Config) -> anyhow::Result<(Listing, Option<String>
     let (status, body) = match control.get(TURNS).await {
         Ok(answer) => answer,
         Err(ControlError::NotRunning(_)) => {
-            return Ok((of_folder(&folder(config)?), Some(nobody(config, &control))));
+            return Ok((of_folder(config), Some(nobody(config, &control))));
         }
         Err(error) => return Err(error.into()),
     };
@@ -85,68 +82,22 @@ fn nobody(config: &Config, control: &Control) -> String {
     )
 }
 
-fn folder(config: &Config) -> anyhow::Result<Vec<Kept>> {
-    Folder::of(config)
-        .list()
-        .with_context(|| format!("{} cannot be read", config.server.bundles().display()))
-}
-
-/// A file that cannot be read is no reason to hide the others.
-fn read(kept: &Kept) -> Option<Bundle> {
-    Bundle::read(&kept.path).ok()
-}
-
-fn of_folder(files: &[Kept]) -> Listing {
-    let bundles = files.iter().filter_map(read);
-    let rows = bundles.flat_map(|bundle| bundle.turns.iter().map(Row::of_disk).collect::<Vec<_>>());
+/// What is kept on disk, without what a server would have in memory.
+fn of_folder(config: &Config) -> Listing {
     Listing {
         started_ms: None,
-        turns: rows.collect(),
+        turns: Capture::default().rows(config),
     }
 }
 
 fn from_folder(config: &Config, control: &Control, wanted: &Wanted) -> anyhow::Result<Fetched> {
-    let files = folder(config)?;
     let remark = nobody(config, control);
-    let bundles = files.iter().filter_map(read);
-    let Some(bundle) = chosen(bundles, &wanted.select, SystemTime::now()) else {
-        let none = of_folder(&files).none_of(&wanted.select);
+    let Some(bytes) = Capture::default().bundle(config, wanted)? else {
+        let none = of_folder(config).none_of(&wanted.select);
         anyhow::bail!("{none}\n{remark}");
     };
     Ok(Fetched {
-        bytes: bundle.to_bytes()?.into(),
+        bytes: bytes.into(),
         remarks: vec![remark],
-    })
-}
-
-/// The selected turns of these bundles, which come newest first, in one: the
-/// oldest turn first.
-fn chosen(
-    bundles: impl Iterator<Item = Bundle>,
-    select: &Selection,
-    now: SystemTime,
-) -> Option<Bundle> {
-    let all = match select {
-        Selection::Since(_) => true,
-        Selection::Failed | Selection::Last | Selection::Response(_) | Selection::Request(_) => {
-            false
-        }
-    };
-    let selected = bundles.filter_map(|mut bundle| {
-        bundle
-            .turns
-            .retain(|turn| Row::of_disk(turn).is(select, now));
-        (!bundle.turns.is_empty()).then_some(bundle)
-    });
-    let mut selected: Vec<Bundle> = selected.take(if all { usize::MAX } else { 1 }).collect();
-    selected.reverse();
-    Some(Bundle {
-        made_by: selected.last()?.made_by.clone(),
-        images: selected.iter().all(|bundle| bundle.images),
-        encrypted: selected.iter().all(|bundle| bundle.encrypted),
-        turns: selected
-            .into_iter()
-            .flat_map(|bundle| bundle.turns)
-            .collect(),
     })
 }
