@@ -1,7 +1,7 @@
 //! The program as it takes down every turn, and what it makes of them.
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use respondent::sandbox::Player;
 use serde_json::Value;
@@ -12,6 +12,9 @@ use crate::proxy::{CODEX, Proxy, Reply, Setup, streaming};
 
 /// Every turn is taken down, and all of a trial are kept.
 const ALL: &str = "[capture]\nmode = \"all\"\nrecent = 1000\nmemory = 1073741824\nkeep = 1000\n";
+
+/// Then what the command said is told.
+const HANGS: Duration = Duration::from_secs(30);
 
 /// A running program that takes down every turn.
 pub struct Keeper {
@@ -96,6 +99,7 @@ impl Keeper {
         let wanted = self.turns.into_inner();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{name}.bundle"));
+        let begun = Instant::now();
         loop {
             let created = Setup::new()
                 .arg("bundle")
@@ -124,7 +128,7 @@ impl Keeper {
             } else {
                 let said = format!("{out}{err}{}", self.proxy.log());
                 assert!(!said.contains("panicked"), "{said}");
-                assert!(code != 64, "{said}");
+                assert!(code != 64 && begun.elapsed() < HANGS, "{said}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -7,7 +7,7 @@ use super::keeper::Keeper;
 use super::turns::Turns;
 use super::{Group, group};
 use crate::faults::{answer, body, player};
-use crate::proxy::Setup;
+use crate::proxy::{Setup, streaming};
 use crate::turns::steps;
 
 pub fn groups() -> Vec<Group> {
@@ -92,13 +92,20 @@ async fn garbage() -> Turns {
         body: Some(page.to_owned()),
         ..Answer::default()
     });
-    // A line without an end.
-    let flood = json!([
+    let player = player().await;
+    let keeper = Keeper::of(&player, Setup::new().provider("max_retries = 0")).await;
+    for answer in answers {
+        keeper
+            .each_way(&body(), || player.push(answer.clone()))
+            .await;
+    }
+    // A line without an end. Once: it is looked through for secrets, which takes a while.
+    player.push(answer(json!([
         {"text": "a"}, {"raw": "data: {\"choices\":[{\"delta\":{\"content\":\""},
-        {"repeat": {"times": 9, "steps": [{"raw": "x".repeat(1 << 20)}]}}, {"stall": true}
-    ]);
-    answers.push(answer(flood));
-    play("garbage", answers).await
+        {"repeat": {"times": 9, "steps": [{"raw": ". ".repeat(1 << 19)}]}}, {"stall": true}
+    ])));
+    keeper.turn(&streaming(&body()), &[]).await;
+    keeper.replays("garbage").await
 }
 
 async fn in_stream() -> Turns {
