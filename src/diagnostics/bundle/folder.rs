@@ -71,17 +71,6 @@ impl Folder {
         }
     }
 
-    /// The one that is configured.
-    pub fn of(config: &Config) -> Self {
-        let capture = &config.capture;
-        let limits = Limits {
-            files: capture.keep,
-            bytes: capture.keep_size,
-            age: Duration::from_hours(24 * u64::from(capture.keep_days)),
-        };
-        Self::new(config.server.bundles(), limits)
-    }
-
     /// Its place.
     pub fn path(&self) -> &Path {
         &self.path

@@ -10,10 +10,10 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::live::Onlooker;
 use super::{ReplayError, live, replay};
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::diagnostics::bundle::{Piece, Turn};
-use crate::diagnostics::capture::Capture;
 use crate::metrics::{Metrics, Outcome};
 use crate::sandbox::Player;
 use crate::turn::{Service, respond};
@@ -85,13 +85,13 @@ impl Scene<'_> {
             players.push(player);
         }
         text.push_str(self.tables);
-        let capture = Capture::default();
+        let onlooker = Onlooker::default();
         let ending = CancellationToken::new();
         let service = Arc::new(Service::new(
             Arc::new(ArcSwap::from_pointee(config(&text))),
             Arc::new(Metrics::new()),
             ending.clone(),
-            Arc::new(capture.clone()),
+            Arc::new(onlooker.clone()),
         ));
         for (place, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");
@@ -119,7 +119,7 @@ impl Scene<'_> {
             };
             tokio::join!(client, end);
         }
-        capture.recent()[0].turn()
+        onlooker.taped().unwrap()
     }
 }
 
