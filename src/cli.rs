@@ -14,6 +14,10 @@ pub const SAME: u8 = 0;
 /// Exit code for two turns that differ, and for what went wrong.
 pub const DIFFERENT: u8 = 1;
 
+/// Exit code for a replay that could not be run to its end, as `EX_SOFTWARE` of
+/// sysexits.
+pub const NO_REPLAY: u8 = 70;
+
 /// Exit code for a file that is no bundle or cannot be replayed, as `EX_DATAERR`
 /// of sysexits.
 pub const BAD_FILE: u8 = 65;
@@ -75,7 +79,8 @@ pub enum Command {
         /// The turn in it; all when left out
         #[arg(long, value_name = "N", value_parser = number)]
         turn: Option<usize>,
-        /// Send the request to this model now, with the configured key, and show what changed
+        /// Send the request to this model now, with the configured key, and show what changed;
+        /// secrets, images and encrypted contents that were taken out are sent as their fillers
         #[arg(long, value_name = "PROVIDER/MODEL")]
         live: Option<String>,
         /// Print the events of the run
@@ -85,7 +90,8 @@ pub enum Command {
 }
 
 const REPLAY_ENDS: &str = "Ends with 0 if all is equal, 1 if something differs (what, is printed), \
-    65 if the file cannot be used, 64 if the command line or the configuration cannot.";
+    65 if the file cannot be used, 70 if the replay could not be run to its end, 64 if the \
+    command line or the configuration cannot be used.";
 
 const DIFF_ENDS: &str =
     "Ends with 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";

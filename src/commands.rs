@@ -3,7 +3,6 @@
 pub mod bundle;
 pub mod models;
 pub mod replay;
-mod seams;
 
 use std::ffi::OsStr;
 use std::io::Write;

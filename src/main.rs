@@ -6,11 +6,12 @@ use std::panic;
 use std::process::ExitCode;
 
 use clap::Parser;
-use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, DIFFERENT, SAME};
+use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, NO_REPLAY, SAME};
 use respondent::commands::bundle::Unusable;
 use respondent::commands::{self, say};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::log;
+use respondent::diagnostics::replay::ReplayError;
 use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
@@ -36,16 +37,23 @@ fn main() -> ExitCode {
     };
     match run(cli.command.unwrap_or_default(), inputs) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            let code = if error.is::<ConfigError>() {
-                BAD_CONFIG
-            } else if error.is::<Unusable>() {
-                BAD_FILE
-            } else {
-                DIFFERENT
-            };
-            fail(code, &format!("{error:#}"))
-        }
+        Err(error) => fail(code_of(&error), &format!("{error:#}")),
+    }
+}
+
+/// The exit code of what went wrong.
+fn code_of(error: &anyhow::Error) -> u8 {
+    if error.is::<ConfigError>() {
+        return BAD_CONFIG;
+    }
+    if error.is::<Unusable>() {
+        return BAD_FILE;
+    }
+    match error.downcast_ref() {
+        None => 1,
+        Some(ReplayError::NoModel(_)) => BAD_CONFIG,
+        Some(ReplayError::NotWhole(_) | ReplayError::Damaged(_)) => BAD_FILE,
+        Some(ReplayError::Io(_) | ReplayError::Stuck { .. } | ReplayError::Lost) => NO_REPLAY,
     }
 }
 
@@ -73,10 +81,23 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
         Command::Replay {
             file,
             turn,
-            live: None,
+            live,
             events,
-        } => return commands::replay::replay(&file, turn, events),
-        Command::Replay { live: Some(_), .. } => anyhow::bail!("--live is not there yet"),
+        } => {
+            let asked = commands::replay::Asked {
+                file: &file,
+                turn,
+                events,
+            };
+            return match live {
+                None => commands::replay::offline(asked),
+                Some(model) => {
+                    let config = config::load(&inputs)?;
+                    install_tls()?;
+                    commands::replay::to_provider(asked, &config, &model)
+                }
+            };
+        }
         Command::Serve => {
             let config = config::load(&inputs)?;
             let format = match config.server.log_format {
@@ -111,21 +132,31 @@ fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
         }
         Bundle::Show { file } => commands::bundle::show(&file)?,
         Bundle::Diff { a, b } => return commands::bundle::diff(&a, &b),
-        Bundle::ToFixture { .. } => anyhow::bail!("to-fixture is not there yet"),
+        Bundle::ToFixture {
+            file,
+            folder,
+            turn,
+            attempt,
+        } => commands::bundle::to_fixture(&file, &folder, turn, attempt)?,
     }
     Ok(SAME)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    install_tls()?;
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?)
+}
+
+fn install_tls() -> anyhow::Result<()> {
     if rustls::crypto::ring::default_provider()
         .install_default()
         .is_err()
     {
         anyhow::bail!("the TLS provider was set up twice");
     }
-    Ok(tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?)
+    Ok(())
 }
 
 fn fail(code: u8, why: &dyn std::fmt::Display) -> ExitCode {

@@ -12,7 +12,7 @@ use anyhow::Context;
 use super::say;
 use crate::cli::{DIFFERENT, SAME};
 use crate::config::Config;
-use crate::diagnostics::bundle::{Bundle, Turn};
+use crate::diagnostics::bundle::{self, Bundle, FixtureError, Scope, Turn};
 use crate::diagnostics::capture::selection::Span;
 use crate::diagnostics::capture::{Selection, Wanted};
 
@@ -141,20 +141,46 @@ pub fn turn<'a>(file: &Path, bundle: &'a Bundle, number: usize) -> Result<&'a Tu
 
 /// `respondent bundle show`.
 pub fn show(file: &Path) -> anyhow::Result<()> {
-    say(&super::seams::show(&read(file)?))
+    say(&bundle::show(&read(file)?.turns))
 }
 
 /// `respondent bundle diff`: the exit code.
 pub fn diff(a: &Path, b: &Path) -> anyhow::Result<u8> {
-    let (a, b) = (read(a)?, read(b)?);
-    let mut text = String::new();
-    let mut code = SAME;
-    for (number, (a, b)) in (1..).zip(a.turns.iter().zip(&b.turns)) {
-        for line in super::seams::compare(a, b) {
-            code = DIFFERENT;
-            text.push_str(&format!("turn {number}: {line}\n"));
-        }
+    let (a, b) = (read(a)?.turns, read(b)?.turns);
+    say(&bundle::diff(&a, &b))?;
+    let same = a.len() == b.len()
+        && a.iter()
+            .zip(&b)
+            .all(|(a, b)| bundle::compare(a, b, Scope::Diff).is_empty());
+    Ok(if same { SAME } else { DIFFERENT })
+}
+
+/// `respondent bundle to-fixture`: writes the attempt of this number, or else the
+/// last one that was answered, as a case of the tests.
+pub fn to_fixture(
+    file: &Path,
+    folder: &Path,
+    number: usize,
+    attempt: Option<usize>,
+) -> anyhow::Result<()> {
+    let bundle = read(file)?;
+    let turn = turn(file, &bundle, number)?;
+    let written = bundle::to_fixture(turn, attempt, folder).map_err(|error| match error {
+        FixtureError::Occupied(_) | FixtureError::Io(_, _) => anyhow::Error::from(error),
+        FixtureError::NoAttempt { .. }
+        | FixtureError::Omitted(_)
+        | FixtureError::NotText
+        | FixtureError::NoRoute(_)
+        | FixtureError::Unspeakable(_) => Unusable::new(file, &error).into(),
+    })?;
+    let what = match written.attempt {
+        Some(attempt) => format!("attempt {attempt} of turn {number}"),
+        None => format!("turn {number}, refused before any provider was asked"),
+    };
+    let files = written.files.join(", ");
+    say(&format!("Wrote {what} to {}: {files}.\n", folder.display()))?;
+    if !written.same_request {
+        say("This version sends the provider another request than the recorded one.\n")?;
     }
-    say(&text)?;
-    Ok(code)
+    Ok(())
 }

@@ -32,7 +32,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
     load.saw(&main);
     let server = load.server(&main, raw.server)?;
     let codex = load.codex(&main, raw.codex.instructions_file.as_deref())?;
-    let capture = capture(&main, raw.capture)?;
+    let capture = capture(&main, &raw.capture)?;
     let tables = main.parse::<Table>()?.remove("providers");
     let mut tables = tables
         .and_then(|value| value.try_into::<Table>().ok())
@@ -93,7 +93,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
     })
 }
 
-fn capture(main: &Source, raw: RawCapture) -> Result<Capture, ConfigError> {
+fn capture(main: &Source, raw: &RawCapture) -> Result<Capture, ConfigError> {
     let compiled = raw.patterns.iter().map(|pattern| Regex::new(pattern));
     let patterns = compiled
         .collect::<Result<Vec<Regex>, _>>()

@@ -32,6 +32,9 @@ enum Code {
     Percent,
 }
 
+/// What stands at the beginning of a text: a byte and the length of its encoding.
+type Unit = fn(&[u8]) -> Option<(u8, usize)>;
+
 struct Seam {
     at: u32,
     below: u32,
@@ -149,7 +152,7 @@ impl Layers {
 impl Step {
     /// The layer over `below`; none if there is nothing to undo.
     fn over(below: &[u8], code: Code) -> Option<Self> {
-        let (sign, unit): (u8, fn(&[u8]) -> Option<(u8, usize)>) = match code {
+        let (sign, unit): (u8, Unit) = match code {
             Code::Json => (b'\\', escape),
             Code::Percent => (b'%', percent),
         };

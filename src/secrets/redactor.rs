@@ -243,9 +243,7 @@ mod tests {
                 "0[redacted]",
             ),
         ] {
-            let text = text.replace("\\\\", "\\");
-            let clean = clean.replace("\\\\", "\\");
-            assert_eq!(redact(&text), clean, "{text}");
+            assert_eq!(redact(text), clean, "{text}");
         }
     }
 }

@@ -1,8 +1,6 @@
 //! Turns from the running server, or from the folder where it keeps them when it
 //! does not run.
 
-use std::time::SystemTime;
-
 use anyhow::Context;
 use bytes::Bytes;
 use http::StatusCode;
@@ -10,10 +8,9 @@ use http::StatusCode;
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::bundle::{Bundle, Folder};
-use crate::diagnostics::capture::{Selection, Wanted};
+use crate::diagnostics::capture::{Capture, Wanted};
 use crate::diagnostics::line::Line;
-use crate::diagnostics::listing::{Listing, Row};
+use crate::diagnostics::listing::Listing;
 
 const TURNS: &str = "/diagnostics/turns";
 
@@ -57,7 +54,7 @@ pub async fn listing(config: &Config) -> anyhow::Result<(Listing, Option<String>
     let (status, body) = match control.get(TURNS).await {
         Ok(answer) => answer,
         Err(ControlError::NotRunning(_)) => {
-            return Ok((of_folder(&folder(config)?), Some(nobody(config, &control))));
+            return Ok((of_folder(config), Some(nobody(config, &control))));
         }
         Err(error) => return Err(error.into()),
     };
@@ -79,69 +76,28 @@ fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
 
 fn nobody(config: &Config, control: &Control) -> String {
     format!(
-        "No server runs on {}; these are turns of {}.",
+        "No server runs on {}; this is from {}.",
         control.address(),
         config.server.bundles().display()
     )
 }
 
-fn folder(config: &Config) -> anyhow::Result<Vec<Bundle>> {
-    let files = Folder::of(config).list()?;
-    // A file that cannot be read is no reason to hide the others.
-    Ok(files
-        .iter()
-        .filter_map(|kept| Bundle::read(&kept.path).ok())
-        .collect())
-}
-
-fn of_folder(bundles: &[Bundle]) -> Listing {
+/// What is kept on disk, without what a server would have in memory.
+fn of_folder(config: &Config) -> Listing {
     Listing {
         started_ms: None,
-        turns: bundles
-            .iter()
-            .flat_map(|bundle| &bundle.turns)
-            .map(Row::of_disk)
-            .collect(),
+        turns: Capture::default().rows(config),
     }
 }
 
 fn from_folder(config: &Config, control: &Control, wanted: &Wanted) -> anyhow::Result<Fetched> {
-    let bundles = folder(config)?;
-    let listing = of_folder(&bundles);
     let remark = nobody(config, control);
-    let Some(bundle) = chosen(bundles, &wanted.select, SystemTime::now()) else {
-        anyhow::bail!("{remark}\n{}", listing.none_of(&wanted.select));
+    let Some(bytes) = Capture::default().bundle(config, wanted)? else {
+        let none = of_folder(config).none_of(&wanted.select);
+        anyhow::bail!("{none}\n{remark}");
     };
     Ok(Fetched {
-        bytes: bundle.to_bytes()?.into(),
+        bytes: bytes.into(),
         remarks: vec![remark],
     })
-}
-
-/// The selected turns of these bundles, which come newest first, in one: the
-/// oldest turn first.
-fn chosen(bundles: Vec<Bundle>, select: &Selection, now: SystemTime) -> Option<Bundle> {
-    let most = match select {
-        Selection::Since(_) => usize::MAX,
-        Selection::Failed | Selection::Last | Selection::Response(_) | Selection::Request(_) => 1,
-    };
-    let mut chosen = Bundle {
-        images: true,
-        encrypted: true,
-        ..Bundle::default()
-    };
-    for bundle in bundles {
-        let turns = bundle.turns.into_iter();
-        let turns = turns.filter(|turn| Row::of_disk(turn).is(select, now));
-        let room = most - chosen.turns.len();
-        let before = chosen.turns.len();
-        chosen.turns.extend(turns.take(room));
-        if chosen.turns.len() > before {
-            chosen.images &= bundle.images;
-            chosen.encrypted &= bundle.encrypted;
-            chosen.made_by = bundle.made_by;
-        }
-    }
-    chosen.turns.reverse();
-    (!chosen.turns.is_empty()).then_some(chosen)
 }

@@ -50,15 +50,17 @@ pub(super) fn count(number: usize, of: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::diff;
     use crate::diagnostics::bundle::sample;
 
     #[test]
     fn files_are_compared_turn_by_turn() {
         let (one, two) = (sample::turn(1), sample::turn(2));
-        assert_eq!(diff(&[one.clone()], &[one.clone()]), "equal\n");
+        assert_eq!(diff(from_ref(&one), from_ref(&one)), "equal\n");
         assert_eq!(
-            diff(&[one.clone()], &[two.clone()]),
+            diff(from_ref(&one), from_ref(&two)),
             "equal but for ids and times\n"
         );
         let mut other = two.clone();
@@ -68,7 +70,7 @@ mod tests {
             "turn 1: equal\nturn 2: 1 difference\n  outcome: failed -> absent\n"
         );
         assert_eq!(
-            diff(&[one.clone()], &[one.clone(), one]),
+            diff(from_ref(&one), &[one.clone(), one.clone()]),
             "turn 1: equal\n1 turn against 2 turns: the second file has more\n"
         );
     }

@@ -317,15 +317,20 @@ fn upstream(turn: &Turn, attempt: &Attempt) -> Option<Upstream> {
 /// The headers that ask for a pause. A case has another date than the turn had:
 /// a pause that ends at a date is written as its length.
 fn waits(turn: &Turn, head: &Head) -> Vec<(String, String)> {
-    let asks = |name: &str| name.starts_with("retry-after") || name.starts_with("x-ratelimit-");
-    let headers = head.headers.iter().filter(|(name, _)| asks(name));
+    let asks = |(name, value): &&(String, String)| {
+        (name.starts_with("retry-after") || name.starts_with("x-ratelimit-"))
+            && HeaderName::from_bytes(name.as_bytes()).is_ok()
+            && HeaderValue::from_str(value).is_ok()
+    };
+    let headers = head.headers.iter().filter(asks);
     let refusal = Refusal {
         status: head.status,
         headers: headers.cloned().collect(),
         body: Vec::new(),
     };
     let came = Duration::from_millis(turn.began_ms) + Duration::from_micros(head.at_us);
-    match refusal.wait(SystemTime::UNIX_EPOCH + came) {
+    let came = SystemTime::UNIX_EPOCH.checked_add(came);
+    match refusal.wait(came.unwrap_or_else(golden::now)) {
         None => Vec::new(),
         wait if wait == refusal.wait(golden::now()) => refusal.headers,
         Some(wait) => vec![("retry-after-ms".to_owned(), wait.as_millis().to_string())],

@@ -10,6 +10,7 @@ mod keeper;
 mod raw;
 mod ring;
 pub mod selection;
+mod stream;
 mod tape;
 #[cfg(test)]
 mod tests;
@@ -66,7 +67,7 @@ impl Capture {
     }
 
     /// The turns in memory, the newest first.
-    fn recent(&self) -> Vec<Arc<Raw>> {
+    pub(crate) fn recent(&self) -> Vec<Arc<Raw>> {
         self.0.ring().newest_first()
     }
 }

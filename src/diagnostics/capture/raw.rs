@@ -14,8 +14,9 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use registry::{Route, Settings};
 
+use super::stream::Stream;
 use crate::config::Config;
-use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
+use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
 use crate::metrics::Outcome;
 use crate::turn::Given;
 use crate::upstream::Upstream;
@@ -75,14 +76,6 @@ pub(super) struct RawAttempt {
 pub(super) struct Kept {
     pub(super) bytes: Bytes,
     pub(super) total: usize,
-}
-
-/// Pieces of a body, as far as there was room.
-#[derive(Default)]
-pub(super) struct Stream {
-    pub(super) bytes: Vec<u8>,
-    pub(super) pieces: Vec<Piece>,
-    pub(super) total: u64,
 }
 
 impl Raw {
@@ -145,8 +138,8 @@ impl Raw {
             answer: Answer {
                 status: self.status.map_or(0, |status| status.as_u16()),
                 headers: pairs(&self.answer_headers),
-                pieces: self.answer.pieces.clone(),
-                body: self.answer.bytes.clone(),
+                pieces: self.answer.pieces().to_vec(),
+                body: self.answer.bytes(),
             },
             attempts: self
                 .attempts
@@ -188,8 +181,7 @@ impl Raw {
 
     fn omitted(&self) -> Vec<Omitted> {
         let mut omitted = Vec::new();
-        let mut check = |what: &str, total: u64, kept: usize| {
-            let kept = kept as u64;
+        let mut check = |what: &str, total: u64, kept: u64| {
             if kept < total {
                 omitted.push(Omitted {
                     what: what.to_owned(),
@@ -204,16 +196,16 @@ impl Raw {
             check(
                 &format!("attempt {number} request"),
                 body.total as u64,
-                body.bytes.len(),
+                body.bytes.len() as u64,
             );
             let answer = &attempt.answer;
             check(
                 &format!("attempt {number} answer"),
-                answer.total,
-                answer.bytes.len(),
+                answer.total(),
+                answer.kept(),
             );
         }
-        check("answer", self.answer.total, self.answer.bytes.len());
+        check("answer", self.answer.total(), self.answer.kept());
         omitted
     }
 }
@@ -236,11 +228,11 @@ impl RawAttempt {
                 status: status.as_u16(),
                 headers: pairs(headers),
             }),
-            pieces: self.answer.pieces.clone(),
+            pieces: self.answer.pieces().to_vec(),
             ended: self.ended,
             fault: self.fault.clone(),
             body: self.body.bytes.to_vec(),
-            answer: self.answer.bytes.clone(),
+            answer: self.answer.bytes(),
         }
     }
 }

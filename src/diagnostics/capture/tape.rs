@@ -7,9 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::raw::{Ended, Kept, Raw, RawAttempt, Stream};
+use super::raw::{Ended, Kept, Raw, RawAttempt};
+use super::stream::Stream;
 use crate::config::Config;
-use crate::diagnostics::bundle::Piece;
 use crate::tap::{Seen, Tap};
 use crate::turn::{Clock, Random};
 
@@ -31,7 +31,7 @@ pub trait Shelf: Send + Sync {
 }
 
 /// How many bytes the running turns take. Together they may take what the
-/// configuration gives to memory, and each of them half of it.
+/// configuration gives to memory, and each of them a quarter of it.
 #[derive(Debug, Default)]
 pub struct Room(AtomicUsize);
 
@@ -175,26 +175,11 @@ impl Raw {
 
     fn fits(&mut self, bytes: usize, room: &Room) -> bool {
         let limit = self.config.capture.memory;
-        let fits = self.bytes + bytes <= limit / 2 && room.try_take(bytes, limit);
+        let fits = self.bytes + bytes <= limit / 4 && room.try_take(bytes, limit);
         if fits {
             self.bytes += bytes;
         }
         fits
-    }
-}
-
-impl Stream {
-    /// Once a piece did not fit, none is kept: what is there has no gap.
-    fn push(&mut self, bytes: &[u8], at_us: u64, fits: bool) {
-        let whole = self.total == self.bytes.len() as u64;
-        self.total += bytes.len() as u64;
-        if whole && fits {
-            self.bytes.extend_from_slice(bytes);
-            self.pieces.push(Piece {
-                at_us,
-                length: bytes.len(),
-            });
-        }
     }
 }
 

@@ -79,17 +79,17 @@ fn the_oldest_turns_make_room() {
         run(&capture, &few, id, &[b"x"]);
     }
     assert_eq!(ids(&capture), ["c", "b"]);
-    let small = config("memory = 1000");
-    for id in ["d", "e", "f"] {
+    let small = config("memory = 2000");
+    for id in ["d", "e", "f", "g", "h"] {
         run(&capture, &small, id, &[&[b'x'; 400]]);
     }
-    assert_eq!(ids(&capture), ["f", "e"]);
+    assert_eq!(ids(&capture), ["h", "g", "f", "e"]);
 }
 
 /// What does not fit is counted, and nothing that is kept has a gap.
 #[test]
 fn a_turn_that_is_too_large_says_so() {
-    let (capture, config) = (Capture::default(), config("memory = 1000"));
+    let (capture, config) = (Capture::default(), config("memory = 2000"));
     run(
         &capture,
         &config,

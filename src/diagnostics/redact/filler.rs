@@ -115,6 +115,9 @@ fn is_hash(content: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     fn fill(secret: &str) -> String {
@@ -152,10 +155,7 @@ mod tests {
             let filler = by_hash(content.as_bytes()).unwrap();
             assert_eq!(filler.len(), content.len());
             assert!(by_hash(&filler).is_none(), "{content}");
-            use base64::Engine;
-            base64::engine::general_purpose::STANDARD
-                .decode(&filler)
-                .unwrap();
+            STANDARD.decode(&filler).unwrap();
         }
     }
 }

@@ -92,11 +92,10 @@ impl Scrubber {
         let mut text = blob.as_bytes().to_vec();
         let whole = 0..text.len();
         if !self.blobs(&mut text).contains(&whole) {
-            if !self.keep.encrypted {
-                hash(&mut text, &[whole]);
-            } else {
+            if self.keep.encrypted {
                 return self.string(blob.to_owned());
             }
+            hash(&mut text, &[whole]);
         }
         String::from_utf8(text).unwrap_or_default()
     }

@@ -21,8 +21,12 @@ const TOKENS: &str = r"(?x-u)
     | xox[a-z]-[A-Za-z0-9-]{10,}
     | npm_[A-Za-z0-9]{16,}
     | pypi-[A-Za-z0-9_-]{16,}
-    | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?
     )";
+
+/// Apart from the others: where a candidate fails late, another that begins
+/// inside it must not begin the search anew.
+const JSON_TOKENS: &str =
+    r"(?-u)\b(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)";
 
 const CREDENTIALS: &str = r"(?i-u)\b(?:bearer|basic)[ \t+]+([a-z0-9._~+/=-]{16,})";
 
@@ -30,7 +34,7 @@ const PRIVATE_KEYS: &str =
     r"(?-u)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=:,\s]|-[A-Za-z0-9])+)";
 
 /// Scheme, user, password.
-const USER_INFO: &str = r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([^\x00-\x20/"'\\:@?#<>]{0,256})(?::([^\x00-\x20/"'\\@?#<>]{1,512}))?@"#;
+const USER_INFO: &str = r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([^\x00-\x20/"'\\:@?#<>]*)(?::([^\x00-\x20/"'\\@?#<>]+))?@"#;
 
 const QUERIES: &str = r#"(?i-u)[?&](?:key|sig|signature|auth|access|session|jwt|code|x-amz-[a-z-]+|x-goog-[a-z-]+)=([^\x00-\x20&"'\\<>#]{8,})"#;
 
@@ -41,8 +45,8 @@ const NAMED: &str = r#"(?ix-u)
     |encryption[_-]?key|signing[_-]?key|auth[_-]?key
     |client[_-]?secret|secret|passw(?:or)?d|passphrase|pwd|authorization|credentials?|token)
     ["']?[\ \t]*(:=|=>|:|=)[\ \t]*
-    (?:"(?:(?:bearer|basic|token)[\ ])?([^\x00-\x1f"\\]{1,4096})|'([^\x00-\x1f'"\\]{1,4096})
-    |(?:(?:bearer|basic|token)[\ ])?([^\x00-\x20"'`\\,;&<>(){}\[\]|]{6,4096}))"#;
+    (?:"(?:(?:bearer|basic|token)[\ ])?([^\x00-\x1f"\\]+)|'([^\x00-\x1f'"\\]+)
+    |(?:(?:bearer|basic|token)[\ ])?([^\x00-\x20"'`\\,;&<>(){}\[\]|]{6,}))"#;
 
 /// Finds them.
 pub(super) struct Shapes {
@@ -63,7 +67,9 @@ impl Shapes {
         let regex = |pattern: &str| Regex::new(pattern).expect("a pattern that is tested");
         Self {
             tokens: regex(TOKENS),
-            plain: [CREDENTIALS, PRIVATE_KEYS, QUERIES].map(regex).to_vec(),
+            plain: [JSON_TOKENS, CREDENTIALS, PRIVATE_KEYS, QUERIES]
+                .map(regex)
+                .to_vec(),
             user_info: regex(USER_INFO),
             named: regex(NAMED),
             own: own.to_vec(),

@@ -1,4 +1,5 @@
 use std::path::Path;
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -8,9 +9,12 @@ use super::*;
 
 const KEY: &str = "sk-canary/7f3e+9a1b2c4d-0Zq";
 
-fn scrubber() -> Scrubber {
-    let redactor = Redactor::new([&Secret::new(KEY).unwrap()]);
-    Scrubber::new(redactor, &[], Keep::default())
+fn scrubber() -> &'static Scrubber {
+    static SCRUBBER: LazyLock<Scrubber> = LazyLock::new(|| {
+        let redactor = Redactor::new([&Secret::new(KEY).unwrap()]);
+        Scrubber::new(redactor, &[], Keep::default())
+    });
+    &SCRUBBER
 }
 
 fn scrub(text: &str) -> String {
@@ -170,6 +174,118 @@ fn our_blobs_are_opened() {
 }
 
 #[test]
+fn all_of_a_turn_is_scrubbed() {
+    use crate::diagnostics::bundle::{Answer, Attempt, Head, Request, Turn};
+    let headers = || {
+        vec![
+            ("authorization".to_owned(), format!("Bearer {KEY}")),
+            ("x-unknown".to_owned(), "anything".to_owned()),
+            ("thread-id".to_owned(), "0199b2f4-8f5c".to_owned()),
+            (
+                "x-codex-turn-metadata".to_owned(),
+                r#"{"request_kind":"turn"}"#.to_owned(),
+            ),
+        ]
+    };
+    let body = || format!(r#"{{"a":"{KEY}"}}"#).into_bytes();
+    let fault = || {
+        let fault = adapters::fault::Fault::invalid(format!("p {KEY}"), format!("m {KEY}"));
+        Some(
+            fault
+                .with_code(format!("c {KEY}"))
+                .caused_by(format!("d {KEY}")),
+        )
+    };
+    let mut turn = Turn {
+        request_id: "req_1".into(),
+        fault: fault(),
+        notes: vec![("code".into(), format!("said {KEY}"))],
+        request: Request {
+            path: format!("/v1/responses?key={KEY}"),
+            headers: headers(),
+            body: body(),
+        },
+        answer: Answer {
+            headers: headers(),
+            body: body(),
+            ..Answer::default()
+        },
+        attempts: vec![Attempt {
+            route: format!("acme/{KEY}"),
+            url: format!(
+                "https://u:{}@acme.example/v1/{KEY}/chat?key=short&api-version=2",
+                KEY.replace('/', "%2F")
+            ),
+            headers: headers(),
+            head: Some(Head {
+                headers: headers(),
+                ..Head::default()
+            }),
+            fault: fault(),
+            body: body(),
+            answer: body(),
+            ..Attempt::default()
+        }],
+        plan: body(),
+        ..Turn::default()
+    };
+    turn.settings.asked = KEY.into();
+    turn.given.moved_to = Some(KEY.into());
+    turn.given
+        .items
+        .insert("msg_1".into(), format!(r#"{{"a":"{KEY}"}}"#));
+    turn.given.baggage.insert(
+        "call_1".into(),
+        format!(
+            "{} foreign-blob",
+            adapters::baggage::Baggage {
+                reasoning: KEY.into(),
+                ..Default::default()
+            }
+            .seal()
+        ),
+    );
+    let clean = scrubber().turn(turn);
+    let mut all = serde_json::to_vec(&clean).unwrap();
+    for bytes in [
+        &clean.plan,
+        &clean.request.body,
+        &clean.answer.body,
+        &clean.attempts[0].body,
+        &clean.attempts[0].answer,
+    ] {
+        all.extend_from_slice(bytes);
+    }
+    for text in readings(&all) {
+        assert!(memchr::memmem::find(&text, &KEY.as_bytes()[..16]).is_none());
+    }
+    assert_eq!(clean.request.path, "/v1/responses?key=[redacted]");
+    assert_eq!(
+        clean.attempts[0].url,
+        format!(
+            "https://[redacted]@acme.example/v1/{}/chat?key=[redacted]&api-version=2",
+            scrub(KEY)
+        )
+    );
+    let values: Vec<&str> = clean
+        .request
+        .headers
+        .iter()
+        .map(|(_, value)| &**value)
+        .collect();
+    assert_eq!(
+        values,
+        [
+            "[redacted]",
+            "[redacted]",
+            "0199b2f4-8f5c",
+            r#"{"request_kind":"turn"}"#
+        ]
+    );
+    assert!(scrubber().turn(clean.clone()) == clean);
+}
+
+#[test]
 fn the_users_patterns_count() {
     let patterns = [
         Regex::new(r"customer-\d+").unwrap(),
@@ -269,14 +385,20 @@ fn hostile_texts_are_scrubbed() {
         "-----BEGIN PRIVATE KEY-----",
         "%41",
         "a://",
+        "eyJaaaaaaaaaa-hf_0123456789abcdef-",
         "a:",
         "data: {\"a\":\"b\"}\n",
         ";base64,",
     ] {
-        let text = part.repeat(300_000 / part.len());
+        let text = part.repeat(30_000 / part.len());
         let clean = scrubber.bytes(text.clone().into_bytes());
         assert_eq!(clean.len(), text.len());
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits.concat()
 }
 
 /// The ways a secret is written.
@@ -301,7 +423,7 @@ fn written(way: u8, mask: u64, lead: usize) -> String {
         2 => each(|byte| format!("%{byte:02x}")),
         3 => STANDARD.encode(around),
         4 => URL_SAFE_NO_PAD.encode(around),
-        5 => around.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        5 => hex(around.as_bytes()),
         _ => KEY.get(..20).unwrap().to_owned(),
     }
 }
@@ -366,7 +488,7 @@ proptest! {
             _ => secret.as_bytes().chunks(size).map(|part| {
                 let part = std::str::from_utf8(part).unwrap();
                 format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", escaped(part, mask >> 5))
-            }).collect(),
+            }).collect::<Vec<_>>().concat(),
         };
         let clean = scrubber().bytes(body.clone().into_bytes());
         prop_assert_eq!(clean.len(), body.len());

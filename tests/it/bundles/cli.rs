@@ -28,6 +28,8 @@ pub fn trials() -> Vec<Trial> {
             foreign_server,
         ),
         case("a file that is no bundle is refused", foreign_file),
+        case("a turn is sent to a provider again", live),
+        case("a turn becomes a golden case", golden),
         case(
             "equal and different turns are told by the exit code",
             different,
@@ -61,9 +63,7 @@ impl End {
 
 /// Runs a command in this folder.
 async fn run_in(folder: &Path, setup: &Setup, args: &str) -> End {
-    let setup = args
-        .split(' ')
-        .fold(setup.clone(), |setup, arg| setup.arg(arg));
+    let setup = args.split(' ').fold(setup.clone(), Setup::arg);
     let (code, out, err) = setup.run(folder).await;
     End { code, out, err }
 }
@@ -126,7 +126,7 @@ async fn bundled() {
     );
     assert!(told.contains("`respondent replay`"), "{told}");
     assert!(told.contains("prompts"), "{told}");
-    assert_eq!(files(proxy.folder.path()), [name.clone()]);
+    assert_eq!(files(proxy.folder.path()), std::slice::from_ref(&name));
     let shown = run(&proxy, &format!("bundle show {name}")).await.ok();
     assert!(shown.contains(&failed), "{shown}");
     assert!(shown.contains("the provider says no"), "{shown}");
@@ -381,4 +381,54 @@ async fn different() {
     assert!(!end.out.is_empty(), "{end:?}");
     let end = run(&proxy, "replay a.tar.zst --turn 2").await;
     assert!(end.fails(65).contains("there is no turn 2"));
+}
+
+async fn live() {
+    let (player, proxy) = server().await;
+    let first = request_id(&bad(&player, &proxy).await);
+    run(&proxy, "bundle create --output a.tar.zst").await.ok();
+    player.push(answer(json!([{"text": "well said"}])));
+    let end = run(&proxy, "replay a.tar.zst --live up/m --events").await;
+    assert_eq!(end.code, 1, "{end:?}");
+    assert!(end.out.contains("outcome: failed -> completed"), "{end:?}");
+    assert!(end.out.contains("well said"), "{end:?}");
+    assert_eq!(player.requests().len(), 2);
+    let error = run(&proxy, "replay a.tar.zst --live nobody/m")
+        .await
+        .fails(64);
+    assert!(error.contains("nobody/m"), "{error}");
+    // Many turns are not sent by accident.
+    bad(&player, &proxy).await;
+    run(&proxy, "bundle create --since 1h --output b.tar.zst")
+        .await
+        .ok();
+    let error = run(&proxy, "replay b.tar.zst --live up/m").await.fails(65);
+    assert!(error.contains("--turn"), "{error}");
+    assert_eq!(player.requests().len(), 3);
+    let offline = run(&proxy, "replay b.tar.zst").await.ok();
+    assert_eq!(offline.matches(": equal").count(), 2, "{offline}");
+    assert!(offline.contains(&first), "{offline}");
+}
+
+async fn golden() {
+    let (player, proxy) = server().await;
+    bad(&player, &proxy).await;
+    run(&proxy, "bundle create --output a.tar.zst").await.ok();
+    let told = run(&proxy, "bundle to-fixture a.tar.zst golden").await.ok();
+    let case = proxy.folder.path().join("golden");
+    for name in ["request.json", "expect.request.json"] {
+        assert!(told.contains(name), "{told}");
+        assert!(case.join(name).is_file(), "{name}");
+    }
+    let before = std::fs::read(case.join("request.json")).unwrap();
+    let error = run(&proxy, "bundle to-fixture a.tar.zst golden")
+        .await
+        .fails(1);
+    assert!(error.contains("golden"), "{error}");
+    assert_eq!(std::fs::read(case.join("request.json")).unwrap(), before);
+    let error = run(&proxy, "bundle to-fixture a.tar.zst other --attempt 2")
+        .await
+        .fails(65);
+    assert!(error.contains("no attempt 2"), "{error}");
+    assert!(!proxy.folder.path().join("other").exists());
 }

@@ -281,7 +281,7 @@ fn an_event_is_named_with_its_field() {
                         &mut turn.answer.body,
                         "event: response.created",
                         ":\nevent: response.created",
-                    )
+                    );
                 },
                 &["answer: same events, other bytes at offset 0"],
             ),

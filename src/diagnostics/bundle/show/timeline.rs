@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Page, count, fault, pieces, time};
 use crate::diagnostics::bundle::{Attempt, Turn};
+use crate::metrics::Outcome;
 
 /// Writes one line for each thing that happened, with the time since the turn
 /// began.
@@ -14,8 +15,7 @@ pub(super) fn write(page: &mut Page, turn: &Turn) {
     let mut lines = Vec::new();
     lines.push((0, asked(turn)));
     for (index, attempt) in turn.attempts.iter().enumerate() {
-        let next = turn.attempts.get(index + 1);
-        went(&mut lines, index + 1, attempt, next);
+        went(&mut lines, turn, index, attempt);
     }
     if let Some(at) = turn.ending_us {
         lines.push((at, "the program is about to stop".to_owned()));
@@ -51,7 +51,10 @@ fn asked(turn: &Turn) -> String {
     text
 }
 
-fn went(lines: &mut Vec<(u64, String)>, number: usize, attempt: &Attempt, next: Option<&Attempt>) {
+fn went(lines: &mut Vec<(u64, String)>, turn: &Turn, index: usize, attempt: &Attempt) {
+    let number = index + 1;
+    let next = turn.attempts.get(number);
+    let is_left = next.is_none() && turn.outcome == Some(Outcome::Disconnected);
     let key = attempt
         .key
         .map_or_else(|| "no key".to_owned(), |key| format!("key {}", key + 1));
@@ -75,8 +78,8 @@ fn went(lines: &mut Vec<(u64, String)>, number: usize, attempt: &Attempt, next: 
     }
     let end = match (&attempt.fault, attempt.ended) {
         (Some(it), _) => format!("failed: {}", fault(it)),
-        (None, true) => "whole".to_owned(),
-        (None, false) => "left before its end".to_owned(),
+        (None, _) if is_left => "left before its end".to_owned(),
+        (None, _) => "complete".to_owned(),
     };
     lines.push((attempt.end_us, format!("  attempt {number} {end}")));
     let mend = attempt.fault.as_ref().and_then(|fault| fault.mend);
@@ -116,7 +119,12 @@ fn answered(lines: &mut Vec<(u64, String)>, turn: &Turn) {
 fn events(body: &[u8]) -> Vec<(String, usize)> {
     let mut counts: Vec<(String, usize)> = Vec::new();
     let mut take = |event: adapters::sse::SseEvent<'_>| {
-        let name = event.name.as_deref().unwrap_or("without a name");
+        let unnamed = if event.data == "[DONE]" {
+            "[DONE]"
+        } else {
+            "without a name"
+        };
+        let name = event.name.as_deref().unwrap_or(unnamed);
         match counts.iter_mut().find(|(known, _)| known == name) {
             Some((_, number)) => *number += 1,
             None => counts.push((name.to_owned(), 1)),

@@ -13,7 +13,11 @@ use crate::turns::steps;
 pub fn groups() -> Vec<Group> {
     vec![
         group("answers that break off", &[Kind::Cut], broken),
-        group("answers that are no answers", &[Kind::BadReply], garbage),
+        group(
+            "answers that are no answers",
+            &[Kind::BadReply, Kind::Unavailable],
+            garbage,
+        ),
         group(
             "errors inside the stream",
             &[
@@ -28,7 +32,11 @@ pub fn groups() -> Vec<Group> {
             ],
             in_stream,
         ),
-        group("answers that end early, or well", &[], ended),
+        group(
+            "answers that end early, or well",
+            &[Kind::ContentFilter],
+            ended,
+        ),
     ]
 }
 
