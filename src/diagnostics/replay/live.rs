@@ -42,21 +42,18 @@ pub fn live(turn: &Turn, config: &Config, model: &str) -> Result<Turn, ReplayErr
 }
 
 async fn run(recorded: Turn, config: Config) -> Result<Turn, ReplayError> {
-    let onlooker = Arc::new(Onlooker::default());
-    let surroundings: Arc<Onlooker> = Arc::clone(&onlooker);
+    let onlooker = Onlooker::default();
     let service = Arc::new(Service::new(
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
         CancellationToken::new(),
-        surroundings,
+        Arc::new(onlooker.clone()),
     ));
     let (head, body) = request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();
     while let Some(Ok(_)) = answer.frame().await {}
     drop(answer);
-    let taped = onlooker.0.lock();
-    let taped = taped.unwrap_or_else(PoisonError::into_inner).take();
-    taped.map(|raw| raw.turn()).ok_or(ReplayError::Lost)
+    onlooker.taped().ok_or(ReplayError::Lost)
 }
 
 /// The request with another model.
@@ -69,7 +66,16 @@ fn ask(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
 
 /// The system's surroundings with a tape.
 #[derive(Clone, Default)]
-struct Onlooker(Arc<Mutex<Option<Raw>>>);
+pub(super) struct Onlooker(Arc<Mutex<Option<Raw>>>);
+
+impl Onlooker {
+    /// The last turn that is over.
+    pub(super) fn taped(&self) -> Option<Turn> {
+        let raw = self.0.lock();
+        let raw = raw.unwrap_or_else(PoisonError::into_inner).take();
+        raw.map(|raw| raw.turn())
+    }
+}
 
 impl Shelf for Onlooker {
     fn put(&self, raw: Raw) {

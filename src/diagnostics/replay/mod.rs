@@ -191,6 +191,11 @@ fn config(turn: &Turn, origin: &str) -> Config {
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
         keys.insert(route.provider.clone(), stand_ins.collect());
     }
+    // No provider has them, but the engine hides them where it hid the secrets
+    // that they stand for.
+    let hidden = turn.given.stand_ins.iter();
+    let hidden = hidden.filter_map(|text| Secret::new(text)).collect();
+    keys.insert(String::new(), hidden);
     Config::bare(
         settings.registry(),
         keys,
@@ -248,6 +253,8 @@ fn split(url: &str) -> (&str, &str) {
 fn put_back(recorded: &Turn, replayed: &mut Turn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
+    let stand_ins = &recorded.given.stand_ins;
+    replayed.given.stand_ins.clone_from(stand_ins);
     let routes = replayed.settings.routes.iter_mut();
     for (replayed, recorded) in routes.zip(&recorded.settings.routes) {
         if replayed.full_name() == recorded.full_name() {

@@ -10,12 +10,14 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::live::Onlooker;
 use super::{ReplayError, live, replay};
 use crate::config::{Config, Flags, Inputs, Places, load};
-use crate::diagnostics::bundle::{Piece, Turn};
-use crate::diagnostics::capture::Capture;
+use crate::diagnostics::bundle::{Piece, Scope, Turn, compare};
+use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::{Metrics, Outcome};
 use crate::sandbox::Player;
+use crate::secrets::{Redactor, Secret};
 use crate::turn::{Service, respond};
 
 /// What is run and recorded.
@@ -85,13 +87,13 @@ impl Scene<'_> {
             players.push(player);
         }
         text.push_str(self.tables);
-        let capture = Capture::default();
+        let onlooker = Onlooker::default();
         let ending = CancellationToken::new();
         let service = Arc::new(Service::new(
             Arc::new(ArcSwap::from_pointee(config(&text))),
             Arc::new(Metrics::new()),
             ending.clone(),
-            Arc::new(capture.clone()),
+            Arc::new(onlooker.clone()),
         ));
         for (place, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");
@@ -119,7 +121,7 @@ impl Scene<'_> {
             };
             tokio::join!(client, end);
         }
-        capture.recent()[0].turn()
+        onlooker.taped().unwrap()
     }
 }
 
@@ -173,6 +175,7 @@ fn check(scene: &Scene<'_>) -> Turn {
     let recorded = scene.record();
     let first = replay(&recorded).unwrap();
     same(&timeless(&recorded), &timeless(&first));
+    assert!(compare(&recorded, &first, Scope::Replay).is_empty());
     let second = replay(&recorded).unwrap();
     same(&first, &second);
     // And a replay is as good as what it replays.
@@ -671,4 +674,46 @@ async fn a_recorded_request_goes_to_a_real_provider() {
     assert_eq!(turn.outcome, Some(Outcome::Failed));
     assert_eq!(player.requests()[0].json()["model"], "n");
     assert!(matches!(unknown, Err(ReplayError::NoModel(_))));
+}
+
+/// What was redacted and then replayed is what was replayed and then redacted.
+#[test]
+fn a_redacted_turn() {
+    let secret = "sk-canary-0123456789abcdef0123456789abcdef";
+    // It is known by its look alone.
+    let scrubber = Scrubber::new(Redactor::default(), &[], Keep::default());
+    let said = format!("your key is {secret}, is it?");
+    for answers in [
+        json!([{"steps": [{"text": said}, {"reasoning": said}], "split": 17}]),
+        json!([{"steps": [{"call": {"id": "c1", "name": "shell", "arguments": format!("{{\"k\":\"{secret}\"}}")}}]}]),
+        json!([{"status": 400, "json": {"error": {"message": said}}}]),
+        json!([{"status": 401, "body": said}]),
+    ] {
+        let recorded = Scene {
+            requests: vec![json!({"model": "acme/m", "input": said, "stream": true})],
+            ..scene(answers)
+        }
+        .record();
+        let redacted = scrubber.turn(recorded);
+        assert!(!text(&redacted).contains(secret));
+        let replayed = replay(&redacted).unwrap();
+        same(&timeless(&redacted), &timeless(&replayed));
+    }
+}
+
+/// The client was told `[redacted]` where the provider echoed the key; in the
+/// bundle something else stands for the key.
+#[test]
+fn a_key_that_was_echoed() {
+    let secret = "sk-canary-0123456789abcdef0123456789abcdef";
+    let recorded = Scene {
+        settings: "api_key = \"sk-canary-0123456789abcdef0123456789abcdef\"",
+        ..scene(
+            json!([{"status": 401, "json": {"error": {"message": format!("bad key {secret}")}}}]),
+        )
+    }
+    .record();
+    let redactor = Redactor::new(&[Secret::new(secret).unwrap()]);
+    let redacted = Scrubber::new(redactor, &[], Keep::default()).turn(recorded);
+    same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
 }
