@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::dialect::{Dialect, Family, Fields};
 use crate::lookup::{EVERY_MODEL, Found, Registry, Route};
 use crate::model::Model;
-use crate::provider::{Provider, Timeouts, Wire};
+use crate::provider::{Provider, Spec, Timeouts, Wire};
 
 /// The routes of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -23,6 +23,8 @@ pub struct Settings {
     pub routes: Vec<RouteSettings>,
     /// The name led nowhere.
     pub unresolved: bool,
+    /// Then the providers that take any name with theirs in front.
+    pub open: Vec<String>,
 }
 
 /// One route. It holds no key; header and query values may be secrets.
@@ -56,6 +58,7 @@ impl Settings {
                 .is_some_and(|route| route.found == Found::Default),
             routes: routes.iter().map(RouteSettings::of).collect(),
             unresolved: false,
+            open: Vec::new(),
         }
     }
 
@@ -65,9 +68,14 @@ impl Settings {
             .iter()
             .filter_map(|name| registry.resolve(name, false).ok())
             .collect();
+        let open = registry.providers.iter();
         Self {
             default: false,
             unresolved: true,
+            open: open
+                .filter(|provider| provider.passthrough)
+                .map(|provider| provider.id.clone())
+                .collect(),
             ..Self::of(asked, &routes)
         }
     }
@@ -79,6 +87,15 @@ impl Settings {
             route.add_to(&mut registry.providers);
         }
         if self.unresolved {
+            for id in &self.open {
+                let open = Spec {
+                    passthrough: true,
+                    ..Spec::default()
+                };
+                if registry.provider(id).is_none() {
+                    registry.providers.push(Arc::new(open.provider(id)));
+                }
+            }
             return registry;
         }
         let mut names = self.routes.iter().map(RouteSettings::full_name);
@@ -233,10 +250,16 @@ mod tests {
     #[test]
     fn a_name_that_led_nowhere_leads_nowhere_in_the_same_words() {
         let mut registry = registry();
-        registry.providers.pop();
-        let lost = registry.resolve("twoo", false).unwrap_err();
-        let kept = Settings::nowhere("twoo", &registry, &lost.near);
-        let again = kept.registry().resolve("twoo", false).unwrap_err();
-        assert_eq!(again.to_string(), lost.to_string());
+        let another = Arc::new(Provider {
+            id: "shed".into(),
+            ..Provider::clone(&registry.providers[1])
+        });
+        registry.providers.push(another);
+        for asked in ["twoo", "nobody/knows"] {
+            let lost = registry.resolve(asked, false).unwrap_err();
+            let kept = Settings::nowhere(asked, &registry, &lost.near);
+            let again = kept.registry().resolve(asked, false).unwrap_err();
+            assert_eq!(again.to_string(), lost.to_string());
+        }
     }
 }

@@ -140,6 +140,13 @@ impl Upstream {
         if fault.kind == Kind::RateLimit && fault.retry == Retry::Soon {
             let down = || self.health.is_down(Instant::now());
             let left = self.keys.rest_left().or_else(down).unwrap_or_default();
+            // In whole seconds, as the header that tells it.
+            let left = Duration::from_secs(
+                left.as_millis()
+                    .div_ceil(1000)
+                    .try_into()
+                    .unwrap_or(u64::MAX),
+            );
             fault.retry = Retry::After(left.max(SHORTEST_PAUSE));
         }
     }

@@ -162,12 +162,14 @@ impl Scrubber {
             default,
             routes,
             unresolved,
+            open,
         } = settings;
         Settings {
             asked: self.string(asked),
             default,
             routes: routes.into_iter().map(|route| self.route(route)).collect(),
             unresolved,
+            open,
         }
     }
 
