@@ -556,6 +556,35 @@ fn late_and_early_signs_of_life() {
     same(&timeless(&slow), &timeless(&replay(&slow).unwrap()));
 }
 
+/// The machine was too busy for signs of life, or for taking down a piece when it
+/// came: the silence ends as it did, without a sign that was not recorded.
+#[test]
+fn a_silence_without_signs_of_life() {
+    for (said, outcome) in [
+        (json!([{"text": "ho"}, {"stall": true}]), Outcome::Failed),
+        (
+            json!([{"text": "ho"}, {"finish": "stop"}, {"stall": true}]),
+            Outcome::Completed,
+        ),
+    ] {
+        let recorded = Scene {
+            settings: "max_retries = 0",
+            tables: "[providers.acme.timeouts]\nidle = \"200ms\"",
+            ..steps(said)
+        }
+        .record();
+        assert_eq!(recorded.outcome, Some(outcome));
+        for (heartbeat, late_us) in [(50, 0), (100, 0), (200, 0), (190, 30_000)] {
+            let mut busy = recorded.clone();
+            busy.heartbeat_ms = heartbeat;
+            for piece in &mut busy.attempts[0].pieces {
+                piece.at_us += late_us;
+            }
+            same(&timeless(&busy), &timeless(&replay(&busy).unwrap()));
+        }
+    }
+}
+
 /// Where the program goes another way now, it is told apart, and not waited for.
 #[test]
 fn another_way() {
