@@ -66,6 +66,19 @@ impl Capture {
         self.0.keeper.flush();
     }
 
+    /// Forgets what a new configuration gives no room to, or does not want to be
+    /// known at all.
+    pub fn limit(&self, config: &Config) {
+        let capture = &config.capture;
+        let (recent, memory) = match capture.mode {
+            CaptureMode::Off => (0, 0),
+            CaptureMode::Failures | CaptureMode::All => (capture.recent, capture.memory),
+        };
+        let gone = self.0.ring().limit(recent, memory);
+        // Outside of the lock: it may be much.
+        drop(gone);
+    }
+
     /// The turns in memory, the newest first.
     pub(crate) fn recent(&self) -> Vec<Arc<Raw>> {
         self.0.ring().newest_first()

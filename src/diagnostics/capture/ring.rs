@@ -17,6 +17,11 @@ impl Ring {
     pub(super) fn put(&mut self, raw: Arc<Raw>, most: usize, memory: usize) -> Vec<Arc<Raw>> {
         self.bytes += raw.bytes;
         self.turns.push_back(raw);
+        self.limit(most, memory)
+    }
+
+    /// Takes out what there is no room for.
+    pub(super) fn limit(&mut self, most: usize, memory: usize) -> Vec<Arc<Raw>> {
         let mut gone = Vec::new();
         while (self.turns.len() > most || self.bytes > memory)
             && let Some(oldest) = self.turns.pop_front()

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::raw::{Ended, Kept, Raw, RawAttempt};
 use super::stream::Stream;
 use crate::config::Config;
+use crate::diagnostics::bundle::Piece;
 use crate::tap::{Seen, Tap};
 use crate::turn::{Clock, Random};
 
@@ -81,10 +82,7 @@ impl Raw {
             Seen::ClientRequest { head, body } => {
                 self.path = head.uri.to_string();
                 self.headers = head.headers.clone();
-                // Without the request there is nothing to show: it counts, and
-                // is kept whatever the room.
-                self.bytes += body.len();
-                room.take(body.len());
+                self.must(body.len(), room);
                 self.body = Arc::clone(body);
             }
             Seen::Routes {
@@ -96,8 +94,12 @@ impl Raw {
                 self.routes = routes.to_vec();
                 self.near = near.to_vec();
             }
-            Seen::Given(given) => self.given = given,
+            Seen::Given(given) => {
+                self.must(sizes(&given.items), room);
+                self.given = given;
+            }
             Seen::Baggage(blobs) => {
+                self.must(sizes(blobs), room);
                 let blobs = blobs.iter();
                 self.given
                     .baggage
@@ -134,7 +136,7 @@ impl Raw {
                 self.attempt(|attempt| attempt.head = Some((at_us, status, headers.clone())));
             }
             Seen::UpstreamAnswer(bytes) => {
-                let fits = self.fits(bytes.len(), room);
+                let fits = self.fits(size_of::<Piece>() + bytes.len(), room);
                 self.attempt(|attempt| attempt.answer.push(bytes, at_us, fits));
             }
             Seen::UpstreamEnd => self.attempt(|attempt| attempt.ended = true),
@@ -148,7 +150,7 @@ impl Raw {
                 self.answer_headers = headers.clone();
             }
             Seen::ClientAnswer(bytes) => {
-                let fits = self.fits(bytes.len(), room);
+                let fits = self.fits(size_of::<Piece>() + bytes.len(), room);
                 self.answer.push(bytes, at_us, fits);
             }
             Seen::Ended {
@@ -173,6 +175,13 @@ impl Raw {
         }
     }
 
+    /// Without the request and what belongs to it there is nothing to show: it
+    /// counts, and is kept whatever the room.
+    fn must(&mut self, bytes: usize, room: &Room) {
+        self.bytes += bytes;
+        room.take(bytes);
+    }
+
     fn fits(&mut self, bytes: usize, room: &Room) -> bool {
         let limit = self.config.capture.memory;
         let fits = self.bytes + bytes <= limit / 4 && room.try_take(bytes, limit);
@@ -181,6 +190,13 @@ impl Raw {
         }
         fits
     }
+}
+
+fn sizes<'s>(texts: impl IntoIterator<Item = (&'s String, &'s String)>) -> usize {
+    texts
+        .into_iter()
+        .map(|(id, text)| id.len() + text.len())
+        .sum()
 }
 
 impl Clock for Tape {
