@@ -107,7 +107,8 @@ pub struct Capture {
     pub mode: CaptureMode,
     /// Turns in memory at most.
     pub recent: usize,
-    /// Their bytes at most, and those of the running ones.
+    /// Bytes of all turns at most, those that run and those that are kept. One
+    /// turn may take a quarter, and its request whatever it has.
     pub memory: usize,
     /// Turns on disk at most.
     pub keep: usize,

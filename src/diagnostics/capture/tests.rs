@@ -121,3 +121,21 @@ fn a_turn_that_is_too_large_says_so() {
     run(&capture, &config, "next", &[&[b'a'; 450]]);
     assert!(capture.recent()[0].turn().is_whole());
 }
+
+/// What somebody still holds, such as the writer, takes room until it is let go.
+#[test]
+fn turns_that_wait_to_be_written_take_room() {
+    let (capture, config) = (Capture::default(), config("memory = 2000"));
+    run(&capture, &config, "waits", &[&[b'x'; 400]]);
+    let waits: Vec<_> = (0..4)
+        .flat_map(|_| {
+            run(&capture, &config, "waits", &[&[b'x'; 400]]);
+            capture.recent()
+        })
+        .collect();
+    run(&capture, &config, "next", &[&[b'x'; 400]]);
+    assert!(!capture.recent()[0].turn().is_whole());
+    drop(waits);
+    run(&capture, &config, "next", &[&[b'x'; 400]]);
+    assert!(capture.recent()[0].turn().is_whole());
+}
