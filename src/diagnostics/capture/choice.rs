@@ -113,7 +113,7 @@ impl Raw {
             began_ms: self.began_ms,
             took_us: self.took_us,
             outcome: ended.map(|ended| ended.outcome),
-            route: last.map(|attempt| attempt.route.full_name()),
+            route: last.map(|attempt| attempt.route.clone()),
             failed: self.failed(),
             memory: true,
             disk,

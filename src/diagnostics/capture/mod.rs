@@ -6,9 +6,11 @@
 //! it goes to the ring, and to the [`keeper`] if it is to be written.
 
 mod choice;
+mod headers;
 mod keeper;
 mod raw;
 mod ring;
+mod room;
 pub mod selection;
 mod stream;
 mod tape;
@@ -21,8 +23,9 @@ use crate::config::{CaptureMode, Config};
 use crate::turn::{Surrounding, Surroundings, System};
 
 pub use raw::Raw;
+pub use room::Room;
 pub use selection::{Selection, Wanted};
-pub use tape::{Room, Shelf, Tape};
+pub use tape::{Shelf, Tape};
 
 use keeper::Keeper;
 use ring::Ring;
@@ -91,8 +94,15 @@ impl Shelf for Shelves {
         if is_kept {
             self.keeper.keep(Arc::clone(&raw));
         }
-        let gone = self.ring().put(raw, recent, memory);
+        let gone = self.ring().put(raw, recent);
         // Outside of the lock: it may be much.
         drop(gone);
+        // Requests are kept whatever the room.
+        while self.room.taken() > memory && self.make_room() {}
+    }
+
+    fn make_room(&self) -> bool {
+        let oldest = self.ring().pop();
+        oldest.is_some()
     }
 }

@@ -8,12 +8,13 @@ use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::plan;
-use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
-use registry::{Route, Settings};
+use http::StatusCode;
+use registry::{Route, Settings, Window};
 
+use super::headers::Headers;
+use super::room::Room;
 use super::stream::Stream;
 use crate::config::Config;
 use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
@@ -28,7 +29,7 @@ pub struct Raw {
     pub(super) began_ms: u64,
     pub(super) took_us: u64,
     pub(super) path: String,
-    pub(super) headers: HeaderMap,
+    pub(super) headers: Headers,
     pub(super) body: Arc<String>,
     pub(super) asked: String,
     pub(super) routes: Vec<Route>,
@@ -36,16 +37,16 @@ pub struct Raw {
     pub(super) given: Given,
     pub(super) attempts: Vec<RawAttempt>,
     pub(super) status: Option<StatusCode>,
-    pub(super) answer_headers: HeaderMap,
+    pub(super) answer_headers: Headers,
     pub(super) answer: Stream,
-    /// How many readings of the clock there were, and those that differ.
-    pub(super) readings: u64,
+    /// Readings of the clock that differ: how many came before, and seconds.
     pub(super) clock: Vec<(u64, u64)>,
     pub(super) random: Vec<u128>,
     pub(super) ending_us: Option<u64>,
     pub(super) ended: Option<Ended>,
-    /// Bytes that the large parts take.
+    /// Bytes that the large parts take of the room.
     pub(super) bytes: usize,
+    pub(super) room: Arc<Room>,
 }
 
 /// How a turn ended.
@@ -62,11 +63,14 @@ pub(super) struct RawAttempt {
     /// None when the turn ended first: its client left.
     pub(super) end_us: Option<u64>,
     pub(super) upstream: Arc<Upstream>,
-    pub(super) route: Route,
-    pub(super) terms: Terms,
+    /// Provider, slash, model.
+    pub(super) route: String,
+    pub(super) window: Window,
+    pub(super) bytes_per_token: f32,
+    pub(super) estimated_input: u64,
     pub(super) body: Kept,
     pub(super) key: Option<usize>,
-    pub(super) head: Option<(u64, StatusCode, HeaderMap)>,
+    pub(super) head: Option<(u64, StatusCode, Headers)>,
     pub(super) answer: Stream,
     pub(super) ended: bool,
     pub(super) fault: Option<Fault>,
@@ -79,14 +83,19 @@ pub(super) struct Kept {
 }
 
 impl Raw {
-    pub(super) fn new(request_id: Arc<str>, config: Arc<Config>, began_ms: u64) -> Self {
+    pub(super) fn new(
+        request_id: Arc<str>,
+        config: Arc<Config>,
+        began_ms: u64,
+        room: Arc<Room>,
+    ) -> Self {
         Self {
             request_id,
             config,
             began_ms,
             took_us: 0,
             path: String::new(),
-            headers: HeaderMap::new(),
+            headers: Headers::default(),
             body: Arc::default(),
             asked: String::new(),
             routes: Vec::new(),
@@ -94,14 +103,14 @@ impl Raw {
             given: Given::default(),
             attempts: Vec::new(),
             status: None,
-            answer_headers: HeaderMap::new(),
+            answer_headers: Headers::default(),
             answer: Stream::default(),
-            readings: 0,
             clock: Vec::new(),
             random: Vec::new(),
             ending_us: None,
             ended: None,
             bytes: 0,
+            room,
         }
     }
 
@@ -132,12 +141,12 @@ impl Raw {
             ending_us: self.ending_us,
             request: Request {
                 path: self.path.clone(),
-                headers: pairs(&self.headers),
+                headers: self.headers.pairs(),
                 body: self.body.as_bytes().to_vec(),
             },
             answer: Answer {
                 status: self.status.map_or(0, |status| status.as_u16()),
-                headers: pairs(&self.answer_headers),
+                headers: self.answer_headers.pairs(),
                 pieces: self.answer.pieces().to_vec(),
                 body: self.answer.bytes(),
             },
@@ -210,23 +219,32 @@ impl Raw {
     }
 }
 
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.room.give_back(self.bytes);
+        let attempts = self.attempts.iter_mut().map(|attempt| &mut attempt.answer);
+        let answers = attempts.chain([&mut self.answer]);
+        let blocks = answers.flat_map(Stream::take_blocks);
+        self.room.reuse(blocks, self.config.capture.memory);
+    }
+}
+
 impl RawAttempt {
     fn attempt(&self, took_us: u64) -> Attempt {
-        let model = &self.route.model;
         Attempt {
             at_us: self.at_us,
             end_us: self.end_us.unwrap_or(took_us),
-            route: self.route.full_name(),
+            route: self.route.clone(),
             url: self.upstream.url().to_string(),
-            headers: pairs(self.upstream.headers()),
+            headers: Headers::of(self.upstream.headers()).pairs(),
             key: self.key,
-            window: Some(model.window()),
-            bytes_per_token: self.terms.bytes_per_token,
-            estimated_input: self.terms.estimated_input,
+            window: Some(self.window),
+            bytes_per_token: self.bytes_per_token,
+            estimated_input: self.estimated_input,
             head: self.head.as_ref().map(|(at_us, status, headers)| Head {
                 at_us: *at_us,
                 status: status.as_u16(),
-                headers: pairs(headers),
+                headers: headers.pairs(),
             }),
             pieces: self.answer.pieces().to_vec(),
             ended: self.ended,
@@ -235,16 +253,6 @@ impl RawAttempt {
             answer: self.answer.bytes(),
         }
     }
-}
-
-fn pairs(headers: &HeaderMap) -> Vec<(String, String)> {
-    headers
-        .iter()
-        .map(|(name, value)| {
-            let value = String::from_utf8_lossy(value.as_bytes());
-            (name.as_str().to_owned(), value.into_owned())
-        })
-        .collect()
 }
 
 fn milliseconds(time: std::time::Duration) -> u64 {

@@ -9,22 +9,19 @@ use super::raw::Raw;
 #[derive(Default)]
 pub(super) struct Ring {
     turns: VecDeque<Arc<Raw>>,
-    bytes: usize,
 }
 
 impl Ring {
-    /// Adds a turn, and takes out what there is no room for.
-    pub(super) fn put(&mut self, raw: Arc<Raw>, most: usize, memory: usize) -> Vec<Arc<Raw>> {
-        self.bytes += raw.bytes;
+    /// Adds a turn, and takes out those that are too many.
+    pub(super) fn put(&mut self, raw: Arc<Raw>, most: usize) -> Vec<Arc<Raw>> {
         self.turns.push_back(raw);
-        let mut gone = Vec::new();
-        while (self.turns.len() > most || self.bytes > memory)
-            && let Some(oldest) = self.turns.pop_front()
-        {
-            self.bytes -= oldest.bytes;
-            gone.push(oldest);
-        }
-        gone
+        let too_many = self.turns.len().saturating_sub(most);
+        self.turns.drain(..too_many).collect()
+    }
+
+    /// Takes out the oldest.
+    pub(super) fn pop(&mut self) -> Option<Arc<Raw>> {
+        self.turns.pop_front()
     }
 
     /// All of them, the newest first.

@@ -1,12 +1,13 @@
 //! The pieces of a body, as far as there was room.
 
+use super::room::Room;
 use crate::diagnostics::bundle::Piece;
 
 /// The first block of memory; each further one is twice as long.
 const FIRST: usize = 1 << 10;
 /// The longest one: a body of any length takes no more than it has, and is not
 /// moved while it grows.
-const LONGEST: usize = 64 << 10;
+pub(super) const BLOCK: usize = 64 << 10;
 
 /// What passed of a body.
 #[derive(Default)]
@@ -18,13 +19,14 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Once a piece did not fit, none is kept: what is there has no gap.
-    pub(super) fn push(&mut self, bytes: &[u8], at_us: u64, fits: bool) {
+    /// Without room for a piece, neither it nor a later one is kept: what is there
+    /// has no gap.
+    pub(super) fn push(&mut self, bytes: &[u8], at_us: u64, room: Option<&Room>) {
         let is_whole = self.kept == self.total;
         self.total += bytes.len() as u64;
-        if !is_whole || !fits {
+        let Some(room) = room.filter(|_| is_whole) else {
             return;
-        }
+        };
         self.kept = self.total;
         self.pieces.push(Piece {
             at_us,
@@ -32,8 +34,13 @@ impl Stream {
         });
         let mut left = bytes;
         while !left.is_empty() {
-            left = self.fill(left);
+            left = self.fill(left, room);
         }
+    }
+
+    /// The memory that it took, for others.
+    pub(super) fn take_blocks(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.blocks)
     }
 
     /// How `bytes` was cut.
@@ -57,17 +64,21 @@ impl Stream {
     }
 
     /// Fills the last block, or a new one; gives back what did not fit.
-    fn fill<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+    fn fill<'b>(&mut self, bytes: &'b [u8], room: &Room) -> &'b [u8] {
         let last = self.blocks.last().map_or(0, Vec::capacity);
-        let room = |block: &Vec<u8>| block.capacity() - block.len();
-        if self.blocks.last().is_none_or(|block| room(block) == 0) {
-            let next = (last * 2).clamp(FIRST, LONGEST);
-            self.blocks.push(Vec::with_capacity(next));
+        let left = |block: &Vec<u8>| block.capacity() - block.len();
+        if self.blocks.last().is_none_or(|block| left(block) == 0) {
+            let next = (last * 2).clamp(FIRST, BLOCK);
+            self.blocks.push(if next == BLOCK {
+                room.block()
+            } else {
+                Vec::with_capacity(next)
+            });
         }
         let Some(block) = self.blocks.last_mut() else {
             return &[];
         };
-        let (now, later) = bytes.split_at(room(block).min(bytes.len()));
+        let (now, later) = bytes.split_at(left(block).min(bytes.len()));
         block.extend_from_slice(now);
         later
     }

@@ -1,15 +1,18 @@
 //! Takes down one turn: what passes, and each reading of clock and randomness.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use tokio::time::Instant;
 
+use super::headers::Headers;
 use super::raw::{Ended, Kept, Raw, RawAttempt};
+use super::room::Room;
 use super::stream::Stream;
 use crate::config::Config;
+use crate::diagnostics::bundle::Piece;
 use crate::tap::{Seen, Tap};
 use crate::turn::{Clock, Random};
 
@@ -19,21 +22,23 @@ pub struct Tape {
     began: Instant,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
-    room: Arc<Room>,
     shelf: Arc<dyn Shelf>,
     raw: Mutex<Option<Raw>>,
+    /// Readings of the clock so far, and the last one.
+    readings: AtomicU64,
+    last: AtomicU64,
 }
 
 /// Where turns go that are over.
 pub trait Shelf: Send + Sync {
     /// Takes a turn. It must not wait.
     fn put(&self, raw: Raw);
-}
 
-/// How many bytes the running turns take. Together they may take what the
-/// configuration gives to memory, and each of them a quarter of it.
-#[derive(Debug, Default)]
-pub struct Room(AtomicUsize);
+    /// Lets a turn go, so that one that runs has room. False if there is none.
+    fn make_room(&self) -> bool {
+        false
+    }
+}
 
 impl Tape {
     /// Begins to take down a turn that runs on this clock and randomness.
@@ -46,14 +51,16 @@ impl Tape {
     ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let began_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0));
-        let raw = Raw::new(Arc::clone(request_id), Arc::clone(config), began_ms);
+        let (id, config) = (Arc::clone(request_id), Arc::clone(config));
+        let raw = Raw::new(id, config, began_ms, Arc::clone(room));
         Self {
             began: Instant::now(),
             clock,
             random,
-            room: Arc::clone(room),
             shelf,
             raw: Mutex::new(Some(raw)),
+            readings: AtomicU64::new(0),
+            last: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -70,21 +77,21 @@ impl Tap for Tape {
     fn saw(&self, seen: Seen<'_>) {
         let at_us = self.now();
         if let Some(raw) = self.raw().as_mut() {
-            raw.saw(seen, at_us, &self.room);
+            raw.saw(seen, at_us, &*self.shelf);
         }
     }
 }
 
 impl Raw {
-    fn saw(&mut self, seen: Seen<'_>, at_us: u64, room: &Room) {
+    fn saw(&mut self, seen: Seen<'_>, at_us: u64, shelf: &dyn Shelf) {
         match seen {
             Seen::ClientRequest { head, body } => {
                 self.path = head.uri.to_string();
-                self.headers = head.headers.clone();
+                self.headers = Headers::of(&head.headers);
                 // Without the request there is nothing to show: it counts, and
                 // is kept whatever the room.
                 self.bytes += body.len();
-                room.take(body.len());
+                self.room.take(body.len());
                 self.body = Arc::clone(body);
             }
             Seen::Routes {
@@ -110,17 +117,21 @@ impl Raw {
                 body,
             } => {
                 let total = body.len();
-                let kept = if self.fits(total, room) {
+                let kept = if self.fits(total, shelf) {
                     body.clone()
                 } else {
                     Bytes::new()
                 };
+                // One that fails is rare.
+                self.attempts.reserve_exact(1);
                 self.attempts.push(RawAttempt {
                     at_us,
                     end_us: None,
                     upstream: Arc::clone(upstream),
-                    route: route.clone(),
-                    terms: terms.clone(),
+                    route: route.full_name(),
+                    window: route.model.window(),
+                    bytes_per_token: terms.bytes_per_token,
+                    estimated_input: terms.estimated_input,
                     body: Kept { bytes: kept, total },
                     key: None,
                     head: None,
@@ -131,11 +142,15 @@ impl Raw {
             }
             Seen::Key(key) => self.attempt(|attempt| attempt.key = Some(key.index())),
             Seen::UpstreamHead { status, headers } => {
-                self.attempt(|attempt| attempt.head = Some((at_us, status, headers.clone())));
+                let headers = Headers::of(headers);
+                self.attempt(|attempt| attempt.head = Some((at_us, status, headers)));
             }
             Seen::UpstreamAnswer(bytes) => {
-                let fits = self.fits(bytes.len(), room);
-                self.attempt(|attempt| attempt.answer.push(bytes, at_us, fits));
+                let fits = self.fits(bytes.len() + size_of::<Piece>(), shelf);
+                if let Some(attempt) = self.attempts.last_mut() {
+                    let room = fits.then_some(&*self.room);
+                    attempt.answer.push(bytes, at_us, room);
+                }
             }
             Seen::UpstreamEnd => self.attempt(|attempt| attempt.ended = true),
             Seen::AttemptEnd(fault) => self.attempt(|attempt| {
@@ -145,11 +160,12 @@ impl Raw {
             Seen::Ending => self.ending_us = Some(at_us),
             Seen::ClientHead { status, headers } => {
                 self.status = Some(status);
-                self.answer_headers = headers.clone();
+                self.answer_headers = Headers::of(headers);
             }
             Seen::ClientAnswer(bytes) => {
-                let fits = self.fits(bytes.len(), room);
-                self.answer.push(bytes, at_us, fits);
+                let fits = self.fits(bytes.len() + size_of::<Piece>(), shelf);
+                let room = fits.then_some(&*self.room);
+                self.answer.push(bytes, at_us, room);
             }
             Seen::Ended {
                 outcome,
@@ -173,24 +189,30 @@ impl Raw {
         }
     }
 
-    fn fits(&mut self, bytes: usize, room: &Room) -> bool {
+    /// Takes room for so many bytes. A turn may have a quarter of the memory.
+    fn fits(&mut self, bytes: usize, shelf: &dyn Shelf) -> bool {
         let limit = self.config.capture.memory;
-        let fits = self.bytes + bytes <= limit / 4 && room.try_take(bytes, limit);
-        if fits {
-            self.bytes += bytes;
+        if self.bytes + bytes > limit / 4 {
+            return false;
         }
-        fits
+        while !self.room.try_take(bytes, limit) {
+            if !shelf.make_room() {
+                return false;
+            }
+        }
+        self.bytes += bytes;
+        true
     }
 }
 
 impl Clock for Tape {
     fn unix(&self) -> u64 {
         let now = self.clock.unix();
-        if let Some(raw) = self.raw().as_mut() {
-            if raw.clock.last().is_none_or(|(_, last)| *last != now) {
-                raw.clock.push((raw.readings, now));
-            }
-            raw.readings += 1;
+        let before = self.readings.fetch_add(1, Ordering::Relaxed);
+        if self.last.swap(now, Ordering::Relaxed) != now
+            && let Some(raw) = self.raw().as_mut()
+        {
+            raw.clock.push((before, now));
         }
         now
     }
@@ -212,27 +234,7 @@ impl Drop for Tape {
         let raw = self.raw().take();
         if let Some(mut raw) = raw {
             raw.took_us = took_us;
-            self.room.give_back(raw.bytes);
             self.shelf.put(raw);
         }
-    }
-}
-
-impl Room {
-    fn take(&self, bytes: usize) {
-        self.0.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn try_take(&self, bytes: usize, limit: usize) -> bool {
-        let before = self.0.fetch_add(bytes, Ordering::Relaxed);
-        let fits = before.saturating_add(bytes) <= limit;
-        if !fits {
-            self.give_back(bytes);
-        }
-        fits
-    }
-
-    fn give_back(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

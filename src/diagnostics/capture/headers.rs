@@ -1,0 +1,60 @@
+//! Headers as they are taken down.
+
+use http::HeaderMap;
+
+/// Headers in one piece: a clone of the map would hold on to the buffers that they
+/// were read into, which are many times as large.
+#[derive(Default)]
+pub(super) struct Headers(Vec<u8>);
+
+impl Headers {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let parts = headers.iter();
+        let size = parts.map(|(name, value)| name.as_str().len() + value.len() + 2);
+        let mut lines = Vec::with_capacity(size.sum());
+        for (name, value) in headers {
+            lines.extend_from_slice(name.as_str().as_bytes());
+            lines.push(b':');
+            lines.extend_from_slice(value.as_bytes());
+            // No value has one.
+            lines.push(b'\n');
+        }
+        Self(lines)
+    }
+
+    /// Names in lower case and values.
+    pub(super) fn pairs(&self) -> Vec<(String, String)> {
+        String::from_utf8_lossy(&self.0)
+            .split_terminator('\n')
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::{COOKIE, HOST};
+
+    use super::*;
+
+    #[test]
+    fn headers_come_back_as_they_were() {
+        let mut headers = HeaderMap::new();
+        headers.append(HOST, HeaderValue::from_static("[::1]:80"));
+        headers.append(COOKIE, HeaderValue::from_static(""));
+        headers.append(COOKIE, HeaderValue::from_bytes(b"a\t\xFF:b").unwrap());
+        let pairs = Headers::of(&headers).pairs();
+        let expected = [
+            ("host", "[::1]:80"),
+            ("cookie", ""),
+            ("cookie", "a\t\u{FFFD}:b"),
+        ];
+        assert_eq!(
+            pairs,
+            expected.map(|(name, value)| (name.into(), value.into()))
+        );
+        assert!(Headers::of(&HeaderMap::new()).pairs().is_empty());
+    }
+}

@@ -1,0 +1,64 @@
+//! The memory that captured turns may take.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::stream::BLOCK;
+
+/// How many bytes turns take: those that run, those that are kept, and those that
+/// wait to be written. Together they may take what the configuration gives to
+/// memory; a turn that runs comes before one that is kept.
+#[derive(Default)]
+pub struct Room {
+    taken: AtomicUsize,
+    /// Blocks of turns that went. Memory that was used before costs a fraction of
+    /// what the system has to make ready.
+    blocks: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Room {
+    pub(super) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// For what is kept whatever the room.
+    pub(super) fn take(&self, bytes: usize) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn try_take(&self, bytes: usize, limit: usize) -> bool {
+        let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
+        let fits = before.saturating_add(bytes) <= limit;
+        if !fits {
+            self.give_back(bytes);
+        }
+        fits
+    }
+
+    pub(super) fn give_back(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// An empty block.
+    pub(super) fn block(&self) -> Vec<u8> {
+        let block = self.blocks().pop();
+        block.unwrap_or_else(|| Vec::with_capacity(BLOCK))
+    }
+
+    /// Takes blocks back, as many as the limit leaves room for.
+    pub(super) fn reuse(&self, used: impl Iterator<Item = Vec<u8>>, limit: usize) {
+        let most = limit.saturating_sub(self.taken()) / BLOCK;
+        let mut blocks = self.blocks();
+        for mut block in used.filter(|block| block.capacity() == BLOCK) {
+            if blocks.len() >= most {
+                break;
+            }
+            block.clear();
+            blocks.push(block);
+        }
+    }
+
+    fn blocks(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
