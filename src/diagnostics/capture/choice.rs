@@ -104,7 +104,7 @@ pub(super) fn clean(raw: &Raw, keep: Keep) -> Turn {
 }
 
 fn scrubber(config: &Config, keep: Keep) -> Scrubber {
-    Scrubber::new(config.redactor(), &config.capture.patterns, keep)
+    Scrubber::new(config.redactor(), keep)
 }
 
 impl Raw {
