@@ -53,7 +53,12 @@ fn code_of(error: &anyhow::Error) -> u8 {
         None => 1,
         Some(ReplayError::NoModel(_)) => BAD_CONFIG,
         Some(ReplayError::NotWhole(_) | ReplayError::Damaged(_)) => BAD_FILE,
-        Some(ReplayError::Io(_) | ReplayError::Stuck { .. } | ReplayError::Lost) => NO_REPLAY,
+        Some(
+            ReplayError::Io(_)
+            | ReplayError::Stuck { .. }
+            | ReplayError::Endless
+            | ReplayError::Lost,
+        ) => NO_REPLAY,
     }
 }
 

@@ -60,9 +60,20 @@ fn run(
         None => 1..=bundle.turns.len(),
     };
     let mut code = SAME;
-    for number in numbers {
+    let mut failed = None;
+    for number in numbers.clone() {
         let recorded = turn(asked.file, &bundle, number)?;
-        let again = again(recorded).map_err(|error| unusable(asked.file, number, error))?;
+        let again = match again(recorded) {
+            Ok(again) => again,
+            Err(error) => {
+                if numbers.clone().count() > 1 {
+                    let id = Line::new(&recorded.request_id);
+                    say(&format!("turn {number}, {id}: {error}\n"))?;
+                }
+                failed.get_or_insert(unusable(asked.file, number, error));
+                continue;
+            }
+        };
         if asked.events {
             say(&printable(&again.answer.body))?;
         }
@@ -72,7 +83,7 @@ fn run(
         }
         say(&told(number, recorded, &differences))?;
     }
-    Ok(code)
+    failed.map_or(Ok(code), Err)
 }
 
 /// An error that lies in the file, or one that does not.
@@ -83,6 +94,7 @@ fn unusable(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
         }
         ReplayError::Io(_)
         | ReplayError::Stuck { .. }
+        | ReplayError::Endless
         | ReplayError::NoModel(_)
         | ReplayError::Lost => anyhow::Error::from(error).context(format!("turn {number}")),
     }

@@ -23,6 +23,10 @@ pub(super) fn check_numbers(turn: &Turn, number: usize) -> Result<(), BundleErro
     let checks = [
         (lists(turn), "a list in it is too long"),
         (times(turn), "a time in it is too long"),
+        (
+            turn.heartbeat_ms > 0,
+            "it has signs of life without a pause",
+        ),
         (statuses(turn), "a status in it is none"),
         (random(turn), "a reading of its randomness is none"),
         (tokens(turn), "a count of tokens is too large"),

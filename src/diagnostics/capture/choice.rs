@@ -17,8 +17,7 @@ enum Place {
 }
 
 impl Capture {
-    /// All turns that are kept, the newest first. It waits for those that are
-    /// being written, and reads files.
+    /// All turns that are kept, the newest first. It reads files.
     pub fn rows(&self, config: &Config) -> Vec<Row> {
         self.all(config).into_iter().map(|(row, _)| row).collect()
     }
@@ -73,11 +72,14 @@ impl Capture {
     }
 
     fn all(&self, config: &Config) -> Vec<(Row, Place)> {
-        self.flush();
+        let recent = self.recent();
+        if recent.is_empty() {
+            // The newest turn may be one that memory had no room for.
+            self.flush();
+        }
         let kept = Folder::of(config).list().unwrap_or_default();
         let is_kept = |id: &str| kept.iter().any(|kept| kept.request_id == id);
-        let mut all: Vec<(Row, Place)> = self
-            .recent()
+        let mut all: Vec<(Row, Place)> = recent
             .into_iter()
             .map(|raw| (raw.row(is_kept(&raw.request_id)), Place::Memory(raw)))
             .collect();

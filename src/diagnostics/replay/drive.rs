@@ -45,6 +45,12 @@ const SHORTLY: Duration = Duration::from_millis(2);
 /// The most time that a refusal's body gets: ten seconds is what it is waited for.
 const REFUSAL: u64 = 9_900_000;
 
+/// Bytes that the answer may have besides those that are in proportion to what
+/// was recorded.
+const SURPLUS: u64 = 16 << 20;
+/// How much larger it may be than all that was recorded.
+const PROPORTION: u64 = 8;
+
 /// Something that happens to the turn from outside.
 #[derive(Clone, Copy)]
 enum Stop {
@@ -63,6 +69,8 @@ pub(super) struct Drive {
     client: JoinHandle<()>,
     /// The client wants a stream.
     streams: bool,
+    /// Bytes of an answer that is given up.
+    most: u64,
     /// What is still to happen from outside, by its time.
     stops: Vec<(u64, Stop)>,
     /// An instant and the recorded time that it stands for.
@@ -79,6 +87,9 @@ impl Drive {
         client: JoinHandle<()>,
         streams: bool,
     ) -> Self {
+        let answers = recorded.attempts.iter().map(|attempt| &attempt.answer);
+        let answers = answers.chain([&recorded.answer.body]);
+        let bytes: u64 = answers.map(|answer| answer.len() as u64).sum();
         let mut stops = Vec::new();
         if recorded
             .outcome
@@ -98,6 +109,7 @@ impl Drive {
             ending,
             client,
             streams,
+            most: SURPLUS + PROPORTION * bytes,
             stops,
             base: (Instant::now(), 0),
         }
@@ -133,6 +145,9 @@ impl Drive {
             |_| false,
         )
         .await?;
+        if self.stage.progress().said > self.most {
+            return Err(ReplayError::Endless);
+        }
         Ok(())
     }
 
@@ -263,7 +278,7 @@ impl Drive {
     /// The request of an attempt; none if the attempt ends without one.
     async fn request(&mut self, index: usize) -> Result<Option<Peer>, ReplayError> {
         let request = self.upstream.request();
-        let over = |now: &Progress| now.over > index || now.ended;
+        let over = |now: &Progress| now.over > index || is_over(now, self.most);
         let peer = still(
             &self.stage,
             "before a request to the provider",
@@ -285,14 +300,15 @@ impl Drive {
             sending.await;
             pending::<()>().await;
         };
-        let seen = |now: &Progress| seen(now) || now.ended;
+        let seen = |now: &Progress| seen(now) || is_over(now, self.most);
         still(&self.stage, at, sent, seen).await.map(|_| ())
     }
 
     /// Lets time pass until the recorded time `goal`. False when `done` came
     /// first, or the end of the turn.
     async fn reach(&mut self, goal: u64, done: impl Fn(&Progress) -> bool) -> bool {
-        let done = |now: &Progress| done(now) || now.ended;
+        let most = self.most;
+        let done = |now: &Progress| done(now) || is_over(now, most);
         while let Some((at, stop)) = self.stops.last().copied()
             && at < goal
         {
@@ -374,6 +390,12 @@ impl Drive {
             .find(|route| route.full_name() == attempt.route)?;
         Some(now.last_piece.or(now.head)? + route.timeouts.idle)
     }
+}
+
+/// The turn is over, or says more and more: in a silence of hours a bundle may
+/// want a sign of life every millisecond.
+fn is_over(now: &Progress, most: u64) -> bool {
+    now.ended || now.said > most
 }
 
 /// Lets everything run that can. Time stands still.

@@ -23,6 +23,9 @@ pub enum ReplayError {
         /// How long.
         seconds: u64,
     },
+    /// The answer had no end.
+    #[error("the replay says far more than was recorded, and was stopped")]
+    Endless,
     /// The model that the turn was to be sent to is not configured.
     #[error("{0}")]
     NoModel(String),

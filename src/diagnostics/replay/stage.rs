@@ -30,6 +30,8 @@ pub(super) struct Progress {
     pub(super) last_piece: Option<Instant>,
     /// Pieces of our answer.
     pub(super) answers: usize,
+    /// Bytes of them.
+    pub(super) said: u64,
     /// When the last of them went out.
     pub(super) last_answer: Option<Instant>,
     /// The turn is over.
@@ -104,8 +106,9 @@ impl Stage {
                 progress.last_piece = Some(Instant::now());
             }
             Seen::AttemptEnd(_) => progress.over = progress.begun,
-            Seen::ClientAnswer(_) => {
+            Seen::ClientAnswer(bytes) => {
                 progress.answers += 1;
+                progress.said += bytes.len() as u64;
                 progress.last_answer = Some(Instant::now());
             }
             Seen::Ended { .. } => progress.ended = true,

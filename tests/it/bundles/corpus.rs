@@ -19,7 +19,7 @@ mod quirks;
 mod refusals;
 mod roads;
 mod streams;
-mod turns;
+pub mod turns;
 
 use std::collections::BTreeSet;
 

@@ -71,6 +71,18 @@ impl Turns {
             .collect()
     }
 
+    /// Changes a JSON file.
+    pub fn edit(&mut self, file: &str, change: impl FnOnce(&mut Value)) {
+        let (_, bytes) = self
+            .files
+            .iter_mut()
+            .find(|(name, _)| name == file)
+            .unwrap_or_else(|| panic!("there is no {file}"));
+        let mut json = serde_json::from_slice(bytes).unwrap();
+        change(&mut json);
+        *bytes = serde_json::to_vec(&json).unwrap();
+    }
+
     /// Changes a text in one file; it must be there.
     pub fn change(&mut self, file: &str, from: &str, to: &str) {
         let (_, bytes) = self
