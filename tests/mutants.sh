@@ -33,8 +33,8 @@ done
 echo "${#bundles[@]} bundles are equal without a change"
 
 failed=0
-# mutant NAME FILE SCRIPT BUNDLE PLACE: with the change of sed's SCRIPT to FILE the bundle differs
-# at PLACE
+# mutant NAME FILE SCRIPT BUNDLE PLACE: with the change of sed's SCRIPT to FILE the bundle differs,
+# and a line of what is told begins with PLACE
 mutant() {
   local name=$1 file=$2 script=$3 bundle=$4 place=$5 code=0 told
   sed -i "$script" "$file"
@@ -45,8 +45,8 @@ mutant() {
   fi
   cargo build --quiet
   told=$(replay "$CORPUS_DIR/$bundle.bundle") || code=$?
-  if [ "$code" = 1 ] && grep --quiet --extended-regexp "$place" <<< "$told"; then
-    echo "ok     $name: $(grep --extended-regexp "$place" <<< "$told" | head -n 1)"
+  if [ "$code" = 1 ] && grep --quiet --extended-regexp "^  $place" <<< "$told"; then
+    echo "ok     $name: $(grep --extended-regexp --max-count 1 "^  $place" <<< "$told")"
   else
     echo "FAILED $name: exit code $code"
     head -n 20 <<< "$told"
@@ -55,17 +55,22 @@ mutant() {
   git checkout --quiet "$file"
 }
 
+plan=adapters/src/plan
 encode=adapters/src/chat/encode
 assembler=adapters/src/responses/assembler
+mutant "plan: an empty message is kept" "$plan/mod.rs" \
+  's/Role::Text if empty::message(item) =>/Role::Text if false \&\& empty::message(item) =>/' strict-unknown \
+  'plan: step [0-9]+: '
 mutant "encoder: another name of a parameter" "$encode/parameters.rs" \
-  's/field_if("temperature"/field_if("temperatur"/' lessons 'request: temperature'
+  's/field_if("temperature"/field_if("temperatur"/' lessons 'attempt [0-9]+ request: temperature: '
 mutant "encoder: a parameter is lost" "$encode/tools.rs" \
-  's/quirks.parallel_tool_calls,/false,/' lessons 'request: parallel_tool_calls'
+  's/quirks.parallel_tool_calls,/false,/' lessons 'attempt [0-9]+ request: parallel_tool_calls: '
 mutant "encoder: another limit" "$encode/limit.rs" \
   's/let limit = self.tokens.min(most).min(room);/let limit = self.tokens.min(most).min(room) - 1;/' \
-  lessons 'request: max_tokens'
+  lessons 'attempt [0-9]+ request: max_tokens: '
 mutant "assembler: another phase" "$assembler/mod.rs" \
-  's/"final_answer"/"final"/' strict-unknown 'phase'
+  's/"final_answer"/"final"/' strict-unknown \
+  'event [0-9]+ response\.output_item\.done: item\.phase: "final_answer" -> "final"'
 mutant "assembler: another event" "$assembler/message.rs" \
-  's/"response.output_text.delta"/"response.text.delta"/' broken 'answer.*event'
+  's/"response.output_text.delta"/"response.text.delta"/' broken 'event [0-9]+ response\.output_text\.delta: type: '
 exit $failed

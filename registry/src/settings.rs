@@ -87,14 +87,14 @@ impl Settings {
             route.add_to(&mut registry.providers);
         }
         if self.unresolved {
+            let providers = &mut registry.providers;
             for id in &self.open {
-                let open = Spec {
-                    passthrough: true,
-                    ..Spec::default()
-                };
-                if registry.provider(id).is_none() {
-                    registry.providers.push(Arc::new(open.provider(id)));
+                if !providers.iter().any(|provider| provider.id == *id) {
+                    providers.push(Arc::new(Spec::default().provider(id)));
                 }
+            }
+            for provider in providers {
+                Arc::make_mut(provider).passthrough = self.open.contains(&provider.id);
             }
             return registry;
         }
@@ -250,12 +250,13 @@ mod tests {
     #[test]
     fn a_name_that_led_nowhere_leads_nowhere_in_the_same_words() {
         let mut registry = registry();
-        let another = Arc::new(Provider {
-            id: "shed".into(),
-            ..Provider::clone(&registry.providers[1])
-        });
+        // Two that take any name: none of them does without its own in front.
+        let another = toml::from_str::<Spec>(
+            "base_url = \"https://shed.example\"\npassthrough = true\nmodels = [{ id = \"any\" }]",
+        );
+        let another = Arc::new(another.unwrap().provider("shed"));
         registry.providers.push(another);
-        for asked in ["twoo", "nobody/knows"] {
+        for asked in ["twoo", "anyy", "nobody/knows"] {
             let lost = registry.resolve(asked, false).unwrap_err();
             let kept = Settings::nowhere(asked, &registry, &lost.near);
             let again = kept.registry().resolve(asked, false).unwrap_err();

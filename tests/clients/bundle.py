@@ -6,7 +6,6 @@ A case plants canaries with `@name@`, and in other forms with `@name:base64@` an
 import base64
 import io
 import re
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -22,6 +21,8 @@ CANARIES = {
     "prompt": "sk-canary-prompt-5Mv8Jd1Rq4Tg7Xn2Yc6",
     "error": "sk-canary-error-2Kz7Wp4Hs9Lb3Vf6Qt8",
 }
+
+UNPACK = "import sys, zstandard; zstandard.ZstdDecompressor().copy_stream(open(sys.argv[1], 'rb'), sys.stdout.buffer)"
 
 FORMS = {
     "": lambda secret: secret,
@@ -85,10 +86,8 @@ def command(folder: Path, name: str, *words) -> str:
 
 def unpacked(file: Path) -> dict[str, bytes]:
     """The files in a bundle."""
-    zstd = shutil.which("zstd")
-    if zstd is None:
-        raise kit.Skip("zstd is not installed")
-    packed = subprocess.run([zstd, "--decompress", "--stdout", file], capture_output=True, check=True).stdout
+    python = kit.need(kit.VENV_PYTHON, "zstandard")
+    packed = subprocess.run([python, "-c", UNPACK, file], capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         return {member.name: archive.extractfile(member).read() for member in archive}
 

@@ -86,6 +86,18 @@ fn the_oldest_turns_make_room() {
     assert_eq!(ids(&capture), ["h", "g", "f", "e"]);
 }
 
+#[test]
+fn what_is_switched_off_is_forgotten() {
+    let (capture, config_before) = (Capture::default(), config(""));
+    for id in ["a", "b", "c"] {
+        run(&capture, &config_before, id, &[b"x"]);
+    }
+    capture.limit(&config("recent = 2"));
+    assert_eq!(ids(&capture), ["c", "b"]);
+    capture.limit(&config("mode = \"off\""));
+    assert!(capture.recent().is_empty());
+}
+
 /// What does not fit is counted, and nothing that is kept has a gap.
 #[test]
 fn a_turn_that_is_too_large_says_so() {

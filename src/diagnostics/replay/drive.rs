@@ -174,8 +174,8 @@ impl Drive {
             })
             .await?;
         }
-        let kind = attempt.fault.as_ref().map(|fault| fault.kind);
-        let is_cut = kind == Some(Kind::Cut);
+        let fault = attempt.fault.as_ref();
+        let is_cut = fault.is_some_and(|fault| fault.kind == Kind::Cut);
         if attempt.ended || is_cut {
             if !self.reach(attempt.end_us, over).await {
                 return Ok(());
@@ -190,24 +190,28 @@ impl Drive {
             self.send("at the end of an answer", end, over).await?;
         } else {
             // Either it is over, or it waits for more than came.
-            if kind == Some(Kind::Timeout) {
-                self.give_up(attempt.end_us, over).await;
+            let stop = self.stops.last();
+            if stop.is_none_or(|(at, _)| *at > attempt.end_us) {
+                self.silence(index, attempt.end_us).await;
             }
             self.reach(u64::MAX, over).await;
         }
         Ok(())
     }
 
-    /// Lets the silence last until the turn gives up, with the recorded signs of
-    /// life on the way and no others: the last one may have been due at an
-    /// instant with the end, or the machine was busy.
-    async fn give_up(&mut self, end_us: u64, over: impl Fn(&Progress) -> bool) {
+    /// Lets the silence last until the turn has enough of it, with the recorded
+    /// signs of life on the way and no others: one that was due shortly before may
+    /// not have gone out, as timers fire late.
+    async fn silence(&mut self, index: usize, end_us: u64) {
+        let over = |now: &Progress| now.over > index;
         let due = self.due(end_us);
         self.reach(u64::MAX, |now| over(now) || now.answers >= due)
             .await;
         let now = self.stage.progress();
         if !over(&now) && !now.ended {
-            let target = self.at(end_us) + LATE;
+            // A piece that was taken down late makes the recorded silence short.
+            let end = self.limit(&now).max(Some(self.at(end_us)));
+            let target = end.unwrap_or_else(Instant::now) + LATE;
             advance(target.saturating_duration_since(Instant::now())).await;
             settle().await;
         }
@@ -344,9 +348,7 @@ impl Drive {
                 head.map(|head| head + Duration::from_millis(self.recorded.commit_after_ms))
             }
         };
-        let idle = now.last_piece.or(now.head).zip(self.idle(now.begun));
-        let silence = idle.map(|(last, idle)| last + idle);
-        let limits = [sign, silence].into_iter().flatten();
+        let limits = [sign, self.limit(now)].into_iter().flatten();
         let limit = limits.filter_map(|limit| limit.checked_sub(SHORTLY)).min();
         limit.map_or(target, |limit| target.min(limit))
     }
@@ -363,14 +365,14 @@ impl Drive {
         answers.partition_point(|piece| piece.at_us < at_us)
     }
 
-    /// The silence that is borne in the attempt of this number, counted from 1.
-    fn idle(&self, number: usize) -> Option<Duration> {
-        let attempt = self.recorded.attempts.get(number.checked_sub(1)?)?;
+    /// When the provider will have been silent for too long.
+    fn limit(&self, now: &Progress) -> Option<Instant> {
+        let attempt = self.recorded.attempts.get(now.begun.checked_sub(1)?)?;
         let routes = &self.recorded.settings.routes;
         let route = routes
             .iter()
             .find(|route| route.full_name() == attempt.route)?;
-        Some(route.timeouts.idle)
+        Some(now.last_piece.or(now.head)? + route.timeouts.idle)
     }
 }
 

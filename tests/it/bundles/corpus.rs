@@ -14,7 +14,7 @@
 //!
 //! `CORPUS_DIR` names a folder where the bundles are left, for `tests/mutants.sh`.
 mod changes;
-mod keeper;
+pub mod keeper;
 mod quirks;
 mod refusals;
 mod roads;

@@ -1,0 +1,189 @@
+//! Bundles of `fixtures/bundles`, each with the answer that its client got: they are
+//! read, shown and run again for ever, and give these bytes on every machine.
+//!
+//! `BLESS=1 cargo test --test it -- witness` takes the turns down anew.
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Trial;
+use respondent::diagnostics::bundle::{Bundle, Scope, compare, show};
+use respondent::diagnostics::replay::replay;
+use respondent::sandbox::{Answer, Player};
+use serde_json::{Value, json};
+
+use super::corpus::keeper::Keeper;
+use crate::faults::{answer, player};
+use crate::proxy::{CODEX, Setup, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    let mut trials: Vec<Trial> = WITNESSES
+        .iter()
+        .map(|witness| {
+            case(&format!("witness: {}", witness.name), || {
+                witness.testifies()
+            })
+        })
+        .collect();
+    trials.push(case("witness: no file is left over", || async {
+        none_is_left_over();
+    }));
+    trials
+}
+
+/// A turn, its requests to providers, and what `bundle show` says of how it went.
+struct Witness {
+    name: &'static str,
+    /// The first choice, and what stands in for it.
+    answers: fn() -> Vec<Vec<Answer>>,
+    codex: bool,
+    stream: bool,
+    attempts: usize,
+    told: &'static str,
+}
+
+const WITNESSES: &[Witness] = &[
+    Witness {
+        name: "healed",
+        answers: || {
+            let no = "Unsupported parameter: 'temperature' is not supported with this model.";
+            vec![vec![Answer::error(400, no), there()]]
+        },
+        codex: true,
+        stream: true,
+        attempts: 2,
+        told: "completed",
+    },
+    Witness {
+        name: "cut",
+        answers: || {
+            vec![vec![answer(
+                json!([{"reasoning": "I think"}, {"text": "begun"}, {"cut": "fin"}]),
+            )]]
+        },
+        codex: true,
+        stream: true,
+        attempts: 1,
+        told: "cut",
+    },
+    Witness {
+        name: "limited",
+        answers: || {
+            let mut busy = Answer::error(429, "slow down");
+            busy.headers.insert("retry-after".into(), "1".into());
+            vec![vec![busy, there()]]
+        },
+        codex: true,
+        stream: true,
+        attempts: 2,
+        told: "completed",
+    },
+    Witness {
+        name: "refused",
+        answers: || vec![vec![Answer::error(403, "not you")]],
+        codex: false,
+        stream: false,
+        attempts: 1,
+        told: "permission",
+    },
+    Witness {
+        name: "elsewhere",
+        answers: || {
+            let full = || Answer::error(503, "full");
+            vec![vec![full(), full()], vec![there()]]
+        },
+        codex: false,
+        stream: true,
+        attempts: 3,
+        told: "completed",
+    },
+];
+
+fn there() -> Answer {
+    answer(json!([
+        {"text": "Ünïcödé \u{1F600} is "}, {"text": "here."},
+        {"call": {"index": 0, "id": "call_look", "name": "look", "arguments": "{\"at\": [1, 2]}"}},
+        {"usage": {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}}
+    ]))
+}
+
+impl Witness {
+    async fn testifies(&self) {
+        let (file, expected) = (path(self.name, "tar.zst"), path(self.name, "answer"));
+        if std::env::var_os("BLESS").is_some() {
+            self.bless(&file, &expected).await;
+        }
+        let bundle = Bundle::read(&file).unwrap();
+        let shown = show(&bundle.turns);
+        assert!(shown.contains(self.told), "{shown}");
+        let [turn] = bundle.turns.as_slice() else {
+            panic!("{} turns", bundle.turns.len());
+        };
+        assert_eq!(turn.attempts.len(), self.attempts);
+        let replayed = replay(turn).unwrap();
+        let told: Vec<String> = compare(turn, &replayed, Scope::Replay)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert!(told.is_empty(), "{told:#?}");
+        let expected = std::fs::read(expected).unwrap();
+        assert!(
+            replayed.answer.body == expected,
+            "{}",
+            String::from_utf8_lossy(&replayed.answer.body)
+        );
+    }
+
+    /// Takes the turn down.
+    async fn bless(&self, file: &Path, expected: &Path) {
+        let mut players: Vec<Player> = Vec::new();
+        let mut setup = Setup::new();
+        for answers in (self.answers)() {
+            let player = player().await;
+            answers.into_iter().for_each(|answer| player.push(answer));
+            setup = setup.tables(&format!(
+                "[providers.choice{}]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\nmax_retries = 1\n",
+                players.len(),
+                player.base_url()
+            ));
+            players.push(player);
+        }
+        if players.len() > 1 {
+            setup = setup.tables("[routing.fallbacks]\n\"choice0/m\" = [\"choice1/m\"]\n");
+        }
+        let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+        let headers = if self.codex { CODEX } else { &[] };
+        keeper.turn(&self.body(), headers).await;
+        let bundle = keeper.bundle(self.name).await;
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::copy(&bundle.path, file).unwrap();
+        let turns = Bundle::read(file).unwrap().turns;
+        std::fs::write(expected, &turns[0].answer.body).unwrap();
+    }
+
+    fn body(&self) -> Value {
+        let body = json!({
+            "model": "choice0/m", "input": "go", "temperature": 0.5, "instructions": "Be brief.",
+            "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
+        });
+        if self.stream { streaming(&body) } else { body }
+    }
+}
+
+fn path(name: &str, extension: &str) -> PathBuf {
+    folder().join(format!("{name}.{extension}"))
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundles")
+}
+
+fn none_is_left_over() {
+    let found = std::fs::read_dir(folder()).unwrap();
+    let found = found.map(|entry| entry.unwrap().path());
+    for file in found {
+        let known = WITNESSES.iter().any(|witness| {
+            [path(witness.name, "tar.zst"), path(witness.name, "answer")].contains(&file)
+        });
+        assert!(known, "{}", file.display());
+    }
+}
