@@ -97,8 +97,14 @@ mod tests {
     /// A stream that is open for long and says little is what there is most of.
     #[test]
     fn a_body_takes_little_more_than_it_has() {
-        for pieces in [&[1][..], &[2343], &[2343, 200], &[300; 40], &[300; 4000]] {
-            let (_, stream) = filled(pieces);
+        for pieces in [
+            vec![1],
+            vec![2343],
+            vec![2343, 200],
+            vec![300; 40],
+            vec![300; 4000],
+        ] {
+            let (_, stream) = filled(&pieces);
             let length: usize = pieces.iter().sum();
             let taken: usize = stream.blocks.iter().map(Vec::capacity).sum();
             assert_eq!(stream.bytes().len(), length);
@@ -111,7 +117,7 @@ mod tests {
     fn memory_is_used_again() {
         let (room, mut stream) = filled(&[1 << 20]);
         let blocks = stream.take_blocks();
-        let addresses: Vec<*const u8> = blocks.iter().map(|block| block.as_ptr()).collect();
+        let addresses: Vec<*const u8> = blocks.iter().map(Vec::as_ptr).collect();
         room.reuse(blocks.into_iter(), 1 << 20);
         assert!(addresses.contains(&room.block().as_ptr()));
         assert!(room.block().is_empty());

@@ -2,7 +2,7 @@
 use std::io::Write as _;
 
 use libtest_mimic::Trial;
-use respondent::sandbox::Step;
+use respondent::sandbox::{Player, Step};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -16,6 +16,10 @@ pub fn trials() -> Vec<Trial> {
     vec![
         case("R10 an event of 10 MB ends the answer", large_line),
         case("R10 a line that never ends ends the answer", endless_line),
+        case(
+            "R10 large turns that fail keep to the memory of capture",
+            captured_turns,
+        ),
         case("R25 large bodies do not fill the memory", large_bodies),
         case("R26 bombs do not fill the memory", bombs),
     ]
@@ -23,9 +27,15 @@ pub fn trials() -> Vec<Trial> {
 
 const MIB: u64 = 1024;
 
+/// A proxy that takes nothing down: what grows is the answer's.
+async fn uncaptured(player: &Player) -> Proxy {
+    let setup = Setup::new().provider("max_retries = 0");
+    Proxy::with(player, setup.tables("[capture]\nmode = \"off\"")).await
+}
+
 async fn large_line() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let proxy = uncaptured(&player).await;
     let before = proxy.memory();
     let line = |size: usize| Step::Text("x".repeat(size));
     player.push(respondent::sandbox::Answer::steps(vec![line(10_000_000)]));
@@ -47,7 +57,7 @@ async fn large_line() {
 
 async fn endless_line() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let proxy = uncaptured(&player).await;
     let before = proxy.memory();
     let more = json!({"repeat": {"times": 100, "steps": [{"raw": "x".repeat(1 << 20)}]}});
     let endless = json!([{"text": "begun"}, {"raw": "data: "}, more, {"stall": true}]);
@@ -60,11 +70,47 @@ async fn endless_line() {
     assert!(after.peak < before.peak + 32 * MIB, "{before:?} {after:?}");
 }
 
+/// MiB that capture may take, and what writing a turn takes: a turn has a quarter
+/// of them at most, and is copied, and told apart into its strings.
+const CAPTURED: u64 = 4;
+const WRITTEN: u64 = 8 * CAPTURED / 4;
+
+async fn captured_turns() {
+    let [off, on] = ["off", "failures"].map(grown_by_failures);
+    let (off, on) = tokio::join!(off, on);
+    assert!(
+        on <= off + (CAPTURED + WRITTEN + SLACK) * MIB,
+        "{off} KiB without capture, {on} KiB with it"
+    );
+}
+
+/// What turns of megabytes that fail add to the memory, in KiB.
+async fn grown_by_failures(mode: &str) -> u64 {
+    let player = player().await;
+    let setup = Setup::new().provider("max_retries = 0");
+    let memory = CAPTURED << 20;
+    let table = format!("[capture]\nmode = \"{mode}\"\nmemory = {memory}");
+    let proxy = Proxy::with(&player, setup.tables(&table)).await;
+    let before = proxy.memory();
+    let many = json!([
+        {"repeat": {"times": 10, "steps": [{"text": "x".repeat(20_000)}]}},
+        {"raw": "data: {\n\n"},
+    ]);
+    for _ in 0..20 {
+        player.push(respondent::sandbox::Answer::steps(steps(many.clone())));
+        let stream = proxy.stream(&body()).await;
+        assert_eq!(stream.terminal, "response.failed");
+        assert_eq!(stream.text().len(), 200_000);
+    }
+    proxy.at_rest().await;
+    proxy.memory().peak - before.peak
+}
+
 /// Limit of a request in MiB, and what the process may grow by above it.
 const LIMIT: u64 = 16;
 const SLACK: u64 = 8;
 
-async fn limited() -> (respondent::sandbox::Player, Proxy) {
+async fn limited() -> (Player, Proxy) {
     let player = player().await;
     let setup = Setup::new().server(&format!("body_limit = {}", LIMIT << 20));
     let proxy = Proxy::with(&player, setup).await;
