@@ -26,7 +26,7 @@ pub mod watch;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use regex::bytes::Regex;
@@ -40,6 +40,12 @@ pub use source::ConfigError;
 pub use watch::Watch;
 
 use crate::secrets::{Redactor, Secret};
+
+/// Shorter secrets are placeholders such as `EMPTY`.
+const SHORTEST: usize = 6;
+
+/// A word of more letters may be a key after all.
+const LONGEST_WORD: usize = 20;
 
 /// Everything that was told, checked.
 #[derive(Clone, Debug)]
@@ -65,6 +71,7 @@ pub struct Config {
     /// Changes with the text of the configuration files.
     pub digest: u64,
     sandbox_address: Option<SocketAddr>,
+    redactor: OnceLock<Redactor>,
 }
 
 /// How we serve: `[server]`, its defaults filled in.
@@ -107,7 +114,8 @@ pub struct Capture {
     pub mode: CaptureMode,
     /// Turns in memory at most.
     pub recent: usize,
-    /// Their bytes at most, and those of the running ones.
+    /// Bytes of all turns at most, those that run and those that are kept. One
+    /// turn may take a quarter, and its request whatever it has.
     pub memory: usize,
     /// Turns on disk at most.
     pub keep: usize,
@@ -146,9 +154,25 @@ impl Config {
     }
 
     /// A redactor of every secret in this configuration: keys, the token, and
-    /// what headers, queries and proxy addresses may hide.
+    /// what headers, queries and proxy addresses may hide; of what looks like
+    /// one; and of what the user's patterns match.
     pub fn redactor(&self) -> Redactor {
-        let mut secrets: Vec<Secret> = self.keys.values().flatten().cloned().collect();
+        let make = || Redactor::new(&self.secrets()).with(&self.capture.patterns);
+        self.redactor.get_or_init(make).clone()
+    }
+
+    /// The same with another redactor.
+    #[must_use]
+    pub fn with_redactor(self, redactor: Redactor) -> Self {
+        Self {
+            redactor: OnceLock::from(redactor),
+            ..self
+        }
+    }
+
+    fn secrets(&self) -> Vec<Secret> {
+        let keys = self.keys.values().flatten();
+        let mut secrets: Vec<Secret> = keys.filter(|key| !is_word(key.expose())).cloned().collect();
         secrets.extend(self.server.token.clone());
         for provider in &self.registry.providers {
             let pairs = provider.headers.iter().chain(&provider.query);
@@ -162,8 +186,30 @@ impl Config {
             let proxy = provider.proxy.as_deref().and_then(address::password);
             secrets.extend(proxy);
         }
-        Redactor::new(&secrets)
+        secrets.retain(|secret| self.may_hide(secret.expose()));
+        secrets
     }
+
+    /// Whether a secret can be hidden: one that is short or the name of something
+    /// stands in many a text that has nothing to do with it.
+    fn may_hide(&self, secret: &str) -> bool {
+        let named = |provider: &Arc<registry::Provider>| {
+            let models = provider.models.iter();
+            provider.id.eq_ignore_ascii_case(secret)
+                || models
+                    .clone()
+                    .any(|model| model.id.eq_ignore_ascii_case(secret))
+        };
+        secret.len() >= SHORTEST && !self.registry.providers.iter().any(named)
+    }
+}
+
+/// Whether a key is no key but a word for none, such as `not-needed`: letters of
+/// one case, with `-` and `_` between them.
+fn is_word(key: &str) -> bool {
+    let letters = |is: fn(&u8) -> bool| key.bytes().all(|byte| is(&byte) || b"-_".contains(&byte));
+    key.len() <= LONGEST_WORD
+        && (letters(u8::is_ascii_lowercase) || letters(u8::is_ascii_uppercase))
 }
 
 /// Whether a header or query parameter may hold a secret, by its name or by the

@@ -4,6 +4,7 @@
 pub(crate) mod encoded;
 pub(crate) mod layers;
 mod redactor;
+mod shapes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
+pub(crate) use redactor::Found;
 pub use redactor::Redactor;
 
 /// A key or token. It has no `Display` and no `Serialize`, its `Debug` is

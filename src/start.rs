@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
@@ -14,7 +14,9 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{self, Respondent};
 use crate::commands::say;
 use crate::config::{Config, Flags, Inputs, Watch, address};
+use crate::diagnostics::bundle::Folder;
 use crate::diagnostics::capture::Capture;
+use crate::diagnostics::log;
 use crate::metrics::Metrics;
 use crate::sandbox::{Player, scene};
 use crate::serve::{
@@ -52,7 +54,8 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let shutdown = Shutdown::new(config.server.grace);
     let metrics = Arc::new(Metrics::new());
     let capture = Capture::default();
-    let kept = capture.clone();
+    let (kept, limited) = (capture.clone(), capture.clone());
+    tokio::spawn(tidy(Arc::clone(&live)));
     let service = Service::new(
         live,
         metrics,
@@ -67,9 +70,12 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         },
         Arc::clone(&settings),
     );
-    let applied = move |config: &Config| match edge_settings(config, address) {
-        Ok(new) => settings.store(Arc::new(new)),
-        Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
+    let applied = move |config: &Config| {
+        limited.limit(config);
+        match edge_settings(config, address) {
+            Ok(new) => settings.store(Arc::new(new)),
+            Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
+        }
     };
     tokio::spawn(watch.run(crate::config::watch::EVERY, applied));
     tokio::spawn(drain_on_signal(shutdown.drain.clone())?);
@@ -77,6 +83,19 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     tokio::task::spawn_blocking(move || kept.flush()).await.ok();
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Deletes kept turns that are too old, whether or not new ones come.
+async fn tidy(live: Arc<ArcSwap<Config>>) {
+    let mut hours = tokio::time::interval(Duration::from_hours(1));
+    loop {
+        hours.tick().await;
+        let folder = Folder::of(&live.load());
+        let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
+        if let Ok(Err(error)) = pruned {
+            tracing::warn!(target: log::CAPTURE, "old turns cannot be deleted: {error}");
+        }
+    }
 }
 
 fn now_ms() -> u64 {

@@ -4,6 +4,7 @@ use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{Respondent, reply};
+use crate::diagnostics::bundle::BundleError;
 use crate::diagnostics::capture::Wanted;
 use crate::diagnostics::listing::Listing;
 use crate::serve::Body;
@@ -54,6 +55,10 @@ pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
         Ok(Ok(None)) => {
             let message = format!("There is no {}.", wanted.select.missing());
             invalid_request(StatusCode::NOT_FOUND, NOT_FOUND, &message)
+        }
+        Ok(Err(error @ BundleError::TooLarge { .. })) => {
+            let message = error.to_string();
+            invalid_request(StatusCode::UNPROCESSABLE_ENTITY, "too_large", &message)
         }
         Ok(Err(error)) => {
             tracing::error!("no bundle: {error:#}");

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use registry::Registry;
@@ -53,6 +54,7 @@ impl Config {
             warnings: Vec::new(),
             digest: 0,
             sandbox_address: None,
+            redactor: OnceLock::new(),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::OnceLock;
 
 use regex::bytes::Regex;
 use registry::{Provider, Registry};
@@ -90,6 +91,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
         warnings: load.warnings,
         digest: load.digest.finish(),
         sandbox_address: None,
+        redactor: OnceLock::new(),
     })
 }
 

@@ -13,6 +13,9 @@ use super::line::{Line, OneLine};
 
 pub use super::human::TURN;
 
+/// The target of records about turns that are kept.
+pub const CAPTURE: &str = "respondent::capture";
+
 /// How records look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {

@@ -2,29 +2,36 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
+use regex::bytes::Regex;
 
 use super::Secret;
 use super::encoded::Encoded;
 use super::layers::Layers;
+use super::shapes;
 
 /// What takes the place of a secret.
 const MARK: &str = "[redacted]";
 
-/// Shorter ones are placeholders such as `EMPTY`, and would tear up every text.
-const SHORTEST: usize = 6;
+/// Shorter ones are found where they stand alone: they are in many a word.
+const SHORT: usize = 6;
 
 /// So much of a long secret counts as the secret: texts are cut, keys echoed in part.
 const TELLING: usize = 16;
 
-/// Replaces known secrets: as they are, with the escapes of JSON inside JSON,
-/// percent-encoded as far as anybody likes, and in base64 and hexadecimal digits
-/// at any place inside an encoded text, whole or cut off at the end.
+/// Replaces secrets, known ones and those that look like one: as they are, with
+/// the escapes of JSON inside JSON, percent-encoded as far as anybody likes, and
+/// in base64 and hexadecimal digits at any place inside an encoded text. A known
+/// one may be cut off at the end.
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Secret>,
+    /// What counts as a secret besides, as the user wants it.
+    patterns: Arc<[Regex]>,
     beginnings: Option<AhoCorasick>,
     /// The secrets that have each beginning.
     owners: Vec<Vec<usize>>,
@@ -35,18 +42,14 @@ pub struct Redactor {
 pub(crate) struct Found {
     /// Where.
     pub(crate) part: Range<usize>,
-    /// Its place in [`Redactor::secrets`].
-    pub(crate) secret: usize,
+    /// Its place in [`Redactor::secrets`], if it is known.
+    pub(crate) secret: Option<usize>,
 }
 
 impl Redactor {
-    /// A redactor for `secrets`; those under six bytes are left alone.
+    /// A redactor for `secrets` and for all that looks like one.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
-        let secrets: Vec<Secret> = secrets
-            .into_iter()
-            .filter(|secret| secret.expose().len() >= SHORTEST)
-            .cloned()
-            .collect();
+        let secrets: Vec<Secret> = secrets.into_iter().cloned().collect();
         let mut owners: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (place, secret) in secrets.iter().enumerate() {
             let text = secret.expose().as_bytes();
@@ -61,9 +64,18 @@ impl Redactor {
         let owners = owners.into_values().collect();
         Self {
             secrets,
+            patterns: Arc::default(),
             beginnings,
             owners,
         }
+    }
+
+    /// It finds what `patterns` match as well: their first group if they have
+    /// one.
+    #[must_use]
+    pub fn with(mut self, patterns: &[Regex]) -> Self {
+        self.patterns = patterns.into();
+        self
     }
 
     /// The secrets.
@@ -71,9 +83,17 @@ impl Redactor {
         &self.secrets
     }
 
-    /// Secrets that stand in `text` as they are, in their order, none inside
-    /// another.
+    /// Secrets that stand in `text` as they are, in no order.
     pub(crate) fn find(&self, text: &[u8]) -> Vec<Found> {
+        let mut found = self.known(text);
+        let shaped = shapes::find(text, &self.patterns).into_iter();
+        let shaped = shaped.filter(|part| text.get(part.clone()) != Some(MARK.as_bytes()));
+        found.extend(shaped.map(|part| Found { part, secret: None }));
+        found
+    }
+
+    /// Known secrets, none inside another.
+    fn known(&self, text: &[u8]) -> Vec<Found> {
         let mut found: Vec<Found> = Vec::new();
         let Some(beginnings) = &self.beginnings else {
             return found;
@@ -93,6 +113,9 @@ impl Redactor {
                 .max_by_key(|(length, secret)| (*length, usize::MAX - secret));
             if let Some((length, secret)) = longest {
                 let part = hit.start()..hit.start() + length;
+                if length < SHORT && !stands_alone(text, &part) {
+                    continue;
+                }
                 // Hits come in the order of their ends.
                 while found
                     .last()
@@ -101,19 +124,18 @@ impl Redactor {
                     found.pop();
                 }
                 if found.last().is_none_or(|last| last.part.end < part.end) {
-                    found.push(Found { part, secret });
+                    found.push(Found {
+                        part,
+                        secret: Some(secret),
+                    });
                 }
             }
         }
-        found.sort_by_key(|one| one.part.start);
         found
     }
 
     /// `text` without secrets; borrowed when there is none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.beginnings.is_none() {
-            return Cow::Borrowed(text);
-        }
         let mut layers = Layers::of(text.as_bytes().to_vec());
         let mut parts: Vec<Range<usize>> = Vec::new();
         for layer in 0..=layers.top() {
@@ -137,7 +159,8 @@ impl Redactor {
         let mut clean: Vec<u8> = Vec::new();
         let mut done = 0;
         for part in parts {
-            if part.start >= done {
+            // Side by side they are one.
+            if part.start > done || clean.is_empty() {
                 clean.extend_from_slice(text.as_bytes().get(done..part.start).unwrap_or_default());
                 clean.extend_from_slice(MARK.as_bytes());
             }
@@ -147,6 +170,20 @@ impl Redactor {
         // A beginning may end inside a character.
         Cow::Owned(String::from_utf8_lossy(&clean).into_owned())
     }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redactor]")
+    }
+}
+
+fn stands_alone(text: &[u8], part: &Range<usize>) -> bool {
+    let is_letter = |at: Option<usize>| {
+        at.and_then(|at| text.get(at))
+            .is_some_and(u8::is_ascii_alphanumeric)
+    };
+    !is_letter(part.start.checked_sub(1)) && !is_letter(Some(part.end))
 }
 
 #[cfg(test)]
@@ -212,8 +249,38 @@ mod tests {
             redactor.redact("ünïcode, no key"),
             Cow::Borrowed(_)
         ));
-        let dummy = Redactor::new([&Secret::new("EMPTY").unwrap()]);
-        assert_eq!(dummy.redact("an EMPTY answer"), "an EMPTY answer");
+        let short = Redactor::new([&Secret::new("gate").unwrap()]);
+        assert_eq!(
+            short.redact("investigate the gate"),
+            "investigate the [redacted]"
+        );
+    }
+
+    #[test]
+    fn what_looks_like_a_secret_goes() {
+        let token = "ghp_0123456789abcdefghij";
+        let patterns = [Regex::new("customer-([0-9]+)").unwrap()];
+        let redactor = Redactor::default().with(&patterns);
+        let encoded = STANDARD.encode(format!("it is {token}!"));
+        for (text, clean) in [
+            (format!("said {token}."), "said [redacted].".to_owned()),
+            (
+                "no customer-4711".to_owned(),
+                "no customer-[redacted]".to_owned(),
+            ),
+            (
+                "Bearer ghp_0123456789abcdefghij".to_owned(),
+                "Bearer [redacted]".to_owned(),
+            ),
+            (
+                "postgres://me:pass@db.example".to_owned(),
+                "postgres://[redacted]:[redacted]@db.example".to_owned(),
+            ),
+        ] {
+            assert_eq!(redactor.redact(&text), clean);
+            assert_eq!(redactor.redact(&clean), clean);
+        }
+        assert!(redactor.redact(&encoded).contains(MARK));
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub struct Given {
     pub moved_to: Option<String>,
     /// Providers along the routes.
     pub providers: Vec<ProviderState>,
-    /// What stands for the secrets of the configuration where a turn was
-    /// redacted. Empty where it was not.
+    /// What stands for the secrets of the configuration, and for others that a
+    /// fault quotes, where a turn was redacted. Empty where it was not.
     pub stand_ins: Vec<String>,
 }
 

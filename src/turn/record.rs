@@ -39,6 +39,8 @@ pub(super) struct Record {
     first_event: Option<Duration>,
     outcome: Option<Outcome>,
     fault: Option<Fault>,
+    /// The same with the secrets in it, for the tap.
+    raw_fault: Option<Fault>,
     tap: Option<Arc<dyn Tap>>,
     _open: OpenStream,
 }
@@ -67,6 +69,7 @@ impl Record {
             first_event: None,
             outcome: None,
             fault: None,
+            raw_fault: None,
             tap,
             _open: metrics.open_stream(),
         }
@@ -139,6 +142,7 @@ impl Record {
     /// The turn failed for good. The fault's texts lose every secret: they go
     /// to the client and into the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
+        self.raw_fault = self.tap.is_some().then(|| fault.clone());
         let redact = |text: &str| redactor.redact(text).into_owned();
         fault.message = redact(&fault.message);
         fault.cause = fault.cause.take().map(|cause| redact(&cause).into());
@@ -175,7 +179,7 @@ impl Drop for Record {
                 outcome,
                 notes: &self.notes,
                 usage: self.usage,
-                fault: self.fault.as_ref(),
+                fault: self.raw_fault.as_ref(),
             });
         }
         self.metrics.turn(&TurnFigures {

@@ -229,9 +229,12 @@ impl Ways {
             estimated_input: encoded.estimated_tokens,
             bytes_per_token: model.bytes_per_token(),
         };
+        // It may be kept for long, and was given room to grow.
+        let mut body = encoded.body;
+        body.shrink_to_fit();
         Ok(Way {
             upstream,
-            body: encoded.body.into(),
+            body: body.into(),
             terms,
             notes: encoded.notes,
             route,

@@ -1,4 +1,6 @@
 //! Keys go to their provider and nowhere else.
+mod bundles;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use libtest_mimic::Trial;
@@ -19,6 +21,10 @@ pub fn trials() -> Vec<Trial> {
         case("S36 each provider gets its own key", own_keys),
         case("S36 a redirect is not followed", redirect),
         case("S40 canaries stay inside", canaries),
+        case(
+            "S40 canaries are in no bundle",
+            bundles::canaries_in_bundles,
+        ),
         case(
             "S40 a broken configuration does not show its keys",
             broken_config,

@@ -132,25 +132,6 @@ impl Folder {
         Ok(all)
     }
 
-    /// The one of this request.
-    pub fn find(&self, request_id: &str) -> io::Result<Option<Kept>> {
-        let id = safe(request_id);
-        Ok(self.list()?.into_iter().find(|it| it.request_id == id))
-    }
-
-    /// The newest one.
-    pub fn newest(&self) -> io::Result<Option<Kept>> {
-        Ok(self.list()?.into_iter().next())
-    }
-
-    /// Those of turns that began at this time or later, the newest first.
-    pub fn since(&self, time: SystemTime) -> io::Result<Vec<Kept>> {
-        let mut all = self.list()?;
-        // Names tell whole seconds.
-        all.retain(|it| it.began + Duration::from_secs(1) > time);
-        Ok(all)
-    }
-
     /// Makes the folder, or makes it the owner's alone.
     fn make(&self) -> io::Result<()> {
         if !self.exists()? {

@@ -171,7 +171,9 @@ impl Turn {
     pub fn response_id(&self) -> Option<String> {
         // The first randomness of a turn is its response id.
         let first = self.random.first()?;
-        (!self.attempts.is_empty()).then(|| format!("resp_{first}"))
+        (200..300)
+            .contains(&self.answer.status)
+            .then(|| format!("resp_{first}"))
     }
 
     /// Whether it ended in a failure, of whatever side.

@@ -1,5 +1,6 @@
 //! Turns that somebody wants to have, from memory and from disk.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,11 +13,12 @@ use crate::diagnostics::redact::{Keep, Scrubber};
 /// Where a turn is. What is in memory is whole.
 enum Place {
     Memory(Arc<Raw>),
-    Disk(Box<Bundle>),
+    Disk(PathBuf),
 }
 
 impl Capture {
-    /// All turns that are kept, the newest first. It reads files.
+    /// All turns that are kept, the newest first. It waits for those that are
+    /// being written, and reads files.
     pub fn rows(&self, config: &Config) -> Vec<Row> {
         self.all(config).into_iter().map(|(row, _)| row).collect()
     }
@@ -50,7 +52,11 @@ impl Capture {
         for (_, place) in chosen {
             match place {
                 Place::Memory(raw) => bundle.turns.push(scrubber.turn(clean(&raw, keep))),
-                Place::Disk(kept) => {
+                Place::Disk(path) => {
+                    // It may have made room for another one meanwhile.
+                    let Ok(kept) = Bundle::read(&path) else {
+                        continue;
+                    };
                     bundle.images &= kept.images;
                     bundle.encrypted &= kept.encrypted;
                     // A pattern may be newer than the file.
@@ -67,6 +73,7 @@ impl Capture {
     }
 
     fn all(&self, config: &Config) -> Vec<(Row, Place)> {
+        self.flush();
         let kept = Folder::of(config).list().unwrap_or_default();
         let is_kept = |id: &str| kept.iter().any(|kept| kept.request_id == id);
         let mut all: Vec<(Row, Place)> = self
@@ -88,7 +95,7 @@ impl Capture {
 fn on_disk(kept: &Kept) -> Option<(Row, Place)> {
     let bundle = Bundle::read(&kept.path).ok()?;
     let row = bundle.turns.first().map(Row::of_disk)?;
-    Some((row, Place::Disk(Box::new(bundle))))
+    Some((row, Place::Disk(kept.path.clone())))
 }
 
 /// A turn without secrets, as the configuration knew them when it ran.
@@ -97,19 +104,18 @@ pub(super) fn clean(raw: &Raw, keep: Keep) -> Turn {
 }
 
 fn scrubber(config: &Config, keep: Keep) -> Scrubber {
-    Scrubber::new(config.redactor(), &config.capture.patterns, keep)
+    Scrubber::new(config.redactor(), keep)
 }
 
 impl Raw {
     fn row(&self, disk: bool) -> Row {
         let ended = self.ended.as_ref();
         let last = self.attempts.last();
+        let begun = self.status.is_some_and(|status| status.is_success());
+        let id = self.random.first().filter(|_| begun);
         Row {
             request_id: self.request_id.to_string(),
-            response_id: last.and_then(|_| {
-                let bits = self.random.first()?;
-                Some(format!("resp_{bits:032x}"))
-            }),
+            response_id: id.map(|bits| format!("resp_{bits:032x}")),
             began_ms: self.began_ms,
             took_us: self.took_us,
             outcome: ended.map(|ended| ended.outcome),

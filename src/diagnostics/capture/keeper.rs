@@ -3,7 +3,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +14,7 @@ use super::choice::clean;
 use super::raw::Raw;
 use crate::diagnostics::bundle::{Bundle, Folder};
 use crate::diagnostics::line::Line;
+use crate::diagnostics::log;
 use crate::diagnostics::redact::Keep;
 
 /// Turns that wait to be written; more are let go.
@@ -22,7 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Writes turns in their order.
 #[derive(Default)]
-pub(super) struct Keeper(OnceLock<Option<SyncSender<Job>>>);
+pub(super) struct Keeper {
+    jobs: OnceLock<Option<SyncSender<Job>>>,
+    /// Turns that were let go, and are still to be told of.
+    lost: Arc<AtomicUsize>,
+}
 
 enum Job {
     Keep(Arc<Raw>),
@@ -33,20 +39,17 @@ enum Job {
 impl Keeper {
     /// Has a turn written.
     pub(super) fn keep(&self, raw: Arc<Raw>) {
-        let Some(jobs) = self.0.get_or_init(begin) else {
+        let Some(jobs) = self.jobs.get_or_init(|| begin(Arc::clone(&self.lost))) else {
             return;
         };
-        match jobs.try_send(Job::Keep(raw)) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                tracing::warn!("turns fail faster than they are written: one was not kept");
-            }
+        if jobs.try_send(Job::Keep(raw)).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Waits until everything is written, for a while.
     pub(super) fn flush(&self) {
-        let Some(Some(jobs)) = self.0.get() else {
+        let Some(Some(jobs)) = self.jobs.get() else {
             return;
         };
         let (done, written) = sync_channel(0);
@@ -77,10 +80,10 @@ fn write(raw: &Raw) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-fn begin() -> Option<SyncSender<Job>> {
+fn begin(lost: Arc<AtomicUsize>) -> Option<SyncSender<Job>> {
     let (jobs, waiting) = sync_channel(WAITING);
     let thread = std::thread::Builder::new().name("capture".to_owned());
-    match thread.spawn(move || work(&waiting)) {
+    match thread.spawn(move || work(&waiting, &lost)) {
         Ok(_) => Some(jobs),
         Err(error) => {
             tracing::error!("failing turns are not kept: {error}");
@@ -89,22 +92,52 @@ fn begin() -> Option<SyncSender<Job>> {
     }
 }
 
-fn work(jobs: &Receiver<Job>) {
-    while let Ok(job) = jobs.recv() {
+fn work(jobs: &Receiver<Job>, lost: &AtomicUsize) {
+    // Of a disk that is full one line is enough.
+    let mut told = String::new();
+    while let Ok(job) = next(jobs, lost) {
         match job {
             Job::Keep(raw) => {
                 let written = catch_unwind(AssertUnwindSafe(|| write(&raw)));
-                let id = &raw.request_id;
-                match written {
+                let why = match written {
                     Ok(Ok(path)) => {
+                        told.clear();
                         let path = path.display().to_string();
-                        tracing::info!("{id} is kept as {}", Line::new(&path));
+                        tracing::info!(target: log::CAPTURE, "turn kept: {}", Line::new(&path));
+                        continue;
                     }
-                    Ok(Err(error)) => tracing::warn!("{id} cannot be kept: {error:#}"),
-                    Err(_) => tracing::error!("{id} cannot be kept: a defect"),
+                    Ok(Err(error)) => format!("{error:#}"),
+                    Err(_) => "a defect".to_owned(),
+                };
+                if why != told {
+                    tracing::warn!(
+                        target: log::CAPTURE,
+                        "turns cannot be kept in {}, {} is the first: {}",
+                        Line::new(&raw.config.server.bundles().display().to_string()),
+                        raw.request_id,
+                        Line::new(&why)
+                    );
+                    told = why;
                 }
             }
             Job::Flush(done) => drop(done),
         }
     }
+}
+
+/// The next job. Before it is waited for, it is told how many turns were let go.
+fn next(jobs: &Receiver<Job>, lost: &AtomicUsize) -> Result<Job, RecvError> {
+    match jobs.try_recv() {
+        Ok(job) => return Ok(job),
+        Err(TryRecvError::Disconnected) => return Err(RecvError),
+        Err(TryRecvError::Empty) => {}
+    }
+    let lost = lost.swap(0, Ordering::Relaxed);
+    if lost > 0 {
+        tracing::warn!(
+            target: log::CAPTURE,
+            "turns came faster than they could be written: {lost} were not kept"
+        );
+    }
+    jobs.recv()
 }

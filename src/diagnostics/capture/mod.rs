@@ -69,6 +69,17 @@ impl Capture {
         self.0.keeper.flush();
     }
 
+    /// Forgets what a new configuration gives no room to, or does not want to be
+    /// known at all.
+    pub fn limit(&self, config: &Config) {
+        let capture = &config.capture;
+        let (recent, memory) = match capture.mode {
+            CaptureMode::Off => (0, 0),
+            CaptureMode::Failures | CaptureMode::All => (capture.recent, capture.memory),
+        };
+        self.0.limit(recent, memory);
+    }
+
     /// The turns in memory, the newest first.
     pub(crate) fn recent(&self) -> Vec<Arc<Raw>> {
         self.0.ring().newest_first()
@@ -76,6 +87,13 @@ impl Capture {
 }
 
 impl Shelves {
+    fn limit(&self, recent: usize, memory: usize) {
+        let gone = self.ring().limit(recent);
+        // Outside of the lock: it may be much.
+        drop(gone);
+        while self.room.taken() > memory && self.make_room() {}
+    }
+
     fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -94,11 +112,9 @@ impl Shelf for Shelves {
         if is_kept {
             self.keeper.keep(Arc::clone(&raw));
         }
-        let gone = self.ring().put(raw, recent);
-        // Outside of the lock: it may be much.
-        drop(gone);
+        self.ring().put(raw);
         // Requests are kept whatever the room.
-        while self.room.taken() > memory && self.make_room() {}
+        self.limit(recent, memory);
     }
 
     fn make_room(&self) -> bool {

@@ -12,9 +12,13 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Adds a turn, and takes out those that are too many.
-    pub(super) fn put(&mut self, raw: Arc<Raw>, most: usize) -> Vec<Arc<Raw>> {
+    /// Adds a turn.
+    pub(super) fn put(&mut self, raw: Arc<Raw>) {
         self.turns.push_back(raw);
+    }
+
+    /// Takes out those that are too many.
+    pub(super) fn limit(&mut self, most: usize) -> Vec<Arc<Raw>> {
         let too_many = self.turns.len().saturating_sub(most);
         self.turns.drain(..too_many).collect()
     }

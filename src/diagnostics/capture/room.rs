@@ -58,6 +58,11 @@ impl Room {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn idle(&self) -> usize {
+        self.blocks().len()
+    }
+
     fn blocks(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,8 +3,8 @@
 use super::room::Room;
 use crate::diagnostics::bundle::Piece;
 
-/// The first block of memory; each further one is twice as long.
-const FIRST: usize = 1 << 10;
+/// The shortest block of memory. Further ones are half as long as what was kept.
+const LEAST: usize = 256;
 /// The longest one: a body of any length takes no more than it has, and is not
 /// moved while it grows.
 pub(super) const BLOCK: usize = 64 << 10;
@@ -65,14 +65,12 @@ impl Stream {
 
     /// Fills the last block, or a new one; gives back what did not fit.
     fn fill<'b>(&mut self, bytes: &'b [u8], room: &Room) -> &'b [u8] {
-        let last = self.blocks.last().map_or(0, Vec::capacity);
         let left = |block: &Vec<u8>| block.capacity() - block.len();
         if self.blocks.last().is_none_or(|block| left(block) == 0) {
-            let next = (last * 2).clamp(FIRST, BLOCK);
-            self.blocks.push(if next == BLOCK {
-                room.block()
-            } else {
-                Vec::with_capacity(next)
+            let grown = usize::try_from(self.kept / 2).unwrap_or(BLOCK);
+            self.blocks.push(match bytes.len().max(grown) {
+                small @ ..BLOCK => Vec::with_capacity(small.max(LEAST)),
+                _ => room.block(),
             });
         }
         let Some(block) = self.blocks.last_mut() else {
@@ -81,5 +79,46 @@ impl Stream {
         let (now, later) = bytes.split_at(left(block).min(bytes.len()));
         block.extend_from_slice(now);
         later
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(pieces: &[usize]) -> (Room, Stream) {
+        let (room, mut stream) = (Room::default(), Stream::default());
+        for (length, at_us) in pieces.iter().zip(0..) {
+            stream.push(&vec![b'x'; *length], at_us, Some(&room));
+        }
+        (room, stream)
+    }
+
+    /// A stream that is open for long and says little is what there is most of.
+    #[test]
+    fn a_body_takes_little_more_than_it_has() {
+        for pieces in [&[1][..], &[2343], &[2343, 200], &[300; 40], &[300; 4000]] {
+            let (_, stream) = filled(pieces);
+            let length: usize = pieces.iter().sum();
+            let taken: usize = stream.blocks.iter().map(Vec::capacity).sum();
+            assert_eq!(stream.bytes().len(), length);
+            let most = (length + length / 2).min(length + BLOCK).max(LEAST);
+            assert!(taken <= most, "{length} take {taken}");
+        }
+    }
+
+    #[test]
+    fn memory_is_used_again() {
+        let (room, mut stream) = filled(&[1 << 20]);
+        let blocks = stream.take_blocks();
+        let addresses: Vec<*const u8> = blocks.iter().map(|block| block.as_ptr()).collect();
+        room.reuse(blocks.into_iter(), 1 << 20);
+        assert!(addresses.contains(&room.block().as_ptr()));
+        assert!(room.block().is_empty());
+        // None are put by beyond the limit.
+        let (room, mut stream) = filled(&[1 << 20]);
+        let blocks = stream.take_blocks();
+        room.reuse(blocks.into_iter(), 3 * BLOCK - 1);
+        assert_eq!(room.idle(), 2);
     }
 }

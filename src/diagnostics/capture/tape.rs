@@ -88,10 +88,7 @@ impl Raw {
             Seen::ClientRequest { head, body } => {
                 self.path = head.uri.to_string();
                 self.headers = Headers::of(&head.headers);
-                // Without the request there is nothing to show: it counts, and
-                // is kept whatever the room.
-                self.bytes += body.len();
-                self.room.take(body.len());
+                self.must(body.len());
                 self.body = Arc::clone(body);
             }
             Seen::Routes {
@@ -103,8 +100,12 @@ impl Raw {
                 self.routes = routes.to_vec();
                 self.near = near.to_vec();
             }
-            Seen::Given(given) => self.given = given,
+            Seen::Given(given) => {
+                self.must(sizes(&given.items));
+                self.given = given;
+            }
             Seen::Baggage(blobs) => {
+                self.must(sizes(blobs));
                 let blobs = blobs.iter();
                 self.given
                     .baggage
@@ -189,6 +190,13 @@ impl Raw {
         }
     }
 
+    /// Without the request and what belongs to it there is nothing to show: it
+    /// counts, and is kept whatever the room.
+    fn must(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.room.take(bytes);
+    }
+
     /// Takes room for so many bytes. A turn may have a quarter of the memory.
     fn fits(&mut self, bytes: usize, shelf: &dyn Shelf) -> bool {
         let limit = self.config.capture.memory;
@@ -203,6 +211,13 @@ impl Raw {
         self.bytes += bytes;
         true
     }
+}
+
+fn sizes<'s>(texts: impl IntoIterator<Item = (&'s String, &'s String)>) -> usize {
+    texts
+        .into_iter()
+        .map(|(id, text)| id.len() + text.len())
+        .sum()
 }
 
 impl Clock for Tape {

@@ -86,6 +86,18 @@ fn the_oldest_turns_make_room() {
     assert_eq!(ids(&capture), ["h", "g", "f", "e"]);
 }
 
+#[test]
+fn what_is_switched_off_is_forgotten() {
+    let (capture, config_before) = (Capture::default(), config(""));
+    for id in ["a", "b", "c"] {
+        run(&capture, &config_before, id, &[b"x"]);
+    }
+    capture.limit(&config("recent = 2"));
+    assert_eq!(ids(&capture), ["c", "b"]);
+    capture.limit(&config("mode = \"off\""));
+    assert!(capture.recent().is_empty());
+}
+
 /// What does not fit is counted, and nothing that is kept has a gap.
 #[test]
 fn a_turn_that_is_too_large_says_so() {
@@ -107,5 +119,23 @@ fn a_turn_that_is_too_large_says_so() {
     );
     // What it took is free again.
     run(&capture, &config, "next", &[&[b'a'; 450]]);
+    assert!(capture.recent()[0].turn().is_whole());
+}
+
+/// What somebody still holds, such as the writer, takes room until it is let go.
+#[test]
+fn turns_that_wait_to_be_written_take_room() {
+    let (capture, config) = (Capture::default(), config("memory = 2000"));
+    run(&capture, &config, "waits", &[&[b'x'; 400]]);
+    let waits: Vec<_> = (0..4)
+        .flat_map(|_| {
+            run(&capture, &config, "waits", &[&[b'x'; 400]]);
+            capture.recent()
+        })
+        .collect();
+    run(&capture, &config, "next", &[&[b'x'; 400]]);
+    assert!(!capture.recent()[0].turn().is_whole());
+    drop(waits);
+    run(&capture, &config, "next", &[&[b'x'; 400]]);
     assert!(capture.recent()[0].turn().is_whole());
 }

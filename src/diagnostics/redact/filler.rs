@@ -35,7 +35,10 @@ impl Filler {
     pub(super) fn of(&self, secret: &[u8]) -> impl Iterator<Item = u8> {
         let mut hash = Sha256::new();
         hash.update(self.key);
-        hash.update(secret);
+        // A page without its markup has other blanks.
+        for word in secret.split(u8::is_ascii_whitespace) {
+            hash.update(word);
+        }
         let hash: [u8; 32] = hash.finalize().into();
         let size = secret.iter().filter(|byte| !is_kept(**byte)).count();
         let letters = hash.into_iter().take(TELLING.min(size / 4)).map(|byte| {
@@ -46,9 +49,10 @@ impl Filler {
     }
 }
 
-/// What is left where it is: JSON has an escape of another length for it.
+/// What is left where it is: JSON has an escape of another length for it, or it
+/// may have become a blank on the way.
 pub(super) fn is_kept(byte: u8) -> bool {
-    matches!(byte, b'"' | b'\\' | b'/' | 8 | 9 | 10 | 12 | 13)
+    matches!(byte, b'"' | b'\\' | b'/' | b' ' | 8 | 9 | 10 | 12 | 13)
 }
 
 /// Whether all of it is fillers already.

@@ -5,7 +5,6 @@
 //! was, and what is redacted and then translated is what is translated and then
 //! redacted.
 //!
-//! - `shapes`: how unknown secrets look.
 //! - `filler`: what takes their place.
 //! - `pass`: a text without its secrets.
 //! - `strings`: where a body has strings, and fragments of one.
@@ -16,7 +15,6 @@ mod filler;
 mod headers;
 mod opaque;
 mod pass;
-mod shapes;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -25,17 +23,13 @@ mod turn;
 use std::borrow::Cow;
 use std::ops::Range;
 
-use regex::bytes::Regex;
-
 use self::filler::Filler;
-use self::shapes::Shapes;
 use self::strings::Strings;
 use crate::secrets::{Redactor, Secret};
 
 /// Replaces secrets, known and unknown, in a turn.
 pub struct Scrubber {
     redactor: Redactor,
-    shapes: Shapes,
     filler: Filler,
     keep: Keep,
 }
@@ -50,13 +44,11 @@ pub struct Keep {
 }
 
 impl Scrubber {
-    /// A scrubber for the secrets of `redactor`, for whatever looks like a
-    /// secret, and for what `patterns` match: their first group if they have one.
-    pub fn new(redactor: Redactor, patterns: &[Regex], keep: Keep) -> Self {
+    /// A scrubber for what `redactor` finds.
+    pub fn new(redactor: Redactor, keep: Keep) -> Self {
         let filler = Filler::new(redactor.secrets().iter().map(Secret::expose));
         Self {
             redactor,
-            shapes: Shapes::new(patterns),
             filler,
             keep,
         }
@@ -95,7 +87,7 @@ impl Scrubber {
                 }
             }
         }
-        self.fill(text, &strings.free, &blobs)
+        self.fill(text, &strings.free, &blobs).0
     }
 
     /// The parts as one text.
@@ -110,7 +102,7 @@ impl Scrubber {
             return;
         }
         let whole = 0..together.len();
-        let clean = self.fill(together, std::slice::from_ref(&whole), &[]);
+        let (clean, _) = self.fill(together, std::slice::from_ref(&whole), &[]);
         let places = parts.iter().flat_map(Clone::clone);
         for (at, byte) in places.zip(clean) {
             if let Some(old) = text.get_mut(at) {

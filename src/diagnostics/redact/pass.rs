@@ -1,9 +1,11 @@
 //! One text without its secrets, each in its place, in its encoding.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::Scrubber;
 use super::filler::{is_filler, is_kept};
+use crate::secrets::Found;
 use crate::secrets::encoded::Encoded;
 use crate::secrets::layers::Layers;
 
@@ -11,30 +13,24 @@ use crate::secrets::layers::Layers;
 /// but not for long.
 const ROUNDS: usize = 6;
 
-/// What is to be filled.
-struct Hit {
-    part: Range<usize>,
-    /// The known secret that it is.
-    secret: Option<usize>,
-}
-
 impl Scrubber {
-    /// `text` without secrets. Written is to `free` alone, and not to `locked`:
-    /// parts of the text in their order.
+    /// `text` without secrets, and what stands for each unknown one. Written is
+    /// to `free` alone, and not to `locked`: parts of the text in their order.
     pub(super) fn fill(
         &self,
         mut text: Vec<u8>,
         free: &[Range<usize>],
         locked: &[Range<usize>],
-    ) -> Vec<u8> {
+    ) -> (Vec<u8>, BTreeSet<Vec<u8>>) {
+        let mut fillers = BTreeSet::new();
         for _ in 0..ROUNDS {
-            let (next, changed) = self.round(text, free, locked);
+            let (next, changed) = self.round(text, free, locked, &mut fillers);
             text = next;
             if !changed {
                 break;
             }
         }
-        text
+        (text, fillers)
     }
 
     fn round(
@@ -42,12 +38,13 @@ impl Scrubber {
         text: Vec<u8>,
         free: &[Range<usize>],
         locked: &[Range<usize>],
+        fillers: &mut BTreeSet<Vec<u8>>,
     ) -> (Vec<u8>, bool) {
         let mut layers = Layers::of(text);
         let top = layers.top();
         let mut hits = Vec::new();
         for layer in 0..=top {
-            let up = |hit: Hit| Hit {
+            let up = |hit: Found| Found {
                 part: layers.up(layer, hit.part),
                 ..hit
             };
@@ -63,8 +60,17 @@ impl Scrubber {
             let free = without(raised(free), &raised(locked));
             for hit in common(hits, &free) {
                 let content = layers.bytes(top).get(hit.part.clone()).unwrap_or_default();
-                for (at, byte) in self.writes(content, &hit) {
-                    changed |= layers.write(top, at, byte);
+                if is_filler(content) {
+                    continue;
+                }
+                let filler = self.filler_for(content, hit.secret);
+                for (at, byte) in (hit.part.start..).zip(&filler) {
+                    if !is_kept(*byte) {
+                        changed |= layers.write(top, at, *byte);
+                    }
+                }
+                if hit.secret.is_none() {
+                    fillers.insert(filler);
                 }
             }
         }
@@ -82,9 +88,18 @@ impl Scrubber {
                         continue;
                     }
                     let content = encoded.bytes().get(hit.part.clone()).unwrap_or_default();
-                    for (at, byte) in self.writes(content, &hit) {
-                        encoded.write(layers, layer, at, byte);
-                        changed = true;
+                    if is_filler(content) {
+                        continue;
+                    }
+                    let filler = self.filler_for(content, hit.secret);
+                    for (at, byte) in (hit.part.start..).zip(&filler) {
+                        if !is_kept(*byte) {
+                            encoded.write(layers, layer, at, *byte);
+                            changed = true;
+                        }
+                    }
+                    if hit.secret.is_none() {
+                        fillers.insert(filler);
                     }
                 }
             });
@@ -93,42 +108,31 @@ impl Scrubber {
     }
 
     /// All secrets in one layer.
-    fn hits(&self, text: &[u8]) -> Vec<Hit> {
-        let known = self.redactor.find(text).into_iter().map(|found| Hit {
-            part: found.part,
-            secret: Some(found.secret),
+    fn hits(&self, text: &[u8]) -> Vec<Found> {
+        let mut hits = self.redactor.find(text);
+        hits.retain(|hit| {
+            hit.secret.is_some() || !text.get(hit.part.clone()).is_none_or(is_filler)
         });
-        let shaped = self.shapes.find(text).into_iter();
-        known
-            .chain(shaped.map(|part| Hit { part, secret: None }))
-            .filter(|hit| hit.secret.is_some() || !text.get(hit.part.clone()).is_none_or(is_filler))
-            .collect()
+        hits
     }
 
-    /// The bytes of a filler and where they go.
-    fn writes(&self, content: &[u8], hit: &Hit) -> Vec<(usize, u8)> {
-        if is_filler(content) {
-            return Vec::new();
-        }
-        let known = hit
-            .secret
-            .and_then(|place| self.redactor.secrets().get(place));
-        let filler = self
-            .filler
-            .of(known.map_or(content, |secret| secret.expose().as_bytes()));
-        let places = content
-            .iter()
-            .enumerate()
-            .filter(|(_, byte)| !is_kept(**byte))
-            .map(|(at, _)| hit.part.start + at);
-        places.zip(filler).collect()
+    /// What takes the place of a secret, or of a known one's beginning.
+    fn filler_for(&self, content: &[u8], secret: Option<usize>) -> Vec<u8> {
+        let known = secret.and_then(|place| self.redactor.secrets().get(place));
+        let secret = known.map_or(content, |secret| secret.expose().as_bytes());
+        let mut letters = self.filler.of(secret);
+        let fill = |byte: &u8| match is_kept(*byte) {
+            true => Some(*byte),
+            false => letters.next(),
+        };
+        content.iter().map_while(fill).collect()
     }
 }
 
 /// Hits in their order that do not overlap: a known secret has the same filler
 /// everywhere, so it stands for itself; others that overlap are one.
-fn settle(hits: Vec<Hit>) -> Vec<Hit> {
-    let (mut known, mut shaped): (Vec<Hit>, Vec<Hit>) =
+fn settle(hits: Vec<Found>) -> Vec<Found> {
+    let (mut known, mut shaped): (Vec<Found>, Vec<Found>) =
         hits.into_iter().partition(|hit| hit.secret.is_some());
     known.sort_by_key(|hit| (hit.part.start, usize::MAX - hit.part.end));
     let mut end = 0;
@@ -147,7 +151,7 @@ fn settle(hits: Vec<Hit>) -> Vec<Hit> {
     }
     let taken: Vec<Range<usize>> = known.iter().map(|hit| hit.part.clone()).collect();
     let rest = without(parts, &taken).into_iter();
-    known.extend(rest.map(|part| Hit { part, secret: None }));
+    known.extend(rest.map(|part| Found { part, secret: None }));
     known.sort_by_key(|hit| hit.part.start);
     known
 }
@@ -178,7 +182,7 @@ fn without(parts: Vec<Range<usize>>, taken: &[Range<usize>]) -> Vec<Range<usize>
 }
 
 /// What of the hits is in `free`.
-fn common(hits: Vec<Hit>, free: &[Range<usize>]) -> Vec<Hit> {
+fn common(hits: Vec<Found>, free: &[Range<usize>]) -> Vec<Found> {
     let mut inside = Vec::new();
     let mut first = 0;
     for hit in hits {
@@ -189,7 +193,7 @@ fn common(hits: Vec<Hit>, free: &[Range<usize>]) -> Vec<Hit> {
             if one.start >= hit.part.end {
                 break;
             }
-            inside.push(Hit {
+            inside.push(Found {
                 part: hit.part.start.max(one.start)..hit.part.end.min(one.end),
                 secret: hit.secret,
             });

@@ -1,6 +1,7 @@
 //! All of a turn. Every field is named, so that a new one is not forgotten.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use adapters::fault::Fault;
 use registry::{RouteSettings, Settings};
@@ -35,6 +36,7 @@ impl Scrubber {
             omitted,
             plan,
         } = turn;
+        let given = self.given(given, fault.iter().chain(attempts_faults(&attempts)));
         let notes = notes.into_iter();
         Turn {
             request_id,
@@ -55,7 +57,7 @@ impl Scrubber {
             settings: self.settings(settings),
             heartbeat_ms,
             commit_after_ms,
-            given: self.given(given),
+            given,
             clock,
             random,
             omitted,
@@ -189,7 +191,7 @@ impl Scrubber {
         route
     }
 
-    fn given(&self, given: Given) -> Given {
+    fn given<'f>(&self, given: Given, faults: impl Iterator<Item = &'f Fault>) -> Given {
         let mut given = given;
         for json in given.items.values_mut() {
             *json = self.string(std::mem::take(json));
@@ -204,8 +206,30 @@ impl Scrubber {
             let secrets = self.redactor.secrets().iter();
             given.stand_ins = secrets
                 .map(|secret| self.string(secret.expose().to_owned()))
+                .chain(self.stand_ins(faults))
                 .collect();
         }
         given
     }
+
+    /// What stands for the secrets that only their look tells, as far as a fault
+    /// quotes them: these the client was not told.
+    fn stand_ins<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> BTreeSet<String> {
+        let texts = faults.flat_map(|fault| {
+            let short = [&fault.param, &fault.code].into_iter().flatten();
+            let short = short.map(AsRef::as_ref).chain(fault.cause.as_deref());
+            short.chain([fault.message.as_str()])
+        });
+        let fillers = texts.flat_map(|text| {
+            let whole = 0..text.len();
+            self.fill(text.into(), std::slice::from_ref(&whole), &[]).1
+        });
+        fillers
+            .filter_map(|filler| String::from_utf8(filler).ok())
+            .collect()
+    }
+}
+
+fn attempts_faults(attempts: &[Attempt]) -> impl Iterator<Item = &Fault> {
+    attempts.iter().filter_map(|one| one.fault.as_ref())
 }

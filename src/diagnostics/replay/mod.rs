@@ -42,7 +42,7 @@ use tokio_util::sync::CancellationToken;
 use super::bundle::Turn;
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::secrets::Secret;
+use crate::secrets::{Redactor, Secret};
 use crate::serve::RequestId;
 use crate::turn::{Service, respond};
 
@@ -191,17 +191,16 @@ fn config(turn: &Turn, origin: &str) -> Config {
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
         keys.insert(route.provider.clone(), stand_ins.collect());
     }
-    // No provider has them, but the engine hides them where it hid the secrets
-    // that they stand for.
+    // The engine hides them where it hid the secrets that they stand for.
     let hidden = turn.given.stand_ins.iter();
-    let hidden = hidden.filter_map(|text| Secret::new(text)).collect();
-    keys.insert(String::new(), hidden);
+    let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     Config::bare(
         settings.registry(),
         keys,
         Duration::from_millis(turn.heartbeat_ms),
         Duration::from_millis(turn.commit_after_ms),
     )
+    .with_redactor(Redactor::new(&hidden))
 }
 
 /// Weights with which the keys come in the recorded order: without the keys

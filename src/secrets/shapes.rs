@@ -1,6 +1,7 @@
 //! Secrets that nobody told us of, found by their look or by their name.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
 use regex::bytes::{Captures, Regex};
 
@@ -48,44 +49,61 @@ const NAMED: &str = r#"(?ix-u)
     (?:"(?:(?:bearer|basic|token)[\ ])?([^\x00-\x1f"\\]+)|'([^\x00-\x1f'"\\]+)
     |(?:(?:bearer|basic|token)[\ ])?([^\x00-\x20"'`\\,;&<>(){}\[\]|]{6,}))"#;
 
-/// Finds them.
-pub(super) struct Shapes {
+/// The patterns, compiled once.
+static SHAPES: LazyLock<Shapes> = LazyLock::new(Shapes::new);
+
+struct Shapes {
     tokens: Regex,
-    plain: Vec<Regex>,
+    mixed: [Regex; 3],
+    private_keys: Regex,
     user_info: Regex,
     named: Regex,
-    own: Vec<Regex>,
+}
+
+/// Where they stand in a text, and where the user's own patterns match: their
+/// first group if they have one. In no order.
+pub(super) fn find(text: &[u8], own: &[Regex]) -> Vec<Range<usize>> {
+    let mut found = SHAPES.find(text);
+    for regex in own {
+        let parts = regex.captures_iter(text).filter_map(|hit| {
+            let place = usize::from(hit.len() > 1);
+            group(&hit, place).or_else(|| group(&hit, 0))
+        });
+        found.extend(parts.filter(|part| {
+            let bytes = text.get(part.clone()).unwrap_or_default();
+            !bytes.is_empty() && !bytes.contains(&0)
+        }));
+    }
+    found
 }
 
 impl Shapes {
-    /// The shapes, and the user's own patterns.
     #[expect(
         clippy::expect_used,
         reason = "the patterns are constant, and without one a secret would stay"
     )]
-    pub(super) fn new(own: &[Regex]) -> Self {
+    fn new() -> Self {
         let regex = |pattern: &str| Regex::new(pattern).expect("a pattern that is tested");
         Self {
             tokens: regex(TOKENS),
-            plain: [JSON_TOKENS, CREDENTIALS, PRIVATE_KEYS, QUERIES]
-                .map(regex)
-                .to_vec(),
+            mixed: [JSON_TOKENS, CREDENTIALS, QUERIES].map(regex),
+            private_keys: regex(PRIVATE_KEYS),
             user_info: regex(USER_INFO),
             named: regex(NAMED),
-            own: own.to_vec(),
         }
     }
 
-    /// Where they stand in a text, in no order.
-    pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
+    fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
         let mut found: Vec<Range<usize>> = Vec::new();
         let bytes = |part: &Range<usize>| text.get(part.clone()).unwrap_or_default();
         let tokens = self.tokens.find_iter(text).map(|hit| hit.range());
         found.extend(tokens.filter(|part| has_digit(bytes(part))));
-        for regex in &self.plain {
+        for regex in &self.mixed {
             let values = regex.captures_iter(text).filter_map(|hit| group(&hit, 1));
             found.extend(values.filter(|part| is_mixed(bytes(part))));
         }
+        let keys = self.private_keys.captures_iter(text);
+        found.extend(keys.filter_map(|hit| group(&hit, 1)));
         for hit in self.user_info.captures_iter(text) {
             let user = group(&hit, 1).filter(|user| !user.is_empty());
             match group(&hit, 2) {
@@ -98,13 +116,6 @@ impl Shapes {
         }
         for hit in self.named.captures_iter(text) {
             found.extend(named(&hit, text));
-        }
-        for regex in &self.own {
-            let parts = regex.captures_iter(text).filter_map(|hit| {
-                let place = usize::from(hit.len() > 1);
-                group(&hit, place).or_else(|| group(&hit, 0))
-            });
-            found.extend(parts.filter(|part| !part.is_empty() && !bytes(part).contains(&0)));
         }
         found
     }
