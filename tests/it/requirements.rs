@@ -102,7 +102,7 @@ fn is_id(word: &str) -> bool {
     let (number, part) = number.split_once('-').unwrap_or((number, "1"));
     (1..=2).contains(&number.len())
         && number.bytes().all(|b| b.is_ascii_digit())
-        && part.bytes().any(|b| b.is_ascii_digit())
+        && (part.len() == 2 || part.bytes().any(|b| b.is_ascii_digit()))
 }
 
 /// Calls `visit` with every Rust and Python file of ours under `folder`.

@@ -34,6 +34,11 @@ pub fn groups() -> Vec<Group> {
             &[Kind::InvalidRequest, Kind::ModelNotFound],
             senseless,
         ),
+        group(
+            "S2-Ec a large request is kept whole",
+            &[Kind::Refused],
+            large,
+        ),
     ]
 }
 
@@ -149,4 +154,20 @@ async fn senseless() -> Turns {
         }
     }
     keeper.replays("requests").await
+}
+
+/// As large as the largest that was seen.
+async fn large() -> Turns {
+    const SIZE: usize = 854_476;
+    let player = player().await;
+    player.push(says(400, "no", ""));
+    let keeper = Keeper::of(&player, Setup::new()).await;
+    let mut ask = json!({"model": "m", "input": "", "stream": true});
+    let words = "a word ".repeat(SIZE / 7 + 1);
+    let room = SIZE - ask.to_string().len();
+    ask["input"] = words[..room].into();
+    keeper.turn(&ask, CODEX).await;
+    let turns = keeper.replays("large").await;
+    assert_eq!(turns.file("turns/1/request.json").len(), SIZE);
+    turns
 }

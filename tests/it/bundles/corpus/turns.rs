@@ -56,6 +56,11 @@ impl Turns {
             .map(|(_, bytes)| serde_json::from_slice(bytes).unwrap())
     }
 
+    pub fn file(&self, name: &str) -> &[u8] {
+        let mut files = self.files.iter();
+        &files.find(|(other, _)| other == name).unwrap().1
+    }
+
     /// The kinds of all faults, those that were overcome included.
     pub fn kinds(&self) -> BTreeSet<String> {
         let faults = self.turns().flat_map(|turn| {
