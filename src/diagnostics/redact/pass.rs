@@ -121,11 +121,14 @@ impl Scrubber {
         let known = secret.and_then(|place| self.redactor.secrets().get(place));
         let secret = known.map_or(content, |secret| secret.expose().as_bytes());
         let mut letters = self.filler.of(secret);
-        let fill = |byte: &u8| match is_kept(*byte) {
-            true => Some(*byte),
-            false => letters.next(),
-        };
-        content.iter().map_while(fill).collect()
+        let pairs = content.iter().map_while(|byte| {
+            if is_kept(*byte) {
+                Some(*byte)
+            } else {
+                letters.next()
+            }
+        });
+        pairs.collect()
     }
 }
 
