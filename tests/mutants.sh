@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Changes a line of the program, replays the corpus of failing turns with it, and wants the
-# difference to be named. Each change is a build of its own, so this is no part of CI.
+# difference to be named. Each change is a build of its own, so this is
+# no part of CI: it takes some ten minutes.
 #
 #   tests/mutants.sh [FOLDER]    # clone and builds go there, and stay; temporary when left out
 #
@@ -72,5 +73,6 @@ mutant "assembler: another phase" "$assembler/mod.rs" \
   's/"final_answer"/"final"/' strict-unknown \
   'event [0-9]+ response\.output_item\.done: item\.phase: "final_answer" -> "final"'
 mutant "assembler: another event" "$assembler/message.rs" \
-  's/"response.output_text.delta"/"response.text.delta"/' broken 'event [0-9]+ response\.output_text\.delta: type: '
+  's/"response.output_text.delta"/"response.text.delta"/' broken \
+  'event [0-9]+ response\.output_text\.delta: response\.output_text\.delta '
 exit $failed
