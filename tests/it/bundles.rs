@@ -8,9 +8,13 @@ use libtest_mimic::Trial;
 
 /// All of them.
 pub fn trials() -> Vec<Trial> {
-    [cli::trials(), corpus::trials(), hostile::trials()]
-    [cli::trials(), corpus::trials(), witnesses::trials()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        cli::trials(),
+        corpus::trials(),
+        hostile::trials(),
+        witnesses::trials(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
