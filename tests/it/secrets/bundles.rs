@@ -311,7 +311,7 @@ pub(super) async fn canaries_in_bundles() {
     clean("a refusal", &proxy.post_with(&refused, &headers).await.body);
     turns += 1;
 
-    let kept = || proxy.log().matches(" is kept as ").count();
+    let kept = || proxy.log().matches("turn kept: ").count();
     while kept() < turns {
         tokio::task::yield_now().await;
     }
