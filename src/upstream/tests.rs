@@ -41,7 +41,7 @@ fn fault(kind: Kind, retry: Retry) -> Fault {
     }
 }
 
-const TWO_KEYS: &str = "passthrough = true\napi_key = [\"first-key\", \"second-key\"]\n";
+const TWO_KEYS: &str = "passthrough = true\napi_key = [\"key-no-1\", \"key-no-2\"]\n";
 
 fn two_keys() -> Arc<Upstream> {
     upstream(&Upstreams::default(), &config(TWO_KEYS))
@@ -55,8 +55,8 @@ fn down(upstream: &Upstream) -> Option<u64> {
 #[test]
 fn a_key_goes_as_it_is_into_the_header_of_its_own() {
     for (setting, name, value) in [
-        ("", "authorization", "Bearer first-key"),
-        ("key_header = \"api-key\"", "api-key", "first-key"),
+        ("", "authorization", "Bearer key-no-1"),
+        ("key_header = \"api-key\"", "api-key", "key-no-1"),
     ] {
         let config = config(&format!("{TWO_KEYS}{setting}"));
         let upstream = upstream(&Upstreams::default(), &config);
@@ -65,7 +65,7 @@ fn a_key_goes_as_it_is_into_the_header_of_its_own() {
         assert_eq!((header.as_str(), carried.to_str().unwrap()), (name, value));
         assert!(carried.is_sensitive());
         let line = format!("{header}: {value}");
-        assert!(!config.redactor().redact(&line).contains("first-key"));
+        assert!(!config.redactor().redact(&line).contains("key-no-1"));
     }
 }
 
@@ -223,7 +223,7 @@ async fn the_key_header_takes_the_place_of_the_usual_one() {
     let (player, upstream) = played(answer, settings).await;
     ask(&upstream).await.unwrap();
     let head = player.requests()[0].head.to_lowercase();
-    assert!(head.contains("\r\napi-key: first-key"), "{head}");
+    assert!(head.contains("\r\napi-key: key-no-1"), "{head}");
     assert!(
         !head.contains("not-this") && !head.contains("authorization"),
         "{head}"

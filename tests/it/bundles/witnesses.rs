@@ -139,7 +139,9 @@ impl Witness {
         let mut setup = Setup::new();
         for answers in (self.answers)() {
             let player = player().await;
-            answers.into_iter().for_each(|answer| player.push(answer));
+            for answer in answers {
+                player.push(answer);
+            }
             setup = setup.tables(&format!(
                 "[providers.choice{}]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\nmax_retries = 1\n",
                 players.len(),

@@ -89,14 +89,14 @@ async fn grown_by_failures(mode: &str) -> u64 {
     let player = player().await;
     let setup = Setup::new().provider("max_retries = 0");
     let memory = CAPTURED << 20;
-    let table = format!("[capture]\nmode = \"{mode}\"\nmemory = {memory}");
+    let table = format!("[capture]\nmode = \"{mode}\"\nmemory = {memory}\nrecent = 1000");
     let proxy = Proxy::with(&player, setup.tables(&table)).await;
     let before = proxy.memory();
     let many = json!([
         {"repeat": {"times": 10, "steps": [{"text": "x".repeat(20_000)}]}},
         {"raw": "data: {\n\n"},
     ]);
-    for _ in 0..20 {
+    for _ in 0..40 {
         player.push(respondent::sandbox::Answer::steps(steps(many.clone())));
         let stream = proxy.stream(&body()).await;
         assert_eq!(stream.terminal, "response.failed");

@@ -65,7 +65,7 @@ fn echo() -> String {
         STANDARD.encode(format!("user:{base64}!")),
         utf8_percent_encode(token, NON_ALPHANUMERIC).to_string(),
         URL_SAFE_NO_PAD.encode(header),
-        hex(query),
+        hex(query, ""),
         utf8_percent_encode(proxy, NON_ALPHANUMERIC)
             .to_string()
             .to_lowercase(),
@@ -74,19 +74,24 @@ fn echo() -> String {
     .join(" ; ")
 }
 
-fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
+/// Two hexadecimal digits a byte, each pair behind `before`.
+fn hex(text: &str, before: &str) -> String {
+    let pairs: Vec<String> = text
+        .bytes()
+        .map(|byte| format!("{before}{byte:02x}"))
+        .collect();
+    pairs.concat()
 }
 
 /// The forms in which a secret could be seen.
 fn forms(secret: &str) -> Vec<String> {
     let percent = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
-    let each: String = secret.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let each = hex(secret, "%");
     let mut forms = vec![
         secret.to_owned(),
         secret[..16].to_owned(),
-        hex(secret),
-        hex(secret).to_uppercase(),
+        hex(secret, ""),
+        hex(secret, "").to_uppercase(),
         secret.replace('/', "\\/"),
         percent.to_lowercase(),
         percent,
@@ -264,8 +269,7 @@ pub(super) async fn canaries_in_bundles() {
     let last = reply
         .body
         .lines()
-        .filter_map(|line| line.strip_prefix("data: {\"type\":\"response.completed\""))
-        .next()
+        .find_map(|line| line.strip_prefix("data: {\"type\":\"response.completed\""))
         .map(|rest| serde_json::from_str::<Value>(&format!("{{\"type\":\"\"{rest}")).unwrap());
     let items = last.unwrap()["response"]["output"].clone();
     assert!(items.to_string().contains("rsp1."), "nothing was sealed");
@@ -324,7 +328,7 @@ pub(super) async fn canaries_in_bundles() {
     let address = proxy.address.to_string();
     let run = async |args: &str| {
         let setup = Setup::new().arg("--listen").arg(&address);
-        let setup = args.split(' ').fold(setup, |setup, arg| setup.arg(arg));
+        let setup = args.split(' ').fold(setup, Setup::arg);
         let (code, out, err) = setup.run(folder).await;
         clean(args, &out);
         clean(args, &err);
