@@ -43,7 +43,7 @@ const HOSTILE: &[Hostile] = &[
             attempt["ended"] = json!(false);
             attempt["fault"] = Value::Null;
         },
-        codes: &[70],
+        codes: &[1, 70],
     },
     Hostile {
         what: "repeats without end",

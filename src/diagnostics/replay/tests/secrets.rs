@@ -1,0 +1,124 @@
+//! Redacted turns replay equal.
+
+use super::*;
+
+/// What was redacted and then replayed is what was replayed and then redacted.
+#[test]
+fn a_redacted_turn() {
+    let secret = "sk-canary-0123456789abcdef0123456789abcdef";
+    // It is known by its look alone.
+    let scrubber = Scrubber::new(Redactor::default(), Keep::default());
+    let said = format!("your key is {secret}, is it?");
+    for answers in [
+        json!([{"steps": [{"text": said}, {"reasoning": said}], "split": 17}]),
+        json!([{"steps": [{"call": {"id": "c1", "name": "shell", "arguments": format!("{{\"k\":\"{secret}\"}}")}}]}]),
+        json!([{"status": 400, "json": {"error": {"message": said}}}]),
+        json!([{"status": 401, "body": said}]),
+    ] {
+        let recorded = Scene {
+            requests: vec![json!({"model": "acme/m", "input": said, "stream": true})],
+            ..scene(answers)
+        }
+        .record();
+        let redacted = scrubber.turn(recorded);
+        assert!(!text(&redacted).contains(secret));
+        let replayed = replay(&redacted).unwrap();
+        same(&timeless(&redacted), &timeless(&replayed));
+    }
+}
+
+/// The client was told `[redacted]` where a provider echoed a secret; in the
+/// bundle something else stands for it.
+#[test]
+fn secrets_that_were_echoed() {
+    const KEY: &str = "sk-canary/0123456789+abcdef0123456789abcdef";
+    let patterns = [Regex::new("customer-([A-Za-z]+)").unwrap()];
+    let percent = utf8_percent_encode(KEY, NON_ALPHANUMERIC).to_string();
+    for (echo, secrets) in [
+        (format!("bad key {KEY}."), vec![KEY]),
+        (format!("bad key {}.", STANDARD.encode(format!("u:{KEY}"))), vec![]),
+        (format!("bad key {percent}."), vec![percent.as_str()]),
+        (
+            "you said ghp_0123456789abcdefghij, Bearer abcdefgh12345678.x and \
+             password=\"correct horse 1\" at https://me:pass9@db.example"
+                .to_owned(),
+            vec!["ghp_0123456789abcdefghij", "abcdefgh12345678.x", "correct horse 1", "pass9"],
+        ),
+        (
+            "no -----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE KEY----- here"
+                .to_owned(),
+            vec!["MIIEowIBAAKCAQEA"],
+        ),
+        ("no customer-Smith and no customer-Al".to_owned(), vec!["Smith", "-Al"]),
+    ] {
+        let error = json!({"message": echo, "code": echo, "param": echo});
+        let line = echo.replace('\n', " ");
+        for (answer, stream) in [
+            (json!({"status": 401, "json": {"error": error}}), true),
+            (json!({"status": 400, "json": {"error": error}}), false),
+            (json!({"status": 400, "body": format!("<p>{line}</p>")}), true),
+            (json!({"steps": [{"text": "a"}, {"error": error}]}), true),
+            (json!({"steps": [{"text": "a"}, {"raw": format!("data: {line}\n\n")}]}), true),
+            (json!({"steps": [{"error": error}]}), false),
+        ] {
+            let input = format!("I am customer-Smith, ghp_0123456789abcdefghij, {echo}");
+            let scene = Scene {
+                settings: "api_key = \"sk-canary/0123456789+abcdef0123456789abcdef\"\nmax_retries = 0",
+                tables: "[capture]\npatterns = [\"customer-([A-Za-z]+)\"]",
+                requests: vec![json!({"model": "acme/m", "input": input, "stream": stream})],
+                ..scene(json!([answer]))
+            };
+            let recorded = scene.record();
+            let told = String::from_utf8(recorded.answer.body.clone()).unwrap();
+            let quoted = !told.contains("is not a chat completion chunk");
+            assert_eq!(told.contains("[redacted]"), quoted, "{told}");
+            assert!(!secrets.iter().any(|secret| told.contains(secret)), "{told}");
+            let redactor = Redactor::new(&[Secret::new(KEY).unwrap()]).with(&patterns);
+            let scrubber = Scrubber::new(redactor, Keep::default());
+            let redacted = scrubber.turn(recorded);
+            let all = text(&redacted);
+            assert!(!secrets.iter().any(|secret| all.contains(secret)), "{all}");
+            same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
+            assert!(scrubber.turn(redacted.clone()) == redacted);
+        }
+    }
+}
+
+/// What the client itself said wrong is quoted as well.
+#[test]
+fn secrets_in_a_refused_request() {
+    let secret = "ghp_0123456789abcdefghij";
+    let recorded = Scene {
+        requests: vec![json!({"model": "acme/m", "input": "hi", "previous_response_id": secret})],
+        ..scene(json!([]))
+    }
+    .record();
+    assert!(String::from_utf8_lossy(&recorded.answer.body).contains("[redacted]"));
+    let redacted = Scrubber::new(Redactor::default(), Keep::default()).turn(recorded);
+    assert!(!text(&redacted).contains(secret));
+    same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
+}
+
+/// A key that says that there is none, such as the name of a program, is no
+/// secret: it would tear up every name that it is part of.
+#[test]
+fn a_key_that_is_none() {
+    for key in ["acme", "not-needed", "dummykey", "EMPTYKEY"] {
+        let settings = format!("api_key = \"{key}\"\nmax_retries = 0");
+        let said = format!("no {key} here");
+        let scene = Scene {
+            settings: &settings,
+            requests: vec![json!({"model": format!("acme/{key}"), "input": said, "stream": true})],
+            ..scene(json!([{"status": 400, "json": {"error": {"message": said}}}]))
+        };
+        let recorded = scene.record();
+        let scrubber = Scrubber::new(config(&settings_of(key)).redactor(), Keep::default());
+        let redacted = scrubber.turn(recorded.clone());
+        assert!(redacted == recorded);
+        same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
+    }
+}
+
+fn settings_of(key: &str) -> String {
+    format!("[providers.acme]\nbase_url = \"http://127.0.0.1:9/v1\"\napi_key = \"{key}\"")
+}
