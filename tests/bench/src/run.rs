@@ -267,6 +267,12 @@ impl Bench {
 
     async fn histories(&mut self, servers: &[(Arm, Server)]) -> anyhow::Result<()> {
         let request = |server: &Server| server.target.history(HISTORY_BYTES);
+        // What capture keeps of the first ones is new memory to the process; once
+        // its room is full it is used again.
+        let filling = singles(servers, request, self.sizes.histories).await?;
+        for (arm, single) in filling {
+            self.count("first long histories", arm, &single.tally);
+        }
         let turns = singles(servers, request, self.sizes.histories).await?;
         for (arm, mut single) in turns {
             let first = float(quantile(&mut single.tally.first_ns, 500)) / 1e6;
