@@ -1,6 +1,6 @@
 //! A recorded request once more, to a real provider.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http_body_util::BodyExt as _;
@@ -8,10 +8,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::error::ReplayError;
+use super::stage::Taped;
 use super::{alone, request};
 use crate::config::{CaptureMode, Config};
 use crate::diagnostics::bundle::Turn;
-use crate::diagnostics::capture::{Raw, Room, Shelf, Tape};
+use crate::diagnostics::capture::{Room, Tape};
 use crate::metrics::Metrics;
 use crate::turn::{Service, Surrounding, Surroundings, System, respond};
 
@@ -66,32 +67,25 @@ fn ask(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
 
 /// The system's surroundings with a tape.
 #[derive(Clone, Default)]
-pub(super) struct Onlooker(Arc<Mutex<Option<Raw>>>);
+pub(super) struct Onlooker(Arc<Taped>);
 
 impl Onlooker {
     /// The last turn that is over.
     pub(super) fn taped(&self) -> Option<Turn> {
-        let raw = self.0.lock();
-        let raw = raw.unwrap_or_else(PoisonError::into_inner).take();
-        raw.map(|raw| raw.turn())
-    }
-}
-
-impl Shelf for Onlooker {
-    fn put(&self, raw: Raw) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(raw);
+        self.0.take()
     }
 }
 
 impl Surroundings for Onlooker {
     fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
         let live = System.of(request_id, config);
+        let taped: Arc<Taped> = Arc::clone(&self.0);
         let tape = Arc::new(Tape::new(
             request_id,
             config,
             (live.clock, live.random),
             &Arc::new(Room::default()),
-            Arc::new(self.clone()),
+            taped,
         ));
         Surrounding {
             clock: Arc::clone(&tape) as _,

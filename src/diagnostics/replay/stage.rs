@@ -51,7 +51,16 @@ pub(super) struct Stage {
 
 /// The turn that was taped.
 #[derive(Default)]
-struct Taped(Mutex<Option<Raw>>);
+pub(super) struct Taped(Mutex<Option<Raw>>);
+
+impl Taped {
+    /// The last turn that is over.
+    pub(super) fn take(&self) -> Option<Turn> {
+        let raw = self.0.lock();
+        let raw = raw.unwrap_or_else(PoisonError::into_inner).take();
+        raw.map(|raw| raw.turn())
+    }
+}
 
 impl Shelf for Taped {
     fn put(&self, raw: Raw) {
@@ -82,9 +91,7 @@ impl Stage {
 
     /// The taped turn, once it is over.
     pub(super) fn taped(&self) -> Option<Turn> {
-        let raw = self.taped.0.lock();
-        let raw = raw.unwrap_or_else(PoisonError::into_inner).take();
-        raw.map(|raw| raw.turn())
+        self.taped.take()
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
