@@ -6,7 +6,7 @@ pub mod strict;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use self::strict::{Preset, presets};
+use self::strict::{Preset, every, presets};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
@@ -71,16 +71,7 @@ async fn nothing_refused(preset: Preset) {
 
 /// A call is made at one provider and its result goes to another.
 async fn pairs(define: fn(&Preset, &str) -> (String, String)) {
-    let mut players = Vec::new();
-    let mut setup = Setup::new();
-    let mut models = Vec::new();
-    for preset in presets() {
-        let player = preset.player().await;
-        let (table, model) = define(&preset, &player.base_url());
-        setup = setup.tables(&table);
-        models.push(model);
-        players.push(player);
-    }
+    let (setup, models, _players) = every(define).await;
     let proxy = Proxy::at("http://127.0.0.1:9/v1", setup).await;
     for from in &models {
         for to in models.iter().filter(|to| *to != from) {

@@ -148,6 +148,7 @@ fn what_was_never_a_bundle_is_called_so() {
     assert_eq!(error(&other), no_bundle);
 }
 
+// S42
 #[test]
 fn what_is_no_file_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
@@ -190,6 +191,7 @@ fn a_file_beyond_the_limit_is_not_read() {
     );
 }
 
+// S42
 #[test]
 fn entries_of_other_kinds_and_names_are_refused() {
     let mut cases: Vec<(&[u8], EntryType)> = vec![
@@ -273,6 +275,7 @@ fn bytes_behind_the_end_are_refused() {
     assert_eq!(error(&pack(&in_tar)), damaged);
 }
 
+// S42
 #[test]
 fn a_bundle_cut_anywhere_is_refused() {
     let valid = valid();
@@ -474,6 +477,7 @@ fn bomb(start: &[u8]) -> Vec<u8> {
     frame
 }
 
+// S42
 #[test]
 fn bombs_stop_at_a_limit() {
     assert!(bomb(b"").len() < 400_000);
@@ -517,6 +521,7 @@ fn all_that_is_in_a_bundle_counts() {
     }
 }
 
+// S42
 #[test]
 fn a_flood_of_entries_stops_at_the_first_that_is_too_many() {
     let mut flood = tar(&entries());

@@ -174,6 +174,7 @@ fn our_blobs_are_opened() {
     assert_eq!(kept.text(&foreign), foreign);
 }
 
+// S2-Ee
 #[test]
 fn all_of_a_turn_is_scrubbed() {
     use crate::diagnostics::bundle::{Answer, Attempt, Head, Request, Turn};

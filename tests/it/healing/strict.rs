@@ -5,6 +5,8 @@ use std::path::Path;
 use respondent::sandbox::{Player, Script};
 use serde_json::{Value, json};
 
+use crate::proxy::Setup;
+
 /// What stands in one file of fixtures/strict.
 #[derive(Clone)]
 pub struct Preset {
@@ -90,4 +92,21 @@ impl Preset {
     pub fn teaches(&self) -> bool {
         self.name != "xai"
     }
+}
+
+/// All of them, each defined as told: their tables, the models to ask for, and who plays them.
+pub async fn every(
+    define: fn(&Preset, &str) -> (String, String),
+) -> (Setup, Vec<String>, Vec<Player>) {
+    let mut players = Vec::new();
+    let mut models = Vec::new();
+    let mut setup = Setup::new();
+    for preset in presets() {
+        let player = preset.player().await;
+        let (table, model) = define(&preset, &player.base_url());
+        setup = setup.tables(&table);
+        models.push(model);
+        players.push(player);
+    }
+    (setup, models, players)
 }

@@ -68,6 +68,7 @@ fn age(path: &Path, time: SystemTime) {
     file.set_modified(time).unwrap();
 }
 
+// S43
 #[test]
 fn a_turn_is_a_file_that_its_owner_alone_reads() {
     let desk = Desk::new();
@@ -82,6 +83,7 @@ fn a_turn_is_a_file_that_its_owner_alone_reads() {
 }
 
 /// The umask is the process's: another one runs the test above.
+// S43
 #[test]
 fn no_umask_opens_it_to_others() {
     let name = "diagnostics::bundle::folder::tests::a_turn_is_a_file_that_its_owner_alone_reads";
@@ -96,6 +98,7 @@ fn no_umask_opens_it_to_others() {
     assert!(said.contains("1 passed"), "{said}");
 }
 
+// S43
 #[test]
 fn modes_that_were_there_before_do_not_count() {
     let desk = Desk::new();
@@ -253,6 +256,7 @@ fn a_folder_that_is_gone_is_made_again() {
     assert_eq!(numbers(&folder.list().unwrap()), [2]);
 }
 
+// S43
 #[test]
 fn links_are_not_followed() {
     let desk = Desk::new();

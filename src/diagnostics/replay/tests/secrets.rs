@@ -3,6 +3,7 @@
 use super::*;
 
 /// What was redacted and then replayed is what was replayed and then redacted.
+// S2-Ee
 #[test]
 fn a_redacted_turn() {
     let secret = "sk-canary-0123456789abcdef0123456789abcdef";
@@ -29,6 +30,7 @@ fn a_redacted_turn() {
 
 /// The client was told `[redacted]` where a provider echoed a secret; in the
 /// bundle something else stands for it.
+// S41
 #[test]
 fn secrets_that_were_echoed() {
     const KEY: &str = "sk-canary/0123456789+abcdef0123456789abcdef";

@@ -11,7 +11,7 @@ use respondent::sandbox::Player;
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;
-use crate::healing::strict::{Preset, presets};
+use crate::healing::strict::{Preset, every};
 use crate::healing::{poisoned, talk};
 use crate::proxy::{CODEX, Setup, streaming};
 use crate::trial::case;
@@ -94,16 +94,7 @@ fn id(place: usize, way: &str) -> String {
 
 /// A tool loop and a history that nobody takes, at every strict provider.
 async fn strict(name: &str, define: fn(&Preset, &str) -> (String, String)) {
-    let mut players = Vec::new();
-    let mut models = Vec::new();
-    let mut setup = Setup::new();
-    for preset in presets() {
-        let player = preset.player().await;
-        let (table, model) = define(&preset, &player.base_url());
-        setup = setup.tables(&table);
-        models.push(model);
-        players.push(player);
-    }
+    let (setup, models, _players) = every(define).await;
     let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
     for model in &models {
         let turns = talk(&keeper.proxy, model).await;
