@@ -29,17 +29,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use adapters::plan::Outputs;
 use regex::bytes::Regex;
 use registry::Registry;
 
 pub use inputs::{Environment, Flags, Inputs, Places, ProcessEnvironment};
 pub use keys::KeyOrigin;
 pub use load::load;
-pub use raw::{CaptureMode, LogFormat};
+pub use raw::{ArtifactMode, CaptureMode, LogFormat};
 pub use source::ConfigError;
 pub use watch::Watch;
 
 use crate::secrets::{Redactor, Secret};
+use raw::RawArtifacts;
 
 /// Shorter secrets are placeholders such as `EMPTY`.
 const SHORTEST: usize = 6;
@@ -60,6 +62,10 @@ pub struct Config {
     pub key_origins: HashMap<String, KeyOrigin>,
     /// What Codex is told.
     pub codex: Codex,
+    /// What is sent of long histories.
+    pub context: Context,
+    /// What is kept of shortened outputs.
+    pub artifacts: ArtifactSettings,
     /// What is kept of turns.
     pub capture: Capture,
     /// Whether the embedded provider is on and must be started.
@@ -131,6 +137,26 @@ pub struct Capture {
     pub encrypted: bool,
 }
 
+/// What is sent of long histories: `[context]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    /// How tool outputs are bounded.
+    pub outputs: Outputs,
+}
+
+/// What is kept of shortened outputs: `[artifacts]`.
+#[derive(Clone, Copy, Debug)]
+pub struct ArtifactSettings {
+    /// Where.
+    pub mode: ArtifactMode,
+    /// Days after the last access until one goes.
+    pub keep_days: u32,
+    /// Bytes on disk at most; the longest unread go first.
+    pub keep_size: u64,
+    /// Bytes in memory at most, where there is no disk.
+    pub memory: usize,
+}
+
 /// What Codex is told: `[codex]`.
 #[derive(Clone, Debug, Default)]
 pub struct Codex {
@@ -142,6 +168,17 @@ impl Server {
     /// The folder of the turns that are kept on disk.
     pub fn bundles(&self) -> PathBuf {
         self.data_dir.join("bundles")
+    }
+}
+
+impl From<RawArtifacts> for ArtifactSettings {
+    fn from(raw: RawArtifacts) -> Self {
+        Self {
+            mode: raw.mode,
+            keep_days: raw.keep_days,
+            keep_size: raw.keep_size,
+            memory: raw.memory,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 //! commands reach the running server.
 
 pub mod app;
+pub mod artifacts;
 pub mod cli;
 pub mod codex;
 pub mod commands;

@@ -12,6 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Respondent};
+use crate::artifacts::Artifacts;
 use crate::commands::say;
 use crate::config::{Config, Flags, Inputs, Watch, address};
 use crate::diagnostics::bundle::Folder;
@@ -54,6 +55,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let shutdown = Shutdown::new(config.server.grace);
     let metrics = Arc::new(Metrics::new());
     let capture = Capture::default();
+    let artifacts = Artifacts::open(&config);
     let (kept, limited) = (capture.clone(), capture.clone());
     tokio::spawn(tidy(Arc::clone(&live)));
     let service = Service::new(
@@ -61,6 +63,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         metrics,
         shutdown.ending.clone(),
         Arc::new(capture.clone()),
+        artifacts,
     );
     let edge = Edge::new(
         Respondent {

@@ -25,7 +25,7 @@ use crate::chat::refusal;
 use crate::drive;
 use crate::encoded::Encoded;
 use crate::fault::{Fault, Retry};
-use crate::plan::plan;
+use crate::plan::{Bounds, plan};
 use crate::responses::assembler::Settings;
 use crate::responses::request::Source;
 use crate::turn::Turn;
@@ -252,7 +252,7 @@ impl<O> Case<O> {
             origin: &origin,
             known_baggage: Some(&self.baggage),
         };
-        encode(&turn, &plan(&turn), &options)
+        encode(&turn, &plan(&turn, &Bounds::none()), &options)
     }
 
     /// The stream for an answer that comes in these pieces, or the fault that

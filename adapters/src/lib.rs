@@ -17,6 +17,7 @@
 
 pub mod baggage;
 pub mod chat;
+pub mod compact;
 pub mod drive;
 pub mod encoded;
 pub mod event;

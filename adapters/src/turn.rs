@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::compact::Purpose;
 use crate::json;
 use crate::notes::Notes;
 use crate::text::Text;
@@ -35,6 +36,12 @@ pub struct Turn<'a> {
     pub controls: Controls<'a>,
     /// Parameters that the response repeats as they came.
     pub echo: Echo<'a>,
+    /// What the request is for.
+    pub purpose: Purpose,
+    /// Whether the start of a history that does not fit may be dropped.
+    pub truncate: bool,
+    /// From how many tokens on the client wants the history compacted.
+    pub compact_from: Option<u64>,
     /// What was skipped or changed while reading the request.
     pub notes: Notes,
 }

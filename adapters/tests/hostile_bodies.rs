@@ -6,7 +6,7 @@
 
 use adapters::chat::encode::{Options, encode};
 use adapters::fault::{Fault, Kind};
-use adapters::plan::plan;
+use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use registry::{Dialect, Model};
 
@@ -16,7 +16,7 @@ fn encoded(body: String) -> Result<String, Fault> {
     let turn = source.turn()?;
     let (dialect, model) = (Dialect::default(), Model::unlisted("m"));
     let options = Options::new(&dialect, &model, "m");
-    let encoded = encode(&turn, &plan(&turn), &options)?;
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
     Ok(String::from_utf8(encoded.body).unwrap())
 }
 

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 
 use adapters::baggage::Baggage;
 use adapters::chat::encode::{Options, encode};
-use adapters::plan::plan;
+use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -203,7 +203,9 @@ fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
         origin: "p/m",
         ..Options::new(dialect, &model, "m")
     };
-    encode(&turn, &plan(&turn), &options).unwrap().body
+    encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        .unwrap()
+        .body
 }
 
 /// The fields before the messages stay, and so does every message but one that

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 use adapters::chat::encode::{Options, encode};
 use adapters::encoded::Encoded;
-use adapters::plan::plan;
+use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -129,7 +129,7 @@ fn encoded(items: &[Value]) -> Encoded {
     };
     let model = Model::unlisted("m");
     let options = Options::new(&dialect, &model, "m");
-    encode(&turn, &plan(&turn), &options).unwrap()
+    encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap()
 }
 
 fn messages(sent: &Encoded) -> Vec<Value> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use registry::Registry;
 
-use super::raw::RawServer;
-use super::{Capture, Codex, Config, Server};
+use super::raw::{ArtifactMode, RawArtifacts, RawServer};
+use super::{Capture, Codex, Config, Context, Server};
 use crate::secrets::Secret;
 
 impl Config {
@@ -44,6 +44,12 @@ impl Config {
             keys,
             key_origins: HashMap::new(),
             codex: Codex::default(),
+            context: Context::default(),
+            artifacts: RawArtifacts {
+                mode: ArtifactMode::Off,
+                ..RawArtifacts::default()
+            }
+            .into(),
             capture: Capture {
                 recent: 1,
                 memory: usize::MAX,

@@ -16,7 +16,7 @@ use toml::Table;
 use super::inputs::{Found, Inputs, folder_of};
 use super::raw::{Raw, RawCapture};
 use super::source::{ConfigError, Source};
-use super::{Capture, Config, KeyOrigin};
+use super::{Capture, Config, Context, KeyOrigin};
 use crate::secrets::Secret;
 use provider::Given;
 pub use provider::provider_files;
@@ -86,6 +86,10 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
         keys: load.keys,
         key_origins: load.origins,
         codex,
+        context: Context {
+            outputs: raw.context.outputs,
+        },
+        artifacts: raw.artifacts.into(),
         capture,
         sources: load.sources,
         warnings: load.warnings,

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use adapters::plan::Outputs;
 use registry::Spec;
 use registry::duration;
 use registry::provider::{OneOrMany, Pairs};
@@ -20,6 +21,10 @@ pub struct Raw {
     pub routing: RawRouting,
     /// `[codex]`
     pub codex: RawCodex,
+    /// `[context]`
+    pub context: RawContext,
+    /// `[artifacts]`
+    pub artifacts: RawArtifacts,
     /// `[capture]`
     pub capture: RawCapture,
     /// `[providers.<id>]`
@@ -99,6 +104,57 @@ pub struct RawRouting {
     pub aliases: Pairs<String>,
     /// Where the turns of a model, or of every one (`*`), go instead.
     pub fallbacks: Pairs<OneOrMany>,
+}
+
+/// `[context]`; the keys are described in [`super::Context`].
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[expect(missing_docs, reason = "described where they are used")]
+pub struct RawContext {
+    pub outputs: Outputs,
+}
+
+impl Default for RawContext {
+    fn default() -> Self {
+        Self {
+            outputs: Outputs::Adaptive,
+        }
+    }
+}
+
+/// `[artifacts]`; the keys are described in [`super::ArtifactSettings`].
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[expect(missing_docs, reason = "described where they are used")]
+pub struct RawArtifacts {
+    pub mode: ArtifactMode,
+    pub keep_days: u32,
+    pub keep_size: u64,
+    pub memory: usize,
+}
+
+impl Default for RawArtifacts {
+    fn default() -> Self {
+        Self {
+            mode: ArtifactMode::default(),
+            keep_days: 30,
+            keep_size: 2 << 30,
+            memory: 64 << 20,
+        }
+    }
+}
+
+/// Where shortened outputs are kept whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactMode {
+    /// Nowhere.
+    Off,
+    /// In memory alone.
+    Memory,
+    /// Under the data directory.
+    #[default]
+    Disk,
 }
 
 /// `[capture]`; the keys are described in [`super::Capture`].

@@ -22,6 +22,34 @@ pub trait App: Send + Sync + 'static {
     /// `POST /v1/responses`, with the body decoded. Dropped when the client goes away.
     fn responses(&self, head: Parts, body: String) -> impl Future<Output = Response<Body>> + Send;
 
+    /// `POST /v1/responses/compact`, with the body decoded.
+    fn compact(&self, head: Parts, body: String) -> impl Future<Output = Response<Body>> + Send {
+        let _ = (head, body);
+        std::future::ready(not_found())
+    }
+
+    /// `POST /v1/responses/input_tokens`, with the body decoded.
+    fn input_tokens(
+        &self,
+        head: Parts,
+        body: String,
+    ) -> impl Future<Output = Response<Body>> + Send {
+        let _ = (head, body);
+        std::future::ready(not_found())
+    }
+
+    /// `GET` and `DELETE` of `/v1/artifacts` and what lies below it.
+    fn artifacts(&self, head: Parts) -> impl Future<Output = Response<Body>> + Send {
+        let _ = head;
+        std::future::ready(not_found())
+    }
+
+    /// `POST /mcp`, with the body decoded.
+    fn mcp(&self, head: Parts, body: String) -> impl Future<Output = Response<Body>> + Send {
+        let _ = (head, body);
+        std::future::ready(not_found())
+    }
+
     /// `GET /v1/models`.
     fn models(&self, head: Parts) -> impl Future<Output = Response<Body>> + Send;
 
@@ -72,6 +100,10 @@ struct Inner<A> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Route {
     Responses,
+    Compact,
+    InputTokens,
+    Artifacts,
+    Mcp,
     Models,
     Healthz,
     Metrics,
@@ -85,6 +117,15 @@ impl Route {
     fn of(path: &str) -> Option<Self> {
         Some(match path {
             "/v1/responses" | "/responses" | "/openai/v1/responses" => Self::Responses,
+            "/v1/responses/compact" | "/responses/compact" | "/openai/v1/responses/compact" => {
+                Self::Compact
+            }
+            "/v1/responses/input_tokens"
+            | "/responses/input_tokens"
+            | "/openai/v1/responses/input_tokens" => Self::InputTokens,
+            "/mcp" => Self::Mcp,
+            "/v1/artifacts" => Self::Artifacts,
+            below if below.starts_with("/v1/artifacts/") => Self::Artifacts,
             "/v1/models" | "/models" | "/openai/v1/models" => Self::Models,
             "/healthz" => Self::Healthz,
             "/metrics" => Self::Metrics,
@@ -96,7 +137,8 @@ impl Route {
 
     fn allow(self) -> &'static str {
         match self {
-            Self::Responses => "POST",
+            Self::Responses | Self::Compact | Self::InputTokens | Self::Mcp => "POST",
+            Self::Artifacts => "GET, HEAD, DELETE",
             Self::Models | Self::Healthz | Self::Metrics | Self::Turns | Self::Bundle => {
                 "GET, HEAD"
             }
@@ -105,7 +147,12 @@ impl Route {
 
     fn takes(self, method: &Method) -> bool {
         match self {
-            Self::Responses => method == Method::POST,
+            Self::Responses | Self::Compact | Self::InputTokens | Self::Mcp => {
+                method == Method::POST
+            }
+            Self::Artifacts => {
+                method == Method::GET || method == Method::HEAD || method == Method::DELETE
+            }
             Self::Models | Self::Healthz | Self::Metrics | Self::Turns | Self::Bundle => {
                 method == Method::GET || method == Method::HEAD
             }
@@ -182,14 +229,22 @@ impl<A: App> Inner<A> {
             return method_not_allowed(route.allow());
         }
         match route {
-            Route::Responses => match read(limits, &head, body).await {
-                Ok(body) => self.app.responses(head, body).await,
-                Err(fault) => {
-                    let mut response = fault.respond();
-                    self.app.refused(fault.reason(), &head, &mut response);
-                    response
+            Route::Responses | Route::Compact | Route::InputTokens | Route::Mcp => {
+                match read(limits, &head, body).await {
+                    Ok(body) => match route {
+                        Route::Compact => self.app.compact(head, body).await,
+                        Route::InputTokens => self.app.input_tokens(head, body).await,
+                        Route::Mcp => self.app.mcp(head, body).await,
+                        _ => self.app.responses(head, body).await,
+                    },
+                    Err(fault) => {
+                        let mut response = fault.respond();
+                        self.app.refused(fault.reason(), &head, &mut response);
+                        response
+                    }
                 }
-            },
+            }
+            Route::Artifacts => self.app.artifacts(head).await,
             Route::Models => self.app.models(head).await,
             Route::Healthz => self.app.healthz(head).await,
             Route::Metrics => self.app.metrics(head).await,

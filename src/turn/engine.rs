@@ -254,6 +254,9 @@ impl<'e, S: Sink> Engine<'e, S> {
             self.patiently(sleep(*after)).await?;
             return Err(fault.clone());
         }
+        if let Some(commit) = self.way.commit.take() {
+            self.patiently(commit.done()).await?;
+        }
         let upstream = Arc::clone(&self.way.upstream);
         let patience = if self.ways.has_more() {
             upstream::SHORT_REST

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::mend::Mend;
+use adapters::plan::{Keeping, Outputs};
 use registry::Route;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -28,6 +29,10 @@ pub struct Given {
     pub moved_to: Option<String>,
     /// Providers along the routes.
     pub providers: Vec<ProviderState>,
+    /// How outputs were bounded.
+    pub outputs: Outputs,
+    /// Where what was shortened was kept.
+    pub keeping: Keeping,
     /// What stands for the secrets of the configuration, and for others that a
     /// fault quotes, where a turn was redacted. Empty where it was not.
     pub stand_ins: Vec<String>,
@@ -69,6 +74,8 @@ impl Shared {
         let now = Instant::now();
         let mut given = Given {
             moved_to: self.sessions.moved_to(owner, session),
+            outputs: config.context.outputs,
+            keeping: self.artifacts.keeping(),
             ..Given::default()
         };
         for route in routes {

@@ -20,6 +20,7 @@ use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
 use super::told::Told;
 use super::way::Shared;
+use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
@@ -45,12 +46,13 @@ impl Service {
         metrics: Arc<Metrics>,
         ending: CancellationToken,
         surroundings: Arc<dyn Surroundings>,
+        artifacts: Artifacts,
     ) -> Self {
         Self {
             config,
             metrics,
             ending,
-            shared: Arc::default(),
+            shared: Arc::new(Shared::new(artifacts)),
             surroundings,
         }
     }

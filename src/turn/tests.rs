@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use adapters::plan::Keeping;
 use arc_swap::ArcSwap;
 use http::Response;
 use http_body_util::BodyExt as _;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Service, Surrounding, Surroundings, System, respond};
+use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
 use crate::sandbox::Player;
@@ -46,6 +48,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(System),
+        Artifacts::pretend(Keeping::Nothing),
     );
     (Arc::new(service), player)
 }

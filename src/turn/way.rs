@@ -7,7 +7,7 @@ use adapters::chat::encode::{self, Options};
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 use adapters::notes::Notes;
-use adapters::plan;
+use adapters::plan::{self, Bounds, Plan};
 use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use adapters::turn::Turn;
@@ -20,17 +20,31 @@ use super::ctx::Ctx;
 use super::kept::Kept;
 use super::recent::Recent;
 use super::sessions::Sessions;
+use crate::artifacts::{Artifacts, Commit, New};
 use crate::config::Config;
 use crate::tap::{Seen, Tap};
 use crate::upstream::{Upstream, Upstreams};
 
 /// What all turns share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) upstreams: Upstreams,
     pub(super) recent: Arc<Recent>,
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
+    pub(super) artifacts: Artifacts,
+}
+
+impl Shared {
+    pub(super) fn new(artifacts: Artifacts) -> Self {
+        Self {
+            upstreams: Upstreams::default(),
+            recent: Arc::default(),
+            kept: Kept::default(),
+            sessions: Sessions::default(),
+            artifacts,
+        }
+    }
 }
 
 /// A turn as it goes to one provider.
@@ -43,6 +57,8 @@ pub(super) struct Way {
     /// What the answer's writer must know of the provider.
     pub(super) terms: Terms,
     pub(super) notes: Notes,
+    /// What must be kept before the request may mention it.
+    pub(super) commit: Option<Commit>,
 }
 
 /// What is needed to send a turn once more, in other words or elsewhere.
@@ -211,6 +227,8 @@ impl Ways {
             tap.saw(Seen::Baggage(&known_baggage));
         }
         let origin = route.full_name();
+        let (outputs, keeping) = (self.config.context.outputs, shared.artifacts.keeping());
+        let plan = plan::plan(turn, &Bounds::of(model, outputs, keeping));
         let encoded = match route.provider.wire {
             Wire::Chat => {
                 let options = Options {
@@ -220,9 +238,10 @@ impl Ways {
                     origin: &origin,
                     known_baggage: Some(&known_baggage),
                 };
-                encode::encode(turn, &plan::plan(turn), &options)?
+                encode::encode(turn, &plan, &options)?
             }
         };
+        let commit = self.keep_whole(turn, &plan);
         let terms = Terms {
             seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
             origin,
@@ -237,7 +256,34 @@ impl Ways {
             body: body.into(),
             terms,
             notes: encoded.notes,
+            commit,
             route,
         })
+    }
+
+    /// Begins to keep what the plan shortens.
+    fn keep_whole(&self, turn: &Turn<'_>, plan: &Plan) -> Option<Commit> {
+        let artifacts = &self.shared.artifacts;
+        let new: Vec<New> = plan
+            .shown
+            .iter()
+            .filter_map(|(index, shown)| {
+                let artifact = shown.artifact.as_ref()?;
+                let item = turn.items.get(*index)?;
+                let call_id = item.call_id().unwrap_or_default();
+                if artifacts.knows(&self.owner, &self.session, &call_id, &artifact.id) {
+                    return None;
+                }
+                Some(New {
+                    id: artifact.id.clone(),
+                    call_id: call_id.into_owned(),
+                    kind: artifact.kind,
+                    chars: artifact.chars,
+                    lines: artifact.lines,
+                    text: plan::output::text(item)?.into_owned(),
+                })
+            })
+            .collect();
+        (!new.is_empty()).then(|| artifacts.keep(&self.owner, &self.session, new))
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use adapters::chat::encode::{Options, encode};
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::plan::plan;
+use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use libtest_mimic::Trial;
 use registry::{Model, Spec};
@@ -169,7 +169,7 @@ fn chat(body: String) -> Result<(String, Notes), Fault> {
     let model = Model::unlisted(&turn.model);
     let provider = spec.provider("generic");
     let options = Options::new(&provider.dialect, &model, &turn.model);
-    let encoded = encode(&turn, &plan(&turn), &options)?;
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
     for span in &encoded.spans {
         assert!(encoded.body.get(span.bytes.clone()).is_some());
     }

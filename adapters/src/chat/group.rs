@@ -22,6 +22,8 @@ pub(super) enum Group<'p> {
     Interrupted(usize),
     /// A user message for a result that has no call.
     Stray(usize),
+    /// A user message about what was left out.
+    Omitted(&'p str),
     /// Images of tool results: nothing may stand between the results of one
     /// answer.
     Media(Vec<usize>),
@@ -53,6 +55,7 @@ pub(super) fn group<'p>(
             Placed::Message(index) => message(turn, *index)?,
             Placed::Answer(answer) => Group::Assistant(answer),
             Placed::Stray(index) => Group::Stray(*index),
+            Placed::Omitted(text) => Group::Omitted(text),
         };
         end_round(&mut groups, &mut media);
         groups.push(group);

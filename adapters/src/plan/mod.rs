@@ -11,16 +11,24 @@
 //! are no results for it: a history that grows keeps the bytes of its beginning.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::turn::{Item, Turn};
 
+mod bounds;
 mod empty;
 mod ids;
+pub mod output;
 mod pairing;
 mod role;
+mod shown;
 mod tell;
+
+pub use bounds::{Bounds, Keeping, Outputs};
+pub use shown::{Artifact, Form, Shown};
 
 use ids::Ids;
 use pairing::{Block, Fate, Pairing};
@@ -40,6 +48,10 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// In the order of sending.
     pub sequence: Vec<Placed>,
+    /// What is sent instead of an item's own text, by its index.
+    pub shown: BTreeMap<usize, Shown>,
+    /// How often old outputs were reduced to notices so far.
+    pub epochs: u32,
 }
 
 /// What happens to an item.
@@ -88,6 +100,8 @@ pub enum Placed {
     Interrupted(usize),
     /// A result that has no call or is not its first, as a message.
     Stray(usize),
+    /// A user message that tells what was left out here.
+    Omitted(Arc<str>),
 }
 
 /// What the model said at once. It has text or calls.
@@ -101,8 +115,9 @@ pub struct Answer {
     pub calls: Vec<usize>,
 }
 
-/// Decides for every item of the turn. Pure: the same turn has the same plan.
-pub fn plan(turn: &Turn<'_>) -> Plan {
+/// Decides for every item of the turn. Pure: the same turn and bounds have the same
+/// plan.
+pub fn plan(turn: &Turn<'_>, _bounds: &Bounds) -> Plan {
     let mut steps = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
@@ -120,6 +135,8 @@ pub fn plan(turn: &Turn<'_>) -> Plan {
     let mut plan = Plan {
         steps,
         sequence: Vec::with_capacity(pairing.blocks.len()),
+        shown: BTreeMap::new(),
+        epochs: 0,
     };
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
@@ -149,6 +166,11 @@ impl Plan {
                 .and_then(Item::call_id)
                 .unwrap_or_default(),
         }
+    }
+
+    /// The text that is sent instead of an item's own.
+    pub fn shown(&self, index: usize) -> Option<&str> {
+        self.shown.get(&index).map(|shown| shown.text.as_ref())
     }
 
     fn repair(&mut self, index: usize, repair: Repair) {

@@ -29,12 +29,13 @@ fn item(short: &str) -> Value {
 /// an interrupted call, `s` a stray result.
 fn sequence(short: &str) -> String {
     let source = turn(short);
-    let said = plan(&source.turn().unwrap()).sequence;
+    let said = plan(&source.turn().unwrap(), &Bounds::none()).sequence;
     let placed = said.iter().map(|placed| match placed {
         Placed::Message(at) => format!("u{at}"),
         Placed::Result(at) => format!("o{at}"),
         Placed::Interrupted(at) => format!("x{at}"),
         Placed::Stray(at) => format!("s{at}"),
+        Placed::Omitted(_) => "n".to_owned(),
         Placed::Answer(answer) => {
             let kinds = [
                 ("r", &answer.reasoning),
@@ -116,7 +117,7 @@ fn an_id_that_recurs_belongs_to_the_nearest_answer() {
     }
     let source = turn("ca oa ca oa ca oa");
     let turn = source.turn().unwrap();
-    let plan = plan(&turn);
+    let plan = plan(&turn, &Bounds::none());
     let ids: Vec<_> = (0..6).map(|at| plan.call_id(&turn, at)).collect();
     assert_eq!(ids[0], "a");
     for pair in ids.chunks(2) {

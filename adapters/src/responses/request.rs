@@ -10,6 +10,7 @@ use super::parameters::{
     check_metadata, flag, integer, number, read_include, read_reasoning, read_text,
 };
 use super::tools;
+use crate::compact::Purpose;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -26,6 +27,7 @@ pub struct Source {
     body: Arc<String>,
     /// Items that the body only refers to, by their ids.
     items: HashMap<String, Arc<str>>,
+    purpose: Purpose,
 }
 
 impl Source {
@@ -39,6 +41,7 @@ impl Source {
         Self {
             body,
             items: HashMap::new(),
+            purpose: Purpose::Answer,
         }
     }
 
@@ -48,12 +51,25 @@ impl Source {
         Self {
             body: Arc::clone(&self.body),
             items,
+            purpose: self.purpose.clone(),
+        }
+    }
+
+    /// The same request for another purpose.
+    #[must_use]
+    pub fn with_purpose(&self, purpose: Purpose) -> Self {
+        Self {
+            body: Arc::clone(&self.body),
+            items: self.items.clone(),
+            purpose,
         }
     }
 
     /// Reads the turn. Errors are the client's and name the parameter.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
-        parse(&self.body, &self.items)
+        let mut turn = parse(&self.body, &self.items)?;
+        turn.purpose = self.purpose.clone();
+        Ok(turn)
     }
 }
 
@@ -145,7 +161,8 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
             notes.add("parameter_ignored", name);
         }
     }
-    if string(body.truncation).is_some_and(|mode| mode == "auto") {
+    let truncate = string(body.truncation).is_some_and(|mode| mode == "auto");
+    if truncate {
         notes.add(
             "parameter_ignored",
             "truncation: nothing is dropped; an overflow is reported",
@@ -191,6 +208,9 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
             max_tool_calls: body.max_tool_calls,
             user: body.user,
         },
+        purpose: Purpose::Answer,
+        truncate,
+        compact_from: None,
         notes,
     })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::plan::plan;
+use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use bytes::Bytes;
 use http::StatusCode;
@@ -172,20 +172,28 @@ impl Raw {
             turn.note(&ended.notes);
         }
         if !turn.attempts.is_empty() {
-            turn.plan = self.plan().unwrap_or_default();
+            turn.plan = self.plan(&turn).unwrap_or_default();
         }
         turn
     }
 
-    /// The plan: it depends on the request and on what was known alone.
-    fn plan(&self) -> Option<Vec<u8>> {
+    /// The plan of the first attempt: it depends on the request and on what was known
+    /// alone.
+    fn plan(&self, taken: &Turn) -> Option<Vec<u8>> {
+        let attempt = taken.attempts.first()?;
         let items = self.given.items.iter();
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
             .collect();
         let source = Source::shared(Arc::clone(&self.body)).with_items(items);
         let turn = source.turn().ok()?;
-        serde_json::to_vec_pretty(&plan(&turn)).ok()
+        let bounds = Bounds {
+            window: attempt.window.unwrap_or_else(Window::assumed),
+            bytes_per_token: attempt.bytes_per_token,
+            outputs: self.given.outputs,
+            keeping: self.given.keeping,
+        };
+        serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
     }
 
     fn omitted(&self) -> Vec<Omitted> {

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::ReplayError;
 use super::stage::Taped;
 use super::{alone, request};
+use crate::artifacts::Artifacts;
 use crate::config::{CaptureMode, Config};
 use crate::diagnostics::bundle::Turn;
 use crate::diagnostics::capture::{Room, Tape};
@@ -49,6 +50,7 @@ async fn run(recorded: Turn, config: Config) -> Result<Turn, ReplayError> {
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(onlooker.clone()),
+        Artifacts::pretend(recorded.given.keeping),
     ));
     let (head, body) = request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();

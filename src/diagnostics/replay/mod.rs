@@ -40,6 +40,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use super::bundle::Turn;
+use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::secrets::{Redactor, Secret};
@@ -115,6 +116,7 @@ async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
         Arc::new(Metrics::new()),
         ending.clone(),
         Arc::new(OnStage(Arc::clone(&stage))),
+        Artifacts::pretend(recorded.given.keeping),
     ));
     let (head, body) = request(&recorded)?;
     // A request that makes no sense has no memory to go with it.
@@ -194,13 +196,14 @@ fn config(turn: &Turn, origin: &str) -> Config {
     // The engine hides them where it hid the secrets that they stand for.
     let hidden = turn.given.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
-    Config::bare(
+    let mut config = Config::bare(
         settings.registry(),
         keys,
         Duration::from_millis(turn.heartbeat_ms),
         Duration::from_millis(turn.commit_after_ms),
-    )
-    .with_redactor(Redactor::new(&hidden))
+    );
+    config.context.outputs = turn.given.outputs;
+    config.with_redactor(Redactor::new(&hidden))
 }
 
 /// Weights with which the keys come in the recorded order: without the keys

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use adapters::plan::Keeping;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::live::Onlooker;
 use super::{ReplayError, live, replay};
+use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::diagnostics::bundle::{Piece, Scope, Turn, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
@@ -100,6 +102,7 @@ impl Scene<'_> {
             Arc::new(Metrics::new()),
             ending.clone(),
             Arc::new(onlooker.clone()),
+            Artifacts::pretend(Keeping::Nothing),
         ));
         for (place, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use adapters::baggage::Baggage;
 use adapters::chat::encode::{Options, encode};
-use adapters::plan::plan;
+use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use registry::{Provider, ReasoningReplay, ThinkTags};
 use serde_json::{Map, Value, json};
@@ -84,7 +84,7 @@ pub fn differences(
     };
     let encoded = source
         .turn()
-        .and_then(|turn| encode(&turn, &plan(&turn), &options));
+        .and_then(|turn| encode(&turn, &plan(&turn, &Bounds::none()), &options));
     Some(match encoded {
         Ok(encoded) => {
             let ours = serde_json::from_slice(&encoded.body).unwrap();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::chat::refusal;
 use crate::fault::{Fault, Kind};
-use crate::plan::plan;
+use crate::plan::{Bounds, plan};
 use crate::responses::request::Source;
 
 /// The messages and the codes of the notes for a model that nobody knows.
@@ -21,7 +21,7 @@ fn messages(images: bool, input: &Value) -> (Value, String) {
     };
     let dialect = Dialect::default();
     let options = Options::new(&dialect, &model, "m");
-    let encoded = encode(&turn, &plan(&turn), &options).unwrap();
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
     let mut body: Value = serde_json::from_slice(&encoded.body).unwrap();
     (body["messages"].take(), encoded.notes.codes())
 }
@@ -113,7 +113,7 @@ impl To {
         let source = Source::new(request.to_string());
         let turn = source.turn().unwrap();
         let options = Options::new(&dialect, &self.model, "m");
-        let encoded = encode(&turn, &plan(&turn), &options).unwrap();
+        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
         let mut body: HashMap<String, Value> = serde_json::from_slice(&encoded.body).unwrap();
         for name in ["model", "messages", "stream", "stream_options"] {
             body.remove(name);

@@ -202,7 +202,10 @@ impl<'a> Writer<'_, 'a> {
         json::field(self.out, "name", &name);
         json::key(self.out, "arguments");
         self.out.push(b'"');
-        push_arguments(self.out, item, self.notes);
+        match self.plan.shown(index) {
+            Some(arguments) => json::escape_json_text(self.out, arguments),
+            None => push_arguments(self.out, item, self.notes),
+        }
         self.out.extend_from_slice(b"\"}");
     }
 }

@@ -123,7 +123,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::plan;
+    use crate::plan::{Bounds, plan};
     use crate::responses::request::Source;
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
                         .all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
             }),
         ] {
-            let plan = plan(&turn);
+            let plan = plan(&turn, &Bounds::none());
             let ids = Ids::new(&turn, &plan, form);
             let wire: HashSet<String> = (0..given.len())
                 .map(|index| ids.wire(&plan.call_id(&turn, index)).to_owned())

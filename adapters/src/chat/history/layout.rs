@@ -47,6 +47,8 @@ pub(super) enum Source {
     Instructions,
     /// The form of the answer, in words.
     Format,
+    /// What was left out, in words.
+    Omitted,
 }
 
 /// What the assistant said and called.
@@ -88,6 +90,7 @@ pub(super) fn lay_out<'a>(
             Group::Tool(index) => layout.messages.push(Message::Tool(index)),
             Group::Interrupted(call) => layout.messages.push(Message::Interrupted(call)),
             Group::Stray(index) => layout.stray(index)?,
+            Group::Omitted(text) => layout.omitted(text),
             Group::Media(indices) => layout.media(&indices)?,
         }
     }
@@ -110,6 +113,9 @@ struct Layout<'l, 'a> {
 
 impl<'a> Layout<'_, 'a> {
     fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
+        if let Some(text) = self.plan.shown(index) {
+            return Ok(Content::of(text.into()));
+        }
         let item = self.turn.items.get(index);
         let content = match item.and_then(Item::said) {
             Some(text) => Content::of(text.clone()),
@@ -204,6 +210,14 @@ impl<'a> Layout<'_, 'a> {
         Ok(())
     }
 
+    fn omitted(&mut self, text: &str) {
+        self.messages.push(Message::User(vec![Piece {
+            source: Source::Omitted,
+            content: Content::of(text.into()),
+            headed: false,
+        }]));
+    }
+
     fn media(&mut self, indices: &[usize]) -> Result<(), Fault> {
         let mut pieces = Vec::with_capacity(indices.len());
         for &index in indices {
@@ -255,7 +269,8 @@ impl<'a> Layout<'_, 'a> {
         text.extend_from_slice(json::escape(&caption).as_bytes());
         text.extend_from_slice(b"\\n");
         let takes = self.options.takes();
-        push_output(&mut text, item, index, takes, self.notes)?;
+        let shown = self.plan.shown(index);
+        push_output(&mut text, item, (index, shown), takes, self.notes)?;
         text.push(b'"');
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
         let parts = item

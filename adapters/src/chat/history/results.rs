@@ -28,7 +28,8 @@ impl Writer<'_, '_> {
         json::key(self.out, "content");
         self.open_text(marked);
         let takes = self.options.takes();
-        if push_output(self.out, item, index, takes, self.notes)? {
+        let shown = self.plan.shown(index);
+        if push_output(self.out, item, (index, shown), takes, self.notes)? {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
             }
@@ -57,12 +58,13 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The inside of the string that a result becomes: its text, and a line for what
-/// the model does not take. True when it holds more, which goes elsewhere.
+/// The inside of the string that a result becomes: its text, or what is shown
+/// instead, and a line for what the model does not take. True when it holds more,
+/// which goes elsewhere.
 pub(super) fn push_output(
     out: &mut Vec<u8>,
     item: &Item<'_>,
-    index: usize,
+    (index, shown): (usize, Option<&str>),
     takes: Takes,
     notes: &mut Notes,
 ) -> Result<bool, Fault> {
@@ -79,16 +81,28 @@ pub(super) fn push_output(
         Text::from(text).push_inner(out);
         return Ok(false);
     }
+    if let Some(text) = shown {
+        Text::from(text).push_inner(out);
+    }
     let Some(output) = item.output() else {
+        if shown.is_some() {
+            return Ok(false);
+        }
         let status = item.status().unwrap_or_else(|| "completed".into());
         Text::from(status.as_ref()).push_inner(out);
         return Ok(false);
     };
-    if !output.get().starts_with('"') && !output_has_parts(item.kind) {
+    let is_text = output.get().starts_with('"');
+    if shown.is_some() && (is_text || !output_has_parts(item.kind)) {
+        return Ok(false);
+    }
+    if !is_text && !output_has_parts(item.kind) {
         json::escape_json_text(out, output.get());
         return Ok(false);
     }
     let content = Content::read(Some(output), index, notes)?.told(takes, notes);
-    content.push_text(out, "\\n");
+    if shown.is_none() {
+        content.push_text(out, "\\n");
+    }
     Ok(content.has_media())
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::baggage::Baggage;
 use crate::chat::encode::{Options, encode};
-use crate::plan::plan;
+use crate::plan::{Bounds, plan};
 use crate::responses::request::Source;
 
 /// The quirks that a TOML table names.
@@ -44,7 +44,7 @@ fn sent_with(toml: &str, mut request: Value, known: &HashMap<String, String>) ->
         origin: "p/m",
         known_baggage: Some(known),
     };
-    let encoded = encode(&turn, &plan(&turn), &options).unwrap();
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
     for span in &encoded.spans {
         assert!(!encoded.body[span.bytes.clone()].is_empty());
     }

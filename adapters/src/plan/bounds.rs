@@ -1,0 +1,79 @@
+//! What a plan has to keep to.
+
+use registry::{Model, Window};
+use serde::{Deserialize, Serialize};
+
+/// How much of a history may be sent. A plan is a function of the turn and of
+/// these values alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The window of the model.
+    pub window: Window,
+    /// Bytes of text a token, a fixed ratio of the model: live figures would change
+    /// the bytes of a history.
+    pub bytes_per_token: f32,
+    /// How outputs are bounded.
+    pub outputs: Outputs,
+    /// Where what is left out can be read back from.
+    pub keeping: Keeping,
+}
+
+/// How tool outputs are bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outputs {
+    /// By the model's window.
+    Adaptive,
+    /// By constants: 4,000 characters whole, else excerpts of 1,200 and 1,200,
+    /// visible at most 5,000.
+    Fixed,
+    /// Not at all.
+    #[default]
+    Whole,
+}
+
+/// Where shortened outputs are kept whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keeping {
+    /// On disk.
+    Disk,
+    /// In memory, until the program stops or the room is needed.
+    Memory,
+    /// Nowhere.
+    #[default]
+    Nothing,
+}
+
+impl Bounds {
+    /// For this model: what it can take, and how outputs are bounded and kept.
+    pub fn of(model: &Model, outputs: Outputs, keeping: Keeping) -> Self {
+        Self {
+            window: model.window(),
+            bytes_per_token: model.bytes_per_token(),
+            outputs,
+            keeping,
+        }
+    }
+
+    /// No bounds but the assumed window.
+    pub fn none() -> Self {
+        Self {
+            window: Window::assumed(),
+            bytes_per_token: Model::BYTES_PER_TOKEN,
+            outputs: Outputs::Whole,
+            keeping: Keeping::Nothing,
+        }
+    }
+
+    /// The window in bytes of text.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a budget; no window has 2^52 tokens"
+    )]
+    pub fn window_bytes(&self) -> usize {
+        (self.window.tokens as f64 * f64::from(self.bytes_per_token.max(0.1))) as usize
+    }
+}
