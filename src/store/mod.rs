@@ -90,9 +90,19 @@ impl Store {
         if doubted {
             std::fs::remove_file(doubt)?;
         }
+        Ok((Self::start(place, connection)?, aside))
+    }
+
+    /// Opens a database that is there, and leaves it as it is if that fails.
+    /// Blocks.
+    pub fn open_sound(place: &Place) -> Result<Self, Error> {
+        Self::start(place, schema::writer(place)?)
+    }
+
+    fn start(place: &Place, connection: Connection) -> Result<Self, Error> {
         let reader = schema::reader(place)?;
         let (commands, asked) = mpsc::channel(QUEUE);
-        let store = Self {
+        Ok(Self {
             thread: Some(writer::start(connection, place.clone(), asked)?),
             commands: Some(commands),
             readers: Arc::new(Readers {
@@ -101,8 +111,7 @@ impl Store {
                 idle: Mutex::new(vec![reader]),
             }),
             place: place.clone(),
-        };
-        Ok((store, aside))
+        })
     }
 
     /// Begins to write a set. Never blocks.
@@ -124,11 +133,19 @@ impl Store {
         })
     }
 
-    /// These references were shown again. False if that could not be taken down
-    /// now. Never blocks.
-    pub fn shown(&self, numbers: Vec<i64>, now: u64) -> bool {
-        let commands = self.commands.as_ref();
-        commands.is_some_and(|commands| commands.try_send(Command::Shown(numbers, now)).is_ok())
+    /// These references were shown again. Gives back what cannot be taken down now.
+    /// Never blocks.
+    pub fn shown(&self, numbers: Vec<i64>, now: u64) -> Result<(), Vec<i64>> {
+        let Some(commands) = &self.commands else {
+            return Err(numbers);
+        };
+        let sent = commands.try_send(Command::Shown(numbers, now));
+        sent.map_err(|unsent| match unsent.into_inner() {
+            Command::Shown(numbers, _) => numbers,
+            Command::Put(..) | Command::Accessed(..) | Command::Delete(..) | Command::Sweep(..) => {
+                Vec::new()
+            }
+        })
     }
 
     /// An artifact was read. Waits for a place in the queue, not for the disk.
