@@ -18,6 +18,7 @@ pub mod sandbox;
 pub mod secrets;
 pub mod serve;
 pub mod start;
+pub mod store;
 pub mod tap;
 pub mod turn;
 pub mod upstream;

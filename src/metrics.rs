@@ -33,6 +33,28 @@ pub struct Metrics {
     healed: Family<RouteLabels, Counter>,
     open_streams: Gauge,
     refused: Family<ReasonLabel, Counter>,
+    artifacts: ArtifactCounts,
+}
+
+/// Counts what happens to artifacts. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ArtifactCounts {
+    kept: Counter,
+    bytes: Counter,
+    failures: Family<WarningLabel, Counter>,
+}
+
+impl ArtifactCounts {
+    /// So many were written to the disk, with so many bytes of text.
+    pub fn kept(&self, artifacts: u64, bytes: u64) {
+        self.kept.inc_by(artifacts);
+        self.bytes.inc_by(bytes);
+    }
+
+    /// The store failed, under the id of its warning.
+    pub fn failed(&self, warning: &'static str) {
+        self.failures.get_or_create(&WarningLabel { warning }).inc();
+    }
 }
 
 /// How a turn ended.
@@ -161,6 +183,11 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WarningLabel {
+    warning: &'static str,
+}
+
 impl Metrics {
     /// All at zero.
     pub fn new() -> Self {
@@ -180,6 +207,7 @@ impl Metrics {
             healed: Family::default(),
             open_streams: Gauge::default(),
             refused: Family::default(),
+            artifacts: ArtifactCounts::default(),
         };
         metrics.register();
         metrics
@@ -241,6 +269,28 @@ impl Metrics {
             "Requests that the guard or a limit refused",
             self.refused.clone(),
         );
+        let artifacts = &self.artifacts;
+        registry.register(
+            "artifacts_kept",
+            "Tool outputs that were written to the disk whole",
+            artifacts.kept.clone(),
+        );
+        registry.register_with_unit(
+            "artifacts_kept",
+            "Their text",
+            Unit::Bytes,
+            artifacts.bytes.clone(),
+        );
+        registry.register(
+            "artifact_failures",
+            "Failures of the store of artifacts by the id of their warning",
+            artifacts.failures.clone(),
+        );
+    }
+
+    /// The counts of artifacts.
+    pub fn artifacts(&self) -> ArtifactCounts {
+        self.artifacts.clone()
     }
 
     /// Counts a turn that ended.
@@ -422,6 +472,8 @@ mod tests {
         metrics.failover(("p", "m"), ("q", "maker/m"));
         metrics.healed("p", "m");
         metrics.refused(Reason::Host);
+        metrics.artifacts().kept(2, 5000);
+        metrics.artifacts().failed("ARTIFACT_STORE_WRITE_FAILED");
         let stream = metrics.open_stream();
         let text = metrics.render();
         for line in [
@@ -437,6 +489,9 @@ mod tests {
             r#"respondent_failovers_total{from="p/m",to="q/maker/m"} 1"#,
             r#"respondent_healed_total{provider="p",model="m"} 1"#,
             r#"respondent_refused_requests_total{reason="host"} 1"#,
+            "respondent_artifacts_kept_total 2",
+            "respondent_artifacts_kept_bytes_total 5000",
+            r#"respondent_artifact_failures_total{warning="ARTIFACT_STORE_WRITE_FAILED"} 1"#,
             "respondent_open_streams 1",
         ] {
             assert!(
