@@ -4,6 +4,8 @@ mod clock;
 pub(crate) mod cut;
 mod memory;
 mod model;
+pub mod owned;
+pub mod search;
 
 use std::fmt;
 use std::sync::Arc;
