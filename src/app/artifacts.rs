@@ -11,7 +11,7 @@
 mod ask;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE, ETAG, RANGE, RETRY_AFTER};
+use http::header::{ACCEPT, ACCEPT_RANGES, CONTENT_RANGE, ETAG, RANGE, RETRY_AFTER};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use serde::{Deserialize, Serialize};

@@ -84,7 +84,6 @@ fn beginning(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::*;
     use crate::artifacts::owned::filled;
     use crate::mcp::call::ask;
 

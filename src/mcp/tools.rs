@@ -12,14 +12,14 @@ use super::read::{CHARS, CHARS_MOST};
 use crate::artifacts::search::CONTEXT;
 
 /// The name of the tool that reads.
-pub const READ: &str = "artifact_read";
+pub(super) const READ: &str = "artifact_read";
 /// The name of the tool that searches.
-pub const SEARCH: &str = "artifact_search";
+pub(super) const SEARCH: &str = "artifact_search";
 /// The name of the tool that lists.
-pub const LIST: &str = "artifact_list";
+pub(super) const LIST: &str = "artifact_list";
 
 /// All tools.
-pub fn all() -> Vec<Tool> {
+pub(super) fn all() -> Vec<Tool> {
     vec![
         tool(
             READ,
