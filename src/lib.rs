@@ -13,6 +13,7 @@ pub mod commands;
 pub mod config;
 pub mod control;
 pub mod diagnostics;
+pub mod mcp;
 pub mod metrics;
 pub mod sandbox;
 pub mod secrets;

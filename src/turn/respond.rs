@@ -21,6 +21,7 @@ use super::stream::EventStream;
 use super::told::Told;
 use super::way::Shared;
 use crate::artifacts::Artifacts;
+use crate::artifacts::owned::{LOCAL, Owned};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
@@ -62,6 +63,12 @@ impl Service {
         self.shared.upstreams.lessons()
     }
 
+    /// What tool outputs were kept whole, to be read back.
+    pub fn artifacts(&self) -> Owned {
+        let keep_days = self.config.load().artifacts.keep_days;
+        Owned::local(self.shared.artifacts.clone(), keep_days)
+    }
+
     /// Knows from now on what was known before a turn, so that the turn goes
     /// again as it went. Errors are those of the request.
     pub fn remember(&self, given: &Given, head: &Parts, body: &Arc<String>) -> Result<(), Fault> {
@@ -84,7 +91,7 @@ impl Service {
         let Surrounding { clock, random, tap } = self.surroundings.of(&request_id, config);
         Ctx {
             request_id,
-            owner: "local".into(),
+            owner: LOCAL.into(),
             caller: Caller::of(&head.headers),
             clock,
             random,
