@@ -1,6 +1,6 @@
 //! What a plan has to keep to.
 
-use registry::{Model, Window};
+use registry::{Dialect, Model, ReasoningReplay, Window};
 use serde::{Deserialize, Serialize};
 
 /// How much of a history may be sent. A plan is a function of the turn and of
@@ -56,6 +56,14 @@ impl Bounds {
             reasoning: true,
             outputs,
             keeping,
+        }
+    }
+
+    /// The same for a model that is spoken to in this dialect.
+    pub fn spoken(self, dialect: &Dialect) -> Self {
+        Self {
+            reasoning: dialect.quirks.reasoning_replay != ReasoningReplay::None,
+            ..self
         }
     }
 
