@@ -228,7 +228,8 @@ impl Ways {
         }
         let origin = route.full_name();
         let (outputs, keeping) = (self.config.context.outputs, shared.artifacts.keeping());
-        let plan = plan::plan(turn, &Bounds::of(model, outputs, keeping));
+        let bounds = Bounds::of(model, outputs, keeping).spoken(dialect);
+        let plan = plan::plan(turn, &bounds);
         let encoded = match route.provider.wire {
             Wire::Chat => {
                 let options = Options {
