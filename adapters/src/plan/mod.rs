@@ -20,13 +20,16 @@ use crate::turn::{Item, Turn};
 
 mod bound;
 mod bounds;
+pub(crate) mod cut;
 mod empty;
 mod ids;
 pub mod output;
 mod pairing;
 mod role;
 mod shown;
+mod summary;
 mod tell;
+pub(crate) mod words;
 
 pub use bounds::{Bounds, Keeping, Outputs};
 pub use shown::{Artifact, Form, Shown};
@@ -51,6 +54,8 @@ pub struct Plan {
     pub sequence: Vec<Placed>,
     /// What is sent instead of an item's own text, by its index.
     pub shown: BTreeMap<usize, Shown>,
+    /// What is sent instead of the instructions.
+    pub instructions: Option<Arc<str>>,
     /// How often old outputs were reduced to notices so far.
     pub epochs: u32,
 }
@@ -137,11 +142,14 @@ pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
         steps,
         sequence: Vec::with_capacity(pairing.blocks.len()),
         shown: BTreeMap::new(),
+        instructions: None,
         epochs: 0,
     };
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
+    summary::show(turn, &mut plan.shown);
     plan.bound(turn, bounds);
+    cut::cut(turn, bounds, &mut plan);
     plan
 }
 
