@@ -25,6 +25,7 @@ pub mod output;
 mod pairing;
 mod role;
 mod shown;
+mod summary;
 mod tell;
 
 pub use bounds::{Bounds, Keeping, Outputs};
@@ -140,6 +141,7 @@ pub fn plan(turn: &Turn<'_>, _bounds: &Bounds) -> Plan {
     };
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
+    summary::show(turn, &mut plan.shown);
     plan
 }
 

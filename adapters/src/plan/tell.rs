@@ -2,6 +2,7 @@
 
 use super::role::{self, Role};
 use super::{Plan, Repair, Step, empty, ids};
+use crate::compact::Blob;
 use crate::notes::Notes;
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -10,6 +11,13 @@ impl Plan {
     pub fn tell(&self, turn: &Turn<'_>, notes: &mut Notes) {
         for (index, (item, step)) in turn.items.iter().zip(&self.steps).enumerate() {
             match step {
+                Step::Keep if is_sealed(item) => notes.add(
+                    "item_skipped",
+                    format!(
+                        "{}: its content was sealed by another server",
+                        item.type_name()
+                    ),
+                ),
                 Step::Keep => {}
                 Step::Drop(reason) => tell_drop(index, item, reason, notes),
                 Step::Repair(repairs) => {
@@ -47,7 +55,7 @@ impl Plan {
 
 fn tell_drop(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
     match item.kind {
-        ItemKind::Unknown | ItemKind::Hosted | ItemKind::Compaction | ItemKind::ItemReference => {
+        ItemKind::Unknown | ItemKind::Hosted | ItemKind::ItemReference => {
             notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
         }
         ItemKind::Reasoning => {
@@ -78,6 +86,15 @@ fn tell_drop(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
         | ItemKind::ShellCall
         | ItemKind::ApplyPatchCall
         | ItemKind::AgentMessage
+        | ItemKind::Compaction
         | ItemKind::CompactionTrigger => {}
     }
+}
+
+/// Whether it is a summary that only another server can read.
+fn is_sealed(item: &Item<'_>) -> bool {
+    item.kind == ItemKind::Compaction
+        && item
+            .encrypted_content()
+            .is_none_or(|blob| Blob::open(&blob).is_none())
 }
