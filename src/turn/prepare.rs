@@ -117,7 +117,7 @@ pub(super) fn prepare(
             tools,
             id,
             created_at,
-            assembler,
+            assembler: Some(assembler),
             recent,
         };
         return Ok(Request {
@@ -136,7 +136,11 @@ pub(super) fn prepare(
     let id = ctx.id("resp");
     let created_at = ctx.clock.unix();
     let terms = way.terms.clone();
-    let is_over = over.is_some_and(|limit| way.terms.estimated_input > limit);
+    let is_over = over.is_some_and(|limit| {
+        let window = way.route.model.window();
+        let room = window.tokens.saturating_sub(window.output_allowance());
+        way.terms.estimated_input > limit.min(room)
+    });
     let assembler = assembler(&turn, &id, created_at, ctx.caller.codex, terms);
     let source = resolved.unwrap_or(source);
     let job = match spare {
@@ -152,7 +156,7 @@ pub(super) fn prepare(
             tools: None,
             id,
             created_at,
-            assembler,
+            assembler: Some(assembler),
             recent,
         })),
         _ => {
@@ -175,6 +179,11 @@ pub(super) fn prepare(
 }
 
 impl History {
+    /// The first choice, named in full.
+    pub(super) fn home(&self) -> String {
+        self.routes.first().map(Route::full_name).unwrap_or_default()
+    }
+
     /// The same history for another purpose, ready to be sent. Nothing of the answer
     /// is kept for references.
     pub(super) fn prepared(&self, ctx: &Ctx, purpose: Purpose) -> Result<Box<Prepared>, Fault> {
