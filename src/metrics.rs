@@ -31,6 +31,7 @@ pub struct Metrics {
     down: Family<ProviderLabel, Gauge>,
     failovers: Family<FailoverLabels, Counter>,
     healed: Family<RouteLabels, Counter>,
+    compactions: Family<CompactionLabels, Counter>,
     open_streams: Gauge,
     refused: Family<ReasonLabel, Counter>,
     artifacts: ArtifactCounts,
@@ -179,6 +180,12 @@ struct FaultLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CompactionLabels {
+    door: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     reason: &'static str,
 }
@@ -205,6 +212,7 @@ impl Metrics {
             down: Family::default(),
             failovers: Family::default(),
             healed: Family::default(),
+            compactions: Family::default(),
             open_streams: Gauge::default(),
             refused: Family::default(),
             artifacts: ArtifactCounts::default(),
@@ -258,6 +266,11 @@ impl Metrics {
             "healed",
             "Turns that were sent again in another form after a refusal",
             self.healed.clone(),
+        );
+        registry.register(
+            "compactions",
+            "Histories that became a summary, by where it was asked for and what came of it",
+            self.compactions.clone(),
         );
         registry.register(
             "open_streams",
@@ -344,6 +357,13 @@ impl Metrics {
     /// Counts a fault under the names of its kind and side.
     pub fn fault(&self, kind: &'static str, side: &'static str) {
         self.faults.get_or_create(&FaultLabels { kind, side }).inc();
+    }
+
+    /// Counts a compaction under the names of its door and result.
+    pub fn compaction(&self, door: &'static str, result: &'static str) {
+        self.compactions
+            .get_or_create(&CompactionLabels { door, result })
+            .inc();
     }
 
     /// Counts a request that is sent to an upstream again.

@@ -20,6 +20,7 @@ use super::ctx::Ctx;
 use super::kept::Kept;
 use super::recent::Recent;
 use super::sessions::Sessions;
+use super::tools::Tools;
 use crate::artifacts::{Artifacts, Commit, New};
 use crate::config::Config;
 use crate::tap::{Seen, Tap};
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Recent>,
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
+    pub(super) tools: Tools,
     pub(super) artifacts: Artifacts,
 }
 
@@ -42,6 +44,7 @@ impl Shared {
             recent: Arc::default(),
             kept: Kept::default(),
             sessions: Sessions::default(),
+            tools: Tools::default(),
             artifacts,
         }
     }

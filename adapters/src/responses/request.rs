@@ -66,6 +66,11 @@ impl Source {
         }
     }
 
+    /// The request body.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
     /// Reads the turn. Errors are the client's and name the parameter.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
         let tools = match &self.purpose {
