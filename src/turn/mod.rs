@@ -7,6 +7,7 @@ mod ctx;
 mod engine;
 mod given;
 mod kept;
+mod prefix;
 mod prepare;
 mod recent;
 mod record;
@@ -22,5 +23,7 @@ mod way;
 
 pub use caller::{Caller, Session, TurnKind};
 pub use ctx::{Clock, Ctx, Random, Surrounding, Surroundings, System};
+pub use prefix::Reason as PrefixReason;
 pub use given::{Given, Lesson, ProviderState};
+pub use told::PREFIX_HEADER;
 pub use respond::{Service, respond};

@@ -12,11 +12,12 @@ use registry::{Price, Route};
 use tokio::time::Instant;
 
 use super::caller::Caller;
+use super::prefix::{Reason, Telling};
 use super::way::Way;
 use crate::config::Config;
 use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
-use crate::metrics::{Metrics, OpenStream, Outcome, Tokens, TurnFigures};
+use crate::metrics::{Metrics, OpenStream, Outcome, PrefixFigures, Tokens, TurnFigures};
 use crate::secrets::Redactor;
 use crate::tap::{Seen, Tap};
 
@@ -33,6 +34,10 @@ pub(super) struct Record {
     pub(super) notes: Notes,
     pub(super) retries: u32,
     pub(super) usage: Option<Usage>,
+    /// What the last request that was sent has in common with the one before.
+    pub(super) prefix: Option<Telling>,
+    /// Our estimate of the input's tokens.
+    pub(super) estimated: u64,
     /// What the model costs, if that is known.
     pub(super) price: Option<Price>,
     started: Instant,
@@ -64,6 +69,8 @@ impl Record {
             notes: Notes::default(),
             retries: 0,
             usage: None,
+            prefix: None,
+            estimated: 0,
             price: None,
             started: Instant::now(),
             first_event: None,
@@ -123,7 +130,9 @@ impl Record {
     }
 
     /// The turn takes a way.
-    pub(super) fn way(&mut self, way: &Way) {
+    pub(super) fn way(&mut self, way: &Way, prefix: Telling) {
+        self.prefix = Some(prefix);
+        self.estimated = way.terms.estimated_input;
         self.provider.clone_from(&way.route.provider.id);
         self.model.clone_from(&way.route.model.id);
         self.price.clone_from(&way.route.model.price);
@@ -174,6 +183,11 @@ impl Drop for Record {
         let usage = self.usage.unwrap_or_default();
         let duration = self.started.elapsed();
         let cost = self.cost();
+        let counted = self.usage.is_some() && self
+                .notes
+                .iter()
+                .all(|note| note.code != "usage_estimated");
+        let estimated = (counted && usage.input > 0 && self.estimated > 0).then_some(self.estimated);
         if let Some(tap) = &self.tap {
             tap.saw(Seen::Ended {
                 outcome,
@@ -195,7 +209,14 @@ impl Drop for Record {
                 reasoning: usage.reasoning,
             },
             cost,
+            estimated,
+            prefix: self.prefix.map(|prefix| PrefixFigures {
+                sent: prefix.sent,
+                shared: prefix.shared,
+                reason: prefix.reason,
+            }),
         });
+        let prefix = self.prefix.filter(|prefix| prefix.reason != Reason::First);
         let cached = usage
             .cached
             .saturating_mul(100)
@@ -223,6 +244,10 @@ impl Drop for Record {
             session = %Line::up_to(&self.session, 64),
             input = usage.input,
             cached_percent = cached,
+            estimated_input = estimated,
+            shared_percent = prefix.map(|prefix| prefix.percent()),
+            prefix = prefix.map(|prefix| prefix.reason.name()),
+            prefix_differs_at = prefix.and_then(|prefix| prefix.place).map(|place| place.to_string()),
             output = usage.output,
             reasoning = usage.reasoning,
             cost,
@@ -248,6 +273,7 @@ mod tests {
     use crate::config::{Flags, Inputs, Places};
     use crate::diagnostics::log::{Format, spoken};
     use crate::turn::TurnKind;
+    use crate::turn::prefix::Place;
 
     fn record() -> Record {
         let folder = tempfile::tempdir().unwrap();
@@ -288,9 +314,34 @@ mod tests {
             reasoning: 20,
             ..Usage::default()
         });
+        record.estimated = 1201;
+        record.prefix = Some(Telling {
+            sent: 4000,
+            last: 3000,
+            shared: 2999,
+            reason: Reason::Epoch,
+            place: Some(Place::Item(7)),
+        });
         record.notes.add("tool_dropped", "web_search");
         record.notes.add("effort_mapped", "max to high");
         record.ended(assembler::Outcome::Completed);
+    }
+
+    /// A turn of which there is no news.
+    fn going_on() {
+        let mut record = record();
+        record.estimated = 1200;
+        record.usage = Some(Usage {
+            input: 1000,
+            ..Usage::default()
+        });
+        record.prefix = Some(Telling {
+            sent: 4000,
+            last: 3000,
+            shared: 3000,
+            reason: Reason::NewTurn,
+            place: None,
+        });
     }
 
     fn refused() {
@@ -311,8 +362,8 @@ mod tests {
     async fn a_person_reads_a_sentence() {
         assert_eq!(
             sentence(completed),
-            "acme/m-1 completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
-             $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
+            "acme/m-1 completed, 1000 tokens in (87% cached, 1201 estimated), \
+             PREFIX BROKEN (epoch at item 7, 99.9% shared), 50 out (20 reasoning), $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
              codex compaction req_1"
         );
         assert_eq!(
@@ -320,6 +371,10 @@ mod tests {
             r"refused: model_not_found: No model 'a\nb'; req_1"
         );
         assert_eq!(sentence(|| drop(record())), "disconnected; req_1");
+        assert_eq!(
+            sentence(going_on),
+            "disconnected, 1000 tokens in, prefix kept; req_1"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -336,6 +391,8 @@ mod tests {
                 "outcome": "completed", "route": "acme/m-1", "caller": "codex",
                 "kind": "compaction",
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
+                "estimated_input": 1201, "shared_percent": "99.9", "prefix": "epoch",
+                "prefix_differs_at": "item 7",
                 "reasoning": 20, "cost": 0.001_187_5, "ms": 0, "retries": 1,
                 "notes": "tool_dropped (web_search), effort_mapped (max to high)",
             })

@@ -4,20 +4,22 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::chat::encode::{self, Options};
+use adapters::compact::Purpose;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 use adapters::notes::Notes;
 use adapters::plan::{self, Bounds, Plan};
 use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
-use adapters::turn::Turn;
+use adapters::turn::{ItemKind, Turn};
 use bytes::Bytes;
 use registry::{Route, Wire};
 use tokio::time::Instant;
 
-use super::caller::Session;
+use super::caller::{Session, TurnKind};
 use super::ctx::Ctx;
 use super::kept::Kept;
+use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
 use crate::artifacts::{Artifacts, Commit, New};
@@ -33,6 +35,8 @@ pub(super) struct Shared {
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
     pub(super) artifacts: Artifacts,
+    /// What was sent last in each session.
+    pub(super) watch: Watch,
 }
 
 impl Shared {
@@ -43,6 +47,7 @@ impl Shared {
             kept: Kept::default(),
             sessions: Sessions::default(),
             artifacts,
+            watch: Watch::default(),
         }
     }
 }
@@ -54,6 +59,8 @@ pub(super) struct Way {
     pub(super) upstream: Arc<Upstream>,
     /// The upstream request.
     pub(super) body: Bytes,
+    /// What is remembered of it.
+    pub(super) print: Arc<Print>,
     /// What the answer's writer must know of the provider.
     pub(super) terms: Terms,
     pub(super) notes: Notes,
@@ -67,6 +74,8 @@ pub(super) struct Ways {
     shared: Arc<Shared>,
     owner: Arc<str>,
     session: String,
+    /// The client asks for a summary.
+    compacts: bool,
     /// Where the session was so far, or belongs if it is new; named in full.
     home: String,
     /// The home of the session where another route comes first.
@@ -94,6 +103,7 @@ impl Ways {
             shared: Arc::clone(shared),
             owner: Arc::clone(&ctx.owner),
             session: session.id.clone(),
+            compacts: ctx.caller.kind == TurnKind::Compaction,
             home: String::new(),
             passed_over: None,
             tap: ctx.tap.clone(),
@@ -136,14 +146,22 @@ impl Ways {
 
     /// An answer begins: no further way will be taken, and the session goes over
     /// to this one.
-    pub(super) fn close(&mut self, route: &Route) {
+    pub(super) fn close(&mut self, way: &Way) {
+        let (shared, route) = (&self.shared, &way.route);
+        shared.watch.put(&self.owner, &self.session, &way.print);
         self.source = None;
         self.left = VecDeque::new();
         let home = std::mem::take(&mut self.home);
         if !home.is_empty() && home != route.full_name() {
-            let sessions = &self.shared.sessions;
+            let sessions = &shared.sessions;
             sessions.moves(&self.owner, &self.session, route.full_name());
         }
+    }
+
+    /// What the way's request has in common with the last one of the session.
+    pub(super) fn telling(&self, way: &Way) -> Telling {
+        let watch = &self.shared.watch;
+        watch.tell(&self.owner, &self.session, &way.print)
     }
 
     /// Whether another provider could answer.
@@ -248,12 +266,20 @@ impl Ways {
             estimated_input: encoded.estimated_tokens,
             bytes_per_token: model.bytes_per_token(),
         };
+        let situation = Situation {
+            route: terms.origin.clone(),
+            epochs: plan.epochs,
+            compacts: self.compacts || matches!(turn.purpose, Purpose::Summary(_)),
+            summaries: summaries(turn),
+        };
+        let print = Arc::new(Print::new(&encoded, situation));
         // It may be kept for long, and was given room to grow.
         let mut body = encoded.body;
         body.shrink_to_fit();
         Ok(Way {
             upstream,
             body: body.into(),
+            print,
             terms,
             notes: encoded.notes,
             commit,
@@ -286,4 +312,11 @@ impl Ways {
             .collect();
         (!new.is_empty()).then(|| artifacts.keep(&self.owner, &self.session, new))
     }
+}
+
+/// Compactions that the history went through.
+fn summaries(turn: &Turn<'_>) -> usize {
+    let items = turn.items.iter();
+    let sent = items.filter(|item| item.kind == ItemKind::Compaction);
+    sent.count() + usize::from(matches!(turn.purpose, Purpose::Compacted { .. }))
 }
