@@ -26,4 +26,4 @@ pub use ctx::{Clock, Ctx, Random, Surrounding, Surroundings, System};
 pub use prefix::Reason as PrefixReason;
 pub use given::{Given, Lesson, ProviderState};
 pub use told::PREFIX_HEADER;
-pub use respond::{Service, respond};
+pub use respond::{Service, input_tokens, respond};

@@ -152,11 +152,7 @@ impl Record {
     /// to the client and into the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
         self.raw_fault = self.tap.is_some().then(|| fault.clone());
-        let redact = |text: &str| redactor.redact(text).into_owned();
-        fault.message = redact(&fault.message);
-        fault.cause = fault.cause.take().map(|cause| redact(&cause).into());
-        fault.param = fault.param.take().map(|param| redact(&param).into());
-        fault.code = fault.code.take().map(|code| redact(&code).into());
+        redact(fault, redactor);
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
             adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
@@ -166,6 +162,15 @@ impl Record {
         });
         self.fault = Some(fault.clone());
     }
+}
+
+/// Takes the secrets out of a fault's texts.
+pub(super) fn redact(fault: &mut Fault, redactor: &Redactor) {
+    let redact = |text: &str| redactor.redact(text).into_owned();
+    fault.message = redact(&fault.message);
+    fault.cause = fault.cause.take().map(|cause| redact(&cause).into());
+    fault.param = fault.param.take().map(|param| redact(&param).into());
+    fault.code = fault.code.take().map(|code| redact(&code).into());
 }
 
 impl Record {

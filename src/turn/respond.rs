@@ -11,16 +11,17 @@ use http::{HeaderValue, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Session};
-use super::ctx::{Ctx, Surrounding, Surroundings};
+use super::ctx::{Ctx, Surrounding, Surroundings, System};
 use super::engine::{self, Pace};
 use super::given::Given;
-use super::prepare::{Prepared, prepare, routes};
-use super::record::Record;
+use super::prepare::{Prepared, count, prepare, routes};
+use super::record::{Record, redact};
 use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
 use super::told::Told;
 use super::way::Shared;
 use crate::artifacts::Artifacts;
+use crate::aside::aside;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
@@ -77,14 +78,11 @@ impl Service {
     }
 
     fn ctx(&self, head: &Parts, config: &Arc<Config>) -> Ctx {
-        let request_id = head
-            .extensions
-            .get::<RequestId>()
-            .map_or_else(|| "".into(), |id| Arc::clone(&id.0));
+        let request_id = request_id(head);
         let Surrounding { clock, random, tap } = self.surroundings.of(&request_id, config);
         Ctx {
             request_id,
-            owner: "local".into(),
+            owner: OWNER.into(),
             caller: Caller::of(&head.headers),
             clock,
             random,
@@ -92,6 +90,14 @@ impl Service {
             tap,
         }
     }
+}
+
+/// Whose turns all are.
+const OWNER: &str = "local";
+
+fn request_id(head: &Parts) -> Arc<str> {
+    let id = head.extensions.get::<RequestId>();
+    id.map_or_else(|| "".into(), |id| Arc::clone(&id.0))
 }
 
 /// Answers `POST /v1/responses`.
@@ -112,8 +118,10 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         told: Told::default(),
         tap: ctx.tap.clone(),
     };
+    let bytes = body.len();
     let source = Source::shared(body);
-    let prepared = match prepare(&ctx, &config, &service.shared, source) {
+    let prepared = aside(bytes, || prepare(&ctx, &config, &service.shared, source));
+    let prepared = match prepared {
         Ok(prepared) => prepared,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());
@@ -129,6 +137,38 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         stream(ctx, prepared, pace, config, record, reply).await
     } else {
         whole(&ctx, prepared, pace, &config, record, reply).await
+    }
+}
+
+/// Answers `POST /v1/responses/input_tokens`: about how many tokens the body of a
+/// turn has as input, by its bytes. Nothing is sent, and nothing is kept.
+pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
+    let config = service.config.load_full();
+    let ctx = Ctx {
+        request_id: request_id(head),
+        owner: OWNER.into(),
+        caller: Caller::of(&head.headers),
+        clock: Arc::new(System),
+        random: Arc::new(System),
+        ending: service.ending.clone(),
+        tap: None,
+    };
+    let reply = Reply {
+        codex: ctx.caller.codex,
+        told: Told::default(),
+        tap: None,
+    };
+    let bytes = body.len();
+    let source = Source::new(body);
+    match aside(bytes, || count(&ctx, &config, &service.shared, &source)) {
+        Ok(tokens) => {
+            let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
+            reply.whole(json.into_bytes())
+        }
+        Err(mut fault) => {
+            redact(&mut fault, &config.redactor());
+            reply.refusal(&fault)
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use adapters::chat::encode::{self, Options};
 use adapters::compact::Purpose;
+use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 use adapters::notes::Notes;
@@ -23,6 +24,7 @@ use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
 use crate::artifacts::{Artifacts, Commit, New};
+use crate::aside::aside;
 use crate::config::Config;
 use crate::tap::{Seen, Tap};
 use crate::upstream::{Upstream, Upstreams};
@@ -68,6 +70,14 @@ pub(super) struct Way {
     pub(super) commit: Option<Commit>,
 }
 
+/// A turn's request for one provider.
+struct Written {
+    /// Lessons included.
+    route: Route,
+    plan: Plan,
+    encoded: Encoded,
+}
+
 /// What is needed to send a turn once more, in other words or elsewhere.
 pub(super) struct Ways {
     config: Arc<Config>,
@@ -98,6 +108,28 @@ impl Ways {
         session: &Session,
         routes: Vec<Route>,
     ) -> Self {
+        let mut ways = Self::untried(ctx, config, shared, session, routes);
+        if ways.left.len() > 1 {
+            ways.home = ways.left.front().map(Route::full_name).unwrap_or_default();
+            let home = ways.left.front().cloned();
+            if ways
+                .bring_forward(Self::admits)
+                .is_some_and(|place| place > 0)
+            {
+                ways.passed_over = home;
+            }
+        }
+        ways
+    }
+
+    /// The same, whether or not a provider is down.
+    fn untried(
+        ctx: &Ctx,
+        config: &Arc<Config>,
+        shared: &Arc<Shared>,
+        session: &Session,
+        routes: Vec<Route>,
+    ) -> Self {
         let mut ways = Self {
             config: Arc::clone(config),
             shared: Arc::clone(shared),
@@ -110,20 +142,29 @@ impl Ways {
             left: routes.into(),
             source: None,
         };
-        if ways.left.len() > 1 {
-            if let Some(on) = shared.sessions.moved_to(&ctx.owner, &session.id) {
-                ways.bring_forward(|_, route| route.full_name() == on);
-            }
-            ways.home = ways.left.front().map(Route::full_name).unwrap_or_default();
-            let home = ways.left.front().cloned();
-            if ways
-                .bring_forward(Self::admits)
-                .is_some_and(|place| place > 0)
-            {
-                ways.passed_over = home;
-            }
+        if ways.left.len() > 1
+            && let Some(on) = shared.sessions.moved_to(&ctx.owner, &session.id)
+        {
+            ways.bring_forward(|_, route| route.full_name() == on);
         }
         ways
+    }
+
+    /// About how many tokens the turn's input has on the route that it would take.
+    /// Nothing is sent or kept.
+    pub(super) fn count(
+        ctx: &Ctx,
+        config: &Arc<Config>,
+        shared: &Arc<Shared>,
+        session: &Session,
+        routes: Vec<Route>,
+        turn: &Turn<'_>,
+    ) -> Result<u64, Fault> {
+        let ways = Self::untried(ctx, config, shared, session, routes);
+        match ways.left.front() {
+            Some(route) => Ok(ways.write(turn, route)?.encoded.estimated_tokens),
+            None => Err(Fault::new(Kind::Internal, "There is no route.")),
+        }
     }
 
     /// Takes the first way.
@@ -172,7 +213,7 @@ impl Ways {
     /// The same route in the words that were learned meanwhile.
     pub(super) fn again(&self, route: &Route) -> Result<Way, Fault> {
         match &self.source {
-            Some(source) => self.encode(&source.turn()?, route),
+            Some(source) => aside(source.bytes(), || self.encode(&source.turn()?, route)),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
         }
     }
@@ -226,13 +267,48 @@ impl Ways {
     }
 
     fn encode(&self, turn: &Turn<'_>, route: &Route) -> Result<Way, Fault> {
+        let Written {
+            route,
+            plan,
+            encoded,
+        } = self.write(turn, route)?;
+        let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
+        let commit = self.keep_whole(turn, &plan);
+        let wants_baggage = route.dialect.quirks.wants_baggage();
+        let terms = Terms {
+            seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
+            origin: route.full_name(),
+            estimated_input: encoded.estimated_tokens,
+            bytes_per_token: route.model.bytes_per_token(),
+        };
+        let situation = Situation {
+            route: terms.origin.clone(),
+            epochs: plan.epochs,
+            compacts: self.compacts || matches!(turn.purpose, Purpose::Summary(_)),
+            summaries: summaries(turn),
+        };
+        let print = Arc::new(Print::new(&encoded, situation));
+        // It may be kept for long, and was given room to grow.
+        let mut body = encoded.body;
+        body.shrink_to_fit();
+        Ok(Way {
+            upstream,
+            body: body.into(),
+            print,
+            terms,
+            notes: encoded.notes,
+            commit,
+            route,
+        })
+    }
+
+    /// Plans the turn and writes its request. Nothing is kept of it.
+    fn write(&self, turn: &Turn<'_>, route: &Route) -> Result<Written, Fault> {
         let mut route = route.clone();
         let shared = &self.shared;
-        let upstream = shared.upstreams.get(&self.config, &route.provider)?;
         shared.upstreams.lessons().apply(&mut route);
         let (dialect, model) = (&route.dialect, &route.model);
-        let wants_baggage = dialect.quirks.wants_baggage();
-        let known_baggage = if wants_baggage {
+        let known_baggage = if dialect.quirks.wants_baggage() {
             shared
                 .kept
                 .find(&self.owner, &self.session, || turn.call_ids())
@@ -259,31 +335,10 @@ impl Ways {
                 encode::encode(turn, &plan, &options)?
             }
         };
-        let commit = self.keep_whole(turn, &plan);
-        let terms = Terms {
-            seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
-            origin,
-            estimated_input: encoded.estimated_tokens,
-            bytes_per_token: model.bytes_per_token(),
-        };
-        let situation = Situation {
-            route: terms.origin.clone(),
-            epochs: plan.epochs,
-            compacts: self.compacts || matches!(turn.purpose, Purpose::Summary(_)),
-            summaries: summaries(turn),
-        };
-        let print = Arc::new(Print::new(&encoded, situation));
-        // It may be kept for long, and was given room to grow.
-        let mut body = encoded.body;
-        body.shrink_to_fit();
-        Ok(Way {
-            upstream,
-            body: body.into(),
-            print,
-            terms,
-            notes: encoded.notes,
-            commit,
+        Ok(Written {
             route,
+            plan,
+            encoded,
         })
     }
 
