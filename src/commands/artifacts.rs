@@ -14,14 +14,15 @@ use serde::de::DeserializeOwned;
 
 use super::say;
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
-use crate::artifacts::Artifacts;
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::printed;
+use crate::artifacts::{Artifacts, InUse};
 use crate::cli;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
 use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::ago;
+use crate::metrics::Metrics;
 
 const PATH: &str = "/v1/artifacts";
 
@@ -81,7 +82,9 @@ pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()>
             Ok(())
         }
         cli::Artifacts::Gc { json } => {
-            let body = from.ask(&Method::DELETE, &format!("{PATH}/expired")).await?;
+            let body = from
+                .ask(&Method::DELETE, &format!("{PATH}/expired"))
+                .await?;
             if json {
                 return print(&body, true);
             }
@@ -158,7 +161,15 @@ fn table(rows: &[Known], now: SystemTime) -> String {
             ago(row.created_at.saturating_mul(1000), now),
             ago(row.last_used_at.saturating_mul(1000), now),
             if row.persistent { "disk" } else { "memory" },
-            Line::up_to(if row.call_id.is_empty() { "-" } else { &row.call_id }, 32).to_string(),
+            Line::up_to(
+                if row.call_id.is_empty() {
+                    "-"
+                } else {
+                    &row.call_id
+                },
+                32
+            )
+            .to_string(),
             Line::up_to(&row.session, 64),
         );
     }
@@ -172,7 +183,11 @@ fn told(found: &Matches) -> String {
     let mut out = printed(&found.lines);
     if found.has_more {
         let matches = plural(found.matches, "match");
-        let _ = writeln!(out, "Shown: {} of {matches}; --limit shows more.", found.shown);
+        let _ = writeln!(
+            out,
+            "Shown: {} of {matches}; --limit shows more.",
+            found.shown
+        );
     }
     out
 }
@@ -247,14 +262,10 @@ impl<'a> Source<'a> {
     }
 
     /// The same answer without a server.
-    async fn from_store(
-        &self,
-        method: &Method,
-        path: &str,
-    ) -> anyhow::Result<(StatusCode, Bytes)> {
+    async fn from_store(&self, method: &Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
-        let owned = open(self.config);
+        let owned = open(self.config)?;
         let (head, body) = artifacts::answer(&owned, &head).await.into_parts();
         Ok((head.status, body.collect().await?.to_bytes()))
     }
@@ -273,8 +284,9 @@ impl<'a> Source<'a> {
 }
 
 /// The artifacts on disk, when no server has them.
-pub(super) fn open(config: &Config) -> Owned {
-    Owned::local(Artifacts::open(config), config.artifacts.keep_days)
+pub(super) fn open(config: &Config) -> Result<Owned, InUse> {
+    let artifacts = Artifacts::open(config, Metrics::new().artifacts())?;
+    Ok(Owned::local(artifacts, config.artifacts.keep_days))
 }
 
 #[cfg(test)]
@@ -300,14 +312,26 @@ mod tests {
         };
         let table = table(&[row], UNIX_EPOCH + Duration::from_secs(1300));
         let cells = |line: &str| -> Vec<String> {
-            let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+            let cells = line
+                .split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty());
             cells.map(str::to_owned).collect()
         };
         let lines: Vec<_> = table.lines().map(cells).collect();
         assert_eq!(lines[0].len(), lines[1].len());
         assert_eq!(
             lines[1][1..],
-            ["command_output", "901234", "4711", "5m ago", "60s ago", "disk", "-", r"s\u001b[31m"]
+            [
+                "command_output",
+                "901234",
+                "4711",
+                "5m ago",
+                "60s ago",
+                "disk",
+                "-",
+                r"s\u001b[31m"
+            ]
         );
     }
 }
