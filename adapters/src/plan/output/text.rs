@@ -1,6 +1,7 @@
 //! The text of an output item, whatever form it has.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -32,6 +33,15 @@ struct Run<'a> {
     stdout: Option<&'a RawValue>,
     #[serde(borrow)]
     stderr: Option<&'a RawValue>,
+    #[serde(borrow)]
+    outcome: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Outcome<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    exit_code: Option<i64>,
 }
 
 /// The text of a tool output, decoded: a string; the text parts of a list, a line
@@ -95,13 +105,33 @@ fn parts(output: &RawValue) -> Option<Cow<'_, str>> {
     join(texts)
 }
 
+/// What the runs of a hosted shell printed, each below a header as Codex writes it.
 fn runs(output: &RawValue) -> Option<Cow<'_, str>> {
     let runs: Vec<Run<'_>> = serde_json::from_str(output.get()).ok()?;
-    join(
-        runs.iter()
-            .flat_map(|run| [run.stdout, run.stderr])
-            .flatten(),
-    )
+    let mut all = String::new();
+    for run in &runs {
+        if !all.is_empty() && !all.ends_with('\n') {
+            all.push('\n');
+        }
+        let outcome = run
+            .outcome
+            .and_then(|outcome| serde_json::from_str::<Outcome<'_>>(outcome.get()).ok());
+        match outcome {
+            Some(Outcome {
+                exit_code: Some(code),
+                ..
+            }) => {
+                let _ = write!(all, "Exit code: {code}\nOutput:\n");
+            }
+            Some(Outcome {
+                kind: Some(kind), ..
+            }) if kind == "timeout" => all.push_str("Process timed out\nOutput:\n"),
+            Some(_) | None => {}
+        }
+        let printed = join([run.stdout, run.stderr].into_iter().flatten());
+        all.push_str(&printed.unwrap_or_default());
+    }
+    (!all.is_empty()).then_some(all.into())
 }
 
 /// A line end between two texts, as it is sent.

@@ -1,0 +1,1 @@
+//! Excerpts of every kind.
