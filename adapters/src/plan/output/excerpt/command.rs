@@ -110,7 +110,7 @@ fn stands_alone(bytes: &[u8], start: usize, end: usize) -> bool {
     match (rest.get(letters), rest.get(letters + 1)) {
         (Some(b'_' | b'/' | b'\\'), _) => false,
         (Some(b'.' | b'-'), Some(next)) => !next.is_ascii_alphanumeric(),
-        (Some(_), _) | (None, _) => true,
+        (Some(_) | None, _) => true,
     }
 }
 

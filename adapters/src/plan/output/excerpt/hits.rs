@@ -18,7 +18,7 @@ const SHOWN: usize = 200;
 /// Lines, by their place in a text.
 pub(super) struct Hits<'t> {
     text: &'t str,
-    hits: Vec<Hit<'t>>,
+    lines: Vec<Hit<'t>>,
     known: HashMap<u64, usize>,
     counts: [[usize; 2]; STRETCHES],
     /// All lines that were found.
@@ -36,7 +36,7 @@ impl<'t> Hits<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         Self {
             text,
-            hits: Vec::new(),
+            lines: Vec::new(),
             known: HashMap::new(),
             counts: [[0; 2]; STRETCHES],
             found: 0,
@@ -50,7 +50,7 @@ impl<'t> Hits<'t> {
         if let Some(hit) = self
             .known
             .get(&print)
-            .and_then(|hit| self.hits.get_mut(*hit))
+            .and_then(|hit| self.lines.get_mut(*hit))
         {
             hit.times += 1;
             return;
@@ -69,8 +69,8 @@ impl<'t> Hits<'t> {
             return;
         }
         *count += 1;
-        self.known.insert(print, self.hits.len());
-        self.hits.push(Hit {
+        self.known.insert(print, self.lines.len());
+        self.lines.push(Hit {
             at,
             line,
             strong,
@@ -88,7 +88,7 @@ impl<'t> Hits<'t> {
         room: usize,
     ) -> (String, usize, usize) {
         let mut hits: Vec<&Hit<'_>> = self
-            .hits
+            .lines
             .iter()
             .filter(|hit| hit.at >= from && hit.at < to)
             .collect();
@@ -116,7 +116,7 @@ impl<'t> Hits<'t> {
             let between = self.text.as_bytes().get(behind..*at).unwrap_or_default();
             number += memchr::memchr_iter(b'\n', between).count();
             behind = *at;
-            let _ = write!(shown, "{number}: {line}\n");
+            let _ = writeln!(shown, "{number}: {line}");
             held += chars(line) + 1;
         }
         (shown, held, chosen.len())

@@ -240,10 +240,7 @@ impl<'t> Reader<'t> {
 fn describe((roots, count): &(Vec<Node<'_>>, usize), depth: usize) -> String {
     let mut shape = String::new();
     if *count > 1 {
-        let _ = write!(
-            shape,
-            "{count} documents, one after the other; the first:\n"
-        );
+        let _ = writeln!(shape, "{count} documents, one after the other; the first:");
     }
     for root in roots.iter().take(if depth > 1 { ELEMENTS } else { 1 }) {
         shape.push_str("$: ");
@@ -258,7 +255,7 @@ fn line(shape: &mut String, node: &Node<'_>, depth: usize, level: usize) {
         Node::Text(text) => {
             let length = chars(text);
             let sample = one_line(text, 48);
-            let _ = write!(shape, "string of {length}: \"{sample}\"\n");
+            let _ = writeln!(shape, "string of {length}: \"{sample}\"");
         }
         Node::Literal(text) => {
             let kind = match *text {
@@ -269,11 +266,11 @@ fn line(shape: &mut String, node: &Node<'_>, depth: usize, level: usize) {
             if kind == "null" {
                 shape.push_str("null\n");
             } else {
-                let _ = write!(shape, "{kind} {}\n", one_line(text, 32));
+                let _ = writeln!(shape, "{kind} {}", one_line(text, 32));
             }
         }
         Node::Object { keys, count } => {
-            let _ = write!(shape, "object, {count} keys\n");
+            let _ = writeln!(shape, "object, {count} keys");
             if depth == 0 {
                 return;
             }
@@ -282,11 +279,11 @@ fn line(shape: &mut String, node: &Node<'_>, depth: usize, level: usize) {
                 line(shape, value, depth - 1, level + 1);
             }
             if *count > keys.len() {
-                let _ = write!(shape, "{indent}and {} keys more\n", count - keys.len());
+                let _ = writeln!(shape, "{indent}and {} keys more", count - keys.len());
             }
         }
         Node::Array { elements, count } => {
-            let _ = write!(shape, "array of {count}\n");
+            let _ = writeln!(shape, "array of {count}");
             if depth == 0 {
                 return;
             }

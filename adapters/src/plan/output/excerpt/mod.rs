@@ -118,7 +118,7 @@ pub fn excerpt(
     }
     let chars = measure.counted().saturating_sub(part.chars);
     let lines = measure.lines.saturating_sub(task.above + part.lines);
-    let _ = write!(shown, "[Left out: {chars} characters, {lines} lines]\n");
+    let _ = writeln!(shown, "[Left out: {chars} characters, {lines} lines]");
     shown.push_str(end);
     shown
 }

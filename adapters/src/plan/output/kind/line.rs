@@ -132,7 +132,7 @@ impl Votes {
             self.sections += 1;
             return;
         }
-        if is_setting(start, word, after, last) {
+        if is_setting(start, word, last) {
             self.config += 1;
             self.sections += usize::from(indented || last == b':');
             return;
@@ -195,6 +195,9 @@ impl Votes {
             } else {
                 OutputKind::WebOrSearch
             };
+        }
+        if share(self.headings, 20) && self.headings > self.command {
+            return OutputKind::FileOrCodeOutput;
         }
         if share(self.headings + file, 50) && file + self.headings > self.command {
             return OutputKind::FileOrCodeOutput;
@@ -430,7 +433,7 @@ fn is_encoded(line: &[u8]) -> bool {
     let hexadecimal = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_hexdigit);
     if let [address @ .., _, _] = line.get(..10).unwrap_or_default()
         && hexadecimal(address)
-        && matches!(line.get(8..10), Some([b':', b' '] | [b' ', b' ']))
+        && matches!(line.get(8..10), Some([b':' | b' ', b' ']))
     {
         return true;
     }
@@ -507,7 +510,7 @@ fn is_runner(line: &[u8]) -> bool {
 }
 
 /// `key = value`, `key: value`, `- item`, `KEY=value`.
-fn is_setting(line: &[u8], word: &[u8], after: Option<u8>, last: u8) -> bool {
+fn is_setting(line: &[u8], word: &[u8], last: u8) -> bool {
     if line.starts_with(b"- ") {
         return last != b'.';
     }
@@ -522,7 +525,6 @@ fn is_setting(line: &[u8], word: &[u8], after: Option<u8>, last: u8) -> bool {
         return false;
     }
     let rest = line.get(key..).unwrap_or_default();
-    let _ = after;
     rest.starts_with(b" = ")
         || rest.starts_with(b"=")
         || rest.starts_with(b": ") && !rest.starts_with(b":  ")
