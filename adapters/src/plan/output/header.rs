@@ -72,7 +72,7 @@ impl Header {
         if let Some(time) = line.strip_prefix("Wall time: ") {
             return time.ends_with("seconds");
         }
-        line == "Output:"
+        matches!(line, "Output:" | "Process timed out")
             || line.starts_with("Chunk ID: ") && line.len() < 40
             || line.starts_with("Process running with session ID ")
     }

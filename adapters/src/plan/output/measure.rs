@@ -2,7 +2,11 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Header, OutputKind, header, kind};
+use super::kind::{self, Scan};
+use super::{Header, OutputKind, header};
+
+/// Bytes that are read at once: they stay in the nearest cache.
+const BLOCK: usize = 32 * 1024;
 
 /// All that is known of an output before anything of it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,26 +32,53 @@ impl Measure {
     }
 }
 
-/// Measures a text. Linear, and nothing is copied.
+/// Measures a text in one pass over it. Linear, and nothing is copied.
 pub fn measure(text: &str) -> Measure {
     let header = header::read(text);
-    let body = text.get(header.bytes..).unwrap_or(text);
-    let newlines = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let (head, mut rest) = text
+        .as_bytes()
+        .split_at_checked(header.bytes)
+        .unwrap_or_default();
+    let mut hash = Sha256::new_with_prefix(head);
+    let mut chars = header.chars;
+    let mut newlines = memchr::memchr_iter(b'\n', head).count();
+    let mut scan = Scan::default();
+    while !rest.is_empty() {
+        let (block, tail) = rest.split_at_checked(block(rest)).unwrap_or((rest, &[]));
+        hash.update(block);
+        // All but the bytes that go on with a character.
+        chars += kind::count(block, |byte| byte & 0xc0 != 0x80);
+        newlines += memchr::memchr_iter(b'\n', block).count();
+        scan.feed(block);
+        rest = tail;
+    }
     let open = !text.is_empty() && !text.ends_with('\n');
     Measure {
-        kind: kind::of(body),
-        chars: text.chars().count(),
+        kind: scan.kind(header.total_lines.is_some()),
+        chars,
         lines: newlines + usize::from(open),
         bytes: text.len(),
-        id: id(text),
+        id: named(&hash.finalize()),
         header,
     }
 }
 
+/// How much is read at once: to a line end, unless a line is longer than a block.
+fn block(rest: &[u8]) -> usize {
+    let most = rest.get(..BLOCK).unwrap_or(rest);
+    if most.len() == rest.len() {
+        return rest.len();
+    }
+    memchr::memrchr(b'\n', most).map_or(most.len(), |end| end + 1)
+}
+
 /// The artifact id of a text.
 pub fn id(text: &str) -> String {
+    named(&Sha256::digest(text.as_bytes()))
+}
+
+fn named(hash: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let hash = Sha256::digest(text.as_bytes());
     let mut id = String::with_capacity(36);
     id.push_str("art_");
     for byte in hash.iter().take(16) {

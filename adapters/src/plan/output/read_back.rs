@@ -5,15 +5,26 @@ use super::header;
 const HEAD: &str = "[artifact art_";
 const DIGITS: usize = 32;
 
+/// How an MCP result begins as JSON.
+const WRAPPED: [&str; 2] = [
+    "[{\"type\":\"text\",\"text\":\"",
+    "{\"content\":[{\"type\":\"text\",\"text\":\"",
+];
+
 /// The first line of what a tool reads back: `[artifact art_… <what>]`, without line
 /// end. `id` is an artifact id, `what` says which part follows, in one line.
 pub fn read_back_head(id: &str, what: &str) -> String {
     format!("[artifact {id} {what}]")
 }
 
-/// Whether a text begins with such a line, below the lines that Codex writes.
+/// Whether a text begins with such a line, below the lines that Codex writes, or with
+/// it in the first text of an MCP result that came as JSON.
 pub fn is_read_back(text: &str) -> bool {
     let body = text.get(header::read(text).bytes..).unwrap_or(text);
+    let body = WRAPPED
+        .iter()
+        .find_map(|start| body.strip_prefix(start))
+        .unwrap_or(body);
     let Some(rest) = body.strip_prefix(HEAD) else {
         return false;
     };
@@ -48,4 +59,41 @@ pub fn page(text: &str, limit: usize) -> String {
     let mut page = head.to_owned();
     page.push_str(&note(head.chars().count()));
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_back_is_known_by_its_first_line() {
+        let id = crate::plan::output::id("x");
+        let head = read_back_head(&id, "lines 1-20 of 400");
+        for (text, known) in [
+            (format!("{head}\nfn main() {{}}\n"), true),
+            (format!("[artifact {id}]\n"), true),
+            (format!("Wall time: 0.1 seconds\nOutput:\n{head}\nx"), true),
+            (
+                format!("[{{\"type\":\"text\",\"text\":\"{head}\\nx\"}}]"),
+                true,
+            ),
+            (format!("see {head}"), false),
+            ("[artifact art_1234 lines 1-20]\n".to_owned(), false),
+            (format!("[artifact {}g]", id.get(..35).unwrap()), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(is_read_back(&text), known, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_cut_at_a_line_end_and_says_where_to_read_on() {
+        let text: String = (0..2_000).map(|i| format!("行 {i}\n")).collect();
+        let page = page(&text, 4_000);
+        assert!(page.chars().count() <= 4_000);
+        let (shown, note) = page.rsplit_once("\n[Cut after ").unwrap();
+        assert!(text.starts_with(&format!("{shown}\n")));
+        assert!(note.starts_with(&format!("{} characters", shown.chars().count())));
+        assert_eq!(super::page(&text, 40_000), text);
+    }
 }

@@ -1,6 +1,7 @@
 //! The text of an output item, whatever form it has.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -32,6 +33,15 @@ struct Run<'a> {
     stdout: Option<&'a RawValue>,
     #[serde(borrow)]
     stderr: Option<&'a RawValue>,
+    #[serde(borrow)]
+    outcome: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Outcome<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+    exit_code: Option<i64>,
 }
 
 /// The text of a tool output, decoded: a string; the text parts of a list, a line
@@ -95,13 +105,33 @@ fn parts(output: &RawValue) -> Option<Cow<'_, str>> {
     join(texts)
 }
 
+/// What the runs of a hosted shell printed, each below a header as Codex writes it.
 fn runs(output: &RawValue) -> Option<Cow<'_, str>> {
     let runs: Vec<Run<'_>> = serde_json::from_str(output.get()).ok()?;
-    join(
-        runs.iter()
-            .flat_map(|run| [run.stdout, run.stderr])
-            .flatten(),
-    )
+    let mut all = String::new();
+    for run in &runs {
+        if !all.is_empty() && !all.ends_with('\n') {
+            all.push('\n');
+        }
+        let outcome = run
+            .outcome
+            .and_then(|outcome| serde_json::from_str::<Outcome<'_>>(outcome.get()).ok());
+        match outcome {
+            Some(Outcome {
+                exit_code: Some(code),
+                ..
+            }) => {
+                let _ = writeln!(all, "Exit code: {code}\nOutput:");
+            }
+            Some(Outcome {
+                kind: Some(kind), ..
+            }) if kind == "timeout" => all.push_str("Process timed out\nOutput:\n"),
+            Some(_) | None => {}
+        }
+        let printed = join([run.stdout, run.stderr].into_iter().flatten());
+        all.push_str(&printed.unwrap_or_default());
+    }
+    (!all.is_empty()).then_some(all.into())
 }
 
 /// A line end between two texts, as it is sent.
@@ -122,4 +152,89 @@ fn join<'a>(texts: impl Iterator<Item = &'a RawValue>) -> Option<Cow<'a, str>> {
         }
     }
     joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(json: &str) -> Item<'_> {
+        Item::new(serde_json::from_str(json).unwrap())
+    }
+
+    // S2-Ga
+    #[test]
+    fn every_output_item_has_its_text() {
+        for (json, expected) in [
+            (
+                r#"{"type":"function_call_output","call_id":"c","output":"a\n\"b\" \u6f6e"}"#,
+                Some("a\n\"b\" 潮"),
+            ),
+            (
+                r#"{"type":"function_call_output","call_id":"c","output":""}"#,
+                None,
+            ),
+            (
+                r#"{"type":"function_call_output","call_id":"c","output":null}"#,
+                None,
+            ),
+            (r#"{"type":"function_call_output","call_id":"c"}"#, None),
+            (
+                r#"{"type":"function_call_output","call_id":"c","output":{"a":1}}"#,
+                Some(r#"{"a":1}"#),
+            ),
+            (
+                r#"{"type":"function_call_output","output":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:,"},{"type":"input_text","text":"b"}]}"#,
+                Some("a\nb"),
+            ),
+            (
+                r#"{"type":"function_call_output","output":[{"type":"input_image","image_url":"data:,"}]}"#,
+                None,
+            ),
+            (
+                r#"{"type":"custom_tool_call_output","output":"x"}"#,
+                Some("x"),
+            ),
+            (
+                r#"{"type":"custom_tool_call_output","output":[{"type":"output_text","text":"x\ny"}]}"#,
+                Some("x\ny"),
+            ),
+            (
+                r#"{"type":"local_shell_call_output","output":"x"}"#,
+                Some("x"),
+            ),
+            (
+                r#"{"type":"local_shell_call_output","output":{"stdout":"x"}}"#,
+                Some(r#"{"stdout":"x"}"#),
+            ),
+            (r#"{"type":"shell_call_output","output":"x"}"#, Some("x")),
+            (
+                r#"{"type":"shell_call_output","output":[{"stdout":"x","stderr":"y","outcome":{"type":"exit","exit_code":3}},{"stdout":"","stderr":"z","outcome":{"type":"timeout"}}]}"#,
+                Some("Exit code: 3\nOutput:\nx\ny\nProcess timed out\nOutput:\nz"),
+            ),
+            (
+                r#"{"type":"shell_call_output","output":{"x":1}}"#,
+                Some(r#"{"x":1}"#),
+            ),
+            (
+                r#"{"type":"apply_patch_call_output","output":"Done."}"#,
+                Some("Done."),
+            ),
+            (
+                r#"{"type":"apply_patch_call_output","status":"failed"}"#,
+                None,
+            ),
+            (
+                r#"{"type":"tool_search_output","tools":[],"output":"x"}"#,
+                None,
+            ),
+            (r#"{"type":"message","role":"user","content":"x"}"#, None),
+            (r#"{"type":"function_call","arguments":"{}"}"#, None),
+        ] {
+            let item = item(json);
+            assert_eq!(text(&item).as_deref(), expected, "{json}");
+            let chars = expected.unwrap_or_default().chars().count();
+            assert!(chars <= length_bound(&item), "{json}");
+        }
+    }
 }

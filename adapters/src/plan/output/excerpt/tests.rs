@@ -1,0 +1,248 @@
+//! Excerpts of every kind.
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::output::measure;
+
+const ALL: [Keeping; 3] = [Keeping::Disk, Keeping::Memory, Keeping::Nothing];
+
+fn shown(text: &str, limit: usize) -> String {
+    let style = Style::Adaptive;
+    excerpt(text, &measure(text), "call_7", limit, style, Keeping::Disk)
+}
+
+/// Demands what every excerpt has.
+fn check(text: &str, limit: usize, style: Style, keeping: Keeping) -> String {
+    let measure = measure(text);
+    let shown = excerpt(text, &measure, "call_7", limit, style, keeping);
+    assert!(shown.chars().count() <= limit.clamp(LEAST, VISIBLE));
+    assert!(shown.starts_with(SHORTENED));
+    assert!(shown.contains(&measure.id));
+    assert!(shown.contains("[Left out: "));
+    assert!(shown.ends_with(how_to_read(keeping)));
+    shown
+}
+
+fn log(lines: usize) -> String {
+    let mut log = String::from(
+        "Chunk ID: 9b4dde\nWall time: 1.5 seconds\nProcess exited with code 101\nOriginal token count: 924828\nOutput:\n",
+    );
+    for i in 0..lines {
+        let _ = writeln!(log, "step {i} of the build is done");
+        if i == lines / 2 {
+            log.push_str("error: src/cart.rs:12: no such field\nwarning: C:\\a\\b.py is unused\n");
+        }
+    }
+    log
+}
+
+// S2-Bd, S2-Bk: a share of the cases is large.
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_text_has_an_excerpt_above_the_limit(
+        seed in "(?s).{0,300}",
+        line in "[ -~]{0,90}\n|[潮汐海水的]{1,60}\n|\\{\"a\":\\[1,|<p>[a-z]{1,9}</p>",
+        times in 0_usize..3_000,
+        limit in 0_usize..6_000,
+        fixed in any::<bool>(),
+    ) {
+        let text = format!("{seed}{}{seed}", line.repeat(times));
+        let style = if fixed { Style::Fixed } else { Style::Adaptive };
+        for keeping in ALL {
+            let first = check(&text, limit, style, keeping);
+            prop_assert_eq!(&first, &check(&text, limit, style, keeping));
+        }
+        prop_assert!(notice(&measure(&text), Keeping::Disk).chars().count() <= 200);
+    }
+}
+
+// S2-Bd
+#[test]
+fn five_megabytes_of_any_kind_stay_below_the_limit() {
+    for piece in [
+        "潮汐表",
+        "a line of words\n",
+        "{\"a\":[1,2]}\n",
+        "x",
+        "<b>x</b>",
+        "[",
+        "fn a() {\n}\n",
+        "error\n",
+    ] {
+        let text = piece.repeat(5_000_000 / piece.len());
+        for limit in [300, 1_000, 5_000, 50_000] {
+            check(&text, limit, Style::Adaptive, Keeping::Memory);
+        }
+        check(&text, 5_000, Style::Fixed, Keeping::Nothing);
+    }
+}
+
+// S2-Bh, S2-Da, S2-Ed
+#[test]
+fn of_a_command_errors_and_paths_of_its_middle_are_shown() {
+    let text = log(9_000);
+    let shown = shown(&text, 5_000);
+    for part in [
+        "kind: command_output",
+        "call: call_7",
+        "exit code: 101",
+        "Original token count: 924828",
+        "step 0 of the build",
+        "step 8999 of the build",
+        "4507: error: src/cart.rs:12: no such field",
+        "4508: warning: C:\\a\\b.py is unused",
+        " lines]",
+    ] {
+        assert!(shown.contains(part), "{part} is missing:\n{shown}");
+    }
+    assert!(
+        shown.chars().count() > 4_000,
+        "the room is not used: {shown}"
+    );
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[4_506].starts_with("error: "),
+        "the number is that of the line"
+    );
+}
+
+// S2-Bh
+#[test]
+fn paths_of_both_worlds_are_found() {
+    let text = "at src/x.rs:12 and C:\\a\\b.py, \"/etc/hosts\" (../up/one.c) main.go:3 https://a.example/b.html x/y and 1/2";
+    let found = super::super::hints::paths(text, 12);
+    assert_eq!(
+        found,
+        [
+            "src/x.rs:12",
+            "C:\\a\\b.py",
+            "/etc/hosts",
+            "../up/one.c",
+            "main.go:3"
+        ]
+    );
+}
+
+// S2-Bi
+#[test]
+fn of_a_page_titles_and_addresses_are_shown_and_no_tags() {
+    let mut page = String::from(
+        "<!DOCTYPE html><html><head><title>Tides</title><script>var minified=function(a){return a};</script></head><body>",
+    );
+    for i in 0..3_000 {
+        let _ = write!(
+            page,
+            "<div class='r'><h2><a href=\"https://sea.example/{i}\">Tide {i}</a></h2><p>The sea &amp; the moon, part {i}.</p></div>"
+        );
+    }
+    let shown = shown(&page, 5_000);
+    for part in [
+        "kind: web_or_search",
+        "- Tide 0\n  https://sea.example/0\n  The sea & the moon, part 0.",
+    ] {
+        assert!(shown.contains(part), "{part} is missing:\n{shown}");
+    }
+    for part in ["<div", "</", "minified", "href="] {
+        assert!(!shown.contains(part), "{part} is shown:\n{shown}");
+    }
+    let results: String = (0..900)
+        .map(|i| format!("Title: Bread {i}\nURL: https://bread.example/{i}\nSnippet: Flour and water, {i}.\n\n"))
+        .collect();
+    let shown = super::tests::shown(&results, 3_000);
+    assert!(shown.contains("(900 addresses in all)"), "{shown}");
+    assert!(
+        shown.contains("- Bread 3\n  https://bread.example/3\n  Flour and water, 3."),
+        "{shown}"
+    );
+}
+
+// S2-Bj
+#[test]
+fn of_a_document_the_shape_is_shown() {
+    let rows: Vec<String> = (0..30_000)
+        .map(|i| {
+            format!(
+                "{{\"id\":{i},\"tags\":[\"a\",\"b\"],\"note\":null,\"text\":\"{}\"}}",
+                "x".repeat(40)
+            )
+        })
+        .collect();
+    let text = format!(
+        "{{\"total\":30000,\"rows\":[{}],\"next\":true}}",
+        rows.join(",")
+    );
+    let shown = shown(&text, 5_000);
+    for part in [
+        "kind: json",
+        "$: object, 3 keys",
+        "total: number 30000",
+        "rows: array of 30000",
+        "id: number 0",
+        "tags: array of 2",
+        "text: string of 40",
+        "next: boolean true",
+        "no whole JSON",
+    ] {
+        assert!(shown.contains(part), "{part} is missing:\n{shown}");
+    }
+    let deep = format!("{}1{}", "[{\"a\":".repeat(5_000), "}]".repeat(5_000));
+    assert!(check(&deep, 5_000, Style::Adaptive, Keeping::Disk).contains("$: array of 1"));
+}
+
+#[test]
+fn of_a_file_its_definitions_are_shown() {
+    let text: String = (0..900)
+        .map(|i| {
+            format!("/// Part {i}.\npub fn part_{i}(count: u64) -> u64 {{\n    count + {i}\n}}\n\n")
+        })
+        .collect();
+    let shown = shown(&text, 4_000);
+    assert!(shown.contains("kind: file_or_code_output"));
+    assert!(shown.contains("Definitions between them"), "{shown}");
+    assert!(
+        shown.lines().any(|line| line.contains(": pub fn part_")
+            && line.starts_with(|c: char| c.is_ascii_digit()))
+    );
+}
+
+// S2-Ed
+#[test]
+fn of_minified_assets_only_the_beginning_is_shown() {
+    let text = format!(
+        "Original token count: 924828\nOutput:\n{}",
+        "a.b=function(t){return t.c(1)};".repeat(60_000)
+    );
+    let shown = shown(&text, 5_000);
+    assert!(shown.contains("kind: opaque_tool_output") && shown.contains("924828"));
+    assert!(shown.chars().count() < 1_000, "{shown}");
+}
+
+#[test]
+fn fixed_excerpts_show_1200_characters_of_both_ends() {
+    let text = log(9_000);
+    let shown = check(&text, 5_000, Style::Fixed, Keeping::Disk);
+    let (_, first) = shown.split_once("First lines:\n").unwrap();
+    let (first, _) = first.split_once("Errors, warnings").unwrap();
+    assert!((1_100..=1_200).contains(&first.chars().count()));
+    let (_, last) = shown.split_once("Last lines:\n").unwrap();
+    let (last, _) = last.split_once("[Left out").unwrap();
+    assert!((1_100..=1_200).contains(&last.chars().count()));
+}
+
+// S2-Bl
+#[test]
+fn what_is_not_kept_says_so() {
+    let text = log(9_000);
+    for (keeping, part) in [
+        (Keeping::Disk, "artifact_read"),
+        (Keeping::Memory, "Until the server stops"),
+        (Keeping::Nothing, "was not kept"),
+    ] {
+        assert!(check(&text, 2_000, Style::Adaptive, keeping).contains(part));
+        assert!(notice(&measure(&text), keeping).contains(measure(&text).id.as_str()));
+    }
+}
