@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub(super) item: usize,
     /// Whether it was read back of an artifact.
     pub(super) is_read_back: bool,
-    /// Bytes of its text, as they are sent.
+    /// Bytes of its text, escaped, as they are sent.
     bytes: usize,
     /// Characters, at most as many as bytes.
     chars: usize,
@@ -34,7 +34,7 @@ pub(super) enum Form {
     Notice,
 }
 
-/// How long a text may be.
+/// How long a text may be; its bytes are those of its escaped form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Most {
     pub(super) chars: usize,
@@ -111,9 +111,10 @@ impl Entry {
 
     /// The length of an excerpt.
     pub(super) fn excerpt(&self, limits: &Limits) -> Most {
-        let bytes = limits.excerpt.saturating_mul(self.bytes) / self.chars.max(1);
+        let chars = limits.excerpt.min(self.chars.saturating_sub(1));
+        let bytes = chars.saturating_mul(self.bytes) / self.chars.max(1);
         Most {
-            chars: limits.excerpt,
+            chars,
             bytes: bytes.max(limits.excerpt).min(self.bytes),
         }
     }

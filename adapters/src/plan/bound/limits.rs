@@ -58,9 +58,7 @@ impl Limits {
             after_epoch: window / 4,
             read_back: window / 4,
             notices: window / 8,
-            // A little stays free for what no raw length tells: the form of the
-            // messages, escapes, and the prompt that asks for a summary.
-            input: window - allowance.min(window) - window / 64,
+            input: window.saturating_sub(allowance),
             least: window / 32,
         })
     }

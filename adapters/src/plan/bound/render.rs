@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::entry::{Entry, Form, Most};
 use super::limits::Limits;
+use crate::json;
 use crate::plan::output;
 use crate::plan::{self, Artifact, Keeping, Shown};
 use crate::turn::Item;
@@ -53,18 +54,20 @@ pub(super) fn shown(
     })
 }
 
-/// A text within both limits: characters of several bytes may stand just where it
-/// is cut out.
+/// A text within both limits: characters that take several bytes may stand just
+/// where it is cut out.
 fn fitted(most: Most, cut: impl Fn(usize) -> String) -> String {
     let mut chars = most.chars;
     let mut text = cut(chars);
-    while text.len() > most.bytes && chars > 1 {
-        chars = (chars.saturating_mul(most.bytes) / text.len()).min(chars - 1);
+    let mut bytes = json::escape(&text).len();
+    while bytes > most.bytes && chars > 1 {
+        chars = (chars.saturating_mul(most.bytes) / bytes).min(chars - 1);
         let shorter = cut(chars);
-        if shorter.len() >= text.len() {
+        let fewer = json::escape(&shorter).len();
+        if fewer >= bytes {
             break;
         }
-        text = shorter;
+        (text, bytes) = (shorter, fewer);
     }
     text
 }

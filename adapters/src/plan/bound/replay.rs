@@ -62,15 +62,19 @@ impl<'l> Replay<'l> {
     }
 
     /// Decides what the request showed that was made here.
+    ///
+    /// An epoch makes room where the outputs have outgrown their share. Where it is
+    /// the rest that fills the window, the new outputs make do with excerpts, so that
+    /// the client compacts next; an epoch would put that off, again and again.
     pub(super) fn request(&mut self) {
         let new = self.entries.get_mut(self.round..).unwrap_or_default();
         turn_pages(new, self.limits);
         self.visible += weight(new);
         let allowed = self.limits.beside(self.others);
-        if self.total() <= allowed {
-            return;
+        if self.total() > self.limits.visible || self.total() > allowed && !self.excerpts_fit(allowed)
+        {
+            self.epoch(self.limits.after_epoch.min(allowed / 2));
         }
-        self.epoch(self.limits.after_epoch.min(allowed / 2));
         let excess = self.total().saturating_sub(allowed);
         if excess > 0 {
             let new = self.entries.get_mut(self.round..).unwrap_or_default();
@@ -78,6 +82,13 @@ impl<'l> Replay<'l> {
             share::tighten(new, excess, self.limits);
             self.visible -= before - weight(new).min(before);
         }
+    }
+
+    /// Whether excerpts of all new outputs would be enough.
+    fn excerpts_fit(&self, allowed: usize) -> bool {
+        let new = self.entries.get(self.round..).unwrap_or_default();
+        let least = share::least(new, self.limits);
+        self.total() - weight(new) + least <= allowed
     }
 
     /// What counts against the limits.

@@ -52,6 +52,18 @@ pub(super) fn tighten(round: &mut [Entry], excess: usize, limits: &Limits) {
     spend(rest, room.saturating_sub(least), Floor::Short, limits);
 }
 
+/// What the outputs of a round take if each is an excerpt at most.
+pub(super) fn least(round: &[Entry], limits: &Limits) -> usize {
+    let one = |entry: &Entry| {
+        if entry.is_read_back {
+            entry.weight()
+        } else {
+            Floor::Excerpt.of(entry, limits)
+        }
+    };
+    round.iter().map(one).sum()
+}
+
 /// What each output of a round keeps.
 #[derive(Clone, Copy)]
 enum Floor {

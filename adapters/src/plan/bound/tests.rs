@@ -1,1 +1,2 @@
-
+mod policy;
+mod replay;

@@ -7,8 +7,11 @@ use serde_json::value::RawValue;
 use crate::plan::{Answer, Bounds};
 use crate::turn::{Item, ItemKind, Turn};
 
-/// What stands around a text in a message: role, ids, punctuation.
-pub(super) const FRAME: usize = 100;
+/// What stands around the texts of a message: role, ids, punctuation.
+pub(super) const FRAME: usize = 60;
+
+/// What stands around the arguments of a call.
+const CALL: usize = 90;
 
 /// An image, whatever its size: about a thousand tokens.
 const IMAGE: usize = 2_700;
@@ -48,20 +51,23 @@ pub(super) fn head(turn: &Turn<'_>) -> usize {
 
 /// A message.
 pub(super) fn message(item: &Item<'_>) -> usize {
-    let content = match item.said() {
+    said(item) + FRAME
+}
+
+fn said(item: &Item<'_>) -> usize {
+    match item.said() {
         Some(text) => text.escaped().len(),
         None => {
             let weight = content(item.content());
             weight.text + weight.media
         }
-    };
-    content + FRAME
+    }
 }
 
 /// What the model said at once.
 pub(super) fn answer(answer: &Answer, turn: &Turn<'_>, bounds: &Bounds) -> usize {
     let item = |index: &usize| turn.items.get(*index);
-    let texts = answer.text.iter().filter_map(item).map(message);
+    let texts = answer.text.iter().filter_map(item).map(said);
     let calls = answer.calls.iter().filter_map(item).map(call);
     let thoughts = answer.reasoning.iter().filter_map(item).map(reasoning);
     let thoughts: usize = if bounds.reasoning { thoughts.sum() } else { 0 };
@@ -120,7 +126,7 @@ fn content(content: Option<&RawValue>) -> Weight {
 fn call(item: &Item<'_>) -> usize {
     let input = item.input().map_or(0, |text| text.escaped().len());
     let given = [item.arguments(), item.action(), item.operation()];
-    FRAME + input + given.map(raw).iter().sum::<usize>()
+    CALL + input + given.map(raw).iter().sum::<usize>()
 }
 
 /// Of a blob of ours three quarters are what it seals, in base64.
