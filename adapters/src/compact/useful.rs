@@ -60,7 +60,7 @@ fn is_prompt(line: &str) -> bool {
 /// Letters of scripts that write a word in one or two count for several.
 fn weight(line: &str) -> usize {
     let letters = line.chars().filter(|char| char.is_alphanumeric());
-    letters.map(|char| char.len_utf8()).sum()
+    letters.map(char::len_utf8).sum()
 }
 
 fn is_refusal(summary: &str) -> bool {
