@@ -427,6 +427,19 @@ impl ItemKind {
         )
     }
 
+    /// Whether it is what a tool of the client answered.
+    pub fn is_output(self) -> bool {
+        matches!(
+            self,
+            Self::FunctionCallOutput
+                | Self::CustomToolCallOutput
+                | Self::ToolSearchOutput
+                | Self::LocalShellCallOutput
+                | Self::ShellCallOutput
+                | Self::ApplyPatchCallOutput
+        )
+    }
+
     fn from_name(name: &str) -> Self {
         match name {
             "message" => Self::Message,
