@@ -13,6 +13,8 @@ mod deeds;
 mod extract;
 mod listed;
 mod prompt;
+#[cfg(test)]
+mod tests;
 mod useful;
 
 pub(crate) use apply::apply;
