@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 mod apply;
 mod blob;
-mod excerpt;
+mod deeds;
 mod extract;
 mod listed;
 mod prompt;
+#[cfg(test)]
+mod tests;
 mod useful;
 
 pub(crate) use apply::apply;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use adapters::compact::SEALED;
 use adapters::notes::Notes;
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ const CAPTION: &str = "Output of the tool call ";
 
 /// Tools that nobody here runs, and items that say nothing to a Chat model.
 const DROPPED_TOOLS: [&str; 1] = ["web_search"];
-const SILENT_ITEMS: [&str; 3] = ["additional_tools", "web_search_call", "compaction"];
+const SILENT_ITEMS: [&str; 3] = ["additional_tools", "web_search_call", "compaction_trigger"];
 
 /// One thing that is said, in its order.
 #[derive(Debug, PartialEq)]
@@ -166,6 +167,8 @@ impl Content {
                 let id = string(item, "call_id");
                 self.call(id, "tool_search".into(), item["arguments"].clone());
             }
+            // Their server sealed it.
+            "compaction" => self.text("user", SEALED),
             "function_call_output" | "custom_tool_call_output" => self.output(item),
             "tool_search_output" => {
                 let before = std::mem::take(&mut self.tools);

@@ -121,7 +121,7 @@ fn the_founding_case_fits_with_room_for_the_summary() {
     for id in 0..22 {
         input.extend(round(id, &json!({"cmd": "rg x"}), &"out\n".repeat(9_700)));
     }
-    let bounds = bounds(262_144, Outputs::Adaptive);
+    let bounds = bounds(262_144, Outputs::Whole);
     let sent = summary(&input, &bounds);
     let whole: usize = input.iter().map(|item| item.to_string().len()).sum();
     assert!(whole > 850_000, "{whole}");
@@ -137,7 +137,7 @@ fn the_founding_case_fits_with_room_for_the_summary() {
 fn a_history_that_fits_is_sent_whole_before_the_prompt() {
     let mut input = vec![user("Go.")];
     input.extend(round(1, &json!({"cmd": "ls"}), "a b c"));
-    let sent = summary(&input, &bounds(32_768, Outputs::Adaptive));
+    let sent = summary(&input, &bounds(32_768, Outputs::Whole));
     assert_eq!(sent.messages().len(), 5);
     assert_eq!(sent.messages()[4], user(PROMPT));
     assert_eq!(sent.notes, "");
@@ -157,7 +157,7 @@ fn a_notice_counts_what_is_left_out_and_quotes_the_user() {
         ));
     }
     input.push(user("And now this."));
-    let sent = summary(&input, &bounds(16_384, Outputs::Adaptive));
+    let sent = summary(&input, &bounds(16_384, Outputs::Whole));
     sent.assert_paired();
     let notice = sent.text_with("omitted_messages=");
     // The prompt and the instructions are no part of the history.
@@ -184,7 +184,7 @@ fn parallel_calls_go_with_all_their_outputs() {
         let [b, y] = round(2 * id + 1, &json!({"cmd": "b"}), &"y".repeat(900));
         input.extend([a, b, y, x]);
     }
-    let sent = summary(&input, &bounds(8_192, Outputs::Adaptive));
+    let sent = summary(&input, &bounds(8_192, Outputs::Whole));
     sent.assert_paired();
     assert!(sent.has("call_79") && !sent.has("call_0\""));
 }
@@ -209,7 +209,7 @@ fn one_huge_text_is_shortened_and_all_else_stays() {
         ),
     ] {
         for tokens in [4_096, 8_192, 32_768, 131_072] {
-            let sent = summary(&input, &bounds(tokens, Outputs::Adaptive));
+            let sent = summary(&input, &bounds(tokens, Outputs::Whole));
             sent.assert_paired();
             assert!(sent.has("characters left out"), "{marked}");
             assert_eq!(sent.messages().len(), input.len() + 2, "{marked}");
@@ -232,7 +232,7 @@ fn the_newest_user_message_gets_the_most() {
         user(&long("new ")),
         json!({"role": "assistant", "content": long("said ")}),
     ];
-    let sent = summary(&input, &bounds(32_768, Outputs::Adaptive));
+    let sent = summary(&input, &bounds(32_768, Outputs::Whole));
     let length = |word: &str| sent.text_with(word).len();
     assert!(
         length("new new") > 3 * length("said said"),
@@ -277,7 +277,7 @@ fn images_become_words_and_thoughts_stay_behind() {
     ];
     let request = json!({"input": input});
     let quirks = "reasoning_replay = 'reasoning_content'\nreasoning_required = 'always'";
-    let bounds = bounds(8_192, Outputs::Adaptive);
+    let bounds = bounds(8_192, Outputs::Whole);
     let sent = sent(&request, Purpose::summary(Form::Cut), &bounds, quirks);
     assert!(!sent.has("base64") && !sent.has("hidden thought"));
     assert_eq!(
@@ -300,7 +300,7 @@ fn an_earlier_summary_stays() {
     for id in 0..60 {
         input.extend(round(id, &json!({"cmd": "ls"}), &"x".repeat(2_000)));
     }
-    let sent = summary(&input, &bounds(16_384, Outputs::Adaptive));
+    let sent = summary(&input, &bounds(16_384, Outputs::Whole));
     assert!(sent.has("Long ago.") && sent.has("omitted_messages="));
 }
 
@@ -354,8 +354,9 @@ proptest! {
         rules in text(),
         tokens in 4_096_u64..40_000,
         fixed in any::<bool>(),
+        bounded in any::<bool>(),
     ) {
-        let outputs = if fixed { Outputs::Fixed } else { Outputs::Adaptive };
+        let outputs = [[Outputs::Whole, Outputs::Adaptive][usize::from(bounded)], Outputs::Fixed][usize::from(fixed)];
         let input = history(&steps);
         let bounds = bounds(tokens, outputs);
         for dialect in DIALECTS {
@@ -368,7 +369,9 @@ proptest! {
             let last = sent.messages().last().unwrap();
             prop_assert_eq!(&last["role"], "user");
             prop_assert!(last["content"].to_string().contains("Pause the work here."));
-            assert_newest_first(&sent, &steps);
+            if outputs == Outputs::Whole {
+                assert_newest_first(&sent, &steps);
+            }
         }
     }
 }
@@ -399,7 +402,7 @@ fn answer(input: &[Value], tokens: u64, truncation: &str) -> Sent {
     sent(
         &request,
         Purpose::Answer,
-        &bounds(tokens, Outputs::Adaptive),
+        &bounds(tokens, Outputs::Whole),
         "",
     )
 }

@@ -1,0 +1,228 @@
+use registry::{Dialect, Model};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::chat::encode::{Options, encode};
+use crate::plan::{Bounds, plan};
+use crate::responses::request::Source;
+
+/// A session as Codex sends it, with an output format and a required call.
+fn session() -> Value {
+    let format = json!({"type": "json_schema", "name": "n", "schema": {"type": "object"}});
+    json!({
+        "model": "m",
+        "input": [
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": "Go."},
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+            {"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c", "output": "a b"},
+            {"role": "user", "content": "On."},
+        ],
+        "tools": [{"type": "function", "name": "ls", "parameters": {"type": "object", "properties": {}}}],
+        "tool_choice": "required",
+        "text": {"format": format},
+        "max_output_tokens": 7,
+    })
+}
+
+/// The Chat request, and the codes of its notes.
+fn sent_to(quirks: &str, request: &Value, purpose: Purpose) -> (Value, String) {
+    let source = Source::new(request.to_string()).with_purpose(purpose);
+    let turn = source.turn().unwrap();
+    let dialect = Dialect {
+        quirks: toml::from_str(quirks).unwrap(),
+        ..Dialect::default()
+    };
+    let model = Model::unlisted("m");
+    let options = Options::new(&dialect, &model, "m");
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+    let body = serde_json::from_slice(&encoded.body).unwrap();
+    (body, encoded.notes.codes())
+}
+
+fn sent(request: &Value, purpose: Purpose) -> Value {
+    sent_to("", request, purpose).0
+}
+
+fn with(request: &Value, item: Value) -> Value {
+    let mut request = request.clone();
+    request["input"].as_array_mut().unwrap().push(item);
+    request
+}
+
+#[test]
+fn the_next_turn_of_a_history_asks_for_its_summary() {
+    let quirks = "reasoning_replay = 'reasoning_content'";
+    let answer = sent_to(quirks, &session(), Purpose::Answer).0;
+    let trigger = with(&session(), json!({"type": "compaction_trigger"}));
+    let (mut summary, notes) = sent_to(quirks, &trigger, Purpose::summary(Form::NextTurn));
+    assert_eq!(notes, "");
+    let messages = summary["messages"].as_array_mut().unwrap();
+    let prompt = json!({"role": "user", "content": PROMPT});
+    assert_eq!(messages.pop(), Some(prompt));
+    assert_eq!(
+        summary["messages"], answer["messages"],
+        "the same beginning"
+    );
+    assert_eq!(summary["tools"], answer["tools"]);
+    assert_eq!(summary["tool_choice"], "none");
+    assert_eq!(summary["max_tokens"], 20_000);
+    assert!(answer.get("response_format").is_some() && summary.get("response_format").is_none());
+}
+
+#[test]
+fn a_provider_that_cannot_be_told_not_to_call_gets_no_tools() {
+    let quirks = "tool_choice = ['required']";
+    let summary = sent_to(quirks, &session(), Purpose::summary(Form::NextTurn)).0;
+    assert!(summary.get("tools").is_none() && summary.get("tool_choice").is_none());
+}
+
+#[test]
+fn a_client_with_its_own_prompt_gets_its_session_s_tools_back() {
+    let mut request = with(&session(), json!({"role": "user", "content": "Summarise."}));
+    let tools = request["tools"].take().to_string();
+    request["tools"] = json!([]);
+    request["tool_choice"] = json!("auto");
+    let summary = Purpose::Summary {
+        form: Form::NextTurn,
+        prompted: true,
+        tools: Some(tools.into()),
+    };
+    let body = sent(&request, summary);
+    assert_eq!(body["messages"][5]["content"], "Summarise.");
+    assert_eq!(body["messages"].as_array().unwrap().len(), 6);
+    assert_eq!(body["tools"], sent(&session(), Purpose::Answer)["tools"]);
+    assert_eq!(body["tool_choice"], "none");
+}
+
+#[test]
+fn a_summary_stands_for_the_items_before_it() {
+    let blob = Blob {
+        summary: "Listed a and b.".into(),
+        artifacts: Vec::new(),
+    };
+    let compacted = Purpose::Compacted {
+        blob: blob.seal().into(),
+        from: 5,
+    };
+    let body = sent(&session(), compacted);
+    let messages = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": blob.message()},
+        {"role": "user", "content": "On."},
+    ]);
+    assert_eq!(body["messages"], messages);
+    assert_eq!(body["tool_choice"], "required");
+}
+
+// S2-BT: compaction items are carried, whoever made them.
+#[test]
+fn a_compaction_item_says_what_it_holds_or_that_it_is_sealed() {
+    let blob = Blob {
+        summary: "Listed a and b.".into(),
+        artifacts: Vec::new(),
+    };
+    for kind in ["compaction", "context_compaction", "compaction_summary"] {
+        for (sealed, text, notes) in [
+            (blob.seal(), blob.message(), ""),
+            ("gAAAAA".to_owned(), SEALED.to_owned(), "item_skipped"),
+        ] {
+            let item = json!({"type": kind, "id": "cmp_1", "encrypted_content": sealed});
+            let request =
+                json!({"model": "m", "input": [item, {"role": "user", "content": "Go."}]});
+            let (body, noted) = sent_to("", &request, Purpose::Answer);
+            assert_eq!(
+                body["messages"][0],
+                json!({"role": "user", "content": text})
+            );
+            assert_eq!(noted, notes, "{kind}");
+        }
+    }
+    let none = json!({"model": "m", "input": [{"type": "compaction"}, {"role": "user", "content": "Go."}]});
+    assert_eq!(
+        sent(&none, Purpose::Answer)["messages"][0]["content"],
+        SEALED
+    );
+}
+
+#[test]
+fn a_request_says_when_to_compact_and_whether_to_truncate() {
+    let read = |field: &str, value: &Value| {
+        let mut request = session();
+        request[field] = value.clone();
+        let source = Source::new(request.to_string());
+        let turn = source
+            .turn()
+            .map_err(|fault| fault.param.unwrap_or_default())?;
+        assert!(turn.notes.is_empty());
+        Ok::<_, String>((turn.compact_from, turn.truncate))
+    };
+    let compaction = |from: Value| json!([{"type": "compaction", "compact_threshold": from}]);
+    for (field, value, expected) in [
+        ("context_management", json!(null), Ok((None, false))),
+        ("context_management", json!([]), Ok((None, false))),
+        (
+            "context_management",
+            compaction(json!(5_000)),
+            Ok((Some(5_000), false)),
+        ),
+        (
+            "context_management",
+            json!([{"type": "compaction"}]),
+            Ok((Some(u64::MAX), false)),
+        ),
+        (
+            "context_management",
+            compaction(json!(999)),
+            Err("context_management.compact_threshold"),
+        ),
+        (
+            "context_management",
+            compaction(json!("many")),
+            Err("context_management.compact_threshold"),
+        ),
+        (
+            "context_management",
+            json!({"type": "compaction"}),
+            Err("context_management"),
+        ),
+        (
+            "context_management",
+            json!([{"type": "forget"}]),
+            Err("context_management[0].type"),
+        ),
+        ("truncation", json!(null), Ok((None, false))),
+        ("truncation", json!("disabled"), Ok((None, false))),
+        ("truncation", json!("auto"), Ok((None, true))),
+        ("truncation", json!("some"), Err("truncation")),
+        ("truncation", json!(true), Err("truncation")),
+    ] {
+        assert_eq!(
+            read(field, &value),
+            expected.map_err(str::to_owned),
+            "{field} {value}"
+        );
+    }
+}
+
+#[test]
+fn only_the_last_item_can_ask_for_a_summary() {
+    let trigger = with(&session(), json!({"type": "compaction_trigger"}));
+    let source = Source::new(trigger.to_string());
+    assert!(source.turn().unwrap().wants_compaction());
+    assert!(
+        !Source::new(session().to_string())
+            .turn()
+            .unwrap()
+            .wants_compaction()
+    );
+    let late = with(&trigger, json!({"role": "user", "content": "Go."}));
+    let fault = Source::new(late.to_string()).turn().unwrap_err();
+    assert_eq!(fault.param.as_deref(), Some("input[6]"));
+    let summary = Purpose::summary(Form::Cut);
+    let asked = source.with_purpose(summary.clone());
+    let turn = asked.turn().unwrap();
+    assert_eq!(turn.purpose, summary);
+    assert_eq!(turn.items.len(), 7);
+}
