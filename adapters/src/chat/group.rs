@@ -42,7 +42,7 @@ pub(super) fn group<'p>(
     for placed in &plan.sequence {
         let group = match placed {
             Placed::Result(index) => {
-                if has_media(turn, *index, takes)? {
+                if !plan.is_cut(*index) && has_media(turn, *index, takes)? {
                     media.push(*index);
                 }
                 groups.push(Group::Tool(*index));

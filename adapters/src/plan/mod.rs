@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::turn::{Item, Turn};
 
 mod bounds;
+pub(crate) mod cut;
 mod empty;
 mod ids;
 pub mod output;
@@ -27,6 +28,7 @@ mod role;
 mod shown;
 mod summary;
 mod tell;
+pub(crate) mod words;
 
 pub use bounds::{Bounds, Keeping, Outputs};
 pub use shown::{Artifact, Form, Shown};
@@ -51,6 +53,8 @@ pub struct Plan {
     pub sequence: Vec<Placed>,
     /// What is sent instead of an item's own text, by its index.
     pub shown: BTreeMap<usize, Shown>,
+    /// What is sent instead of the instructions.
+    pub instructions: Option<Arc<str>>,
     /// How often old outputs were reduced to notices so far.
     pub epochs: u32,
 }
@@ -118,7 +122,7 @@ pub struct Answer {
 
 /// Decides for every item of the turn. Pure: the same turn and bounds have the same
 /// plan.
-pub fn plan(turn: &Turn<'_>, _bounds: &Bounds) -> Plan {
+pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     let mut steps = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
@@ -137,11 +141,13 @@ pub fn plan(turn: &Turn<'_>, _bounds: &Bounds) -> Plan {
         steps,
         sequence: Vec::with_capacity(pairing.blocks.len()),
         shown: BTreeMap::new(),
+        instructions: None,
         epochs: 0,
     };
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
     summary::show(turn, &mut plan.shown);
+    cut::cut(turn, bounds, &mut plan);
     plan
 }
 

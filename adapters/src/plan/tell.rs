@@ -1,7 +1,7 @@
 //! What a plan changes, as notes.
 
 use super::role::{self, Role};
-use super::{Plan, Repair, Step, empty, ids};
+use super::{Plan, Repair, Step, cut, empty, ids};
 use crate::compact::Blob;
 use crate::notes::Notes;
 use crate::turn::{Item, ItemKind, Turn};
@@ -9,6 +9,12 @@ use crate::turn::{Item, ItemKind, Turn};
 impl Plan {
     /// Says what was changed and what was left out.
     pub fn tell(&self, turn: &Turn<'_>, notes: &mut Notes) {
+        let left_out = self.left_out();
+        if left_out > 0 {
+            let all = turn.items.len();
+            let told = format!("{left_out} of {all} items: {}", cut::NO_ROOM);
+            notes.add("history_cut", told);
+        }
         for (index, (item, step)) in turn.items.iter().zip(&self.steps).enumerate() {
             match step {
                 Step::Keep if is_sealed(item) => notes.add(
@@ -18,7 +24,8 @@ impl Plan {
                         item.type_name()
                     ),
                 ),
-                Step::Keep => {}
+                // Told together, below.
+                Step::Drop(cut::NO_ROOM | cut::THOUGHTS) | Step::Keep => {}
                 Step::Drop(reason) => tell_drop(index, item, reason, notes),
                 Step::Repair(repairs) => {
                     for repair in repairs {
