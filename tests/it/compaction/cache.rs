@@ -2,7 +2,7 @@
 //! the cache; what comes of it is understood later, after a restart and elsewhere.
 use libtest_mimic::Trial;
 use respondent::sandbox::{Answer, Recorded};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::session::{DOORS, Door, SUMMARY, Session, messages};
 use crate::faults::{always, answer};
@@ -12,20 +12,16 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "a summary is asked for as the next turn of its history",
+            "compaction: a summary is asked for as the next turn of its history",
             next_turn,
         ),
         case(
-            "a summary is understood after a restart and by another provider",
+            "compaction: a summary is understood after a restart and by another provider",
             elsewhere,
         ),
-        case("a compaction shows signs of life", alive),
-        case("a client that leaves ends its compaction", leaves),
+        case("compaction: it shows signs of life", alive),
+        case("compaction: a client that leaves ends it", leaves),
     ]
-}
-
-fn field<'a>(sent: &'a Value, name: &str) -> &'a Value {
-    &sent[name]
 }
 
 async fn next_turn() {
@@ -50,11 +46,11 @@ async fn next_turn() {
         assert_eq!(after[..before.len()], before[..], "{door:?}");
         assert!(after[before.len()].starts_with(r#"{"role":"user""#), "{door:?}");
         let (before, after) = (sent[0].json(), sent[1].json());
-        assert_eq!(field(&after, "tools"), field(&before, "tools"), "{door:?}");
+        assert_eq!(after["tools"], before["tools"], "{door:?}");
         assert_eq!(after["tool_choice"], "none", "{door:?}");
         if door != Door::Endpoint {
             // The endpoint's request names no effort.
-            assert_eq!(field(&after, "reasoning_effort"), field(&before, "reasoning_effort"));
+            assert_eq!(after["reasoning_effort"], before["reasoning_effort"]);
         }
 
         Session::behind(&compacted).turn(&proxy).await;

@@ -14,12 +14,12 @@ const WINDOW: u64 = 262_144;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "S2-Ea S2-Ec a session that is larger than its window compacts through every door and goes on",
+            "S2-Ea S2-Ec compaction: a session that is larger than its window compacts through every door and goes on",
             || async { goes_on(&format!("models = [{{ id = \"m\", window = {WINDOW} }}]"), 0).await },
         ),
         // Here the refusals teach the window.
         case(
-            "S2-Ea S2-Ec it compacts at a provider whose window nobody knows",
+            "S2-Ea S2-Ec compaction: the same at a provider whose window nobody knows",
             || goes_on("", 2),
         ),
     ]

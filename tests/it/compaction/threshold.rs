@@ -10,9 +10,9 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("context_management compacts inside a turn", inside),
-        case("a turn below its threshold is not compacted", below),
-        case("a turn that fails behind its compaction says so", fails),
+        case("compaction: context_management compacts inside a turn", inside),
+        case("compaction: a turn below its threshold is not compacted", below),
+        case("compaction: a turn that fails behind its compaction says so", fails),
     ]
 }
 
