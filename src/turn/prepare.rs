@@ -181,7 +181,10 @@ pub(super) fn prepare(
 impl History {
     /// The first choice, named in full.
     pub(super) fn home(&self) -> String {
-        self.routes.first().map(Route::full_name).unwrap_or_default()
+        self.routes
+            .first()
+            .map(Route::full_name)
+            .unwrap_or_default()
     }
 
     /// The same history for another purpose, ready to be sent. Nothing of the answer

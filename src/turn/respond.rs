@@ -11,8 +11,8 @@ use http::{HeaderValue, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Session};
-use super::ctx::{Ctx, Surrounding, Surroundings};
 use super::compact::{self, Door};
+use super::ctx::{Ctx, Surrounding, Surroundings};
 use super::engine::{self, Pace};
 use super::given::Given;
 use super::prepare::{Job, prepare, routes};
@@ -152,16 +152,7 @@ async fn stream(
         let redactor = || config.redactor();
         match job {
             Job::Turn(turn) => {
-                engine::run(
-                    &ctx,
-                    turn,
-                    pace,
-                    redactor,
-                    &mut record,
-                    &telling,
-                    &mut sink,
-                )
-                .await
+                engine::run(&ctx, turn, pace, redactor, &mut record, &telling, &mut sink).await
             }
             // Boxed: it would weigh on every stream.
             Job::Compaction(compaction) => {

@@ -28,10 +28,7 @@ mod kept;
 const COMPACTIONS: [&str; 2] = ["compaction-local/002", "compaction-endpoint-0.142/002"];
 
 /// What is refused by design, by the code of the refusal.
-const REFUSED: [(&str, &str); 2] = [
-    ("compaction_trigger", "unsupported_item"),
-    ("previous_response_id", "previous_response_not_found"),
-];
+const REFUSED: [(&str, &str); 1] = [("previous_response_id", "previous_response_not_found")];
 
 pub fn trials() -> Vec<Trial> {
     let Some(root) = root() else {

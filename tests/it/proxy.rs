@@ -257,12 +257,7 @@ impl Proxy {
         self.open_at("/v1/responses", body, headers).await
     }
 
-    async fn open_at(
-        &self,
-        path: &str,
-        body: impl Into<Bytes>,
-        headers: &[(&str, &str)],
-    ) -> Open {
+    async fn open_at(&self, path: &str, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Open {
         let mut request = Request::post(path).header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -37,14 +37,24 @@ async fn next_turn() {
         let compacted = session.compact(&proxy, door).await;
         assert_eq!(compacted.summary, SUMMARY, "{door:?}");
         assert_eq!(compacted.usage["input_tokens"], 5000, "{door:?}");
-        assert_eq!(compacted.usage["input_tokens_details"]["cached_tokens"], 4900);
+        assert_eq!(
+            compacted.usage["input_tokens_details"]["cached_tokens"],
+            4900
+        );
 
         let sent: Vec<Recorded> = player.requests();
         assert_eq!(sent.len(), 2, "{door:?}");
         let (before, after) = (messages(&sent[0]), messages(&sent[1]));
-        assert_eq!(after.len(), before.len() + 1, "{door:?}: the prompt alone is new");
+        assert_eq!(
+            after.len(),
+            before.len() + 1,
+            "{door:?}: the prompt alone is new"
+        );
         assert_eq!(after[..before.len()], before[..], "{door:?}");
-        assert!(after[before.len()].starts_with(r#"{"role":"user""#), "{door:?}");
+        assert!(
+            after[before.len()].starts_with(r#"{"role":"user""#),
+            "{door:?}"
+        );
         let (before, after) = (sent[0].json(), sent[1].json());
         assert_eq!(after["tools"], before["tools"], "{door:?}");
         assert_eq!(after["tool_choice"], "none", "{door:?}");
@@ -94,7 +104,11 @@ async fn alive() {
     let proxy = Proxy::with(&player, setup).await;
     for door in [Door::Trigger, Door::Local] {
         let compacted = Session::of(1, 10).compact(&proxy, door).await;
-        let signs = compacted.reply.body.matches("event: response.in_progress").count();
+        let signs = compacted
+            .reply
+            .body
+            .matches("event: response.in_progress")
+            .count();
         assert!(signs > 2, "{door:?}: {signs} signs of life");
         assert_eq!(compacted.summary, SUMMARY);
     }

@@ -14,8 +14,14 @@ const WINDOW: u64 = 262_144;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "S2-Ea S2-Ec compaction: a session that is larger than its window compacts through every door and goes on",
-            || async { goes_on(&format!("models = [{{ id = \"m\", window = {WINDOW} }}]"), 0).await },
+            "S2-Ea S2-Ec S2-P2a S2-P2h compaction: a session that is larger than its window compacts through every door and goes on",
+            || async {
+                goes_on(
+                    &format!("models = [{{ id = \"m\", window = {WINDOW} }}]"),
+                    0,
+                )
+                .await
+            },
         ),
         // Here the refusals teach the window.
         case(

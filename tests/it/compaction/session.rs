@@ -37,7 +37,12 @@ pub enum Door {
     Local,
 }
 
-pub const DOORS: [Door; 4] = [Door::Endpoint, Door::Trigger, Door::WholeTrigger, Door::Local];
+pub const DOORS: [Door; 4] = [
+    Door::Endpoint,
+    Door::Trigger,
+    Door::WholeTrigger,
+    Door::Local,
+];
 
 /// A session: everything that was said so far.
 #[derive(Clone)]
@@ -183,7 +188,9 @@ fn output(round: usize, bytes: usize) -> String {
     let mut text = String::new();
     let mut line = 0;
     while text.len() < bytes {
-        text.push_str(&format!("{round}:{line} let byte = input.next(); // parse.rs\n"));
+        text.push_str(&format!(
+            "{round}:{line} let byte = input.next(); // parse.rs\n"
+        ));
         line += 1;
     }
     text.truncate(bytes);
@@ -206,5 +213,8 @@ pub fn messages(sent: &Recorded) -> Vec<String> {
         messages: Vec<&'a RawValue>,
     }
     let body: Body<'_> = serde_json::from_str(&sent.body).unwrap();
-    body.messages.iter().map(|message| message.get().to_owned()).collect()
+    body.messages
+        .iter()
+        .map(|message| message.get().to_owned())
+        .collect()
 }

@@ -10,9 +10,18 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("compaction: context_management compacts inside a turn", inside),
-        case("compaction: a turn below its threshold is not compacted", below),
-        case("compaction: a turn that fails behind its compaction says so", fails),
+        case(
+            "compaction: context_management compacts inside a turn",
+            inside,
+        ),
+        case(
+            "compaction: a turn below its threshold is not compacted",
+            below,
+        ),
+        case(
+            "compaction: a turn that fails behind its compaction says so",
+            fails,
+        ),
     ]
 }
 
@@ -32,7 +41,10 @@ async fn inside() {
             proxy.whole(&body).await
         };
         let output = response["output"].as_array().unwrap();
-        let kinds: Vec<&str> = output.iter().map(|item| item["type"].as_str().unwrap()).collect();
+        let kinds: Vec<&str> = output
+            .iter()
+            .map(|item| item["type"].as_str().unwrap())
+            .collect();
         assert_eq!(kinds, ["compaction", "message"]);
         assert_eq!(output[1]["content"][0]["text"], "the tests pass");
         let sent = player.requests();

@@ -10,8 +10,14 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("S2-Ca compaction: what is no summary is asked for once more", again),
-        case("compaction: a summary that no provider writes is an extract", extract),
+        case(
+            "S2-Ca compaction: what is no summary is asked for once more",
+            again,
+        ),
+        case(
+            "compaction: a summary that no provider writes is an extract",
+            extract,
+        ),
         case("compaction: a request for one can be wrong itself", wrong),
     ]
 }
@@ -33,18 +39,26 @@ fn overflow() -> Answer {
 fn useless() -> Vec<(&'static str, Answer)> {
     vec![
         ("a call", call()),
-        ("nothing", answer(json!([{"finish": "stop"}, {"done": true}]))),
+        (
+            "nothing",
+            answer(json!([{"finish": "stop"}, {"done": true}])),
+        ),
         ("thoughts alone", answer(json!([{"reasoning": "hm"}]))),
         ("blanks", answer(json!([{"text": " \n "}]))),
         ("an overflow", overflow()),
         ("a refusal", Answer::error(400, "unsupported something")),
         ("a broken server", Answer::error(500, "no")),
-        ("a broken stream", answer(json!([{"text": "The user"}, {"cut": "rst"}]))),
+        (
+            "a broken stream",
+            answer(json!([{"text": "The user"}, {"cut": "rst"}])),
+        ),
     ]
 }
 
 fn has_tools(sent: &Recorded) -> bool {
-    sent.json().get("tools").is_some_and(|tools| *tools != json!([]))
+    sent.json()
+        .get("tools")
+        .is_some_and(|tools| *tools != json!([]))
 }
 
 async fn again() {
@@ -82,7 +96,11 @@ async fn extract() {
             assert_eq!(player.requests().len(), 2, "{door:?}: {name}");
             proxy.logged("compaction_extracted").await;
         }
-        let proxy = Proxy::at("http://127.0.0.1:9/v1", Setup::new().provider("max_retries = 0")).await;
+        let proxy = Proxy::at(
+            "http://127.0.0.1:9/v1",
+            Setup::new().provider("max_retries = 0"),
+        )
+        .await;
         let compacted = Session::of(3, 200).compact(&proxy, door).await;
         assert!(!compacted.summary.trim().is_empty(), "{door:?}");
         assert_eq!(compacted.usage["output_tokens"], 0);
@@ -107,7 +125,8 @@ async fn wrong() {
     at(json!({"model": "m", "input": "a", "previous_response_id": "resp_1"}))
         .await
         .error(400);
-    let trigger = json!({"model": "m", "input": [{"type": "compaction_trigger"}], "temperature": "hot"});
+    let trigger =
+        json!({"model": "m", "input": [{"type": "compaction_trigger"}], "temperature": "hot"});
     proxy.post(&trigger).await.error(400);
     assert!(player.requests().is_empty());
 }
