@@ -236,6 +236,26 @@ fn assembler(
     }))
 }
 
+/// About how many tokens a request has as input.
+pub(super) fn count(
+    ctx: &Ctx,
+    config: &Arc<Config>,
+    shared: &Arc<Shared>,
+    source: &Source,
+) -> Result<u64, Fault> {
+    let turn = source.turn()?;
+    let references = turn.references();
+    let found = (!references.is_empty())
+        .then(|| source.with_items(shared.recent.find(&ctx.owner, references)));
+    let turn = match &found {
+        Some(resolved) => resolved.turn()?,
+        None => turn,
+    };
+    let session = Session::of(&ctx.caller, &ctx.owner, &turn);
+    let routes = routes(ctx, config, &turn)?;
+    Ways::count(ctx, config, shared, &session, routes, &turn)
+}
+
 /// The first choice and what stands in for it.
 pub(super) fn routes(ctx: &Ctx, config: &Config, turn: &Turn<'_>) -> Result<Vec<Route>, Fault> {
     let saw = |routes: &[Route], near: &[String]| {

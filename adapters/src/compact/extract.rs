@@ -1,11 +1,334 @@
 //! What stands for a summary when no model can write one.
 
-use crate::plan::Plan;
-use crate::turn::Turn;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use serde::Deserialize;
+
+use super::{Blob, deeds};
+use crate::plan::cut::{Within, level, shorten};
+use crate::plan::{Plan, output, words};
+use crate::turn::{Item, ItemKind, Turn};
+
+const HEADING: &str =
+    "No model could summarise this session; these are extracts of it, put together by a program.";
+
+/// At most so many of each are told of.
+const MESSAGES: usize = 24;
+const COMMANDS: usize = 12;
+const FILES: usize = 40;
+const ERRORS: usize = 8;
+
+/// What is told of the session.
+struct Section {
+    title: &'static str,
+    text: String,
+    /// How much more room than others it is worth.
+    weight: usize,
+}
 
 /// What can be told of a session without a model, at most `most` characters (at
-/// least 200 are used): never empty, the same for the same session.
+/// least 400 are used): never empty, the same for the same session.
 pub fn extract(turn: &Turn<'_>, plan: &Plan, most: usize) -> String {
-    let _ = (turn, plan, most);
-    "This session was shortened without a summary.".to_owned()
+    let most = most.max(400);
+    let sections = sections(turn, plan);
+    let titles = sections
+        .iter()
+        .map(|section| section.title.chars().count() + 3);
+    let titles: usize = HEADING.chars().count() + titles.sum::<usize>();
+    let needs = sections.iter().map(|section| {
+        let chars = section.text.chars().count();
+        chars.div_ceil(section.weight)
+    });
+    let needs: Vec<usize> = needs.collect();
+    let weights: usize = sections.iter().map(|section| section.weight).sum();
+    let room = most.saturating_sub(titles);
+    // By its weight a section counts as several that are alike.
+    let alike = sections.iter().zip(&needs);
+    let alike = alike.flat_map(|(section, need)| std::iter::repeat_n(*need, section.weight));
+    let level = level(&alike, room.saturating_sub(weights));
+    let mut extract = HEADING.to_owned();
+    for section in &sections {
+        let chars = level.saturating_mul(section.weight);
+        let text = shorten(&section.text, usize::MAX, chars, Within::Text);
+        extract.push_str("\n\n");
+        extract.push_str(section.title);
+        extract.push('\n');
+        extract.push_str(&text);
+    }
+    extract.chars().take(most).collect()
+}
+
+fn sections(turn: &Turn<'_>, plan: &Plan) -> Vec<Section> {
+    let items = history(turn);
+    let users = users(items);
+    let mut sections = Vec::new();
+    let mut add = |title, text: String, weight| {
+        if !text.is_empty() {
+            sections.push(Section {
+                title,
+                text,
+                weight,
+            });
+        }
+    };
+    add("Summary of what came before:", earlier(items), 3);
+    let (first, rest) = match users.split_first() {
+        Some((first, rest)) => (first.trim(), rest),
+        None => ("", &[][..]),
+    };
+    let (newest, others) = match rest.split_last() {
+        Some((newest, others)) => (newest.trim(), others),
+        None => ("", &[][..]),
+    };
+    add("First message of the user:", first.to_owned(), 3);
+    add("Other messages of the user, shortened:", lines(others), 2);
+    add("Newest message of the user:", newest.to_owned(), 4);
+    add("Last words of the assistant:", last_words(items), 2);
+    add("Plan:", last_plan(items), 1);
+    let (files, commands) = done(items);
+    add("Files:", files, 1);
+    add("Last commands:", commands, 2);
+    add("Errors:", errors(items, plan), 1);
+    sections
+}
+
+/// The items without the prompt for the summary.
+fn history<'t, 'a>(turn: &'t Turn<'a>) -> &'t [Item<'a>] {
+    let items = turn.items.as_slice();
+    match (turn.purpose.form(), items.split_last()) {
+        (Some(_), Some((_, history))) => history,
+        _ => items,
+    }
+}
+
+/// What the user said, without what Codex adds to every session anew.
+fn users<'a>(items: &[Item<'a>]) -> Vec<Cow<'a, str>> {
+    const CONTEXT: [&str; 3] = [
+        "<environment_context>",
+        "<user_instructions>",
+        "# AGENTS.md instructions",
+    ];
+    let users = items.iter().filter(|item| match item.kind {
+        ItemKind::Message => item.role() == "user",
+        ItemKind::AgentMessage => true,
+        _ => false,
+    });
+    let said = users.map(words::message).filter(|text| {
+        let text = text.trim_start();
+        !text.is_empty() && !CONTEXT.iter().any(|start| text.starts_with(start))
+    });
+    said.collect()
+}
+
+/// The newest texts, a line each.
+fn lines(texts: &[Cow<'_, str>]) -> String {
+    let newest = texts.get(texts.len().saturating_sub(MESSAGES)..);
+    let newest = newest.unwrap_or_default().iter();
+    let lines: Vec<String> = newest
+        .map(|text| format!("- {}", deeds::line(text, 500)))
+        .collect();
+    lines.join("\n")
+}
+
+fn earlier(items: &[Item<'_>]) -> String {
+    let mut summaries = items.iter().rev();
+    let found = summaries.find_map(|item| {
+        let blob = item.encrypted_content();
+        let blob = blob.filter(|_| item.kind == ItemKind::Compaction)?;
+        Blob::open(&blob)
+    });
+    found.map_or_else(String::new, |blob| blob.summary.trim().to_owned())
+}
+
+fn last_words(items: &[Item<'_>]) -> String {
+    let said = items
+        .iter()
+        .rev()
+        .filter(|item| item.kind == ItemKind::Message && item.role() == "assistant");
+    let mut said = said
+        .map(words::message)
+        .filter(|text| !text.trim().is_empty());
+    said.next()
+        .map_or_else(String::new, |text| text.trim().to_owned())
+}
+
+/// The plan or the list of things to do as the model last wrote it.
+fn last_plan(items: &[Item<'_>]) -> String {
+    #[derive(Deserialize)]
+    struct Arguments {
+        plan: Vec<Entry>,
+    }
+    #[derive(Deserialize)]
+    struct Entry {
+        step: String,
+        #[serde(default)]
+        status: String,
+    }
+    let mut calls = items.iter().rev().filter(|item| item.kind.is_call());
+    let call = calls.find(|item| {
+        let name = item.name().unwrap_or_default().to_lowercase();
+        name.contains("update_plan") || name.contains("todo")
+    });
+    let Some(call) = call else {
+        return String::new();
+    };
+    let arguments = words::arguments(call);
+    match serde_json::from_str::<Arguments>(&arguments) {
+        Ok(arguments) => {
+            let entries = arguments.plan.iter();
+            let entries: Vec<String> = entries
+                .map(|entry| format!("- {}: {}", entry.status, deeds::line(&entry.step, 200)))
+                .collect();
+            entries.join("\n")
+        }
+        Err(_) => deeds::line(&arguments, 1_000),
+    }
+}
+
+/// The files that were touched, and the last commands with how they ended.
+fn done(items: &[Item<'_>]) -> (String, String) {
+    let outputs: HashMap<Cow<'_, str>, &Item<'_>> = items
+        .iter()
+        .filter(|item| !item.kind.is_call() && item.output().is_some())
+        .filter_map(|item| Some((item.call_id()?, item)))
+        .collect();
+    let (mut files, mut seen) = (Vec::new(), HashSet::new());
+    let mut commands = Vec::new();
+    for item in items.iter().rev().filter(|item| item.kind.is_call()) {
+        let command = deeds::command(item);
+        let mut named = deeds::patched(item);
+        if let Some(command) = &command {
+            named.extend(deeds::paths(command).map(str::to_owned));
+        }
+        for file in named {
+            if files.len() < FILES && seen.insert(file.clone()) {
+                files.push(file);
+            }
+        }
+        if let Some(command) = command.filter(|_| commands.len() < COMMANDS) {
+            let output = item.call_id().and_then(|id| outputs.get(&id).copied());
+            let output = output.and_then(output::text);
+            let end = output.and_then(|output| deeds::exit_code(&output));
+            let end = end.map_or_else(String::new, |code| format!(" (exit code {code})"));
+            commands.push(format!("- {}{end}", deeds::line(&command, 300)));
+        }
+        if files.len() == FILES && commands.len() == COMMANDS {
+            break;
+        }
+    }
+    commands.reverse();
+    (files.join("\n"), commands.join("\n"))
+}
+
+/// The last errors that outputs tell of.
+fn errors(items: &[Item<'_>], plan: &Plan) -> String {
+    /// No more outputs are searched, and of each no more than this.
+    const OUTPUTS: usize = 40;
+    const BYTES: usize = 1 << 20;
+    let outputs = items.iter().enumerate().rev();
+    let outputs = outputs.filter(|(_, item)| output::length_bound(item) > 0);
+    let mut errors: Vec<String> = Vec::new();
+    for (index, item) in outputs.take(OUTPUTS) {
+        let found = match plan.shown(index) {
+            Some(shown) if output::length_bound(item) > BYTES => deeds::errors(shown),
+            Some(_) | None => output::text(item).map_or_else(Vec::new, |text| deeds::errors(&text)),
+        };
+        for line in found.into_iter().rev() {
+            if errors.len() < ERRORS && !errors.contains(&line) {
+                errors.push(line);
+            }
+        }
+    }
+    errors.reverse();
+    errors.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::compact::{Form, Purpose};
+    use crate::plan::{Bounds, plan};
+    use crate::responses::request::Source;
+
+    fn extracted(input: &[Value], most: usize) -> String {
+        let body = json!({"model": "m", "input": input}).to_string();
+        let source = Source::new(body).with_purpose(Purpose::summary(Form::Cut));
+        let turn = source.turn().unwrap();
+        extract(&turn, &plan(&turn, &Bounds::none()), most)
+    }
+
+    fn call(id: usize, name: &str, arguments: &Value, output: &str) -> [Value; 2] {
+        let id = format!("call_{id}");
+        [
+            json!({"type": "function_call", "call_id": id, "name": name, "arguments": arguments.to_string()}),
+            json!({"type": "function_call_output", "call_id": id, "output": output}),
+        ]
+    }
+
+    fn session() -> Vec<Value> {
+        let user = |text: &str| json!({"role": "user", "content": text});
+        let mut input = vec![
+            user("<environment_context>here</environment_context>"),
+            user("Port the parser to Rust."),
+            user("Keep the tests."),
+            json!({"type": "custom_tool_call", "call_id": "p", "name": "apply_patch", "input": "*** Begin Patch\n*** Add File: src/parser.rs\n+fn a() {}\n*** End Patch"}),
+            json!({"type": "custom_tool_call_output", "call_id": "p", "output": "Done!"}),
+        ];
+        input.extend(call(
+            1,
+            "update_plan",
+            &json!({"plan": [{"step": "Write the lexer", "status": "completed"}, {"step": "Write the parser", "status": "in_progress"}]}),
+            "ok",
+        ));
+        input.extend(call(
+            2,
+            "exec_command",
+            &json!({"cmd": "cargo test --manifest-path crates/parser/Cargo.toml"}),
+            "Chunk ID: 1\nWall time: 2.0 seconds\nProcess exited with code 101\nOutput:\nerror[E0308]: mismatched types\n",
+        ));
+        input.push(json!({"role": "assistant", "content": "The lexer is done."}));
+        input.push(user("Now fix the type error."));
+        input
+    }
+
+    #[test]
+    fn an_extract_tells_what_was_asked_done_and_went_wrong() {
+        let extract = extracted(&session(), 8_000);
+        for told in [
+            "First message of the user:\nPort the parser to Rust.",
+            "- Keep the tests.",
+            "Newest message of the user:\nNow fix the type error.",
+            "Last words of the assistant:\nThe lexer is done.",
+            "- completed: Write the lexer\n- in_progress: Write the parser",
+            "crates/parser/Cargo.toml\nsrc/parser.rs",
+            "- cargo test --manifest-path crates/parser/Cargo.toml (exit code 101)",
+            "Errors:\nerror[E0308]: mismatched types",
+        ] {
+            assert!(extract.contains(told), "{told}\n{extract}");
+        }
+        assert!(!extract.contains("environment_context"), "{extract}");
+        assert!(!extract.contains("Pause the work here"), "{extract}");
+        assert!(super::super::is_useful(&extract));
+    }
+
+    #[test]
+    fn an_extract_is_never_empty_and_never_too_long() {
+        let huge = "漢字 \"x\"\n".repeat(100_000);
+        let mut input = session();
+        input.push(json!({"role": "user", "content": huge}));
+        input.extend(call(3, "run", &json!({ "cmd": huge }), &huge));
+        for most in [0, 400, 1_000, 20_000] {
+            for input in [&input[..], &[json!({"role": "user", "content": ""})]] {
+                let extract = extracted(input, most);
+                assert!(extract.chars().count() <= most.max(400));
+                assert!(extract.starts_with("No model could summarise"));
+            }
+        }
+        let extract = extracted(&input, 20_000);
+        assert!(extract.chars().count() > 15_000);
+        assert!(extract.contains("Port the parser to Rust."));
+    }
 }

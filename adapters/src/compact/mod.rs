@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 mod apply;
 mod blob;
-mod excerpt;
+mod deeds;
 mod extract;
 mod listed;
 mod prompt;

@@ -5,7 +5,7 @@
 //! together, and a session that holds one such place would be refused for ever.
 //! [`pairing`] finds the result of each call, [`ids`] gives each pair an id of
 //! its own; what no pair can be made of is said in words, so that nothing that
-//! the model knew is lost.
+//! the model knew is lost. [`bound`] decides how much of each output is sent.
 //!
 //! Every decision rests on the items before it, as long as the items after it
 //! are no results for it: a history that grows keeps the bytes of its beginning.
@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::turn::{Item, Turn};
 
+mod bound;
 mod bounds;
 pub(crate) mod cut;
 mod empty;
@@ -147,6 +148,7 @@ pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
     summary::show(turn, &mut plan.shown);
+    plan.bound(turn, bounds);
     cut::cut(turn, bounds, &mut plan);
     plan
 }

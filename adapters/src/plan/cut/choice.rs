@@ -41,7 +41,7 @@ pub(super) fn choose(units: &[Unit], instructions: usize, room: &Room) -> Choice
     let frames = FRAME + system().map(|unit| unit.frame).sum::<usize>();
     let texts = system().flat_map(|unit| unit.pieces.iter().map(|piece| piece.bytes));
     let texts = texts.chain([instructions]);
-    let system_cap = level(texts.clone(), (left / 2).saturating_sub(frames));
+    let system_cap = level(&texts, (left / 2).saturating_sub(frames));
     let system: usize = texts.map(|text| text.min(system_cap)).sum();
     let left = left.saturating_sub(frames + system);
 
@@ -97,7 +97,7 @@ fn choose_others(units: &[Unit], left: usize, caps: &mut [Option<usize>]) {
         let wanted = unit.cost(base);
         if wanted > free {
             let texts = unit.pieces.iter().map(|piece| piece.bytes);
-            let cap = level(texts, free.saturating_sub(unit.frame));
+            let cap = level(&texts, free.saturating_sub(unit.frame));
             if unit.frame < free && cap >= LEAST {
                 tight = Some((at, cap));
                 chosen.push(at);

@@ -2,7 +2,7 @@
 
 /// The highest level at which all fit: each takes what it needs, but no more than
 /// the level. `usize::MAX` where nothing has to give way.
-pub(super) fn level(needs: impl Iterator<Item = usize> + Clone, room: usize) -> usize {
+pub(crate) fn level(needs: &(impl Iterator<Item = usize> + Clone), room: usize) -> usize {
     highest(0, room, |level| {
         let taken = needs.clone().map(|need| need.min(level));
         taken.sum::<usize>() <= room
@@ -42,7 +42,7 @@ mod tests {
             (&[], 0, usize::MAX),
         ] {
             assert_eq!(
-                level(needs.iter().copied(), room),
+                level(&needs.iter().copied(), room),
                 at,
                 "{needs:?} in {room}"
             );

@@ -27,6 +27,7 @@ mod start;
 mod tests;
 mod units;
 
+pub(crate) use level::level;
 pub(crate) use shorten::{Inside as Within, shorten};
 
 /// Why an item is not sent.

@@ -29,7 +29,7 @@ pub(super) fn of(
         let units = units.iter().zip(caps);
         units.filter(|(_, cap)| cap.is_none()).map(|(unit, _)| unit)
     };
-    let last = omitted().last()?.placed.end;
+    let last = omitted().next_back()?.placed.end;
     let before = units
         .iter()
         .zip(caps)

@@ -116,7 +116,7 @@ fn shorten_values(arguments: &str, bytes: usize) -> Option<String> {
         .iter()
         .map(|(_, value)| json::escaped_len(value.get()))
         .collect();
-    let level = level(costs.iter().copied(), bytes.checked_sub(frames + 2)?);
+    let level = level(&costs.iter().copied(), bytes.checked_sub(frames + 2)?);
     if level < LEAST {
         return None;
     }
