@@ -127,6 +127,8 @@ pub enum Rule {
     MaxTokensLimit(u64),
     /// More tokens than this, four bytes each, with the output limit.
     Window(u64),
+    /// The same with 2.7 bytes a token: code and logs in many words.
+    DenseWindow(u64),
     /// A `temperature` other than 1.
     Temperature,
     /// A `tool_choice` that forces a call.
@@ -283,7 +285,7 @@ impl Rule {
             Self::MaxTokensLimit(_) => {
                 "Invalid max_tokens value, the valid range of max_tokens is [1, {limit}]"
             }
-            Self::Window(_) => {
+            Self::Window(_) | Self::DenseWindow(_) => {
                 "This model's maximum context length is {limit} tokens. However, you requested {wanted} tokens ({prompt} in the messages, {output} in the completion). Please reduce the length of the messages or completion."
             }
             Self::Temperature => {

@@ -12,6 +12,7 @@
 
 mod bundles;
 mod captures;
+mod compaction;
 mod config;
 mod dialects;
 mod edge;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let trials = [
         bundles::trials(),
         captures::trials(),
+        compaction::trials(),
         config::trials(),
         dialects::trials(),
         edge::trials(),

@@ -241,6 +241,12 @@ impl Proxy {
         self.raw(body.to_string(), headers).await
     }
 
+    /// Sends a body to another path.
+    pub async fn post_at(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> Reply {
+        let open = self.open_at(path, body.to_string(), headers).await;
+        open.rest().await
+    }
+
     /// Sends any bytes as a turn.
     pub async fn raw(&self, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Reply {
         self.open(body, headers).await.rest().await
@@ -248,7 +254,11 @@ impl Proxy {
 
     /// The answer to a turn, not read yet.
     pub async fn open(&self, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Open {
-        let mut request = Request::post("/v1/responses").header("content-type", "application/json");
+        self.open_at("/v1/responses", body, headers).await
+    }
+
+    async fn open_at(&self, path: &str, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Open {
+        let mut request = Request::post(path).header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

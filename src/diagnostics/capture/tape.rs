@@ -103,6 +103,7 @@ impl Raw {
             }
             Seen::Given(given) => {
                 self.must(sizes(&given.items));
+                self.must(given.tools.as_ref().map_or(0, String::len));
                 self.given = given;
             }
             Seen::Baggage(blobs) => {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use adapters::baggage::Baggage;
+use adapters::compact::{Blob, Line};
 use memchr::memmem;
 use regex::bytes::Regex;
 
@@ -15,7 +16,7 @@ use super::strings::{Strings, Value};
 static DATA_URLS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)").ok());
 static BLOBS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?-u)\brsp1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+").ok());
+    LazyLock::new(|| Regex::new(r"(?-u)\brs[cp]1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+").ok());
 
 /// Members that hold a file.
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
@@ -72,10 +73,12 @@ impl Scrubber {
             let Some(blob) = text.get_mut(part.clone()) else {
                 continue;
             };
-            let Some(baggage) = std::str::from_utf8(blob).ok().and_then(Baggage::open) else {
+            let Some(sealed) = std::str::from_utf8(blob)
+                .ok()
+                .and_then(|blob| self.resealed(blob))
+            else {
                 continue;
             };
-            let sealed = self.baggage(baggage).seal();
             if sealed.len() == blob.len() {
                 blob.copy_from_slice(sealed.as_bytes());
                 ours.push(part);
@@ -98,6 +101,25 @@ impl Scrubber {
             hash(&mut text, &[whole]);
         }
         String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// A blob of ours with scrubbed content.
+    fn resealed(&self, blob: &str) -> Option<String> {
+        if let Some(baggage) = Baggage::open(blob) {
+            return Some(self.baggage(baggage).seal());
+        }
+        let Blob { summary, artifacts } = Blob::open(blob)?;
+        let artifacts = artifacts.into_iter().map(|line| Line {
+            id: self.string(line.id),
+            made_by: self.string(line.made_by),
+            kind: line.kind,
+            chars: line.chars,
+        });
+        let blob = Blob {
+            artifacts: artifacts.collect(),
+            summary: self.string(summary),
+        };
+        Some(blob.seal())
     }
 
     fn baggage(&self, baggage: Baggage) -> Baggage {
@@ -125,11 +147,10 @@ fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content
     }
     match name {
         b"encrypted_content" => {
-            let ours = value.starts_with(b"rsp1.")
-                && std::str::from_utf8(value)
-                    .ok()
-                    .and_then(Baggage::open)
-                    .is_some();
+            let ours = std::str::from_utf8(value).is_ok_and(|value| {
+                (value.starts_with("rsp1.") && Baggage::open(value).is_some())
+                    || (value.starts_with("rsc1.") && Blob::open(value).is_some())
+            });
             (!ours).then_some(Content::Encrypted)
         }
         b"signature" | b"thought_signature" | b"data" if is_opaque(text, parts) => {

@@ -233,6 +233,7 @@ fn all_of_a_turn_is_scrubbed() {
     };
     turn.settings.asked = KEY.into();
     turn.given.moved_to = Some(KEY.into());
+    turn.given.tools = Some(format!(r#"[{{"name":"{KEY}"}}]"#));
     turn.given
         .items
         .insert("msg_1".into(), format!(r#"{{"a":"{KEY}"}}"#));

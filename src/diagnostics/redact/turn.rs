@@ -201,6 +201,7 @@ impl Scrubber {
             *blobs = clean.join(" ");
         }
         given.moved_to = given.moved_to.map(|route| self.string(route));
+        given.tools = given.tools.map(|tools| self.string(tools));
         // Once: later it may be that other secrets are known.
         if given.stand_ins.is_empty() {
             let secrets = self.redactor.secrets().iter();

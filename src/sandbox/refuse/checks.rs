@@ -118,9 +118,14 @@ impl Rule {
                     ..at(0, output.to_string())
                 })
             }
-            Self::Window(limit) => {
+            Self::Window(limit) | Self::DenseWindow(limit) => {
+                let bytes = request.body.len() as u64;
+                let prompt = match self {
+                    Self::DenseWindow(_) => bytes * 10 / 27,
+                    _ => bytes / 4,
+                };
                 let tokens = Tokens {
-                    prompt: request.body.len() as u64 / 4,
+                    prompt,
                     output: output_limit(request),
                     limit: *limit,
                 };

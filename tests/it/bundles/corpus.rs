@@ -9,11 +9,13 @@
 //! | `refusals` | what providers say when they refuse |
 //! | `streams` | answers that break off, are wrong, or end early |
 //! | `roads` | providers that are silent, gone, full, or stood in for |
+//! | `compactions` | one turn with several attempts |
 //! | `quirks` | refusals that teach how a model is spoken to |
 //! | `changes` | bundles that were changed do not replay |
 //!
 //! `CORPUS_DIR` names a folder where the bundles are left, for `tests/mutants.sh`.
 mod changes;
+mod compactions;
 pub mod keeper;
 mod quirks;
 mod refusals;
@@ -30,10 +32,15 @@ use self::turns::Turns;
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
-    let groups: Vec<Group> = [refusals::groups(), streams::groups(), roads::groups()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let groups: Vec<Group> = [
+        refusals::groups(),
+        streams::groups(),
+        roads::groups(),
+        compactions::groups(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let shown: BTreeSet<&str> = groups.iter().flat_map(Group::names).collect();
     let mut trials: Vec<Trial> = groups.into_iter().map(|group| group.trial).collect();
     trials.push(case(

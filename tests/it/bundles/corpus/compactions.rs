@@ -1,0 +1,104 @@
+//! Compactions: one turn with several attempts, at every door.
+use adapters::fault::Kind;
+use respondent::sandbox::Answer;
+use serde_json::{Value, json};
+
+use super::keeper::Keeper;
+use super::turns::Turns;
+use super::{Group, group};
+use crate::faults::{answer, player};
+use crate::proxy::{CODEX, Setup, streaming};
+
+const SUMMARY: &str = "The user wants the parser fixed; the key sk-canary-0001-abcdef was found in .env, src/parse.rs is read, the tests are next.";
+
+const COMPACTION: &[(&str, &str)] = &[
+    ("originator", "codex_exec"),
+    ("thread-id", "thread-1"),
+    ("x-codex-turn-metadata", r#"{"request_kind":"compaction"}"#),
+];
+
+const TURN: &[(&str, &str)] = &[("originator", "codex_exec"), ("thread-id", "thread-1")];
+
+pub fn groups() -> Vec<Group> {
+    vec![group(
+        "compactions",
+        &[
+            Kind::ContextLength,
+            Kind::Refused,
+            Kind::Unavailable,
+            Kind::Authentication,
+        ],
+        compactions,
+    )]
+}
+
+fn items() -> Vec<Value> {
+    vec![
+        json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Fix the parser."}]}),
+        json!({"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}),
+        json!({"type": "function_call_output", "call_id": "c1", "output": "line\n".repeat(500)}),
+    ]
+}
+
+fn body(last: Option<Value>) -> Value {
+    let input: Vec<Value> = items().into_iter().chain(last).collect();
+    let look = json!({"type": "function", "name": "look", "parameters": {"type": "object"}});
+    json!({"model": "m", "input": input, "tools": [look]})
+}
+
+async fn compactions() -> Turns {
+    let player = player().await;
+    let setup = Setup::new()
+        .provider("max_retries = 0")
+        .server("heartbeat = \"50ms\"");
+    let keeper = Keeper::of(&player, setup).await;
+    let good = answer(json!([{"text": SUMMARY}]));
+    let call =
+        answer(json!([{"call": {"index": 0, "id": "c9", "name": "look", "arguments": "{}"}}]));
+    let slow = Answer {
+        head_delay_ms: 170,
+        ..good.clone()
+    };
+    let no = |status, message| Answer::error(status, message);
+    let long = "This model's maximum context length is 100000 tokens. However, your messages resulted in 100010 tokens.";
+    let stories = [
+        vec![good.clone()],
+        vec![slow],
+        vec![call.clone(), good.clone()],
+        vec![no(400, long), good.clone()],
+        vec![no(400, "no"), call],
+        vec![no(500, "no"), no(500, "no")],
+        vec![no(401, "no")],
+    ];
+    for story in stories {
+        let play = || story.iter().for_each(|answer| player.push(answer.clone()));
+        let trigger = body(Some(json!({"type": "compaction_trigger"})));
+        keeper.each_way(&trigger, play).await;
+
+        play();
+        keeper.add(1);
+        let plain = body(None);
+        let endpoint = keeper.proxy.post_at("/v1/responses/compact", &plain, CODEX);
+        assert_eq!(endpoint.await.status, 200);
+
+        player.push(answer(json!([{"text": "a turn"}])));
+        keeper.turn(&streaming(&body(None)), TURN).await;
+        play();
+        let prompt = json!({"type": "message", "role": "user", "content": "Summarize."});
+        let mut local = body(Some(prompt));
+        local["tools"] = json!([]);
+        keeper.turn(&streaming(&local), COMPACTION).await;
+
+        let mut threshold = body(None);
+        threshold["input"][2]["output"] = json!("line\n".repeat(5000));
+        threshold["context_management"] =
+            json!([{"type": "compaction", "compact_threshold": 1000}]);
+        keeper
+            .each_way(&threshold, || {
+                play();
+                player.push(answer(json!([{"text": "on it"}])));
+            })
+            .await;
+    }
+    keeper.replays("compactions").await
+}
