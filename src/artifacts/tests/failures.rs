@@ -37,8 +37,10 @@ impl Log {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let warnings = text.lines().filter(|line| line.contains(" WARN "));
         let id = |line: &str| {
-            let place = line.find("ARTIFACT_STORE_").unwrap();
-            line[place..].split(':').next().unwrap().to_owned()
+            let id = line
+                .split(' ')
+                .find(|word| word.starts_with("ARTIFACT_STORE_"));
+            id.unwrap().trim_end_matches(':').to_owned()
         };
         warnings.map(id).collect()
     }
