@@ -104,7 +104,7 @@ mod tests {
                 .char_indices()
                 .filter(|(at, c)| {
                     let at = *at as u64;
-                    at + c.len_utf8() as u64 > start && at < start + length
+                    length > 0 && at + c.len_utf8() as u64 > start && at < start + length
                 })
                 .map(|(_, c)| c)
                 .collect();
