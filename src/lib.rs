@@ -7,12 +7,14 @@
 
 pub mod app;
 pub mod artifacts;
+mod aside;
 pub mod cli;
 pub mod codex;
 pub mod commands;
 pub mod config;
 pub mod control;
 pub mod diagnostics;
+pub mod mcp;
 pub mod metrics;
 pub mod sandbox;
 pub mod secrets;

@@ -14,6 +14,8 @@ mod disk;
 mod known;
 mod memory;
 mod model;
+pub mod owned;
+pub mod search;
 #[cfg(test)]
 mod tests;
 
