@@ -168,7 +168,7 @@ impl Disk {
         loop {
             let step = self.store.sweep(limits).await;
             let step = step.map_err(|error| self.shared.failed(SWEEP_FAILED, &error))?;
-            if step.swept.artifacts > 0 {
+            if step.changed {
                 self.shared.known.forget();
             }
             swept.artifacts += step.swept.artifacts;

@@ -119,6 +119,7 @@ impl Artifacts {
                 match opened {
                     Ok((store, claim, aside)) => {
                         if let Some(aside) = aside {
+                            counts.failed(MOVED_ASIDE);
                             warn_of_damage(&aside);
                         }
                         let disk = Disk::new(store, claim, memory, settings.keep_size, counts);

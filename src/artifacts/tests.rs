@@ -1,1 +1,326 @@
+//! What holds wherever artifacts are, and what the disk adds.
 
+mod failures;
+mod limits;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use adapters::plan::output::OutputKind;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use super::*;
+
+/// When the tests begin; seconds since 1970.
+const START: u64 = 1_700_000_000;
+
+/// A data directory and what opens it.
+struct Home {
+    folder: TempDir,
+    settings: ArtifactSettings,
+    now: Arc<AtomicU64>,
+    counts: ArtifactCounts,
+}
+
+impl Home {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            settings: ArtifactSettings {
+                mode: ArtifactMode::Disk,
+                keep_days: 30,
+                keep_size: 1 << 30,
+                memory: 1 << 20,
+            },
+            now: Arc::new(AtomicU64::new(START)),
+            counts: ArtifactCounts::default(),
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place::new(self.folder.path().join("data"))
+    }
+
+    fn open(&self) -> Artifacts {
+        self.try_open().unwrap()
+    }
+
+    fn try_open(&self) -> Result<Artifacts, InUse> {
+        let now = Arc::clone(&self.now);
+        let clock = Clock::new(move || now.load(Ordering::Relaxed));
+        Artifacts::opened(&self.place(), &self.settings, clock, self.counts.clone())
+    }
+
+    fn days_pass(&self, days: u64) {
+        self.now.fetch_add(days * DAY, Ordering::Relaxed);
+    }
+}
+
+fn id(text: &str) -> String {
+    let mut id = "art_".to_owned();
+    for byte in Sha256::digest(text).iter().take(16) {
+        write!(id, "{byte:02x}").unwrap();
+    }
+    id
+}
+
+fn new(call_id: &str, text: &str) -> New {
+    New {
+        id: id(text),
+        call_id: call_id.to_owned(),
+        kind: OutputKind::Json,
+        chars: text.chars().count(),
+        lines: text.lines().count(),
+        text: text.to_owned(),
+    }
+}
+
+/// Keeps texts for an owner and tells their ids.
+async fn keep(artifacts: &Artifacts, owner: &str, call_id: &str, text: &str) -> String {
+    artifacts
+        .keep(owner, "s", vec![new(call_id, text)])
+        .done()
+        .await;
+    id(text)
+}
+
+async fn whole(artifacts: &Artifacts, owner: &str, id: &str) -> Option<String> {
+    let piece = artifacts.read(owner, id, &Part::Whole).await.unwrap();
+    piece.map(|piece| piece.text)
+}
+
+async fn ids(artifacts: &Artifacts, owner: &str, filter: Filter) -> Vec<String> {
+    let entries = artifacts.list(owner, &filter).await.unwrap();
+    entries.into_iter().map(|entry| entry.id).collect()
+}
+
+/// A text that does not compress.
+fn noise(seed: u64, bytes: usize) -> String {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut text = String::new();
+    while text.len() < bytes {
+        writeln!(text, "{:016x}", next()).unwrap();
+    }
+    text.truncate(bytes);
+    text
+}
+
+// S2-Dc
+#[tokio::test]
+async fn what_is_kept_reads_back_byte_for_byte() {
+    let home = Home::new();
+    for artifacts in [home.open(), Artifacts::memory(8 << 20)] {
+        for text in [
+            "",
+            "\r\n漢字 no end",
+            "\n\n",
+            &noise(1, 1_000_000),
+            &"é漢😀\r\n".repeat(100_000),
+        ] {
+            let id = keep(&artifacts, "me", "call", text).await;
+            let read = whole(&artifacts, "me", &id).await;
+            assert!(read.as_deref() == Some(text), "{} bytes", text.len());
+            let middle = text.len() as u64 / 2;
+            let part = Part::Bytes(middle..middle + 300_000);
+            let piece = artifacts.read("me", &id, &part).await.unwrap().unwrap();
+            let place = cut::place(text, &part);
+            assert!(Some(piece.text.as_str()) == text.get(place.bytes.clone()));
+            assert_eq!(piece.first_line, place.first_line);
+            assert_eq!(piece.bytes.start, place.bytes.start as u64);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_entry_tells_what_was_kept() {
+    let home = Home::new();
+    for (artifacts, persistent) in [(home.open(), true), (Artifacts::memory(1 << 20), false)] {
+        let text = "{\n}\n漢";
+        let id = keep(&artifacts, "me", "call", text).await;
+        let [entry] = &artifacts.list("me", &Filter::default()).await.unwrap()[..] else {
+            panic!("not one entry");
+        };
+        let expected = Entry {
+            id,
+            session: "s".to_owned(),
+            call_id: "call".to_owned(),
+            kind: OutputKind::Json,
+            chars: 5,
+            lines: 3,
+            bytes: 7,
+            created: entry.created,
+            accessed: entry.created,
+            persistent,
+        };
+        assert_eq!(*entry, expected);
+    }
+}
+
+#[tokio::test]
+async fn another_owner_has_nothing_of_it() {
+    let home = Home::new();
+    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+        let id = keep(&artifacts, "me", "call", "mine").await;
+        assert!(!artifacts.delete("you", &id).await.unwrap());
+        assert_eq!(whole(&artifacts, "you", &id).await, None);
+        assert!(ids(&artifacts, "you", Filter::default()).await.is_empty());
+        assert!(!artifacts.knows("you", "s", "call", &id));
+        assert_eq!(whole(&artifacts, "me", &id).await.as_deref(), Some("mine"));
+    }
+}
+
+#[tokio::test]
+async fn the_same_text_is_stored_once_and_stays_while_anyone_refers_to_it() {
+    let home = Home::new();
+    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+        for (owner, call_id) in [("me", "1"), ("me", "2"), ("you", "3")] {
+            keep(&artifacts, owner, call_id, "the same").await;
+        }
+        let id = id("the same");
+        assert!(artifacts.delete("me", &id).await.unwrap());
+        assert!(!artifacts.delete("me", &id).await.unwrap());
+        assert_eq!(whole(&artifacts, "me", &id).await, None);
+        assert_eq!(
+            whole(&artifacts, "you", &id).await.as_deref(),
+            Some("the same")
+        );
+    }
+    assert_eq!(store::count(&home.place(), "blobs"), 1);
+    assert_eq!(store::count(&home.place(), "refs"), 1);
+}
+
+#[tokio::test]
+async fn lists_are_the_newest_first_and_have_pages() {
+    let home = Home::new();
+    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+        for (session, text) in [("a", "1"), ("b", "2"), ("a", "3"), ("b", "4")] {
+            let new = vec![new("call", text)];
+            artifacts.keep("me", session, new).done().await;
+        }
+        let of = |session: Option<&str>, limit, after: Option<&str>| Filter {
+            session: session.map(str::to_owned),
+            limit,
+            after: after.map(id),
+        };
+        for (filter, texts) in [
+            (of(None, 0, None), vec!["4", "3", "2", "1"]),
+            (of(Some("a"), 0, None), vec!["3", "1"]),
+            (of(None, 2, None), vec!["4", "3"]),
+            (of(None, 2, Some("3")), vec!["2", "1"]),
+            (of(Some("b"), 1, Some("4")), vec!["2"]),
+            (of(Some("b"), 1, Some("3")), vec![]),
+            (of(None, 0, Some("unknown")), vec![]),
+        ] {
+            let wanted: Vec<String> = texts.into_iter().map(id).collect();
+            let found = ids(&artifacts, "me", filter.clone()).await;
+            assert_eq!(found, wanted, "{filter:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_kept_need_not_be_kept_again() {
+    let home = Home::new();
+    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+        let id = id("text");
+        assert!(!artifacts.knows("me", "s", "1", &id));
+        keep(&artifacts, "me", "1", "text").await;
+        assert!(artifacts.knows("me", "s", "1", &id));
+        assert!(!artifacts.knows("me", "s", "2", &id));
+        assert!(!artifacts.knows("me", "t", "1", &id));
+        artifacts.delete("me", &id).await.unwrap();
+        assert!(!artifacts.knows("me", "s", "1", &id));
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_is_waited_for_by_the_commit() {
+    let home = Home::new();
+    let artifacts = home.open();
+    let texts: Vec<String> = (0..300).map(|seed| noise(seed, 5000)).collect();
+    // This thread runs nothing else, so a caller that waits here waits for ever.
+    let commits: Vec<Commit> = texts
+        .iter()
+        .map(|text| artifacts.keep("me", "s", vec![new("call", text)]))
+        .collect();
+    for commit in commits {
+        commit.done().await;
+    }
+    for text in &texts {
+        let read = whole(&artifacts, "me", &id(text)).await;
+        assert!(read.as_ref() == Some(text));
+    }
+    let entries = artifacts.list("me", &Filter::default()).await.unwrap();
+    assert!(entries.len() == 300 && entries.iter().all(|entry| entry.persistent));
+}
+
+// S2-Dd
+#[tokio::test]
+async fn all_files_are_the_owners_alone() {
+    let home = Home::new();
+    let artifacts = home.open();
+    keep(&artifacts, "me", "call", "text").await;
+    let mut seen = Vec::new();
+    let mut look = |path: &Path| {
+        let mode = path.metadata().unwrap().permissions().mode() & 0o777;
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        seen.push((name, format!("{mode:o}")));
+    };
+    let data = home.folder.path().join("data");
+    look(&data);
+    for folder in [data.clone(), data.join("artifacts")] {
+        for entry in fs::read_dir(folder).unwrap() {
+            look(&entry.unwrap().path());
+        }
+    }
+    seen.sort();
+    let expected = [
+        ("artifacts", "700"),
+        ("artifacts.db", "600"),
+        ("artifacts.db-shm", "600"),
+        ("artifacts.db-wal", "600"),
+        ("data", "700"),
+        ("respondent.lock", "600"),
+    ];
+    assert_eq!(
+        seen,
+        expected.map(|(name, mode)| (name.to_owned(), mode.to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn what_was_kept_is_there_after_a_restart() {
+    let home = Home::new();
+    let id = keep(&home.open(), "me", "call", "text").await;
+    let artifacts = home.open();
+    assert!(!artifacts.knows("me", "s", "call", &id));
+    assert_eq!(whole(&artifacts, "me", &id).await.as_deref(), Some("text"));
+    keep(&artifacts, "me", "call", "text").await;
+    assert!(artifacts.knows("me", "s", "call", &id));
+    assert_eq!(store::count(&home.place(), "refs"), 1);
+}
+
+#[tokio::test]
+async fn one_program_has_a_data_directory() {
+    let mut home = Home::new();
+    let first = home.open();
+    let refused = home.try_open().unwrap_err();
+    assert_eq!(refused.0, home.folder.path().join("data"));
+    home.settings.mode = ArtifactMode::Memory;
+    assert_eq!(home.open().keeping(), Keeping::Memory);
+    home.settings.mode = ArtifactMode::Off;
+    assert_eq!(home.open().keeping(), Keeping::Nothing);
+    home.settings.mode = ArtifactMode::Disk;
+    drop(first);
+    assert_eq!(home.open().keeping(), Keeping::Disk);
+}

@@ -8,10 +8,19 @@ use crate::artifacts::Part;
 use crate::artifacts::cut;
 
 /// Bytes of text in a piece at most.
-pub(super) const CHUNK: usize = 256 << 10;
+const CHUNK: usize = 256 << 10;
 
 /// Writes the pieces of a text; tells how many bytes they take.
 pub(super) fn write(connection: &Connection, blob: i64, text: &str) -> Result<usize, Error> {
+    write_in(connection, blob, text, CHUNK)
+}
+
+fn write_in(
+    connection: &Connection,
+    blob: i64,
+    text: &str,
+    chunk_size: usize,
+) -> Result<usize, Error> {
     let mut compressor = Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL)?;
     compressor.include_checksum(true)?;
     let mut insert = connection.prepare_cached(
@@ -20,7 +29,7 @@ pub(super) fn write(connection: &Connection, blob: i64, text: &str) -> Result<us
     let (mut rest, mut start, mut lines, mut stored) = (text, 0_u64, 0_u64, 0);
     while !rest.is_empty() {
         let (chunk, after) = rest
-            .split_at_checked(rest.floor_char_boundary(CHUNK))
+            .split_at_checked(rest.floor_char_boundary(chunk_size))
             .unwrap_or((rest, ""));
         let body = compressor.compress(chunk.as_bytes())?;
         let bytes = chunk.len() as u64;
@@ -148,3 +157,6 @@ fn shifted(part: &Part, bytes: u64, lines: u64) -> Part {
         },
     }
 }
+
+#[cfg(test)]
+mod tests;

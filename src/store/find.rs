@@ -7,7 +7,7 @@ use super::chunks;
 use super::error::Error;
 use crate::artifacts::{Entry, Filter, Part, Piece};
 
-/// An artifact is the texts's newest reference, among those that are asked for.
+/// An artifact is a text's newest reference, among those that are asked for.
 const ENTRIES: &str = "
     SELECT blobs.id, refs.session, refs.call, refs.kind, blobs.chars, blobs.lines, blobs.bytes,
            refs.created, mine.accessed, blobs.number

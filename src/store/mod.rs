@@ -273,3 +273,19 @@ impl Command {
         }
     }
 }
+
+/// What a test does to a database behind the back of the store.
+#[cfg(test)]
+pub(crate) fn meddle(place: &Place, sql: &str) {
+    schema::writer(place)
+        .and_then(|connection| Ok(connection.execute_batch(sql)?))
+        .unwrap();
+}
+
+/// Rows of a table.
+#[cfg(test)]
+pub(crate) fn count(place: &Place, table: &str) -> i64 {
+    let count = format!("SELECT count(*) FROM {table}");
+    let connection = schema::reader(place).unwrap();
+    connection.query_row(&count, [], |row| row.get(0)).unwrap()
+}

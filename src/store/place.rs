@@ -82,7 +82,7 @@ impl Place {
     /// Moves the database aside; tells where it is now.
     pub(super) fn move_aside(&self, now: u64) -> io::Result<PathBuf> {
         let free = |attempt: &u32| !self.aside(now, *attempt, "").exists();
-        let attempt = (0..).find(free).unwrap_or_default();
+        let attempt = (0..1000).find(free).unwrap_or_default();
         for ending in BESIDE {
             match fs::rename(self.beside(ending), self.aside(now, attempt, ending)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -65,3 +65,48 @@ fn migrate(connection: &mut Connection) -> Result<(), Error> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// An empty database of the current schema.
+    pub(in crate::store) fn in_memory() -> Connection {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection).unwrap();
+        connection
+    }
+
+    #[test]
+    fn all_is_durable_and_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path());
+        place.prepare().unwrap();
+        let connection = writer(&place).unwrap();
+        for (pragma, value) in [
+            ("journal_mode", "wal"),
+            ("synchronous", "2"),
+            ("foreign_keys", "1"),
+            ("auto_vacuum", "2"),
+            ("user_version", "1"),
+        ] {
+            let found: rusqlite::types::Value = connection
+                .pragma_query_value(None, pragma, |row| row.get(0))
+                .unwrap();
+            let found = match found {
+                rusqlite::types::Value::Integer(number) => number.to_string(),
+                rusqlite::types::Value::Text(text) => text,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(found, value, "{pragma}");
+        }
+        assert!(is_sound(&connection).unwrap());
+    }
+
+    #[test]
+    fn a_newer_schema_is_left_alone() {
+        let mut connection = in_memory();
+        connection.pragma_update(None, "user_version", 2).unwrap();
+        assert!(matches!(migrate(&mut connection), Err(Error::Newer(2))));
+    }
+}

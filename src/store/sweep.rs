@@ -25,6 +25,8 @@ pub struct Limits {
 pub struct Step {
     /// What went.
     pub swept: Swept,
+    /// References went, with or without their texts.
+    pub changed: bool,
     /// Another step has something to do.
     pub more: bool,
 }
@@ -32,7 +34,7 @@ pub struct Step {
 /// Takes a step of a sweep.
 pub(super) fn step(connection: &mut Connection, limits: Limits) -> Result<Step, Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction
+    let refs = transaction
         .prepare_cached("DELETE FROM refs WHERE accessed < ?1")?
         .execute([limits.since.cast_signed()])?;
     let mut going = nobodys(&transaction)?;
@@ -47,7 +49,11 @@ pub(super) fn step(connection: &mut Connection, limits: Limits) -> Result<Step, 
     }
     transaction.commit()?;
     let more = !going.is_empty() || give_back(connection)?;
-    Ok(Step { swept, more })
+    Ok(Step {
+        swept,
+        changed: refs > 0 || !going.is_empty(),
+        more,
+    })
 }
 
 /// Deletes an artifact of an owner; false when there is none.
@@ -81,7 +87,7 @@ fn nobodys(connection: &Connection) -> Result<Vec<(i64, u64)>, Error> {
         "SELECT number, stored FROM blobs
          WHERE number NOT IN (SELECT blob FROM refs) ORDER BY number LIMIT ?1",
     )?;
-    let rows = select.query_map([STEP as u64 as i64], |row| {
+    let rows = select.query_map([(STEP as u64).cast_signed()], |row| {
         Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned()))
     })?;
     Ok(rows.collect::<Result<_, _>>()?)

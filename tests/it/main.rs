@@ -24,6 +24,7 @@ mod recordings;
 mod requests;
 mod requirements;
 mod secrets;
+mod store;
 mod supply;
 mod trial;
 mod turns;
@@ -33,6 +34,9 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
+    if let Some(data_dir) = store::folder_of_child() {
+        return store::child(&data_dir);
+    }
     let trials = [
         bundles::trials(),
         captures::trials(),
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         requests::trials(),
         requirements::trials(),
         secrets::trials(),
+        store::trials(),
         supply::trials(),
         turns::trials(),
     ];

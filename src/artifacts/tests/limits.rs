@@ -1,0 +1,88 @@
+//! What goes, and when.
+
+use super::*;
+
+// S2-Dd
+#[tokio::test]
+async fn an_artifact_goes_thirty_days_after_its_last_access() {
+    let home = Home::new();
+    let artifacts = home.open();
+    let left = keep(&artifacts, "me", "1", "left alone").await;
+    let read = keep(&artifacts, "me", "2", "read").await;
+    let shown = keep(&artifacts, "me", "3", "shown").await;
+    home.days_pass(20);
+    assert!(whole(&artifacts, "me", &read).await.is_some());
+    assert!(artifacts.knows("me", "s", "3", &shown));
+    assert_eq!(artifacts.sweep().await.unwrap().artifacts, 0);
+    home.days_pass(11);
+    let swept = artifacts.sweep().await.unwrap();
+    assert_eq!(swept.artifacts, 1);
+    assert!(swept.bytes > 0);
+    assert_eq!(whole(&artifacts, "me", &left).await, None);
+    assert!(!artifacts.knows("me", "s", "1", &left));
+    let mut entries = ids(&artifacts, "me", Filter::default()).await;
+    entries.sort();
+    let mut expected = [read, shown];
+    expected.sort();
+    assert_eq!(entries, expected);
+    home.days_pass(31);
+    assert_eq!(artifacts.sweep().await.unwrap().artifacts, 2);
+    assert_eq!(store::count(&home.place(), "chunks"), 0);
+    assert_eq!(store::count(&home.place(), "blobs"), 0);
+}
+
+#[tokio::test]
+async fn a_reference_goes_without_the_text_that_others_refer_to() {
+    let home = Home::new();
+    let artifacts = home.open();
+    let id = keep(&artifacts, "me", "1", "text").await;
+    keep(&artifacts, "you", "1", "text").await;
+    home.days_pass(20);
+    whole(&artifacts, "you", &id).await.unwrap();
+    home.days_pass(11);
+    assert_eq!(artifacts.sweep().await.unwrap().artifacts, 0);
+    assert_eq!(whole(&artifacts, "me", &id).await, None);
+    assert!(!artifacts.knows("me", "s", "1", &id));
+    assert!(whole(&artifacts, "you", &id).await.is_some());
+}
+
+#[tokio::test]
+async fn beyond_the_quota_the_longest_unread_goes_and_the_disk_is_given_back() {
+    let mut home = Home::new();
+    home.settings.keep_size = 600_000;
+    let artifacts = home.open();
+    let mut kept = Vec::new();
+    for seed in 0..50 {
+        kept.push(keep(&artifacts, "me", "call", &noise(seed, 100_000)).await);
+        home.now.fetch_add(1, Ordering::Relaxed);
+    }
+    whole(&artifacts, "me", &kept[7]).await.unwrap();
+    let database = home.place().database();
+    artifacts.sweep().await.unwrap();
+    let left = ids(&artifacts, "me", Filter::default()).await;
+    assert!(left.contains(&kept[7]));
+    let newest: Vec<&String> = kept.iter().rev().take(left.len() - 1).collect();
+    assert!(newest.iter().all(|id| left.contains(id)), "{left:?}");
+    assert!((5..30).contains(&left.len()), "{}", left.len());
+    for id in &left {
+        assert!(whole(&artifacts, "me", id).await.is_some());
+    }
+    let bytes = database.metadata().unwrap().len();
+    assert!(bytes < 1_000_000, "{bytes} bytes");
+    assert_eq!(artifacts.sweep().await.unwrap(), Swept::default());
+}
+
+#[tokio::test]
+async fn memory_is_bounded_and_the_longest_unused_goes() {
+    let artifacts = Artifacts::memory(35_000);
+    let mut kept = Vec::new();
+    for seed in 0..5 {
+        kept.push(keep(&artifacts, "me", "call", &noise(seed, 10_000)).await);
+        whole(&artifacts, "me", &kept[0]).await.unwrap();
+    }
+    let left = ids(&artifacts, "me", Filter::default()).await;
+    assert_eq!(left, [kept[4].clone(), kept[3].clone(), kept[0].clone()]);
+    let large = keep(&artifacts, "me", "call", &noise(9, 40_000)).await;
+    assert_eq!(whole(&artifacts, "me", &large).await, None);
+    assert!(!artifacts.knows("me", "s", "call", &large));
+}
