@@ -10,6 +10,7 @@
     reason = "clippy does not see that a program without the standard harness is a test"
 )]
 
+mod artifacts;
 mod bundles;
 mod captures;
 mod config;
@@ -33,6 +34,7 @@ use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
     let trials = [
+        artifacts::trials(),
         bundles::trials(),
         captures::trials(),
         config::trials(),
