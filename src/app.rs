@@ -35,6 +35,10 @@ impl App for Respondent {
         turn::respond(&self.service, &head, body).await
     }
 
+    async fn compact(&self, head: Parts, body: String) -> Response<Body> {
+        turn::respond(&self.service, &head, body).await
+    }
+
     async fn models(&self, _head: Parts) -> Response<Body> {
         let config = self.service.config.load();
         let instructions = config

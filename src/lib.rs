@@ -19,6 +19,7 @@ pub mod sandbox;
 pub mod secrets;
 pub mod serve;
 pub mod start;
+pub mod store;
 pub mod tap;
 pub mod turn;
 pub mod upstream;

@@ -31,8 +31,31 @@ pub struct Metrics {
     down: Family<ProviderLabel, Gauge>,
     failovers: Family<FailoverLabels, Counter>,
     healed: Family<RouteLabels, Counter>,
+    compactions: Family<CompactionLabels, Counter>,
     open_streams: Gauge,
     refused: Family<ReasonLabel, Counter>,
+    artifacts: ArtifactCounts,
+}
+
+/// Counts what happens to artifacts. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ArtifactCounts {
+    kept: Counter,
+    bytes: Counter,
+    failures: Family<WarningLabel, Counter>,
+}
+
+impl ArtifactCounts {
+    /// So many were written to the disk, with so many bytes of text.
+    pub fn kept(&self, artifacts: u64, bytes: u64) {
+        self.kept.inc_by(artifacts);
+        self.bytes.inc_by(bytes);
+    }
+
+    /// The store failed, under the id of its warning.
+    pub fn failed(&self, warning: &'static str) {
+        self.failures.get_or_create(&WarningLabel { warning }).inc();
+    }
 }
 
 /// How a turn ended.
@@ -157,8 +180,19 @@ struct FaultLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CompactionLabels {
+    door: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WarningLabel {
+    warning: &'static str,
 }
 
 impl Metrics {
@@ -178,8 +212,10 @@ impl Metrics {
             down: Family::default(),
             failovers: Family::default(),
             healed: Family::default(),
+            compactions: Family::default(),
             open_streams: Gauge::default(),
             refused: Family::default(),
+            artifacts: ArtifactCounts::default(),
         };
         metrics.register();
         metrics
@@ -232,6 +268,11 @@ impl Metrics {
             self.healed.clone(),
         );
         registry.register(
+            "compactions",
+            "Histories that became a summary, by where it was asked for and what came of it",
+            self.compactions.clone(),
+        );
+        registry.register(
             "open_streams",
             "Streams being sent now",
             self.open_streams.clone(),
@@ -241,6 +282,28 @@ impl Metrics {
             "Requests that the guard or a limit refused",
             self.refused.clone(),
         );
+        let artifacts = &self.artifacts;
+        registry.register(
+            "artifacts_kept",
+            "Tool outputs that were written to the disk whole",
+            artifacts.kept.clone(),
+        );
+        registry.register_with_unit(
+            "artifacts_kept",
+            "Their text",
+            Unit::Bytes,
+            artifacts.bytes.clone(),
+        );
+        registry.register(
+            "artifact_failures",
+            "Failures of the store of artifacts by the id of their warning",
+            artifacts.failures.clone(),
+        );
+    }
+
+    /// The counts of artifacts.
+    pub fn artifacts(&self) -> ArtifactCounts {
+        self.artifacts.clone()
     }
 
     /// Counts a turn that ended.
@@ -294,6 +357,13 @@ impl Metrics {
     /// Counts a fault under the names of its kind and side.
     pub fn fault(&self, kind: &'static str, side: &'static str) {
         self.faults.get_or_create(&FaultLabels { kind, side }).inc();
+    }
+
+    /// Counts a compaction under the names of its door and result.
+    pub fn compaction(&self, door: &'static str, result: &'static str) {
+        self.compactions
+            .get_or_create(&CompactionLabels { door, result })
+            .inc();
     }
 
     /// Counts a request that is sent to an upstream again.
@@ -422,6 +492,8 @@ mod tests {
         metrics.failover(("p", "m"), ("q", "maker/m"));
         metrics.healed("p", "m");
         metrics.refused(Reason::Host);
+        metrics.artifacts().kept(2, 5000);
+        metrics.artifacts().failed("ARTIFACT_STORE_WRITE_FAILED");
         let stream = metrics.open_stream();
         let text = metrics.render();
         for line in [
@@ -437,6 +509,9 @@ mod tests {
             r#"respondent_failovers_total{from="p/m",to="q/maker/m"} 1"#,
             r#"respondent_healed_total{provider="p",model="m"} 1"#,
             r#"respondent_refused_requests_total{reason="host"} 1"#,
+            "respondent_artifacts_kept_total 2",
+            "respondent_artifacts_kept_bytes_total 5000",
+            r#"respondent_artifact_failures_total{warning="ARTIFACT_STORE_WRITE_FAILED"} 1"#,
             "respondent_open_streams 1",
         ] {
             assert!(

@@ -246,11 +246,11 @@ impl Shelf {
 impl Held {
     /// What an owner knows of it, and a number that is higher for what is newer.
     fn entry(&self, id: &str, owner: &str, session: Option<&str>) -> Option<(u64, Entry)> {
-        let mine = self.references.iter().filter(|reference| {
+        let mut mine = self.references.iter().filter(|reference| {
             reference.owner == owner && session.is_none_or(|session| reference.session == session)
         });
         let accessed = mine.clone().map(|reference| reference.accessed).max()?;
-        let latest = mine.last()?;
+        let latest = mine.next_back()?;
         let entry = Entry {
             id: id.to_owned(),
             session: latest.session.clone(),

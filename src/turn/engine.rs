@@ -123,7 +123,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     ) -> Self {
         Self {
             ctx,
-            session: prepared.session.affinity(),
+            session: prepared.affinity,
             way: prepared.way,
             ways: prepared.ways,
             pace,
@@ -133,7 +133,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             output: Output {
                 assembler: prepared.assembler,
                 frames: Frames::default(),
-                begun: false,
+                begun: prepared.begun,
                 content: false,
             },
             recent: prepared.recent,

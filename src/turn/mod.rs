@@ -1,8 +1,9 @@
 //! The one engine. A request becomes a plan and an upstream request in
 //! [`prepare`], takes a [`way`], [`engine`] carries it out and writes to a [`sink`], and
-//! [`record`] tells log and metrics how it went.
+//! [`record`] tells log and metrics how it went. [`compact`] runs it for a summary.
 
 mod caller;
+mod compact;
 mod ctx;
 mod engine;
 mod given;
@@ -18,6 +19,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod told;
+mod tools;
 mod way;
 
 pub use caller::{Caller, Session, TurnKind};

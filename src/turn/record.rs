@@ -33,6 +33,8 @@ pub(super) struct Record {
     pub(super) notes: Notes,
     pub(super) retries: u32,
     pub(super) usage: Option<Usage>,
+    /// What earlier requests of the turn used.
+    pub(super) spent: Usage,
     /// What the model costs, if that is known.
     pub(super) price: Option<Price>,
     started: Instant,
@@ -64,6 +66,7 @@ impl Record {
             notes: Notes::default(),
             retries: 0,
             usage: None,
+            spent: Usage::default(),
             price: None,
             started: Instant::now(),
             first_event: None,
@@ -130,6 +133,15 @@ impl Record {
         self.notes.extend(&way.notes);
     }
 
+    /// The answer of a request within the turn came to its end, or failed: the turn
+    /// goes on. Tells what it used.
+    pub(super) fn goes_on(&mut self) -> Option<Usage> {
+        (self.outcome, self.fault, self.raw_fault) = (None, None, None);
+        let usage = self.usage.take()?;
+        self.spent = sum(self.spent, usage);
+        Some(usage)
+    }
+
     /// The answer ended.
     pub(super) fn ended(&mut self, outcome: assembler::Outcome) {
         self.outcome = Some(match outcome {
@@ -163,22 +175,39 @@ impl Record {
     /// US dollars, where the price is known and the provider or an estimate has
     /// told the tokens.
     fn cost(&self) -> Option<f64> {
-        let (usage, price) = (self.usage.as_ref()?, self.price.as_ref()?);
+        let (usage, price) = (self.used()?, self.price.as_ref()?);
         Some(price.cost(usage.input, usage.cached, usage.cache_write, usage.output))
+    }
+
+    /// What all requests of the turn used, if anything is known of it.
+    fn used(&self) -> Option<Usage> {
+        let known = self.usage.is_some() || self.spent != Usage::default();
+        known.then(|| sum(self.spent, self.usage.unwrap_or_default()))
+    }
+}
+
+fn sum(one: Usage, other: Usage) -> Usage {
+    Usage {
+        input: one.input.saturating_add(other.input),
+        cached: one.cached.saturating_add(other.cached),
+        cache_write: one.cache_write.saturating_add(other.cache_write),
+        output: one.output.saturating_add(other.output),
+        reasoning: one.reasoning.saturating_add(other.reasoning),
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
         let outcome = self.outcome.unwrap_or(Outcome::Disconnected);
-        let usage = self.usage.unwrap_or_default();
+        let used = self.used();
+        let usage = used.unwrap_or_default();
         let duration = self.started.elapsed();
         let cost = self.cost();
         if let Some(tap) = &self.tap {
             tap.saw(Seen::Ended {
                 outcome,
                 notes: &self.notes,
-                usage: self.usage,
+                usage: used,
                 fault: self.raw_fault.as_ref(),
             });
         }

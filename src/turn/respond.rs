@@ -12,9 +12,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Session};
 use super::ctx::{Ctx, Surrounding, Surroundings};
+use super::compact::{self, Door};
 use super::engine::{self, Pace};
 use super::given::Given;
-use super::prepare::{Prepared, prepare, routes};
+use super::prepare::{Job, prepare, routes};
 use super::record::Record;
 use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
@@ -101,7 +102,10 @@ impl Service {
     }
 }
 
-/// Answers `POST /v1/responses`.
+/// What stands at the end of the path of `POST /v1/responses/compact`.
+const COMPACT: &str = "/compact";
+
+/// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let config = service.config.load_full();
     let ctx = service.ctx(head, &config);
@@ -120,28 +124,29 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         tap: ctx.tap.clone(),
     };
     let source = Source::shared(body);
-    let prepared = match prepare(&ctx, &config, &service.shared, source) {
-        Ok(prepared) => prepared,
+    let at_endpoint = head.uri.path().ends_with(COMPACT);
+    let request = match prepare(&ctx, &config, &service.shared, source, at_endpoint) {
+        Ok(request) => request,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());
             return reply.refusal(&fault);
         }
     };
-    record.session.clone_from(&prepared.session.id);
+    record.session.clone_from(&request.session.id);
     let pace = Pace {
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
     };
-    if prepared.stream {
-        stream(ctx, prepared, pace, config, record, reply).await
+    if request.stream {
+        stream(ctx, request.job, pace, config, record, reply).await
     } else {
-        whole(&ctx, prepared, pace, &config, record, reply).await
+        whole(&ctx, request.job, pace, &config, record, reply).await
     }
 }
 
 async fn stream(
     ctx: Ctx,
-    prepared: Box<Prepared>,
+    job: Job,
     pace: Pace,
     config: Arc<Config>,
     mut record: Record,
@@ -151,16 +156,34 @@ async fn stream(
     let telling = reply.told.clone();
     let mut sink = SseSink(slot.clone());
     let engine = Box::pin(async move {
-        engine::run(
-            &ctx,
-            prepared,
-            pace,
-            || config.redactor(),
-            &mut record,
-            &telling,
-            &mut sink,
-        )
-        .await
+        let redactor = || config.redactor();
+        match job {
+            Job::Turn(turn) => {
+                engine::run(
+                    &ctx,
+                    turn,
+                    pace,
+                    redactor,
+                    &mut record,
+                    &telling,
+                    &mut sink,
+                )
+                .await
+            }
+            // Boxed: it would weigh on every stream.
+            Job::Compaction(compaction) => {
+                Box::pin(compact::run(
+                    &ctx,
+                    compaction,
+                    pace,
+                    &redactor,
+                    &mut record,
+                    &telling,
+                    &mut sink,
+                ))
+                .await
+            }
+        }
     });
     let mut events = EventStream::new(engine, slot);
     match events.committed().await {
@@ -171,23 +194,34 @@ async fn stream(
 
 async fn whole(
     ctx: &Ctx,
-    prepared: Box<Prepared>,
+    job: Job,
     pace: Pace,
     config: &Config,
     mut record: Record,
     reply: Reply,
 ) -> Response<Body> {
+    let (redactor, told) = (|| config.redactor(), &reply.told);
     let mut sink = JsonSink::default();
-    let run = engine::run(
-        ctx,
-        prepared,
-        pace,
-        || config.redactor(),
-        &mut record,
-        &reply.told,
-        &mut sink,
-    );
-    match Box::pin(run).await {
+    let record = &mut record;
+    let answered = match job {
+        Job::Turn(turn) => {
+            Box::pin(engine::run(
+                ctx, turn, pace, redactor, record, told, &mut sink,
+            ))
+            .await
+        }
+        Job::Compaction(compaction) if compaction.door == Door::Endpoint => {
+            let answer = compact::endpoint(ctx, compaction, pace, &redactor, record, told);
+            Box::pin(answer).await.map(|json| sink.0 = Some(json))
+        }
+        Job::Compaction(compaction) => {
+            Box::pin(compact::run(
+                ctx, compaction, pace, &redactor, record, told, &mut sink,
+            ))
+            .await
+        }
+    };
+    match answered {
         Ok(()) => reply.whole(sink.0.unwrap_or_default()),
         Err(fault) => reply.refusal(&fault),
     }

@@ -20,6 +20,7 @@ use super::ctx::Ctx;
 use super::kept::Kept;
 use super::recent::Recent;
 use super::sessions::Sessions;
+use super::tools::Tools;
 use crate::artifacts::{Artifacts, Commit, New};
 use crate::config::Config;
 use crate::tap::{Seen, Tap};
@@ -32,6 +33,7 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Recent>,
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
+    pub(super) tools: Tools,
     pub(super) artifacts: Artifacts,
 }
 
@@ -42,6 +44,7 @@ impl Shared {
             recent: Arc::default(),
             kept: Kept::default(),
             sessions: Sessions::default(),
+            tools: Tools::default(),
             artifacts,
         }
     }
@@ -228,7 +231,8 @@ impl Ways {
         }
         let origin = route.full_name();
         let (outputs, keeping) = (self.config.context.outputs, shared.artifacts.keeping());
-        let plan = plan::plan(turn, &Bounds::of(model, outputs, keeping));
+        let bounds = Bounds::of(model, outputs, keeping).spoken(dialect);
+        let plan = plan::plan(turn, &bounds);
         let encoded = match route.provider.wire {
             Wire::Chat => {
                 let options = Options {

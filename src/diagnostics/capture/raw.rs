@@ -67,6 +67,8 @@ pub(super) struct RawAttempt {
     pub(super) route: String,
     pub(super) window: Window,
     pub(super) bytes_per_token: f32,
+    /// Whether earlier reasoning was sent again.
+    pub(super) reasoning: bool,
     pub(super) estimated_input: u64,
     pub(super) body: Kept,
     pub(super) key: Option<usize>,
@@ -190,6 +192,7 @@ impl Raw {
         let bounds = Bounds {
             window: attempt.window.unwrap_or_else(Window::assumed),
             bytes_per_token: attempt.bytes_per_token,
+            reasoning: attempt.reasoning,
             outputs: self.given.outputs,
             keeping: self.given.keeping,
         };

@@ -122,7 +122,7 @@ async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
     // A request that makes no sense has no memory to go with it.
     let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
     stage.arm();
-    let streams = Streams::of(&body);
+    let streams = Streams::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();
     let client = tokio::spawn(async move {
         let response = respond(&service, &head, body).await;
