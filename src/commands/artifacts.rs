@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::say;
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
-use crate::artifacts::Artifacts;
+use crate::artifacts::{Artifacts, Unavailable};
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::printed;
 use crate::cli;
@@ -254,7 +254,7 @@ impl<'a> Source<'a> {
     ) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
-        let owned = open(self.config);
+        let owned = open(self.config)?;
         let (head, body) = artifacts::answer(&owned, &head).await.into_parts();
         Ok((head.status, body.collect().await?.to_bytes()))
     }
@@ -273,8 +273,14 @@ impl<'a> Source<'a> {
 }
 
 /// The artifacts on disk, when no server has them.
-pub(super) fn open(config: &Config) -> Owned {
-    Owned::local(Artifacts::open(config), config.artifacts.keep_days)
+pub(super) fn open(config: &Config) -> anyhow::Result<Owned> {
+    match Artifacts::offline(config) {
+        Ok(artifacts) => Ok(Owned::local(artifacts, config.artifacts.keep_days)),
+        Err(Unavailable::InUse(error)) => Err(anyhow::anyhow!(
+            "{error}; name the address that it listens on with --listen"
+        )),
+        Err(Unavailable::Store(error)) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -45,7 +45,10 @@ impl Answers for Elsewhere {
                 let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
                 Outcome::failed(&format!("The server answered {}: {why}", status.as_u16()))
             }
-            Err(ControlError::NotRunning(_)) => call.answer(&open(&self.config)).await,
+            Err(ControlError::NotRunning(_)) => match open(&self.config) {
+                Ok(owned) => call.answer(&owned).await,
+                Err(error) => Outcome::failed(&error),
+            },
             Err(error) => Outcome::failed(&error),
         }
     }

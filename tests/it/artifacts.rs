@@ -1,5 +1,6 @@
 //! Artifacts read back: over HTTP, on the command line and by tools, from a server
 //! in this process that has some.
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
@@ -23,12 +24,12 @@ use respondent::serve::{
 };
 use respondent::turn::Service;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::proxy::Setup;
+use crate::faults::{answer, player};
+use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -42,7 +43,7 @@ pub fn trials() -> Vec<Trial> {
         case("S2-Dc tools read artifacts over HTTP", tools_over_http),
         case("MCP over HTTP has no streams and no sessions", no_streams),
         case("S2-Dc tools read artifacts on standard input", tools_on_stdio),
-        case("commands and tools open the store when no server runs", alone),
+        case("S2-Dc what was shortened is read back, with and without a server", shortened),
     ]
 }
 
@@ -486,15 +487,49 @@ async fn tools_on_stdio() {
     stdio.into_inner().end().await;
 }
 
-async fn alone() {
-    let server = server(&[]).await;
-    let (folder, setup) = (&server.folder, Setup::new());
-    let (code, out, err) = setup.clone().arg("artifacts").arg("list").run(folder.path()).await;
-    assert_eq!((code, &*err), (0, ""), "{out}");
-    assert!(out.starts_with("No server runs on ") && out.ends_with("No artifact is kept.\n"), "{out}");
-    let mut stdio = Piped::start(setup, folder.path());
-    stdio.begin().await;
-    let listed = stdio.ask(&call(2, "artifact_list", json!({}))).await;
-    assert_eq!(told(&listed), "[no artifacts]\n");
-    stdio.end().await;
+/// A turn whose tool output is too long, through the real program: what the model is
+/// shown leads to the whole of it.
+async fn shortened() {
+    let log: String = log().repeat(2);
+    let player = player().await;
+    player.push(answer(json!([{"text": "I have seen it."}])));
+    let setup = Setup::new().server("data_dir = \"data\"");
+    let mut proxy = Proxy::with(&player, setup).await;
+    let input = json!([
+        {"role": "user", "content": "go"},
+        {"type": "function_call", "call_id": "call_1", "name": "run", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": log},
+    ]);
+    proxy.whole(&json!({"model": "m", "input": input})).await;
+    let id = id(&log);
+    let sent = player.requests()[0].body.to_string();
+    assert!(sent.len() < 20_000 && sent.contains(&id), "{sent}");
+    let show = |listen: Option<String>| {
+        let mut setup = Setup::new();
+        if let Some(address) = listen {
+            setup = setup.arg("--listen").arg(&address);
+        }
+        ["artifacts", "show", &*id].into_iter().fold(setup, Setup::arg)
+    };
+    let listen = Some(proxy.address.to_string());
+    let (code, whole, err) = show(listen).run(proxy.folder.path()).await;
+    assert_eq!(code, 0, "{err}");
+    assert!(whole == log, "not what the tool said");
+    // Whoever has the data directory is to be asked.
+    let (code, _, err) = show(None).run(proxy.folder.path()).await;
+    assert_eq!(code, 1);
+    assert!(err.contains("--listen"), "{err}");
+    proxy.terminate().await;
+    proxy.ended().await;
+    let (code, whole, err) = show(None).run(proxy.folder.path()).await;
+    assert_eq!(code, 0, "{err}");
+    assert!(whole == log, "not what the tool said");
+    let setup = Setup::new().arg("artifacts").arg("list");
+    let (_, out, _) = setup.run(proxy.folder.path()).await;
+    assert!(out.starts_with("No server runs on ") && out.contains(&id), "{out}");
+    let mut piped = Piped::start(Setup::new(), proxy.folder.path());
+    piped.begin().await;
+    let listed = piped.ask(&call(2, "artifact_list", json!({}))).await;
+    assert!(told(&listed).contains(&id), "{listed}");
+    piped.end().await;
 }
