@@ -39,6 +39,10 @@ impl App for Respondent {
         turn::respond(&self.service, &head, body).await
     }
 
+    async fn input_tokens(&self, head: Parts, body: String) -> Response<Body> {
+        turn::input_tokens(&self.service, &head, body).await
+    }
+
     async fn models(&self, _head: Parts) -> Response<Body> {
         let config = self.service.config.load();
         let instructions = config

@@ -7,6 +7,7 @@
 
 pub mod app;
 pub mod artifacts;
+mod aside;
 pub mod cli;
 pub mod codex;
 pub mod commands;

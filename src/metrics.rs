@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::line::Line;
 use crate::serve::Reason;
+use crate::turn::PrefixReason;
 
 /// The counters of the process.
 pub struct Metrics {
@@ -26,6 +27,9 @@ pub struct Metrics {
     first_event: Family<ProviderLabel, Histogram>,
     tokens: Family<TokenLabels, Counter>,
     cost: Family<RouteLabels, Counter<f64, AtomicU64>>,
+    estimates: Family<TokenLabels, Counter>,
+    prompt_bytes: Family<TokenLabels, Counter>,
+    prefixes: Family<ReasonLabel, Counter>,
     faults: Family<FaultLabels, Counter>,
     retries: Family<ProviderLabel, Counter>,
     down: Family<ProviderLabel, Gauge>,
@@ -112,6 +116,21 @@ pub struct TurnFigures<'a> {
     pub tokens: Tokens,
     /// What that cost in US dollars, where the price is known.
     pub cost: Option<f64>,
+    /// Our estimate of the input, where the provider counted it.
+    pub estimated: Option<u64>,
+    /// What its request had in common with the last one of the session.
+    pub prefix: Option<PrefixFigures>,
+}
+
+/// A request beside the last one of its session.
+#[derive(Debug, Clone, Copy)]
+pub struct PrefixFigures {
+    /// Bytes of the request.
+    pub sent: u64,
+    /// Those that both begin with.
+    pub shared: u64,
+    /// Why they are not more.
+    pub reason: PrefixReason,
 }
 
 /// Tokens of a turn, as the usage object counts them.
@@ -207,6 +226,9 @@ impl Metrics {
             first_event: Family::new_with_constructor(seconds),
             tokens: Family::default(),
             cost: Family::default(),
+            estimates: Family::default(),
+            prompt_bytes: Family::default(),
+            prefixes: Family::default(),
             faults: Family::default(),
             retries: Family::default(),
             down: Family::default(),
@@ -245,6 +267,21 @@ impl Metrics {
             "cost_dollars",
             "US dollars by the listed prices",
             self.cost.clone(),
+        );
+        registry.register(
+            "input_estimates",
+            "Input tokens of turns that a provider counted, as estimated and as counted",
+            self.estimates.clone(),
+        );
+        registry.register(
+            "prompt_bytes",
+            "Bytes of requests; shared is what they begin with like the last one of the session",
+            self.prompt_bytes.clone(),
+        );
+        registry.register(
+            "prefixes",
+            "Requests by why they do not begin like the last one of the session",
+            self.prefixes.clone(),
         );
         registry.register("faults", "Faults by kind and side", self.faults.clone());
         registry.register(
@@ -338,6 +375,30 @@ impl Metrics {
                 kind,
             };
             self.tokens.get_or_create(&labels).inc_by(count);
+        }
+        if let Some(prefix) = &turn.prefix {
+            let reason = prefix.reason.name();
+            self.prefixes.get_or_create(&ReasonLabel { reason }).inc();
+        }
+        let prefix = turn.prefix.iter().flat_map(|prefix| {
+            [
+                (&self.prompt_bytes, "sent", prefix.sent),
+                (&self.prompt_bytes, "shared", prefix.shared),
+            ]
+        });
+        let estimates = turn.estimated.into_iter().flat_map(|estimated| {
+            [
+                (&self.estimates, "estimated", estimated),
+                (&self.estimates, "counted", input),
+            ]
+        });
+        for (family, kind, count) in prefix.chain(estimates) {
+            let labels = TokenLabels {
+                provider: provider.clone(),
+                model: model.clone(),
+                kind,
+            };
+            family.get_or_create(&labels).inc_by(count);
         }
         if let Some(cost) = turn.cost {
             let labels = RouteLabels {
@@ -460,8 +521,9 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Duration;
 
-    use super::{Metrics, Outcome, ROUTES, Tokens, TurnFigures};
+    use super::{Metrics, Outcome, PrefixFigures, ROUTES, Tokens, TurnFigures};
     use crate::serve::Reason;
+    use crate::turn::PrefixReason;
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
         TurnFigures {
@@ -477,6 +539,12 @@ mod tests {
                 reasoning: 5,
             },
             cost: Some(0.25),
+            estimated: Some(120),
+            prefix: Some(PrefixFigures {
+                sent: 400,
+                shared: 300,
+                reason: PrefixReason::Epoch,
+            }),
         }
     }
 
@@ -500,6 +568,11 @@ mod tests {
             r#"respondent_turns_total{provider="p",model="m",outcome="completed"} 1"#,
             r#"respondent_tokens_total{provider="p",model="m",kind="cached"} 60"#,
             r#"respondent_cost_dollars_total{provider="p",model="m"} 0.25"#,
+            r#"respondent_input_estimates_total{provider="p",model="m",kind="estimated"} 120"#,
+            r#"respondent_input_estimates_total{provider="p",model="m",kind="counted"} 100"#,
+            r#"respondent_prompt_bytes_total{provider="p",model="m",kind="sent"} 400"#,
+            r#"respondent_prompt_bytes_total{provider="p",model="m",kind="shared"} 300"#,
+            r#"respondent_prefixes_total{reason="epoch"} 1"#,
             r#"respondent_turn_duration_seconds_sum{provider="p"} 3.0"#,
             r#"respondent_first_event_seconds_count{provider="p"} 1"#,
             r#"respondent_faults_total{kind="rate_limit",side="upstream"} 1"#,

@@ -388,7 +388,11 @@ fn text(piece: Piece, whole: bool, ranged: bool) -> Response<Body> {
     if !whole {
         put(headers, HeaderName::from_static("x-artifact-range"), &place);
         let line = first_line.to_string();
-        put(headers, HeaderName::from_static("x-artifact-first-line"), &line);
+        put(
+            headers,
+            HeaderName::from_static("x-artifact-first-line"),
+            &line,
+        );
     }
     if ranged {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;

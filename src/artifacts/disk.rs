@@ -112,10 +112,14 @@ impl Disk {
         if here.is_empty() {
             return Ok(there);
         }
-        there.extend(here.into_iter().filter(|entry| {
-            // Stands there already, of another call.
-            !there.iter().any(|other| other.id == entry.id)
-        }).collect::<Vec<_>>());
+        there.extend(
+            here.into_iter()
+                .filter(|entry| {
+                    // Stands there already, of another call.
+                    !there.iter().any(|other| other.id == entry.id)
+                })
+                .collect::<Vec<_>>(),
+        );
         there.sort_by_key(|entry| std::cmp::Reverse(entry.created));
         Ok(memory::page(there.into_iter(), filter))
     }
@@ -193,7 +197,9 @@ impl Commit {
         match self.putting.done().await {
             Ok(numbers) => {
                 shared.counts.kept(self.keys.len() as u64, self.bytes);
-                shared.known.add(self.keys.into_iter().zip(numbers), self.now);
+                shared
+                    .known
+                    .add(self.keys.into_iter().zip(numbers), self.now);
             }
             Err(refused) => {
                 shared.failed(WRITE_FAILED, &refused.error);
@@ -209,9 +215,10 @@ impl Shared {
     fn failed(&self, warning: &'static str, error: &store::Error) -> StoreError {
         self.counts.failed(warning);
         let message = error.to_string();
-        let first = self.told.iter().any(|(told, before)| {
-            *told == warning && !before.swap(true, Ordering::Relaxed)
-        });
+        let first = self
+            .told
+            .iter()
+            .any(|(told, before)| *told == warning && !before.swap(true, Ordering::Relaxed));
         if first {
             let instead = if warning == WRITE_FAILED {
                 "; what the disk does not take is kept in memory"

@@ -156,7 +156,12 @@ impl Artifacts {
         let counts = ArtifactCounts::default();
         let disk = Disk::new(store, claim, memory, settings.keep_size, counts);
         let home = Home::Disk(disk);
-        Ok(Self::new(Keeping::Disk, home, settings.keep_days, Clock::system()))
+        Ok(Self::new(
+            Keeping::Disk,
+            home,
+            settings.keep_days,
+            Clock::system(),
+        ))
     }
 
     /// Keeps in memory alone, at most so many bytes.

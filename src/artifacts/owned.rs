@@ -155,7 +155,10 @@ mod tests {
     #[tokio::test]
     async fn the_outcomes_are_told_apart() {
         let (owned, ids) = filled(&["text"]).await;
-        assert_eq!(owned.read(&ids[0], &Part::Whole).await.unwrap().text, "text");
+        assert_eq!(
+            owned.read(&ids[0], &Part::Whole).await.unwrap().text,
+            "text"
+        );
         let unknown = format!("art_{:032x}", 99);
         let missing = owned.read(&unknown, &Part::Whole).await.unwrap_err();
         assert!(missing.to_string().contains("30 days"), "{missing}");

@@ -401,12 +401,24 @@ mod tests {
         query.limits.bytes = 100;
         let found = search(&text, &query);
         assert!(found.shown < 30);
-        assert!(found.lines.iter().map(|line| line.text.len()).sum::<usize>() <= 100);
+        assert!(
+            found
+                .lines
+                .iter()
+                .map(|line| line.text.len())
+                .sum::<usize>()
+                <= 100
+        );
     }
 
     #[test]
     fn long_lines_are_cut_around_each_match() {
-        let text = format!("{}needle{}needle{}", "x".repeat(5000), "é".repeat(5000), "y".repeat(700));
+        let text = format!(
+            "{}needle{}needle{}",
+            "x".repeat(5000),
+            "é".repeat(5000),
+            "y".repeat(700)
+        );
         let found = search(&text, &query("needle"));
         assert_eq!((found.matches, found.lines.len()), (2, 2));
         for line in &found.lines {
@@ -438,7 +450,10 @@ mod tests {
         assert_eq!(bad(""), BadQuery::Empty);
         assert_eq!(bad(&"x".repeat(3000)), BadQuery::TooLong);
         assert_eq!(bad(r"\w{1000}{1000}"), BadQuery::TooLarge);
-        assert_eq!(bad("a(b").to_string(), "this is no regular expression: unclosed group");
+        assert_eq!(
+            bad("a(b").to_string(),
+            "this is no regular expression: unclosed group"
+        );
     }
 
     #[test]

@@ -135,13 +135,29 @@ mod tests {
             ("artifact_write", json!({}), "artifact_read"),
             (READ, json!({}), "missing field `id`"),
             (READ, json!({"id": ids[0], "lines": "many"}), "invalid type"),
-            (READ, json!({"id": ids[0], "line": 3}), "unknown field `line`"),
+            (
+                READ,
+                json!({"id": ids[0], "line": 3}),
+                "unknown field `line`",
+            ),
             (READ, json!({"id": "art_1"}), "Copy the id"),
             (READ, json!({"id": unknown}), "30 days after their last use"),
-            (READ, json!({"id": ids[0], "from_line": 1, "from_byte": 1}), "not both"),
-            (SEARCH, json!({"query": "(", "regex": true}), "unclosed group"),
+            (
+                READ,
+                json!({"id": ids[0], "from_line": 1, "from_byte": 1}),
+                "not both",
+            ),
+            (
+                SEARCH,
+                json!({"query": "(", "regex": true}),
+                "unclosed group",
+            ),
             (SEARCH, json!({"query": ""}), "empty"),
-            (SEARCH, json!({"query": "x", "id": unknown}), "artifact_list shows"),
+            (
+                SEARCH,
+                json!({"query": "x", "id": unknown}),
+                "artifact_list shows",
+            ),
             (SEARCH, json!({"query": "x", "from_byte": 3}), "needs an id"),
         ] {
             let outcome = ask(&owned, name, arguments).await;

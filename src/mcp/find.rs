@@ -116,7 +116,14 @@ async fn recent(owned: &Owned, text: &str, mut query: Query) -> Result<String, U
             continue;
         }
         if shown >= all.matches || out.len() >= all.bytes {
-            others.push_str(&section(&entry, text, &Found { lines: Vec::new(), ..found }));
+            others.push_str(&section(
+                &entry,
+                text,
+                &Found {
+                    lines: Vec::new(),
+                    ..found
+                },
+            ));
             continue;
         }
         shown += usize::try_from(found.shown).unwrap_or(usize::MAX);
@@ -128,9 +135,15 @@ async fn recent(owned: &Owned, text: &str, mut query: Query) -> Result<String, U
     }
     out.push_str(&others);
     if hidden || !others.is_empty() {
-        out.push_str("[Not all matches are shown: search one artifact by its id for the others.]\n");
+        out.push_str(
+            "[Not all matches are shown: search one artifact by its id for the others.]\n",
+        );
     }
-    let more = if entries.len() > searched { ", there are older ones" } else { "" };
+    let more = if entries.len() > searched {
+        ", there are older ones"
+    } else {
+        ""
+    };
     let _ = write!(out, "[Searched: the newest {searched} artifacts{more}.]");
     Ok(out)
 }
@@ -163,7 +176,10 @@ mod tests {
         let said = found(&owned, regex).await;
         assert!(said.ends_with(": 1 match]\n1: one\n2- two\n"), "{said}");
         let none = found(&owned, json!({"id": ids[1], "query": "two\n"})).await;
-        assert_eq!(none, format!("[artifact {} search \"two\\n\": 0 matches]\n", ids[1]));
+        assert_eq!(
+            none,
+            format!("[artifact {} search \"two\\n\": 0 matches]\n", ids[1])
+        );
     }
 
     #[tokio::test]
@@ -193,11 +209,20 @@ mod tests {
         let newest = said.find(&*ids[2]).unwrap();
         assert!(newest < said.find(&*ids[0]).unwrap());
         assert!(!said.contains(&*ids[1]));
-        assert!(said.contains("search \"needle\": 100 matches]\n1: needle 0\n"), "{said}");
+        assert!(
+            said.contains("search \"needle\": 100 matches]\n1: needle 0\n"),
+            "{said}"
+        );
         assert!(said.contains("1: a needle\n"), "{said}");
-        assert!(said.ends_with("[Searched: the newest 3 artifacts.]"), "{said}");
+        assert!(
+            said.ends_with("[Searched: the newest 3 artifacts.]"),
+            "{said}"
+        );
         let few = found(&owned, json!({"query": "needle", "limit": 5})).await;
-        assert!(few.contains(&format!("{} search \"needle\": 1 match]\n[Not all", ids[0])), "{few}");
+        assert!(
+            few.contains(&format!("{} search \"needle\": 1 match]\n[Not all", ids[0])),
+            "{few}"
+        );
         let none = found(&owned, json!({"query": "absent"})).await;
         assert!(none.starts_with("[no artifact has \"absent\"]\n"), "{none}");
     }

@@ -89,19 +89,29 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_tells_what_each_is() {
-        let command = "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n\ncargo test\nok";
+        let command =
+            "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n\ncargo test\nok";
         let (owned, ids) = filled(&["old", command]).await;
         let said = ask(&owned, "artifact_list", json!({})).await.text;
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines.len(), 5, "{said}");
         assert_eq!(lines[0], "[2 artifacts, newest first]");
-        let row = format!("{} command_output, {} characters, 6 lines, call call_1,", ids[1], command.len());
+        let row = format!(
+            "{} command_output, {} characters, 6 lines, call call_1,",
+            ids[1],
+            command.len()
+        );
         assert!(lines[1].starts_with(&row), "{said}");
         assert_eq!(lines[2], "    cargo test");
         assert_eq!(lines[4], "    old");
         let one = ask(&owned, "artifact_list", json!({"limit": 1})).await.text;
-        assert!(one.ends_with("cargo test\n[There are older ones.]\n"), "{one}");
-        let none = ask(&owned, "artifact_list", json!({"session": "x"})).await.text;
+        assert!(
+            one.ends_with("cargo test\n[There are older ones.]\n"),
+            "{one}"
+        );
+        let none = ask(&owned, "artifact_list", json!({"session": "x"}))
+            .await
+            .text;
         assert_eq!(none, "[no artifacts]\n");
     }
 }

@@ -195,7 +195,12 @@ impl Store {
         read: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let readers = Arc::clone(&self.readers);
-        let _turn = self.readers.turns.acquire().await.map_err(|_| Error::Closed)?;
+        let _turn = self
+            .readers
+            .turns
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)?;
         let read = move || {
             let mut connection = readers.take()?;
             let result = read(&mut connection);
@@ -220,7 +225,11 @@ impl Drop for Store {
 
 impl Readers {
     fn take(&self) -> Result<Connection, Error> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         idle.map_or_else(|| schema::reader(&self.place), Ok)
     }
 

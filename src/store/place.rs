@@ -121,10 +121,7 @@ impl Place {
 }
 
 fn make(folder: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 fn private(path: &Path, mode: u32) -> io::Result<()> {

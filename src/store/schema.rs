@@ -41,8 +41,7 @@ pub(super) fn reader(place: &Place) -> Result<Connection, Error> {
 
 /// Whether all of the database can be read. Takes as long as reading it.
 pub(super) fn is_sound(connection: &Connection) -> Result<bool, Error> {
-    let said: String =
-        connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+    let said: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
     Ok(said == "ok")
 }
 

@@ -227,7 +227,9 @@ impl<'e, S: Sink> Engine<'e, S> {
     }
 
     fn tell_way(&mut self) {
-        self.record.way(&self.way);
+        let prefix = self.ways.telling(&self.way);
+        self.told.prefix(&prefix);
+        self.record.way(&self.way, prefix);
         self.told.route(self.way.route.full_name());
         self.told.notes(&self.record.notes);
     }

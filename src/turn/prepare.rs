@@ -181,7 +181,10 @@ pub(super) fn prepare(
 impl History {
     /// The first choice, named in full.
     pub(super) fn home(&self) -> String {
-        self.routes.first().map(Route::full_name).unwrap_or_default()
+        self.routes
+            .first()
+            .map(Route::full_name)
+            .unwrap_or_default()
     }
 
     /// The same history for another purpose, ready to be sent. Nothing of the answer
@@ -231,6 +234,26 @@ fn assembler(
         terms,
         limit: ANSWER_LIMIT,
     }))
+}
+
+/// About how many tokens a request has as input.
+pub(super) fn count(
+    ctx: &Ctx,
+    config: &Arc<Config>,
+    shared: &Arc<Shared>,
+    source: &Source,
+) -> Result<u64, Fault> {
+    let turn = source.turn()?;
+    let references = turn.references();
+    let found = (!references.is_empty())
+        .then(|| source.with_items(shared.recent.find(&ctx.owner, references)));
+    let turn = match &found {
+        Some(resolved) => resolved.turn()?,
+        None => turn,
+    };
+    let session = Session::of(&ctx.caller, &ctx.owner, &turn);
+    let routes = routes(ctx, config, &turn)?;
+    Ways::count(ctx, config, shared, &session, routes, &turn)
 }
 
 /// The first choice and what stands in for it.

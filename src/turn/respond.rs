@@ -11,18 +11,19 @@ use http::{HeaderValue, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Session};
-use super::ctx::{Ctx, Surrounding, Surroundings};
 use super::compact::{self, Door};
+use super::ctx::{Ctx, Surrounding, Surroundings, System};
 use super::engine::{self, Pace};
 use super::given::Given;
-use super::prepare::{Job, prepare, routes};
-use super::record::Record;
+use super::prepare::{Job, count, prepare, routes};
+use super::record::{Record, redact};
 use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
 use super::told::Told;
 use super::way::Shared;
 use crate::artifacts::Artifacts;
 use crate::artifacts::owned::{LOCAL, Owned};
+use crate::aside::aside;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
@@ -85,10 +86,7 @@ impl Service {
     }
 
     fn ctx(&self, head: &Parts, config: &Arc<Config>) -> Ctx {
-        let request_id = head
-            .extensions
-            .get::<RequestId>()
-            .map_or_else(|| "".into(), |id| Arc::clone(&id.0));
+        let request_id = request_id(head);
         let Surrounding { clock, random, tap } = self.surroundings.of(&request_id, config);
         Ctx {
             request_id,
@@ -104,6 +102,11 @@ impl Service {
 
 /// What stands at the end of the path of `POST /v1/responses/compact`.
 const COMPACT: &str = "/compact";
+
+fn request_id(head: &Parts) -> Arc<str> {
+    let id = head.extensions.get::<RequestId>();
+    id.map_or_else(|| "".into(), |id| Arc::clone(&id.0))
+}
 
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
@@ -123,9 +126,13 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         told: Told::default(),
         tap: ctx.tap.clone(),
     };
+    let bytes = body.len();
     let source = Source::shared(body);
     let at_endpoint = head.uri.path().ends_with(COMPACT);
-    let request = match prepare(&ctx, &config, &service.shared, source, at_endpoint) {
+    let prepared = aside(bytes, || {
+        prepare(&ctx, &config, &service.shared, source, at_endpoint)
+    });
+    let request = match prepared {
         Ok(request) => request,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());
@@ -144,6 +151,38 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     }
 }
 
+/// Answers `POST /v1/responses/input_tokens`: about how many tokens the body of a
+/// turn has as input, by its bytes. Nothing is sent, and nothing is kept.
+pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
+    let config = service.config.load_full();
+    let ctx = Ctx {
+        request_id: request_id(head),
+        owner: LOCAL.into(),
+        caller: Caller::of(&head.headers),
+        clock: Arc::new(System),
+        random: Arc::new(System),
+        ending: service.ending.clone(),
+        tap: None,
+    };
+    let reply = Reply {
+        codex: ctx.caller.codex,
+        told: Told::default(),
+        tap: None,
+    };
+    let bytes = body.len();
+    let source = Source::new(body);
+    match aside(bytes, || count(&ctx, &config, &service.shared, &source)) {
+        Ok(tokens) => {
+            let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
+            reply.whole(json.into_bytes())
+        }
+        Err(mut fault) => {
+            redact(&mut fault, &config.redactor());
+            reply.refusal(&fault)
+        }
+    }
+}
+
 async fn stream(
     ctx: Ctx,
     job: Job,
@@ -159,16 +198,7 @@ async fn stream(
         let redactor = || config.redactor();
         match job {
             Job::Turn(turn) => {
-                engine::run(
-                    &ctx,
-                    turn,
-                    pace,
-                    redactor,
-                    &mut record,
-                    &telling,
-                    &mut sink,
-                )
-                .await
+                engine::run(&ctx, turn, pace, redactor, &mut record, &telling, &mut sink).await
             }
             // Boxed: it would weigh on every stream.
             Job::Compaction(compaction) => {

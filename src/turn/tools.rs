@@ -39,7 +39,11 @@ impl Tools {
     pub(super) fn put(&self, owner: &str, session: &str, tools: &str) {
         let key = (owner.to_owned(), session.to_owned());
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lists.by_session.get(&key).is_some_and(|old| **old == *tools) {
+        if lists
+            .by_session
+            .get(&key)
+            .is_some_and(|old| **old == *tools)
+        {
             return;
         }
         lists.bytes += tools.len();

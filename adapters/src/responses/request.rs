@@ -46,6 +46,11 @@ impl Source {
         }
     }
 
+    /// The length of the body.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// The same request with the items that it refers to, as they were sent.
     #[must_use]
     pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {

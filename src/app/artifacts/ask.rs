@@ -137,7 +137,10 @@ mod tests {
 
     #[test]
     fn parameters_are_decoded_and_known() {
-        let params = Params::of("q=a+b%2B%C3%A9&regex=true&limit=7", &["q", "regex", "limit"]);
+        let params = Params::of(
+            "q=a+b%2B%C3%A9&regex=true&limit=7",
+            &["q", "regex", "limit"],
+        );
         let params = params.ok().unwrap();
         assert_eq!(params.text("q"), Some("a b+é"));
         assert_eq!(params.switch("regex"), Ok(true));

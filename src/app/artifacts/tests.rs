@@ -71,7 +71,9 @@ async fn an_artifact_is_read_whole_and_in_parts() {
         assert_eq!((part.status, &*part.body), (200, text), "{query}");
         assert_eq!(part.header("x-artifact-first-line"), line, "{query}");
     }
-    let json = get(&owned, &format!("{path}?lines=2-2&format=json")).await.json();
+    let json = get(&owned, &format!("{path}?lines=2-2&format=json"))
+        .await
+        .json();
     assert_eq!(json["text"], "two error\n");
     assert_eq!(json["from_byte"], 4);
     assert_eq!(json["id"], *ids[0]);
@@ -94,7 +96,10 @@ async fn ranges_are_those_of_http() {
         assert_eq!(part.header("content-range"), place, "{range}");
     }
     let beyond = ask(&owned, "GET", &path, &[("range", "bytes=34-40")]).await;
-    assert_eq!((beyond.status, &*beyond.code()), (416, "range_not_satisfiable"));
+    assert_eq!(
+        (beyond.status, &*beyond.code()),
+        (416, "range_not_satisfiable")
+    );
     assert_eq!(beyond.header("content-range"), "bytes */34");
     let several = ask(&owned, "GET", &path, &[("range", "bytes=0-1,3-4")]).await;
     assert_eq!((several.status, &*several.body), (200, TEXT));
@@ -105,13 +110,26 @@ async fn ranges_are_those_of_http() {
 async fn an_artifact_is_searched() {
     let (owned, ids) = filled(&[TEXT]).await;
     let path = format!("/v1/artifacts/{}/search", ids[0]);
-    let found = get(&owned, &format!("{path}?q=ERROR&ignore_case=true&context=1")).await;
+    let found = get(
+        &owned,
+        &format!("{path}?q=ERROR&ignore_case=true&context=1"),
+    )
+    .await;
     let found: Matches = serde_json::from_str(&found.body).unwrap();
     assert_eq!((found.matches, found.shown, found.has_more), (1, 1, false));
-    let lines: Vec<_> = found.lines.iter().map(|line| (line.line, line.byte)).collect();
+    let lines: Vec<_> = found
+        .lines
+        .iter()
+        .map(|line| (line.line, line.byte))
+        .collect();
     assert_eq!(lines, [(1, 0), (2, 4), (3, 14)]);
-    let first = get(&owned, &format!("{path}?q=%5Eo%7Cfive&regex=1&limit=1")).await.json();
-    assert_eq!((&first["matches"], &first["next_byte"]), (&2.into(), &30.into()));
+    let first = get(&owned, &format!("{path}?q=%5Eo%7Cfive&regex=1&limit=1"))
+        .await
+        .json();
+    assert_eq!(
+        (&first["matches"], &first["next_byte"]),
+        (&2.into(), &30.into())
+    );
     let bad = get(&owned, &format!("{path}?q=(&regex=true")).await;
     assert_eq!((bad.status, &*bad.code()), (400, "invalid_value"));
     assert_eq!(bad.json()["error"]["param"], "q");
@@ -132,7 +150,10 @@ async fn lists_have_pages() {
     let all = list(String::new()).await;
     let listed: Vec<_> = all.data.iter().map(|known| &known.id).collect();
     assert_eq!(listed, [&ids[2], &ids[1], &ids[0]]);
-    assert_eq!((all.has_more, all.first_id.as_ref()), (false, Some(&ids[2])));
+    assert_eq!(
+        (all.has_more, all.first_id.as_ref()),
+        (false, Some(&ids[2]))
+    );
     let first = list("?limit=2".to_owned()).await;
     assert_eq!((first.data.len(), first.has_more), (2, true));
     let next = list(format!("?limit=2&after={}", first.last_id.unwrap())).await;
@@ -142,7 +163,11 @@ async fn lists_have_pages() {
     assert_eq!((none.data.len(), none.last_id), (0, None));
     for bad in ["limit=0", "limit=101", "after=x", "bogus=1"] {
         let answer = get(&owned, &format!("/v1/artifacts?{bad}")).await;
-        assert_eq!((answer.status, &*answer.code()), (400, "invalid_value"), "{bad}");
+        assert_eq!(
+            (answer.status, &*answer.code()),
+            (400, "invalid_value"),
+            "{bad}"
+        );
     }
 }
 
@@ -152,7 +177,10 @@ async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
     let (owned, ids) = filled(&["a"]).await;
     let path = format!("/v1/artifacts/{}", ids[0]);
     let gone = ask(&owned, "DELETE", &path, &[]).await;
-    assert_eq!((gone.status, gone.json()["deleted"].as_bool()), (200, Some(true)));
+    assert_eq!(
+        (gone.status, gone.json()["deleted"].as_bool()),
+        (200, Some(true))
+    );
     for (method, path) in [
         ("GET", path.clone()),
         ("DELETE", path.clone()),
@@ -161,9 +189,18 @@ async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
         ("DELETE", "/v1/artifacts/x".to_owned()),
     ] {
         let missing = ask(&owned, method, &path, &[]).await;
-        assert_eq!((missing.status, &*missing.code()), (404, NOT_FOUND), "{method} {path}");
+        assert_eq!(
+            (missing.status, &*missing.code()),
+            (404, NOT_FOUND),
+            "{method} {path}"
+        );
     }
-    assert!(get(&owned, &path).await.body.contains("30 days after their last use"));
+    assert!(
+        get(&owned, &path)
+            .await
+            .body
+            .contains("30 days after their last use")
+    );
     let error = crate::artifacts::StoreError {
         warning: "ARTIFACT_STORE_READ_FAILED",
         message: "a path".to_owned(),
@@ -187,7 +224,11 @@ async fn only_these_paths_are_routes() {
         ("GET", format!("/v1/artifacts/{}/search/x", ids[0])),
     ] {
         let answer = ask(&owned, method, &path, &[]).await;
-        assert_eq!((answer.status, &*answer.code()), (404, "unknown_url"), "{method} {path}");
+        assert_eq!(
+            (answer.status, &*answer.code()),
+            (404, "unknown_url"),
+            "{method} {path}"
+        );
     }
     let swept = ask(&owned, "DELETE", "/v1/artifacts/expired", &[]).await;
     assert_eq!(swept.json()["object"], "artifact.sweep");

@@ -174,15 +174,15 @@ impl Raw {
             turn.note(&ended.notes);
         }
         if !turn.attempts.is_empty() {
-            turn.plan = self.plan(&turn).unwrap_or_default();
+            turn.plan = self.plan().unwrap_or_default();
         }
         turn
     }
 
     /// The plan of the first attempt: it depends on the request and on what was known
     /// alone.
-    fn plan(&self, taken: &Turn) -> Option<Vec<u8>> {
-        let attempt = taken.attempts.first()?;
+    fn plan(&self) -> Option<Vec<u8>> {
+        let attempt = self.attempts.first()?;
         let items = self.given.items.iter();
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
@@ -190,7 +190,7 @@ impl Raw {
         let source = Source::shared(Arc::clone(&self.body)).with_items(items);
         let turn = source.turn().ok()?;
         let bounds = Bounds {
-            window: attempt.window.unwrap_or_else(Window::assumed),
+            window: attempt.window,
             bytes_per_token: attempt.bytes_per_token,
             reasoning: attempt.reasoning,
             outputs: self.given.outputs,

@@ -251,7 +251,9 @@ fn is_worth_another_try(kind: Kind) -> bool {
 
 /// Puts the newest user message behind the summary that replaces it.
 fn add_last_words(turn: &Turn<'_>, summary: &mut String) {
-    let words = place::newest_user_message(turn).map(words).unwrap_or_default();
+    let words = place::newest_user_message(turn)
+        .map(words)
+        .unwrap_or_default();
     if words.is_empty() {
         return;
     }

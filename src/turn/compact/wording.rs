@@ -27,7 +27,11 @@ struct Part {
 pub(super) fn summary(response: &[u8]) -> Result<String, &'static str> {
     let response: Response =
         serde_json::from_slice(response).map_err(|_| "the answer cannot be read")?;
-    if response.output.iter().any(|item| item.kind.ends_with("_call")) {
+    if response
+        .output
+        .iter()
+        .any(|item| item.kind.ends_with("_call"))
+    {
         return Err("the model called a tool");
     }
     let messages = response.output.iter().filter(|item| item.kind == "message");
@@ -55,11 +59,15 @@ mod tests {
 
     #[test]
     fn only_text_alone_is_a_summary() {
-        let thought = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
+        let thought =
+            json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
         let text = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
         let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
         let useful = "The user wants the parser fixed; src/parse.rs is done, the tests are next.";
-        assert_eq!(judged(&json!([thought, text(useful)])).as_deref(), Ok(useful));
+        assert_eq!(
+            judged(&json!([thought, text(useful)])).as_deref(),
+            Ok(useful)
+        );
         for (output, why) in [
             (json!([]), "the summary is empty"),
             (json!([thought]), "the summary is empty"),
