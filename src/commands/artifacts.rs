@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 
 use super::say;
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
-use crate::artifacts::{Artifacts, Unavailable};
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::printed;
+use crate::artifacts::{Artifacts, Unavailable};
 use crate::cli;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
@@ -81,7 +81,9 @@ pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()>
             Ok(())
         }
         cli::Artifacts::Gc { json } => {
-            let body = from.ask(&Method::DELETE, &format!("{PATH}/expired")).await?;
+            let body = from
+                .ask(&Method::DELETE, &format!("{PATH}/expired"))
+                .await?;
             if json {
                 return print(&body, true);
             }
@@ -158,7 +160,15 @@ fn table(rows: &[Known], now: SystemTime) -> String {
             ago(row.created_at.saturating_mul(1000), now),
             ago(row.last_used_at.saturating_mul(1000), now),
             if row.persistent { "disk" } else { "memory" },
-            Line::up_to(if row.call_id.is_empty() { "-" } else { &row.call_id }, 32).to_string(),
+            Line::up_to(
+                if row.call_id.is_empty() {
+                    "-"
+                } else {
+                    &row.call_id
+                },
+                32
+            )
+            .to_string(),
             Line::up_to(&row.session, 64),
         );
     }
@@ -172,7 +182,11 @@ fn told(found: &Matches) -> String {
     let mut out = printed(&found.lines);
     if found.has_more {
         let matches = plural(found.matches, "match");
-        let _ = writeln!(out, "Shown: {} of {matches}; --limit shows more.", found.shown);
+        let _ = writeln!(
+            out,
+            "Shown: {} of {matches}; --limit shows more.",
+            found.shown
+        );
     }
     out
 }
@@ -247,11 +261,7 @@ impl<'a> Source<'a> {
     }
 
     /// The same answer without a server.
-    async fn from_store(
-        &self,
-        method: &Method,
-        path: &str,
-    ) -> anyhow::Result<(StatusCode, Bytes)> {
+    async fn from_store(&self, method: &Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
         let owned = open(self.config)?;
@@ -306,14 +316,26 @@ mod tests {
         };
         let table = table(&[row], UNIX_EPOCH + Duration::from_secs(1300));
         let cells = |line: &str| -> Vec<String> {
-            let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+            let cells = line
+                .split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty());
             cells.map(str::to_owned).collect()
         };
         let lines: Vec<_> = table.lines().map(cells).collect();
         assert_eq!(lines[0].len(), lines[1].len());
         assert_eq!(
             lines[1][1..],
-            ["command_output", "901234", "4711", "5m ago", "60s ago", "disk", "-", r"s\u001b[31m"]
+            [
+                "command_output",
+                "901234",
+                "4711",
+                "5m ago",
+                "60s ago",
+                "disk",
+                "-",
+                r"s\u001b[31m"
+            ]
         );
     }
 }

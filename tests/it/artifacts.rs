@@ -42,8 +42,14 @@ pub fn trials() -> Vec<Trial> {
         case("S2-Dc artifacts on the command line", command_line),
         case("S2-Dc tools read artifacts over HTTP", tools_over_http),
         case("MCP over HTTP has no streams and no sessions", no_streams),
-        case("S2-Dc tools read artifacts on standard input", tools_on_stdio),
-        case("S2-Dc what was shortened is read back, with and without a server", shortened),
+        case(
+            "S2-Dc tools read artifacts on standard input",
+            tools_on_stdio,
+        ),
+        case(
+            "S2-Dc what was shortened is read back, with and without a server",
+            shortened,
+        ),
     ]
 }
 
@@ -173,7 +179,11 @@ impl Server {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned())));
-        let (head, body) = sender.send_request(request.unwrap()).await.unwrap().into_parts();
+        let (head, body) = sender
+            .send_request(request.unwrap())
+            .await
+            .unwrap()
+            .into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Answer {
             status: head.status.as_u16(),
@@ -283,7 +293,9 @@ async fn read_back() {
 async fn searched() {
     let server = server(&[&log()]).await;
     let path = format!("/v1/artifacts/{}/search", server.ids[0]);
-    let found = server.get(&format!("{path}?q=ma%C3%9F&ignore_case=true&context=1")).await;
+    let found = server
+        .get(&format!("{path}?q=ma%C3%9F&ignore_case=true&context=1"))
+        .await;
     let found = found.json();
     assert_eq!(found["matches"], 1, "{found}");
     assert_eq!(found["lines"][1]["line"], 4712);
@@ -314,11 +326,21 @@ async fn strange_host() {
 }
 
 async fn strange_origin() {
-    refused(&[("origin", "https://evil.example")], 403, "origin_not_allowed").await;
+    refused(
+        &[("origin", "https://evil.example")],
+        403,
+        "origin_not_allowed",
+    )
+    .await;
 }
 
 async fn strange_token() {
-    refused(&[("authorization", "Bearer another")], 401, "invalid_api_key").await;
+    refused(
+        &[("authorization", "Bearer another")],
+        401,
+        "invalid_api_key",
+    )
+    .await;
 }
 
 async fn command_line() {
@@ -329,30 +351,45 @@ async fn command_line() {
     assert_eq!(code, 0, "{err}");
     let rows: Vec<&str> = out.lines().collect();
     assert_eq!(rows.len(), 3, "{out}");
-    assert!(rows[1].starts_with(&*server.ids[1]) && rows[2].starts_with(id), "{out}");
+    assert!(
+        rows[1].starts_with(&*server.ids[1]) && rows[2].starts_with(id),
+        "{out}"
+    );
     let (_, json, _) = server.run("artifacts list --json --limit 1").await;
     let list: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&list["has_more"], &list["data"][0]["bytes"]), (&true.into(), &5.into()));
+    assert_eq!(
+        (&list["has_more"], &list["data"][0]["bytes"]),
+        (&true.into(), &5.into())
+    );
     let (code, whole, _) = server.run(&format!("artifacts show {id}")).await;
     assert_eq!(code, 0);
     assert!(whole == log, "not what was kept");
     for (args, text) in [
-        ("--lines 1-2", "step 0: 漢字, all is well\nstep 1: 漢字, all is well\n"),
+        (
+            "--lines 1-2",
+            "step 0: 漢字, all is well\nstep 1: 漢字, all is well\n",
+        ),
         ("--bytes 0-3", "step"),
     ] {
         let (_, part, _) = server.run(&format!("artifacts show {id} {args}")).await;
         assert_eq!(part, text);
     }
-    let (_, json, _) = server.run(&format!("artifacts show {id} --lines 1-1 --json")).await;
+    let (_, json, _) = server
+        .run(&format!("artifacts show {id} --lines 1-1 --json"))
+        .await;
     let shown: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(shown["text"], "step 0: 漢字, all is well\n");
-    let (_, found, _) = server.run(&format!("artifacts search {id} MAß -i -C 1")).await;
+    let (_, found, _) = server
+        .run(&format!("artifacts search {id} MAß -i -C 1"))
+        .await;
     let found: Vec<&str> = found.lines().collect();
     assert_eq!(found[1], "4712: error: das Maß ist voll");
     assert_eq!((found.len(), &found[0][..5]), (3, "4711-"));
     let (_, none, _) = server.run(&format!("artifacts search {id} absent")).await;
     assert_eq!(none, "No match.\n");
-    let (code, out, err) = server.run(&format!("artifacts search {id} [ --regex")).await;
+    let (code, out, err) = server
+        .run(&format!("artifacts search {id} [ --regex"))
+        .await;
     assert_eq!((code, &*out), (1, ""));
     assert!(err.contains("no regular expression"), "{err}");
     let (_, out, _) = server.run(&format!("artifacts delete {id}")).await;
@@ -390,23 +427,40 @@ async fn tools_over_http() {
     let result = &begun.json()["result"];
     assert_eq!(result["serverInfo"]["name"], "respondent");
     assert_eq!(result["protocolVersion"], "2025-06-18");
-    assert!(result["instructions"].as_str().unwrap().contains("artifact_read"));
+    assert!(
+        result["instructions"]
+            .as_str()
+            .unwrap()
+            .contains("artifact_read")
+    );
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(server.mcp(&ready).await.status, 202);
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
     let tools = server.mcp(&list).await.json();
     let tools = tools["result"]["tools"].as_array().unwrap();
-    let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = tools
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
     assert_eq!(names, ["artifact_read", "artifact_search", "artifact_list"]);
-    assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true));
+    assert!(
+        tools
+            .iter()
+            .all(|tool| tool["annotations"]["readOnlyHint"] == true)
+    );
     let id = &server.ids[0];
     let whole = pages(id, |arguments| server.tool("artifact_read", arguments)).await;
     assert!(whole == log, "not what was kept");
-    let found = server.tool("artifact_search", json!({"query": "Maß"})).await;
+    let found = server
+        .tool("artifact_search", json!({"query": "Maß"}))
+        .await;
     let line = format!("[artifact {id} search \"Maß\": 1 match]\n4712: error: das Maß ist voll\n");
     assert!(found.starts_with(&line), "{found}");
     let listed = server.tool("artifact_list", json!({})).await;
-    assert!(listed.contains(&**id) && listed.contains("call call_0"), "{listed}");
+    assert!(
+        listed.contains(&**id) && listed.contains("call call_0"),
+        "{listed}"
+    );
     let missing = call(3, "artifact_read", json!({"id": format!("art_{:032x}", 1)}));
     let missing = server.mcp(&missing).await.json();
     assert_eq!(missing["result"]["isError"], true);
@@ -417,11 +471,21 @@ async fn no_streams() {
     let server = server(&[]).await;
     for method in ["GET", "DELETE"] {
         let answer = server.ask(method, "/mcp", &[], "").await;
-        assert_eq!((answer.status, answer.header("allow")), (405, "POST"), "{method}");
+        assert_eq!(
+            (answer.status, answer.header("allow")),
+            (405, "POST"),
+            "{method}"
+        );
     }
     let answer = server.mcp(&initialize(1)).await;
     assert!(!answer.headers.contains_key("mcp-session-id"));
-    for broken in ["", "{", "[]", "{\"jsonrpc\":\"2.0\"}", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}"] {
+    for broken in [
+        "",
+        "{",
+        "[]",
+        "{\"jsonrpc\":\"2.0\"}",
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}",
+    ] {
         let answer = server.ask("POST", "/mcp", &[], broken).await;
         assert!(answer.status < 500, "{broken}: {answer:?}");
     }
@@ -459,7 +523,8 @@ impl Piped {
     async fn begin(&mut self) {
         let begun = self.ask(&initialize(1)).await;
         assert_eq!(begun["result"]["serverInfo"]["name"], "respondent");
-        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+            .await;
     }
 
     /// Ends the input: the program ends well and says no more.
@@ -475,12 +540,20 @@ async fn tools_on_stdio() {
     let server = server(&[&log]).await;
     let mut stdio = Piped::start(server.setup(), server.folder.path());
     stdio.begin().await;
-    let tools = stdio.ask(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).await;
+    let tools = stdio
+        .ask(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))
+        .await;
     assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 3);
     let id = server.ids[0].clone();
     let stdio = tokio::sync::Mutex::new(stdio);
     let whole = pages(&id, |arguments| async {
-        told(&stdio.lock().await.ask(&call(3, "artifact_read", arguments)).await)
+        told(
+            &stdio
+                .lock()
+                .await
+                .ask(&call(3, "artifact_read", arguments))
+                .await,
+        )
     })
     .await;
     assert!(whole == log, "not what was kept");
@@ -509,7 +582,9 @@ async fn shortened() {
         if let Some(address) = listen {
             setup = setup.arg("--listen").arg(&address);
         }
-        ["artifacts", "show", &*id].into_iter().fold(setup, Setup::arg)
+        ["artifacts", "show", &*id]
+            .into_iter()
+            .fold(setup, Setup::arg)
     };
     let listen = Some(proxy.address.to_string());
     let (code, whole, err) = show(listen).run(proxy.folder.path()).await;
@@ -526,7 +601,10 @@ async fn shortened() {
     assert!(whole == log, "not what the tool said");
     let setup = Setup::new().arg("artifacts").arg("list");
     let (_, out, _) = setup.run(proxy.folder.path()).await;
-    assert!(out.starts_with("No server runs on ") && out.contains(&id), "{out}");
+    assert!(
+        out.starts_with("No server runs on ") && out.contains(&id),
+        "{out}"
+    );
     let mut piped = Piped::start(Setup::new(), proxy.folder.path());
     piped.begin().await;
     let listed = piped.ask(&call(2, "artifact_list", json!({}))).await;
