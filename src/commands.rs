@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::app::{entries, first_model};
 use crate::codex::{catalog, print};
-use crate::config::{Config, address};
+use crate::config::{ArtifactMode, Config, address};
 
 /// Writes to standard output.
 pub fn say(text: &str) -> anyhow::Result<()> {
@@ -29,6 +29,7 @@ pub fn codex_print(config: &Config) -> String {
         model: &first_model(config),
         token: config.server.token.is_some(),
         catalog: written.as_deref(),
+        artifacts: config.artifacts.mode != ArtifactMode::Off,
     })
 }
 

@@ -18,6 +18,8 @@ pub struct Setup<'a> {
     pub token: bool,
     /// The local catalog, when one was written.
     pub catalog: Option<&'a Path>,
+    /// Whether shortened tool outputs are kept, to be read back by tools.
+    pub artifacts: bool,
 }
 
 /// The block as TOML, with comments that say what to do with it.
@@ -27,7 +29,7 @@ pub struct Setup<'a> {
 pub fn print(setup: &Setup<'_>) -> String {
     let base = format!("{}/v1", setup.origin.trim_end_matches('/'));
     let mut out = String::from(
-        "# For ~/.codex/config.toml: the first lines above any [table], the table at the end.\n",
+        "# For ~/.codex/config.toml: the first lines above any [table], the tables at the end.\n",
     );
     entry(&mut out, "model", setup.model);
     out.push_str("model_provider = \"respondent\"\n");
@@ -44,6 +46,15 @@ pub fn print(setup: &Setup<'_>) -> String {
     out.push_str("wire_api = \"responses\"\n");
     entry(&mut out, "env_key", KEY_VARIABLE);
     entry(&mut out, "model_catalog_url", &format!("{base}/models"));
+    if setup.artifacts {
+        out.push_str(
+            "\n# Tools that read back what was shortened of long tool outputs.\n\
+             [mcp_servers.respondent]\n",
+        );
+        let origin = setup.origin.trim_end_matches('/');
+        entry(&mut out, "url", &format!("{origin}/mcp"));
+        entry(&mut out, "bearer_token_env_var", KEY_VARIABLE);
+    }
     out.push_str(if setup.token {
         "\n# Before starting Codex: export RESPONDENT_KEY=<the token of this server>\n"
     } else {
@@ -71,6 +82,7 @@ mod tests {
         model: "moonshot/kimi-k2.6",
         token: false,
         catalog: None,
+        artifacts: true,
     };
 
     #[test]
@@ -89,6 +101,19 @@ mod tests {
         ] {
             assert_eq!(provider[key].as_str(), Some(value), "{key}");
         }
+    }
+
+    // S2-Dc
+    #[test]
+    fn the_tools_are_named_where_there_is_something_to_read() {
+        let server = &parsed(&SETUP)["mcp_servers"]["respondent"];
+        assert_eq!(server["url"].as_str(), Some("http://127.0.0.1:8787/mcp"));
+        assert_eq!(server["bearer_token_env_var"].as_str(), Some(KEY_VARIABLE));
+        let without = parsed(&Setup {
+            artifacts: false,
+            ..SETUP
+        });
+        assert_eq!(without.get("mcp_servers"), None);
     }
 
     #[test]
@@ -113,6 +138,6 @@ mod tests {
         });
         assert_eq!(block["model"].as_str(), Some(model));
         assert_eq!(block["model_catalog_json"].as_str(), catalog.to_str());
-        assert_eq!(block.len(), 4);
+        assert_eq!(block.len(), 5);
     }
 }

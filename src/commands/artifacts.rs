@@ -16,13 +16,12 @@ use super::say;
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::printed;
-use crate::artifacts::{Artifacts, InUse};
+use crate::artifacts::{Artifacts, Unavailable};
 use crate::cli;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
 use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::ago;
-use crate::metrics::Metrics;
 
 const PATH: &str = "/v1/artifacts";
 
@@ -284,9 +283,14 @@ impl<'a> Source<'a> {
 }
 
 /// The artifacts on disk, when no server has them.
-pub(super) fn open(config: &Config) -> Result<Owned, InUse> {
-    let artifacts = Artifacts::open(config, Metrics::new().artifacts())?;
-    Ok(Owned::local(artifacts, config.artifacts.keep_days))
+pub(super) fn open(config: &Config) -> anyhow::Result<Owned> {
+    match Artifacts::offline(config) {
+        Ok(artifacts) => Ok(Owned::local(artifacts, config.artifacts.keep_days)),
+        Err(Unavailable::InUse(error)) => Err(anyhow::anyhow!(
+            "{error}; name the address that it listens on with --listen"
+        )),
+        Err(Unavailable::Store(error)) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl Answers for Elsewhere {
             }
             Err(ControlError::NotRunning(_)) => match open(&self.config) {
                 Ok(owned) => call.answer(&owned).await,
-                Err(in_use) => Outcome::failed(&in_use),
+                Err(error) => Outcome::failed(&error),
             },
             Err(error) => Outcome::failed(&error),
         }

@@ -10,6 +10,7 @@
     reason = "clippy does not see that a program without the standard harness is a test"
 )]
 
+mod artifacts;
 mod bundles;
 mod captures;
 mod compaction;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         return store::child(&data_dir);
     }
     let trials = [
+        artifacts::trials(),
         bundles::trials(),
         captures::trials(),
         compaction::trials(),
