@@ -52,7 +52,12 @@ mod tests {
             .worker_threads(1)
             .build()
             .unwrap();
-        let here = async { (std::thread::current().id(), aside(1, || std::thread::current().id())) };
+        let here = async {
+            (
+                std::thread::current().id(),
+                aside(1, || std::thread::current().id()),
+            )
+        };
         let (before, within) = runtime.block_on(runtime.spawn(here)).unwrap();
         assert_eq!(before, within);
     }

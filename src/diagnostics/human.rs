@@ -131,9 +131,9 @@ impl Display for Turn {
         }
         if self.input > 0 {
             write!(f, ", {} tokens in", self.input)?;
-            let estimated = self.estimated_input.filter(|estimated| {
-                estimated.abs_diff(self.input).saturating_mul(5) > self.input
-            });
+            let estimated = self
+                .estimated_input
+                .filter(|estimated| estimated.abs_diff(self.input).saturating_mul(5) > self.input);
             match (self.cached_percent, estimated) {
                 (0, None) => {}
                 (0, Some(estimated)) => write!(f, " ({estimated} estimated)")?,

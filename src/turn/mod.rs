@@ -23,7 +23,7 @@ mod way;
 
 pub use caller::{Caller, Session, TurnKind};
 pub use ctx::{Clock, Ctx, Random, Surrounding, Surroundings, System};
-pub use prefix::Reason as PrefixReason;
 pub use given::{Given, Lesson, ProviderState};
-pub use told::PREFIX_HEADER;
+pub use prefix::Reason as PrefixReason;
 pub use respond::{Service, input_tokens, respond};
+pub use told::PREFIX_HEADER;

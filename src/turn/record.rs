@@ -188,11 +188,10 @@ impl Drop for Record {
         let usage = self.usage.unwrap_or_default();
         let duration = self.started.elapsed();
         let cost = self.cost();
-        let counted = self.usage.is_some() && self
-                .notes
-                .iter()
-                .all(|note| note.code != "usage_estimated");
-        let estimated = (counted && usage.input > 0 && self.estimated > 0).then_some(self.estimated);
+        let counted =
+            self.usage.is_some() && self.notes.iter().all(|note| note.code != "usage_estimated");
+        let estimated =
+            (counted && usage.input > 0 && self.estimated > 0).then_some(self.estimated);
         if let Some(tap) = &self.tap {
             tap.saw(Seen::Ended {
                 outcome,

@@ -18,6 +18,7 @@ mod edge;
 mod faults;
 mod healing;
 mod literals;
+mod prefix;
 mod proxy;
 mod recordings;
 mod requests;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         faults::trials(),
         healing::trials(),
         literals::trials(),
+        prefix::trials(),
         recordings::trials(),
         requests::trials(),
         requirements::trials(),

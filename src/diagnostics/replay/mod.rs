@@ -280,7 +280,10 @@ fn put_back(recorded: &Turn, replayed: &mut Turn) {
 fn prefix(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
     let is_prefix = |header: &&(String, String)| header.0 == PREFIX_HEADER.as_str();
     let told = recorded.iter().find(is_prefix);
-    match (replayed.iter_mut().find(|header| is_prefix(&&**header)), told) {
+    match (
+        replayed.iter_mut().find(|header| is_prefix(&&**header)),
+        told,
+    ) {
         (Some(header), Some(told)) => header.clone_from(told),
         (Some(_), None) => replayed.retain(|header| !is_prefix(&header)),
         (None, _) => {}

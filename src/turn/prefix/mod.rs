@@ -88,7 +88,12 @@ impl Telling {
 /// The value of the response header: `shared=98.7%; reason=epoch; at=item 7`.
 impl fmt::Display for Telling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shared={}%; reason={}", self.percent(), self.reason.name())?;
+        write!(
+            f,
+            "shared={}%; reason={}",
+            self.percent(),
+            self.reason.name()
+        )?;
         match &self.place {
             Some(place) => write!(f, "; at={place}"),
             None => Ok(()),

@@ -156,9 +156,7 @@ impl Print {
         let compaction = now.compacts || summarised || now.summaries > then.summaries;
         let (reason, place) = match place {
             None if self.parameters == last.parameters => (Reason::NewTurn, None),
-            None | Some(Place::Parameters) => {
-                (Reason::ParametersChanged, Some(Place::Parameters))
-            }
+            None | Some(Place::Parameters) => (Reason::ParametersChanged, Some(Place::Parameters)),
             Some(_) if compaction => (Reason::Compaction, place),
             Some(Place::Tools) => (Reason::ToolsChanged, place),
             Some(Place::Instructions) => (Reason::InstructionsChanged, place),

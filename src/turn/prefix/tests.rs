@@ -118,7 +118,12 @@ fn a_history_that_grows_shares_all_of_the_last_request() {
 #[test]
 fn what_breaks_a_prefix_is_named_with_its_place() {
     let tools = json!([{"type": "function", "name": "see", "parameters": {"type": "object"}}]);
-    let other_output = json!([user("go"), call("c1"), output("c1", "[demoted]"), user("on")]);
+    let other_output = json!([
+        user("go"),
+        call("c1"),
+        output("c1", "[demoted]"),
+        user("on")
+    ]);
     let summary = json!([user("a summary")]);
     for (next, reason, place) in [
         (
