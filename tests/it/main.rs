@@ -20,6 +20,7 @@ mod edge;
 mod faults;
 mod healing;
 mod literals;
+mod prefix;
 mod proxy;
 mod recordings;
 mod requests;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         faults::trials(),
         healing::trials(),
         literals::trials(),
+        prefix::trials(),
         recordings::trials(),
         requests::trials(),
         requirements::trials(),

@@ -265,6 +265,13 @@ impl Proxy {
         self.send(request, body.into()).await
     }
 
+    /// Sends a body to another path.
+    pub async fn post_to(&self, path: &str, body: &Value) -> Reply {
+        let request = Request::post(path).header("content-type", "application/json");
+        let body = Bytes::from(body.to_string());
+        self.send(request, body).await.rest().await
+    }
+
     pub async fn get(&self, path: &str) -> Reply {
         let request = Request::get(path);
         self.send(request, Bytes::new()).await.rest().await

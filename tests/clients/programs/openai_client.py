@@ -147,7 +147,7 @@ def caught(request):
 
 
 SCENARIOS = [
-    bad_request, create, create_stream, error, models, parse, parse_stream,
+    bad_request, count_input, create, create_stream, error, models, parse, parse_stream,
     stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
 ]  # fmt: skip
 
