@@ -37,7 +37,7 @@ class Agent:
         self.task = task
         self.ran = 0
         self.searched: set[tuple[str, str]] = set()
-        self.read: set[tuple[str, int]] = set()
+        self.read: list[dict] = []
 
     def next(self, request: dict) -> dict:
         """{"say": text} or {"call": (name, arguments)}"""
@@ -58,10 +58,10 @@ class Agent:
                 if (artifact, word) not in self.searched:
                     self.searched.add((artifact, word))
                     return {"call": (f"{SPACE}__artifact_search", {"id": artifact, "query": word})}
-        for artifact, line in self.places(messages):
-            if (artifact, line) not in self.read:
-                self.read.add((artifact, line))
-                return {"call": (f"{SPACE}__artifact_read", self.around(artifact, line))}
+        for page in self.places(messages):
+            if page not in self.read:
+                self.read.append(page)
+                return {"call": (f"{SPACE}__artifact_read", page)}
         return {"say": "I cannot find it."}
 
     def answer(self, seen: list[str]) -> str | None:
@@ -70,19 +70,17 @@ class Agent:
         found = [re.search(pattern, everything) for pattern in self.task["patterns"]]
         return " ".join(match[1] for match in found) if all(found) else None
 
-    def places(self, messages: list[dict]) -> list[tuple[str, int]]:
-        """Where a search hit: (artifact, line), the newest search first."""
-        hits = []
+    def places(self, messages: list[dict]) -> list[dict]:
+        """Pages around what searches found, the newest search first: arguments of artifact_read."""
+        pages = []
         for message in reversed(messages):
             content = text(message)
-            head = re.search(r"\[artifact (art_[0-9a-f]{32})", content)
+            head = re.search(r"\[artifact (art_[0-9a-f]{32}) search ", content)
             if message["role"] == "tool" and head:
-                hits += [(head[1], int(line)) for line in re.findall(r"(?m)^\s*(?:line )?(\d+)[:>\-| ]", content)]
-        return hits
-
-    def around(self, artifact: str, line: int) -> dict:
-        reach = self.task.get("reach", 40)
-        return {"id": artifact, "lines": f"{max(1, line - reach)}-{line + reach}"}
+                for line, byte in re.findall(r"(?m)^(\d+)(?: byte (\d+))?: ", content):
+                    around = {"from_byte": max(0, int(byte) - 500), "max_chars": 1000} if byte else {"from_line": max(1, int(line) - 10), "lines": 40}
+                    pages.append({"id": head[1]} | around)
+        return pages
 
 
 def text(message: dict) -> str:
