@@ -1,5 +1,6 @@
 //! What answers behind the edge: turns, the model list, health and figures.
 
+pub mod artifacts;
 pub mod diagnostics;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use crate::codex::models::{self, ModelEntry};
 use crate::codex::prompt;
 use crate::config::Config;
 use crate::diagnostics::capture::Capture;
+use crate::mcp;
 use crate::metrics;
 use crate::serve::{App, Body, Reason};
 use crate::turn::{self, Caller, Service};
@@ -31,6 +33,14 @@ pub struct Respondent {
 impl App for Respondent {
     async fn responses(&self, head: Parts, body: String) -> Response<Body> {
         turn::respond(&self.service, &head, body).await
+    }
+
+    async fn compact(&self, head: Parts, body: String) -> Response<Body> {
+        turn::respond(&self.service, &head, body).await
+    }
+
+    async fn input_tokens(&self, head: Parts, body: String) -> Response<Body> {
+        turn::input_tokens(&self.service, &head, body).await
     }
 
     async fn models(&self, _head: Parts) -> Response<Body> {
@@ -77,6 +87,14 @@ impl App for Respondent {
 
     async fn bundle(&self, head: Parts) -> Response<Body> {
         diagnostics::bundle(self, &head).await
+    }
+
+    async fn artifacts(&self, head: Parts) -> Response<Body> {
+        artifacts::answer(&self.service.artifacts(), &head).await
+    }
+
+    async fn mcp(&self, head: Parts, body: String) -> Response<Body> {
+        mcp::answer(self.service.artifacts(), head, body).await
     }
 
     /// Codex repeats every status of these but 400 five times.

@@ -67,6 +67,14 @@ pub enum Command {
     /// Put turns into a file, to report or to replay them
     #[command(subcommand)]
     Bundle(Bundle),
+    /// Read back tool outputs that were shortened
+    #[command(subcommand)]
+    Artifacts(Artifacts),
+    /// Serve the tools that read them back to a model, on standard input and output
+    ///
+    /// This is the Model Context Protocol for programs that start their servers
+    /// themselves. A running respondent serves the same at /mcp.
+    Mcp,
     /// Run a recorded turn again, offline, and compare it with what was recorded
     ///
     /// The recorded request runs through this program against the recorded bytes
@@ -146,6 +154,74 @@ pub enum Bundle {
         /// The request to a provider in that turn; the last when left out
         #[arg(long, value_name = "N", value_parser = number)]
         attempt: Option<usize>,
+    },
+}
+
+/// Artifacts: tool outputs that were shortened, kept whole.
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+pub enum Artifacts {
+    /// List them, the newest first
+    List {
+        /// At most so many
+        #[arg(long, value_name = "N", default_value = "20", value_parser = number)]
+        limit: usize,
+        /// Only those that come after this one in the list
+        #[arg(long, value_name = "ID")]
+        after: Option<String>,
+        /// Of one session alone
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print one, byte for byte, or a part of it
+    Show {
+        /// Its id
+        id: String,
+        /// These lines, counted from 1; all from there on without the second number
+        #[arg(long, value_name = "FROM-TO", conflicts_with = "bytes")]
+        lines: Option<String>,
+        /// These bytes, counted from 0, widened to whole characters
+        #[arg(long, value_name = "FROM-TO")]
+        bytes: Option<String>,
+        /// With what is known of it, for programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the lines of one that match
+    Search {
+        /// Its id
+        id: String,
+        /// The text to look for
+        query: String,
+        /// The text is a regular expression
+        #[arg(long)]
+        regex: bool,
+        /// Upper and lower case are the same
+        #[arg(long, short)]
+        ignore_case: bool,
+        /// Lines before and after each match
+        #[arg(long, short = 'C', value_name = "N", default_value = "0")]
+        context: usize,
+        /// Matches at most
+        #[arg(long, value_name = "N", default_value = "50", value_parser = number)]
+        limit: usize,
+        /// For programs
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forget some
+    Delete {
+        /// Their ids
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+    /// Forget what was not used for too long, and what is more than the quota
+    Gc {
+        /// For programs
+        #[arg(long)]
+        json: bool,
     },
 }
 

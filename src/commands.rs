@@ -1,6 +1,8 @@
 //! The commands that are no server.
 
+pub mod artifacts;
 pub mod bundle;
+pub mod mcp;
 pub mod models;
 pub mod replay;
 

@@ -7,17 +7,20 @@
 
 pub mod app;
 pub mod artifacts;
+mod aside;
 pub mod cli;
 pub mod codex;
 pub mod commands;
 pub mod config;
 pub mod control;
 pub mod diagnostics;
+pub mod mcp;
 pub mod metrics;
 pub mod sandbox;
 pub mod secrets;
 pub mod serve;
 pub mod start;
+pub mod store;
 pub mod tap;
 pub mod turn;
 pub mod upstream;

@@ -83,6 +83,14 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
             runtime()?.block_on(sandbox::run(&script, config.server.listen))?;
         }
         Command::Bundle(command) => return bundle(command, &inputs),
+        Command::Artifacts(command) => {
+            let config = config::load(&inputs)?;
+            runtime()?.block_on(commands::artifacts::run(&config, command))?;
+        }
+        Command::Mcp => {
+            let config = config::load(&inputs)?;
+            runtime()?.block_on(commands::mcp::serve(config))?;
+        }
         Command::Replay {
             file,
             turn,

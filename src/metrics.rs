@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::line::Line;
 use crate::serve::Reason;
+use crate::turn::PrefixReason;
 
 /// The counters of the process.
 pub struct Metrics {
@@ -26,13 +27,39 @@ pub struct Metrics {
     first_event: Family<ProviderLabel, Histogram>,
     tokens: Family<TokenLabels, Counter>,
     cost: Family<RouteLabels, Counter<f64, AtomicU64>>,
+    estimates: Family<TokenLabels, Counter>,
+    prompt_bytes: Family<TokenLabels, Counter>,
+    prefixes: Family<ReasonLabel, Counter>,
     faults: Family<FaultLabels, Counter>,
     retries: Family<ProviderLabel, Counter>,
     down: Family<ProviderLabel, Gauge>,
     failovers: Family<FailoverLabels, Counter>,
     healed: Family<RouteLabels, Counter>,
+    compactions: Family<CompactionLabels, Counter>,
     open_streams: Gauge,
     refused: Family<ReasonLabel, Counter>,
+    artifacts: ArtifactCounts,
+}
+
+/// Counts what happens to artifacts. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ArtifactCounts {
+    kept: Counter,
+    bytes: Counter,
+    failures: Family<WarningLabel, Counter>,
+}
+
+impl ArtifactCounts {
+    /// So many were written to the disk, with so many bytes of text.
+    pub fn kept(&self, artifacts: u64, bytes: u64) {
+        self.kept.inc_by(artifacts);
+        self.bytes.inc_by(bytes);
+    }
+
+    /// The store failed, under the id of its warning.
+    pub fn failed(&self, warning: &'static str) {
+        self.failures.get_or_create(&WarningLabel { warning }).inc();
+    }
 }
 
 /// How a turn ended.
@@ -89,6 +116,21 @@ pub struct TurnFigures<'a> {
     pub tokens: Tokens,
     /// What that cost in US dollars, where the price is known.
     pub cost: Option<f64>,
+    /// Our estimate of the input, where the provider counted it.
+    pub estimated: Option<u64>,
+    /// What its request had in common with the last one of the session.
+    pub prefix: Option<PrefixFigures>,
+}
+
+/// A request beside the last one of its session.
+#[derive(Debug, Clone, Copy)]
+pub struct PrefixFigures {
+    /// Bytes of the request.
+    pub sent: u64,
+    /// Those that both begin with.
+    pub shared: u64,
+    /// Why they are not more.
+    pub reason: PrefixReason,
 }
 
 /// Tokens of a turn, as the usage object counts them.
@@ -157,8 +199,19 @@ struct FaultLabels {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CompactionLabels {
+    door: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReasonLabel {
     reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WarningLabel {
+    warning: &'static str,
 }
 
 impl Metrics {
@@ -173,13 +226,18 @@ impl Metrics {
             first_event: Family::new_with_constructor(seconds),
             tokens: Family::default(),
             cost: Family::default(),
+            estimates: Family::default(),
+            prompt_bytes: Family::default(),
+            prefixes: Family::default(),
             faults: Family::default(),
             retries: Family::default(),
             down: Family::default(),
             failovers: Family::default(),
             healed: Family::default(),
+            compactions: Family::default(),
             open_streams: Gauge::default(),
             refused: Family::default(),
+            artifacts: ArtifactCounts::default(),
         };
         metrics.register();
         metrics
@@ -210,6 +268,21 @@ impl Metrics {
             "US dollars by the listed prices",
             self.cost.clone(),
         );
+        registry.register(
+            "input_estimates",
+            "Input tokens of turns that a provider counted, as estimated and as counted",
+            self.estimates.clone(),
+        );
+        registry.register(
+            "prompt_bytes",
+            "Bytes of requests; shared is what they begin with like the last one of the session",
+            self.prompt_bytes.clone(),
+        );
+        registry.register(
+            "prefixes",
+            "Requests by why they do not begin like the last one of the session",
+            self.prefixes.clone(),
+        );
         registry.register("faults", "Faults by kind and side", self.faults.clone());
         registry.register(
             "upstream_retries",
@@ -232,6 +305,11 @@ impl Metrics {
             self.healed.clone(),
         );
         registry.register(
+            "compactions",
+            "Histories that became a summary, by where it was asked for and what came of it",
+            self.compactions.clone(),
+        );
+        registry.register(
             "open_streams",
             "Streams being sent now",
             self.open_streams.clone(),
@@ -241,6 +319,28 @@ impl Metrics {
             "Requests that the guard or a limit refused",
             self.refused.clone(),
         );
+        let artifacts = &self.artifacts;
+        registry.register(
+            "artifacts_kept",
+            "Tool outputs that were written to the disk whole",
+            artifacts.kept.clone(),
+        );
+        registry.register_with_unit(
+            "artifacts_kept",
+            "Their text",
+            Unit::Bytes,
+            artifacts.bytes.clone(),
+        );
+        registry.register(
+            "artifact_failures",
+            "Failures of the store of artifacts by the id of their warning",
+            artifacts.failures.clone(),
+        );
+    }
+
+    /// The counts of artifacts.
+    pub fn artifacts(&self) -> ArtifactCounts {
+        self.artifacts.clone()
     }
 
     /// Counts a turn that ended.
@@ -276,6 +376,30 @@ impl Metrics {
             };
             self.tokens.get_or_create(&labels).inc_by(count);
         }
+        if let Some(prefix) = &turn.prefix {
+            let reason = prefix.reason.name();
+            self.prefixes.get_or_create(&ReasonLabel { reason }).inc();
+        }
+        let prefix = turn.prefix.iter().flat_map(|prefix| {
+            [
+                (&self.prompt_bytes, "sent", prefix.sent),
+                (&self.prompt_bytes, "shared", prefix.shared),
+            ]
+        });
+        let estimates = turn.estimated.into_iter().flat_map(|estimated| {
+            [
+                (&self.estimates, "estimated", estimated),
+                (&self.estimates, "counted", input),
+            ]
+        });
+        for (family, kind, count) in prefix.chain(estimates) {
+            let labels = TokenLabels {
+                provider: provider.clone(),
+                model: model.clone(),
+                kind,
+            };
+            family.get_or_create(&labels).inc_by(count);
+        }
         if let Some(cost) = turn.cost {
             let labels = RouteLabels {
                 provider: provider.clone(),
@@ -294,6 +418,13 @@ impl Metrics {
     /// Counts a fault under the names of its kind and side.
     pub fn fault(&self, kind: &'static str, side: &'static str) {
         self.faults.get_or_create(&FaultLabels { kind, side }).inc();
+    }
+
+    /// Counts a compaction under the names of its door and result.
+    pub fn compaction(&self, door: &'static str, result: &'static str) {
+        self.compactions
+            .get_or_create(&CompactionLabels { door, result })
+            .inc();
     }
 
     /// Counts a request that is sent to an upstream again.
@@ -390,8 +521,9 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Duration;
 
-    use super::{Metrics, Outcome, ROUTES, Tokens, TurnFigures};
+    use super::{Metrics, Outcome, PrefixFigures, ROUTES, Tokens, TurnFigures};
     use crate::serve::Reason;
+    use crate::turn::PrefixReason;
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
         TurnFigures {
@@ -407,6 +539,12 @@ mod tests {
                 reasoning: 5,
             },
             cost: Some(0.25),
+            estimated: Some(120),
+            prefix: Some(PrefixFigures {
+                sent: 400,
+                shared: 300,
+                reason: PrefixReason::Epoch,
+            }),
         }
     }
 
@@ -422,12 +560,19 @@ mod tests {
         metrics.failover(("p", "m"), ("q", "maker/m"));
         metrics.healed("p", "m");
         metrics.refused(Reason::Host);
+        metrics.artifacts().kept(2, 5000);
+        metrics.artifacts().failed("ARTIFACT_STORE_WRITE_FAILED");
         let stream = metrics.open_stream();
         let text = metrics.render();
         for line in [
             r#"respondent_turns_total{provider="p",model="m",outcome="completed"} 1"#,
             r#"respondent_tokens_total{provider="p",model="m",kind="cached"} 60"#,
             r#"respondent_cost_dollars_total{provider="p",model="m"} 0.25"#,
+            r#"respondent_input_estimates_total{provider="p",model="m",kind="estimated"} 120"#,
+            r#"respondent_input_estimates_total{provider="p",model="m",kind="counted"} 100"#,
+            r#"respondent_prompt_bytes_total{provider="p",model="m",kind="sent"} 400"#,
+            r#"respondent_prompt_bytes_total{provider="p",model="m",kind="shared"} 300"#,
+            r#"respondent_prefixes_total{reason="epoch"} 1"#,
             r#"respondent_turn_duration_seconds_sum{provider="p"} 3.0"#,
             r#"respondent_first_event_seconds_count{provider="p"} 1"#,
             r#"respondent_faults_total{kind="rate_limit",side="upstream"} 1"#,
@@ -437,6 +582,9 @@ mod tests {
             r#"respondent_failovers_total{from="p/m",to="q/maker/m"} 1"#,
             r#"respondent_healed_total{provider="p",model="m"} 1"#,
             r#"respondent_refused_requests_total{reason="host"} 1"#,
+            "respondent_artifacts_kept_total 2",
+            "respondent_artifacts_kept_bytes_total 5000",
+            r#"respondent_artifact_failures_total{warning="ARTIFACT_STORE_WRITE_FAILED"} 1"#,
             "respondent_open_streams 1",
         ] {
             assert!(

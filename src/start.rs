@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Respondent};
-use crate::artifacts::Artifacts;
+use crate::artifacts::{Artifacts, Swept};
 use crate::commands::say;
 use crate::config::{Config, Flags, Inputs, Watch, address};
 use crate::diagnostics::bundle::Folder;
@@ -45,6 +45,8 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    let metrics = Arc::new(Metrics::new());
+    let artifacts = open_artifacts(&config, &metrics)?;
     say(&greeting(&config, address, &codex_print))?;
 
     let limits = ListenLimits {
@@ -53,11 +55,9 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         ..ListenLimits::default()
     };
     let shutdown = Shutdown::new(config.server.grace);
-    let metrics = Arc::new(Metrics::new());
     let capture = Capture::default();
-    let artifacts = Artifacts::open(&config);
     let (kept, limited) = (capture.clone(), capture.clone());
-    tokio::spawn(tidy(Arc::clone(&live)));
+    tokio::spawn(tidy(Arc::clone(&live), artifacts.clone()));
     let service = Service::new(
         live,
         metrics,
@@ -88,8 +88,17 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Deletes kept turns that are too old, whether or not new ones come.
-async fn tidy(live: Arc<ArcSwap<Config>>) {
+/// Opens the artifacts, and says what to do if another server has them.
+fn open_artifacts(config: &Config, metrics: &Metrics) -> anyhow::Result<Artifacts> {
+    Artifacts::open(config, metrics.artifacts()).map_err(|in_use| {
+        anyhow::anyhow!(
+            "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
+        )
+    })
+}
+
+/// Deletes kept turns and artifacts that are too old, whether or not new ones come.
+async fn tidy(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
     let mut hours = tokio::time::interval(Duration::from_hours(1));
     loop {
         hours.tick().await;
@@ -97,6 +106,13 @@ async fn tidy(live: Arc<ArcSwap<Config>>) {
         let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
         if let Ok(Err(error)) = pruned {
             tracing::warn!(target: log::CAPTURE, "old turns cannot be deleted: {error}");
+        }
+        // A failure was told already.
+        if let Ok(swept) = artifacts.sweep().await
+            && swept.artifacts > 0
+        {
+            let Swept { artifacts, bytes } = swept;
+            tracing::info!("deleted {artifacts} artifacts of {bytes} bytes");
         }
     }
 }

@@ -11,11 +11,29 @@ pub struct Encoded {
     pub body: Vec<u8>,
     /// Where the items stand in the body, in the order of the body.
     pub spans: Vec<Span>,
+    /// Where that stands which comes before the items.
+    pub head: Head,
+    /// Bytes that are there only because a message bears the mark of a cache: the
+    /// next request has them elsewhere, and the provider does not count them.
+    pub marks: Vec<Range<usize>>,
     /// What was changed or left out.
     pub notes: Notes,
     /// About how many tokens the input has, by its bytes; images and files count
     /// apart.
     pub estimated_tokens: u64,
+}
+
+/// The parts of the body before the items. What lies in none of them are
+/// parameters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// The list of tools; empty where there is none.
+    pub tools: Range<usize>,
+    /// Where the messages begin.
+    pub messages: usize,
+    /// Where the instructions end, which come first; where there are none,
+    /// [`Self::messages`].
+    pub instructions: usize,
 }
 
 /// The bytes that one item became.

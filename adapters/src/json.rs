@@ -1,6 +1,7 @@
 //! Writing JSON into a byte buffer without building a tree.
 
 use serde::Serialize;
+use serde::de::IgnoredAny;
 
 /// Appends `value` as JSON. Values of this crate always serialise; a value
 /// that does not would leave `null`, so that the document stays well formed.
@@ -104,6 +105,32 @@ pub fn deeper_than(json: &str, limit: usize) -> bool {
         }
     }
     false
+}
+
+/// The deepest arguments of a call: less than the readers that count allow.
+const ARGUMENTS_DEPTH: usize = 100;
+
+/// Whether this is one JSON object that any reader takes: not too deep, and
+/// without halves of characters, which no UTF-8 can hold.
+pub fn is_sound_object(text: &str) -> bool {
+    text.trim_start().starts_with('{')
+        && !deeper_than(text, ARGUMENTS_DEPTH)
+        && !lone_surrogate_anywhere(text)
+        && serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// The bytes of a text inside a JSON string.
+pub fn escaped_len(text: &str) -> usize {
+    text.bytes().map(escaped_byte_len).sum()
+}
+
+/// The bytes of a byte of text inside a JSON string.
+pub fn escaped_byte_len(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    }
 }
 
 /// What follows a string whose first quote was read.

@@ -211,6 +211,12 @@ impl Turn<'_> {
             .collect()
     }
 
+    /// Whether the request asks for nothing but a summary of its history.
+    pub fn wants_compaction(&self) -> bool {
+        let last = self.items.last();
+        last.is_some_and(|item| item.kind == ItemKind::CompactionTrigger)
+    }
+
     /// The ids of the items that are only referred to.
     pub fn references(&self) -> Vec<String> {
         let references = self
@@ -246,6 +252,20 @@ impl<'a> Item<'a> {
             fields: Fields::default(),
             said: Some(text),
         }
+    }
+
+    /// A compaction item with this `encrypted_content`.
+    pub(crate) fn compaction(blob: &Arc<str>) -> Self {
+        Self {
+            kind: ItemKind::Compaction,
+            fields: Fields::default(),
+            said: Some(Text::Owned(Arc::clone(blob))),
+        }
+    }
+
+    /// Whether it is a system or developer message.
+    pub fn is_system(&self) -> bool {
+        self.kind == ItemKind::Message && matches!(self.role().as_ref(), "system" | "developer")
     }
 
     /// The text of a message that came without parts, as the string form of
@@ -354,7 +374,12 @@ impl<'a> Item<'a> {
 
     /// The blob of a reasoning or compaction item.
     pub fn encrypted_content(&self) -> Option<Cow<'a, str>> {
+        let made = self
+            .said
+            .as_ref()
+            .filter(|_| self.kind == ItemKind::Compaction);
         string(self.fields.encrypted_content)
+            .or_else(|| made.map(|blob| Cow::Owned(blob.decoded().into_owned())))
     }
 
     /// What a shell or web search call does.
@@ -399,6 +424,19 @@ impl ItemKind {
                 | Self::LocalShellCall
                 | Self::ShellCall
                 | Self::ApplyPatchCall
+        )
+    }
+
+    /// Whether it is what a tool of the client answered.
+    pub fn is_output(self) -> bool {
+        matches!(
+            self,
+            Self::FunctionCallOutput
+                | Self::CustomToolCallOutput
+                | Self::ToolSearchOutput
+                | Self::LocalShellCallOutput
+                | Self::ShellCallOutput
+                | Self::ApplyPatchCallOutput
         )
     }
 

@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HOST};
-use http::{HeaderValue, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::request::Builder;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -114,11 +115,23 @@ impl Control {
         self.address
     }
 
-    /// `GET path`: the status and the whole body. 401 and 404 of the path itself
-    /// are errors here. The token is shown to a respondent alone.
+    /// `GET path`, as [`Control::send`].
     pub async fn get(&self, path: &str) -> Result<(StatusCode, Bytes), ControlError> {
+        self.send(&Method::GET, path, Bytes::new()).await
+    }
+
+    /// A request with this body, which is JSON if there is any: the status and the
+    /// whole body of the answer. 401 and 404 of the path itself are errors here. The
+    /// token is shown to a respondent alone.
+    pub async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes), ControlError> {
         let version = self.health().await?;
-        let asked = self.ask(path, self.token.as_ref(), LARGEST);
+        let request = Request::builder().method(method).uri(path);
+        let asked = self.ask(request, body, self.token.as_ref(), LARGEST);
         let (status, body) = timeout(ANSWER, asked)
             .await
             .map_err(|_| ControlError::TooSlow(self.address))??;
@@ -140,7 +153,7 @@ impl Control {
     /// The version of the respondent that listens there.
     async fn health(&self) -> Result<String, ControlError> {
         let foreign = || ControlError::Foreign(self.address);
-        let asked = self.ask("/healthz", None, LARGEST_HEALTH);
+        let asked = self.ask(Request::get("/healthz"), Bytes::new(), None, LARGEST_HEALTH);
         let Ok(answered) = timeout(HEALTH, asked).await else {
             return Err(foreign());
         };
@@ -163,7 +176,8 @@ impl Control {
 
     async fn ask(
         &self,
-        path: &str,
+        request: Builder,
+        body: Bytes,
         token: Option<&Secret>,
         largest: usize,
     ) -> Result<(StatusCode, Bytes), ControlError> {
@@ -171,7 +185,7 @@ impl Control {
             address: self.address,
             source,
         };
-        let response = self.send(path, token).await?;
+        let response = self.open(request, body, token).await?;
         let status = response.status();
         match Limited::new(response.into_body(), largest).collect().await {
             Ok(body) => Ok((status, body.to_bytes())),
@@ -183,9 +197,10 @@ impl Control {
     }
 
     /// One request on a connection of its own: no proxy, no redirect.
-    async fn send(
+    async fn open(
         &self,
-        path: &str,
+        mut request: Builder,
+        body: Bytes,
         token: Option<&Secret>,
     ) -> Result<Response<Incoming>, ControlError> {
         let address = self.address;
@@ -205,7 +220,13 @@ impl Control {
             }
             Err(_) => return Err(ControlError::TooSlow(address)),
         };
-        let mut request = Request::get(path).header(HOST, address.to_string());
+        request = request.header(HOST, address.to_string());
+        if !body.is_empty() {
+            // An MCP server asks for both types in Accept.
+            request = request
+                .header(CONTENT_TYPE, "application/json")
+                .header(ACCEPT, "application/json, text/event-stream");
+        }
         if let Some(token) = token {
             let value = format!("Bearer {}", token.expose());
             let mut value = HeaderValue::try_from(value).map_err(|error| broken(error.into()))?;
@@ -213,7 +234,7 @@ impl Control {
             request = request.header(AUTHORIZATION, value);
         }
         let request = request
-            .body(Empty::<Bytes>::new())
+            .body(Full::new(body))
             .map_err(|error| broken(error.into()))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await

@@ -49,6 +49,10 @@ struct Turn {
     kind: String,
     input: u64,
     cached_percent: u64,
+    estimated_input: Option<u64>,
+    shared_percent: String,
+    prefix: String,
+    prefix_differs_at: String,
     output: u64,
     reasoning: u64,
     cost: Option<f64>,
@@ -69,6 +73,9 @@ impl Turn {
             "route" => &mut self.route,
             "caller" => &mut self.caller,
             "kind" => &mut self.kind,
+            "shared_percent" => &mut self.shared_percent,
+            "prefix" => &mut self.prefix,
+            "prefix_differs_at" => &mut self.prefix_differs_at,
             "notes" => &mut self.notes,
             "fault" => &mut self.fault,
             "message" => &mut self.message,
@@ -101,6 +108,7 @@ impl Visit for Turn {
         match field.name() {
             "input" => self.input = value,
             "cached_percent" => self.cached_percent = value,
+            "estimated_input" => self.estimated_input = Some(value),
             "output" => self.output = value,
             "reasoning" => self.reasoning = value,
             "first_event_ms" => self.first_event_ms = Some(value),
@@ -123,10 +131,19 @@ impl Display for Turn {
         }
         if self.input > 0 {
             write!(f, ", {} tokens in", self.input)?;
-            if self.cached_percent > 0 {
-                write!(f, " ({}% cached)", self.cached_percent)?;
+            let estimated = self
+                .estimated_input
+                .filter(|estimated| estimated.abs_diff(self.input).saturating_mul(5) > self.input);
+            match (self.cached_percent, estimated) {
+                (0, None) => {}
+                (0, Some(estimated)) => write!(f, " ({estimated} estimated)")?,
+                (cached, None) => write!(f, " ({cached}% cached)")?,
+                (cached, Some(estimated)) => {
+                    write!(f, " ({cached}% cached, {estimated} estimated)")?;
+                }
             }
         }
+        self.shared(f)?;
         if self.output > 0 {
             write!(f, ", {} out", self.output)?;
             if self.reasoning > 0 {
@@ -158,6 +175,30 @@ impl Display for Turn {
             }
         }
         f.write_str(&self.request)
+    }
+}
+
+impl Turn {
+    /// What the request has in common with the last one: a word as long as all is
+    /// well.
+    fn shared(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            shared_percent,
+            prefix,
+            prefix_differs_at,
+            ..
+        } = self;
+        match prefix.as_str() {
+            "" => Ok(()),
+            "new_turn" | "parameters_changed" => f.write_str(", prefix kept"),
+            _ => {
+                write!(f, ", PREFIX BROKEN ({prefix}")?;
+                if !prefix_differs_at.is_empty() {
+                    write!(f, " at {prefix_differs_at}")?;
+                }
+                write!(f, ", {shared_percent}% shared)")
+            }
+        }
     }
 }
 

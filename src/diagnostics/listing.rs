@@ -156,7 +156,8 @@ pub fn date(ms: u64) -> String {
 /// The last moment that such a date can tell: the year 9999.
 const LAST_MS: u64 = 253_402_300_799_000;
 
-fn ago(ms: u64, now: SystemTime) -> String {
+/// How long ago that was, of milliseconds since 1970.
+pub fn ago(ms: u64, now: SystemTime) -> String {
     let then = UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS));
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
     match seconds {

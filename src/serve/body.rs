@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::decode::Decoding;
 use super::error::{close, invalid_request};
 use super::{Body, Reason};
+use crate::aside::aside;
 
 /// Limits on the body of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +117,8 @@ where
         }
         decoding.push(&data)?;
     }
-    String::from_utf8(decoding.finish()?).map_err(|_| BodyFault::NotText)
+    let body = decoding.finish()?;
+    aside(body.len(), || String::from_utf8(body)).map_err(|_| BodyFault::NotText)
 }
 
 /// When the next piece must be there: before the silence is too long, and before

@@ -123,7 +123,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     ) -> Self {
         Self {
             ctx,
-            session: prepared.session.affinity(),
+            session: prepared.affinity,
             way: prepared.way,
             ways: prepared.ways,
             pace,
@@ -133,7 +133,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             output: Output {
                 assembler: prepared.assembler,
                 frames: Frames::default(),
-                begun: false,
+                begun: prepared.begun,
                 content: false,
             },
             recent: prepared.recent,
@@ -227,7 +227,9 @@ impl<'e, S: Sink> Engine<'e, S> {
     }
 
     fn tell_way(&mut self) {
-        self.record.way(&self.way);
+        let prefix = self.ways.telling(&self.way);
+        self.told.prefix(&prefix);
+        self.record.way(&self.way, prefix);
         self.told.route(self.way.route.full_name());
         self.told.notes(&self.record.notes);
     }

@@ -29,6 +29,10 @@ pub struct Given {
     pub moved_to: Option<String>,
     /// Providers along the routes.
     pub providers: Vec<ProviderState>,
+    /// The tools of the session, a JSON list, where the request wants a summary and
+    /// came without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<String>,
     /// How outputs were bounded.
     pub outputs: Outputs,
     /// Where what was shortened was kept.
@@ -157,6 +161,9 @@ impl Shared {
             items.map(|(id, json)| (id.as_str(), json.as_bytes())),
         );
         self.kept.put(owner, session, given.baggage.iter());
+        if let Some(tools) = &given.tools {
+            self.tools.put(owner, session, tools);
+        }
     }
 }
 

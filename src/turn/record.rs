@@ -12,11 +12,12 @@ use registry::{Price, Route};
 use tokio::time::Instant;
 
 use super::caller::Caller;
+use super::prefix::{Reason, Telling};
 use super::way::Way;
 use crate::config::Config;
 use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
-use crate::metrics::{Metrics, OpenStream, Outcome, Tokens, TurnFigures};
+use crate::metrics::{Metrics, OpenStream, Outcome, PrefixFigures, Tokens, TurnFigures};
 use crate::secrets::Redactor;
 use crate::tap::{Seen, Tap};
 
@@ -33,6 +34,12 @@ pub(super) struct Record {
     pub(super) notes: Notes,
     pub(super) retries: u32,
     pub(super) usage: Option<Usage>,
+    /// What earlier requests of the turn used.
+    pub(super) spent: Usage,
+    /// What the last request that was sent has in common with the one before.
+    pub(super) prefix: Option<Telling>,
+    /// Our estimate of the input's tokens.
+    pub(super) estimated: u64,
     /// What the model costs, if that is known.
     pub(super) price: Option<Price>,
     started: Instant,
@@ -64,6 +71,9 @@ impl Record {
             notes: Notes::default(),
             retries: 0,
             usage: None,
+            spent: Usage::default(),
+            prefix: None,
+            estimated: 0,
             price: None,
             started: Instant::now(),
             first_event: None,
@@ -123,11 +133,22 @@ impl Record {
     }
 
     /// The turn takes a way.
-    pub(super) fn way(&mut self, way: &Way) {
+    pub(super) fn way(&mut self, way: &Way, prefix: Telling) {
+        self.prefix = Some(prefix);
+        self.estimated = way.terms.estimated_input;
         self.provider.clone_from(&way.route.provider.id);
         self.model.clone_from(&way.route.model.id);
         self.price.clone_from(&way.route.model.price);
         self.notes.extend(&way.notes);
+    }
+
+    /// The answer of a request within the turn came to its end, or failed: the turn
+    /// goes on. Tells what it used.
+    pub(super) fn goes_on(&mut self) -> Option<Usage> {
+        (self.outcome, self.fault, self.raw_fault) = (None, None, None);
+        let usage = self.usage.take()?;
+        self.spent = sum(self.spent, usage);
+        Some(usage)
     }
 
     /// The answer ended.
@@ -143,11 +164,7 @@ impl Record {
     /// to the client and into the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
         self.raw_fault = self.tap.is_some().then(|| fault.clone());
-        let redact = |text: &str| redactor.redact(text).into_owned();
-        fault.message = redact(&fault.message);
-        fault.cause = fault.cause.take().map(|cause| redact(&cause).into());
-        fault.param = fault.param.take().map(|param| redact(&param).into());
-        fault.code = fault.code.take().map(|code| redact(&code).into());
+        redact(fault, redactor);
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
             adapters::fault::Kind::InvalidRequest | adapters::fault::Kind::ModelNotFound => {
@@ -159,26 +176,56 @@ impl Record {
     }
 }
 
+/// Takes the secrets out of a fault's texts.
+pub(super) fn redact(fault: &mut Fault, redactor: &Redactor) {
+    let redact = |text: &str| redactor.redact(text).into_owned();
+    fault.message = redact(&fault.message);
+    fault.cause = fault.cause.take().map(|cause| redact(&cause).into());
+    fault.param = fault.param.take().map(|param| redact(&param).into());
+    fault.code = fault.code.take().map(|code| redact(&code).into());
+}
+
 impl Record {
     /// US dollars, where the price is known and the provider or an estimate has
     /// told the tokens.
     fn cost(&self) -> Option<f64> {
-        let (usage, price) = (self.usage.as_ref()?, self.price.as_ref()?);
+        let (usage, price) = (self.used()?, self.price.as_ref()?);
         Some(price.cost(usage.input, usage.cached, usage.cache_write, usage.output))
+    }
+
+    /// What all requests of the turn used, if anything is known of it.
+    fn used(&self) -> Option<Usage> {
+        let known = self.usage.is_some() || self.spent != Usage::default();
+        known.then(|| sum(self.spent, self.usage.unwrap_or_default()))
+    }
+}
+
+fn sum(one: Usage, other: Usage) -> Usage {
+    Usage {
+        input: one.input.saturating_add(other.input),
+        cached: one.cached.saturating_add(other.cached),
+        cache_write: one.cache_write.saturating_add(other.cache_write),
+        output: one.output.saturating_add(other.output),
+        reasoning: one.reasoning.saturating_add(other.reasoning),
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
         let outcome = self.outcome.unwrap_or(Outcome::Disconnected);
-        let usage = self.usage.unwrap_or_default();
+        let used = self.used();
+        let usage = used.unwrap_or_default();
         let duration = self.started.elapsed();
         let cost = self.cost();
+        let counted =
+            self.usage.is_some() && self.notes.iter().all(|note| note.code != "usage_estimated");
+        let estimated =
+            (counted && usage.input > 0 && self.estimated > 0).then_some(self.estimated);
         if let Some(tap) = &self.tap {
             tap.saw(Seen::Ended {
                 outcome,
                 notes: &self.notes,
-                usage: self.usage,
+                usage: used,
                 fault: self.raw_fault.as_ref(),
             });
         }
@@ -195,7 +242,14 @@ impl Drop for Record {
                 reasoning: usage.reasoning,
             },
             cost,
+            estimated,
+            prefix: self.prefix.map(|prefix| PrefixFigures {
+                sent: prefix.sent,
+                shared: prefix.shared,
+                reason: prefix.reason,
+            }),
         });
+        let prefix = self.prefix.filter(|prefix| prefix.reason != Reason::First);
         let cached = usage
             .cached
             .saturating_mul(100)
@@ -223,6 +277,10 @@ impl Drop for Record {
             session = %Line::up_to(&self.session, 64),
             input = usage.input,
             cached_percent = cached,
+            estimated_input = estimated,
+            shared_percent = prefix.map(|prefix| prefix.percent()),
+            prefix = prefix.map(|prefix| prefix.reason.name()),
+            prefix_differs_at = prefix.and_then(|prefix| prefix.place).map(|place| place.to_string()),
             output = usage.output,
             reasoning = usage.reasoning,
             cost,
@@ -248,6 +306,7 @@ mod tests {
     use crate::config::{Flags, Inputs, Places};
     use crate::diagnostics::log::{Format, spoken};
     use crate::turn::TurnKind;
+    use crate::turn::prefix::Place;
 
     fn record() -> Record {
         let folder = tempfile::tempdir().unwrap();
@@ -288,9 +347,34 @@ mod tests {
             reasoning: 20,
             ..Usage::default()
         });
+        record.estimated = 1201;
+        record.prefix = Some(Telling {
+            sent: 4000,
+            last: 3000,
+            shared: 2999,
+            reason: Reason::Epoch,
+            place: Some(Place::Item(7)),
+        });
         record.notes.add("tool_dropped", "web_search");
         record.notes.add("effort_mapped", "max to high");
         record.ended(assembler::Outcome::Completed);
+    }
+
+    /// A turn of which there is no news.
+    fn going_on() {
+        let mut record = record();
+        record.estimated = 1200;
+        record.usage = Some(Usage {
+            input: 1000,
+            ..Usage::default()
+        });
+        record.prefix = Some(Telling {
+            sent: 4000,
+            last: 3000,
+            shared: 3000,
+            reason: Reason::NewTurn,
+            place: None,
+        });
     }
 
     fn refused() {
@@ -311,8 +395,8 @@ mod tests {
     async fn a_person_reads_a_sentence() {
         assert_eq!(
             sentence(completed),
-            "acme/m-1 completed, 1000 tokens in (87% cached), 50 out (20 reasoning), \
-             $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
+            "acme/m-1 completed, 1000 tokens in (87% cached, 1201 estimated), \
+             PREFIX BROKEN (epoch at item 7, 99.9% shared), 50 out (20 reasoning), $0.0012, 1 retry; tool_dropped (web_search), effort_mapped (max to high); \
              codex compaction req_1"
         );
         assert_eq!(
@@ -320,6 +404,10 @@ mod tests {
             r"refused: model_not_found: No model 'a\nb'; req_1"
         );
         assert_eq!(sentence(|| drop(record())), "disconnected; req_1");
+        assert_eq!(
+            sentence(going_on),
+            "disconnected, 1000 tokens in, prefix kept; req_1"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -336,6 +424,8 @@ mod tests {
                 "outcome": "completed", "route": "acme/m-1", "caller": "codex",
                 "kind": "compaction",
                 "session": "s1", "input": 1000, "cached_percent": 87, "output": 50,
+                "estimated_input": 1201, "shared_percent": "99.9", "prefix": "epoch",
+                "prefix_differs_at": "item 7",
                 "reasoning": 20, "cost": 0.001_187_5, "ms": 0, "retries": 1,
                 "notes": "tool_dropped (web_search), effort_mapped (max to high)",
             })

@@ -11,16 +11,19 @@ use http::{HeaderValue, Response, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Session};
-use super::ctx::{Ctx, Surrounding, Surroundings};
+use super::compact::{self, Door};
+use super::ctx::{Ctx, Surrounding, Surroundings, System};
 use super::engine::{self, Pace};
 use super::given::Given;
-use super::prepare::{Prepared, prepare, routes};
-use super::record::Record;
+use super::prepare::{Job, count, prepare, routes};
+use super::record::{Record, redact};
 use super::sink::{JsonSink, Slot, SseSink};
 use super::stream::EventStream;
 use super::told::Told;
 use super::way::Shared;
 use crate::artifacts::Artifacts;
+use crate::artifacts::owned::{LOCAL, Owned};
+use crate::aside::aside;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
@@ -62,6 +65,12 @@ impl Service {
         self.shared.upstreams.lessons()
     }
 
+    /// What tool outputs were kept whole, to be read back.
+    pub fn artifacts(&self) -> Owned {
+        let keep_days = self.config.load().artifacts.keep_days;
+        Owned::local(self.shared.artifacts.clone(), keep_days)
+    }
+
     /// Knows from now on what was known before a turn, so that the turn goes
     /// again as it went. Errors are those of the request.
     pub fn remember(&self, given: &Given, head: &Parts, body: &Arc<String>) -> Result<(), Fault> {
@@ -77,14 +86,11 @@ impl Service {
     }
 
     fn ctx(&self, head: &Parts, config: &Arc<Config>) -> Ctx {
-        let request_id = head
-            .extensions
-            .get::<RequestId>()
-            .map_or_else(|| "".into(), |id| Arc::clone(&id.0));
+        let request_id = request_id(head);
         let Surrounding { clock, random, tap } = self.surroundings.of(&request_id, config);
         Ctx {
             request_id,
-            owner: "local".into(),
+            owner: LOCAL.into(),
             caller: Caller::of(&head.headers),
             clock,
             random,
@@ -94,7 +100,15 @@ impl Service {
     }
 }
 
-/// Answers `POST /v1/responses`.
+/// What stands at the end of the path of `POST /v1/responses/compact`.
+const COMPACT: &str = "/compact";
+
+fn request_id(head: &Parts) -> Arc<str> {
+    let id = head.extensions.get::<RequestId>();
+    id.map_or_else(|| "".into(), |id| Arc::clone(&id.0))
+}
+
+/// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let config = service.config.load_full();
     let ctx = service.ctx(head, &config);
@@ -112,29 +126,66 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         told: Told::default(),
         tap: ctx.tap.clone(),
     };
+    let bytes = body.len();
     let source = Source::shared(body);
-    let prepared = match prepare(&ctx, &config, &service.shared, source) {
-        Ok(prepared) => prepared,
+    let at_endpoint = head.uri.path().ends_with(COMPACT);
+    let prepared = aside(bytes, || {
+        prepare(&ctx, &config, &service.shared, source, at_endpoint)
+    });
+    let request = match prepared {
+        Ok(request) => request,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());
             return reply.refusal(&fault);
         }
     };
-    record.session.clone_from(&prepared.session.id);
+    record.session.clone_from(&request.session.id);
     let pace = Pace {
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
     };
-    if prepared.stream {
-        stream(ctx, prepared, pace, config, record, reply).await
+    if request.stream {
+        stream(ctx, request.job, pace, config, record, reply).await
     } else {
-        whole(&ctx, prepared, pace, &config, record, reply).await
+        whole(&ctx, request.job, pace, &config, record, reply).await
+    }
+}
+
+/// Answers `POST /v1/responses/input_tokens`: about how many tokens the body of a
+/// turn has as input, by its bytes. Nothing is sent, and nothing is kept.
+pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
+    let config = service.config.load_full();
+    let ctx = Ctx {
+        request_id: request_id(head),
+        owner: LOCAL.into(),
+        caller: Caller::of(&head.headers),
+        clock: Arc::new(System),
+        random: Arc::new(System),
+        ending: service.ending.clone(),
+        tap: None,
+    };
+    let reply = Reply {
+        codex: ctx.caller.codex,
+        told: Told::default(),
+        tap: None,
+    };
+    let bytes = body.len();
+    let source = Source::new(body);
+    match aside(bytes, || count(&ctx, &config, &service.shared, &source)) {
+        Ok(tokens) => {
+            let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
+            reply.whole(json.into_bytes())
+        }
+        Err(mut fault) => {
+            redact(&mut fault, &config.redactor());
+            reply.refusal(&fault)
+        }
     }
 }
 
 async fn stream(
     ctx: Ctx,
-    prepared: Box<Prepared>,
+    job: Job,
     pace: Pace,
     config: Arc<Config>,
     mut record: Record,
@@ -144,16 +195,25 @@ async fn stream(
     let telling = reply.told.clone();
     let mut sink = SseSink(slot.clone());
     let engine = Box::pin(async move {
-        engine::run(
-            &ctx,
-            prepared,
-            pace,
-            || config.redactor(),
-            &mut record,
-            &telling,
-            &mut sink,
-        )
-        .await
+        let redactor = || config.redactor();
+        match job {
+            Job::Turn(turn) => {
+                engine::run(&ctx, turn, pace, redactor, &mut record, &telling, &mut sink).await
+            }
+            // Boxed: it would weigh on every stream.
+            Job::Compaction(compaction) => {
+                Box::pin(compact::run(
+                    &ctx,
+                    compaction,
+                    pace,
+                    &redactor,
+                    &mut record,
+                    &telling,
+                    &mut sink,
+                ))
+                .await
+            }
+        }
     });
     let mut events = EventStream::new(engine, slot);
     match events.committed().await {
@@ -164,23 +224,34 @@ async fn stream(
 
 async fn whole(
     ctx: &Ctx,
-    prepared: Box<Prepared>,
+    job: Job,
     pace: Pace,
     config: &Config,
     mut record: Record,
     reply: Reply,
 ) -> Response<Body> {
+    let (redactor, told) = (|| config.redactor(), &reply.told);
     let mut sink = JsonSink::default();
-    let run = engine::run(
-        ctx,
-        prepared,
-        pace,
-        || config.redactor(),
-        &mut record,
-        &reply.told,
-        &mut sink,
-    );
-    match Box::pin(run).await {
+    let record = &mut record;
+    let answered = match job {
+        Job::Turn(turn) => {
+            Box::pin(engine::run(
+                ctx, turn, pace, redactor, record, told, &mut sink,
+            ))
+            .await
+        }
+        Job::Compaction(compaction) if compaction.door == Door::Endpoint => {
+            let answer = compact::endpoint(ctx, compaction, pace, &redactor, record, told);
+            Box::pin(answer).await.map(|json| sink.0 = Some(json))
+        }
+        Job::Compaction(compaction) => {
+            Box::pin(compact::run(
+                ctx, compaction, pace, &redactor, record, told, &mut sink,
+            ))
+            .await
+        }
+    };
+    match answered {
         Ok(()) => reply.whole(sink.0.unwrap_or_default()),
         Err(fault) => reply.refusal(&fault),
     }

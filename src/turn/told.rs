@@ -7,10 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use adapters::notes::Notes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::prefix::Telling;
+
 /// Which provider and model answer.
 const ROUTE_HEADER: HeaderName = HeaderName::from_static("x-respondent-route");
 /// What was changed on the way: codes of the notes.
 const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
+
+/// What the request has in common with the last one of its session.
+pub const PREFIX_HEADER: HeaderName = HeaderName::from_static("x-respondent-prefix");
 
 /// Shared between the engine and the reply.
 #[derive(Clone, Default)]
@@ -20,12 +25,18 @@ pub(super) struct Told(Arc<Mutex<Content>>);
 struct Content {
     route: String,
     notes: Notes,
+    prefix: String,
 }
 
 impl Told {
     /// The turn goes to this route, named in full.
     pub(super) fn route(&self, name: String) {
         self.content(|content| content.route = name);
+    }
+
+    /// The request shares this much with the last one.
+    pub(super) fn prefix(&self, telling: &Telling) {
+        self.content(|content| content.prefix = telling.to_string());
     }
 
     /// These notes were made.
@@ -37,7 +48,11 @@ impl Told {
     pub(super) fn add_to(&self, headers: &mut HeaderMap) {
         self.content(|content| {
             let codes = content.notes.codes();
-            for (name, value) in [(ROUTE_HEADER, &content.route), (NOTES_HEADER, &codes)] {
+            for (name, value) in [
+                (ROUTE_HEADER, &content.route),
+                (NOTES_HEADER, &codes),
+                (PREFIX_HEADER, &content.prefix),
+            ] {
                 if let Ok(value) = HeaderValue::from_str(value)
                     && !value.is_empty()
                 {

@@ -4,23 +4,28 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::chat::encode::{self, Options};
+use adapters::compact::Purpose;
+use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 use adapters::notes::Notes;
 use adapters::plan::{self, Bounds, Plan};
 use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
-use adapters::turn::Turn;
+use adapters::turn::{ItemKind, Turn};
 use bytes::Bytes;
 use registry::{Route, Wire};
 use tokio::time::Instant;
 
-use super::caller::Session;
+use super::caller::{Session, TurnKind};
 use super::ctx::Ctx;
 use super::kept::Kept;
+use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
+use super::tools::Tools;
 use crate::artifacts::{Artifacts, Commit, New};
+use crate::aside::aside;
 use crate::config::Config;
 use crate::tap::{Seen, Tap};
 use crate::upstream::{Upstream, Upstreams};
@@ -32,7 +37,10 @@ pub(super) struct Shared {
     pub(super) recent: Arc<Recent>,
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
+    pub(super) tools: Tools,
     pub(super) artifacts: Artifacts,
+    /// What was sent last in each session.
+    pub(super) watch: Watch,
 }
 
 impl Shared {
@@ -42,7 +50,9 @@ impl Shared {
             recent: Arc::default(),
             kept: Kept::default(),
             sessions: Sessions::default(),
+            tools: Tools::default(),
             artifacts,
+            watch: Watch::default(),
         }
     }
 }
@@ -54,11 +64,21 @@ pub(super) struct Way {
     pub(super) upstream: Arc<Upstream>,
     /// The upstream request.
     pub(super) body: Bytes,
+    /// What is remembered of it.
+    pub(super) print: Arc<Print>,
     /// What the answer's writer must know of the provider.
     pub(super) terms: Terms,
     pub(super) notes: Notes,
     /// What must be kept before the request may mention it.
     pub(super) commit: Option<Commit>,
+}
+
+/// A turn's request for one provider.
+struct Written {
+    /// Lessons included.
+    route: Route,
+    plan: Plan,
+    encoded: Encoded,
 }
 
 /// What is needed to send a turn once more, in other words or elsewhere.
@@ -67,6 +87,8 @@ pub(super) struct Ways {
     shared: Arc<Shared>,
     owner: Arc<str>,
     session: String,
+    /// The client asks for a summary.
+    compacts: bool,
     /// Where the session was so far, or belongs if it is new; named in full.
     home: String,
     /// The home of the session where another route comes first.
@@ -89,21 +111,8 @@ impl Ways {
         session: &Session,
         routes: Vec<Route>,
     ) -> Self {
-        let mut ways = Self {
-            config: Arc::clone(config),
-            shared: Arc::clone(shared),
-            owner: Arc::clone(&ctx.owner),
-            session: session.id.clone(),
-            home: String::new(),
-            passed_over: None,
-            tap: ctx.tap.clone(),
-            left: routes.into(),
-            source: None,
-        };
+        let mut ways = Self::untried(ctx, config, shared, session, routes);
         if ways.left.len() > 1 {
-            if let Some(on) = shared.sessions.moved_to(&ctx.owner, &session.id) {
-                ways.bring_forward(|_, route| route.full_name() == on);
-            }
             ways.home = ways.left.front().map(Route::full_name).unwrap_or_default();
             let home = ways.left.front().cloned();
             if ways
@@ -114,6 +123,51 @@ impl Ways {
             }
         }
         ways
+    }
+
+    /// The same, whether or not a provider is down.
+    fn untried(
+        ctx: &Ctx,
+        config: &Arc<Config>,
+        shared: &Arc<Shared>,
+        session: &Session,
+        routes: Vec<Route>,
+    ) -> Self {
+        let mut ways = Self {
+            config: Arc::clone(config),
+            shared: Arc::clone(shared),
+            owner: Arc::clone(&ctx.owner),
+            session: session.id.clone(),
+            compacts: ctx.caller.kind == TurnKind::Compaction,
+            home: String::new(),
+            passed_over: None,
+            tap: ctx.tap.clone(),
+            left: routes.into(),
+            source: None,
+        };
+        if ways.left.len() > 1
+            && let Some(on) = shared.sessions.moved_to(&ctx.owner, &session.id)
+        {
+            ways.bring_forward(|_, route| route.full_name() == on);
+        }
+        ways
+    }
+
+    /// About how many tokens the turn's input has on the route that it would take.
+    /// Nothing is sent or kept.
+    pub(super) fn count(
+        ctx: &Ctx,
+        config: &Arc<Config>,
+        shared: &Arc<Shared>,
+        session: &Session,
+        routes: Vec<Route>,
+        turn: &Turn<'_>,
+    ) -> Result<u64, Fault> {
+        let ways = Self::untried(ctx, config, shared, session, routes);
+        match ways.left.front() {
+            Some(route) => Ok(ways.write(turn, route)?.encoded.estimated_tokens),
+            None => Err(Fault::new(Kind::Internal, "There is no route.")),
+        }
     }
 
     /// Takes the first way.
@@ -136,14 +190,22 @@ impl Ways {
 
     /// An answer begins: no further way will be taken, and the session goes over
     /// to this one.
-    pub(super) fn close(&mut self, route: &Route) {
+    pub(super) fn close(&mut self, way: &Way) {
+        let (shared, route) = (&self.shared, &way.route);
+        shared.watch.put(&self.owner, &self.session, &way.print);
         self.source = None;
         self.left = VecDeque::new();
         let home = std::mem::take(&mut self.home);
         if !home.is_empty() && home != route.full_name() {
-            let sessions = &self.shared.sessions;
+            let sessions = &shared.sessions;
             sessions.moves(&self.owner, &self.session, route.full_name());
         }
+    }
+
+    /// What the way's request has in common with the last one of the session.
+    pub(super) fn telling(&self, way: &Way) -> Telling {
+        let watch = &self.shared.watch;
+        watch.tell(&self.owner, &self.session, &way.print)
     }
 
     /// Whether another provider could answer.
@@ -154,7 +216,7 @@ impl Ways {
     /// The same route in the words that were learned meanwhile.
     pub(super) fn again(&self, route: &Route) -> Result<Way, Fault> {
         match &self.source {
-            Some(source) => self.encode(&source.turn()?, route),
+            Some(source) => aside(source.bytes(), || self.encode(&source.turn()?, route)),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
         }
     }
@@ -208,13 +270,48 @@ impl Ways {
     }
 
     fn encode(&self, turn: &Turn<'_>, route: &Route) -> Result<Way, Fault> {
+        let Written {
+            route,
+            plan,
+            encoded,
+        } = self.write(turn, route)?;
+        let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
+        let commit = self.keep_whole(turn, &plan);
+        let wants_baggage = route.dialect.quirks.wants_baggage();
+        let terms = Terms {
+            seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
+            origin: route.full_name(),
+            estimated_input: encoded.estimated_tokens,
+            bytes_per_token: route.model.bytes_per_token(),
+        };
+        let situation = Situation {
+            route: terms.origin.clone(),
+            epochs: plan.epochs,
+            compacts: self.compacts || turn.purpose.form().is_some(),
+            summaries: summaries(turn),
+        };
+        let print = Arc::new(Print::new(&encoded, situation));
+        // It may be kept for long, and was given room to grow.
+        let mut body = encoded.body;
+        body.shrink_to_fit();
+        Ok(Way {
+            upstream,
+            body: body.into(),
+            print,
+            terms,
+            notes: encoded.notes,
+            commit,
+            route,
+        })
+    }
+
+    /// Plans the turn and writes its request. Nothing is kept of it.
+    fn write(&self, turn: &Turn<'_>, route: &Route) -> Result<Written, Fault> {
         let mut route = route.clone();
         let shared = &self.shared;
-        let upstream = shared.upstreams.get(&self.config, &route.provider)?;
         shared.upstreams.lessons().apply(&mut route);
         let (dialect, model) = (&route.dialect, &route.model);
-        let wants_baggage = dialect.quirks.wants_baggage();
-        let known_baggage = if wants_baggage {
+        let known_baggage = if dialect.quirks.wants_baggage() {
             shared
                 .kept
                 .find(&self.owner, &self.session, || turn.call_ids())
@@ -228,7 +325,8 @@ impl Ways {
         }
         let origin = route.full_name();
         let (outputs, keeping) = (self.config.context.outputs, shared.artifacts.keeping());
-        let plan = plan::plan(turn, &Bounds::of(model, outputs, keeping));
+        let bounds = Bounds::of(model, outputs, keeping).spoken(dialect);
+        let plan = plan::plan(turn, &bounds);
         let encoded = match route.provider.wire {
             Wire::Chat => {
                 let options = Options {
@@ -241,23 +339,10 @@ impl Ways {
                 encode::encode(turn, &plan, &options)?
             }
         };
-        let commit = self.keep_whole(turn, &plan);
-        let terms = Terms {
-            seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
-            origin,
-            estimated_input: encoded.estimated_tokens,
-            bytes_per_token: model.bytes_per_token(),
-        };
-        // It may be kept for long, and was given room to grow.
-        let mut body = encoded.body;
-        body.shrink_to_fit();
-        Ok(Way {
-            upstream,
-            body: body.into(),
-            terms,
-            notes: encoded.notes,
-            commit,
+        Ok(Written {
             route,
+            plan,
+            encoded,
         })
     }
 
@@ -286,4 +371,11 @@ impl Ways {
             .collect();
         (!new.is_empty()).then(|| artifacts.keep(&self.owner, &self.session, new))
     }
+}
+
+/// Compactions that the history went through.
+fn summaries(turn: &Turn<'_>) -> usize {
+    let items = turn.items.iter();
+    let sent = items.filter(|item| item.kind == ItemKind::Compaction);
+    sent.count() + usize::from(matches!(turn.purpose, Purpose::Compacted { .. }))
 }

@@ -42,7 +42,7 @@ pub(super) fn group<'p>(
     for placed in &plan.sequence {
         let group = match placed {
             Placed::Result(index) => {
-                if has_media(turn, *index, takes)? {
+                if !plan.is_cut(*index) && has_media(turn, *index, takes)? {
                     media.push(*index);
                 }
                 groups.push(Group::Tool(*index));
@@ -85,10 +85,6 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
             ),
         )
         .with_code("item_not_found")),
-        ItemKind::CompactionTrigger => {
-            Err(Fault::invalid(format!("input[{index}]"), "Remote compaction ('compaction_trigger') is not available here. In Codex, give the provider another name than \"OpenAI\": it then compacts by itself.")
-                .with_code("unsupported_item"))
-        }
         ItemKind::Message if matches!(item.role().as_ref(), "system" | "developer") => {
             Ok(Group::System(index))
         }
@@ -111,6 +107,7 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
         | ItemKind::ConfigurationUpdate
         | ItemKind::WebSearchCall
         | ItemKind::Compaction
+        | ItemKind::CompactionTrigger
         | ItemKind::Hosted
         | ItemKind::Unknown => Ok(Group::User(index)),
     }

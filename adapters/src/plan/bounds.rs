@@ -1,6 +1,6 @@
 //! What a plan has to keep to.
 
-use registry::{Model, Window};
+use registry::{Dialect, Model, ReasoningReplay, Window};
 use serde::{Deserialize, Serialize};
 
 /// How much of a history may be sent. A plan is a function of the turn and of
@@ -12,6 +12,8 @@ pub struct Bounds {
     /// Bytes of text a token, a fixed ratio of the model: live figures would change
     /// the bytes of a history.
     pub bytes_per_token: f32,
+    /// Whether the model gets its earlier reasoning again, which then takes room.
+    pub reasoning: bool,
     /// How outputs are bounded.
     pub outputs: Outputs,
     /// Where what is left out can be read back from.
@@ -51,8 +53,17 @@ impl Bounds {
         Self {
             window: model.window(),
             bytes_per_token: model.bytes_per_token(),
+            reasoning: true,
             outputs,
             keeping,
+        }
+    }
+
+    /// The same for a model that is spoken to in this dialect.
+    pub fn spoken(self, dialect: &Dialect) -> Self {
+        Self {
+            reasoning: dialect.quirks.reasoning_replay != ReasoningReplay::None,
+            ..self
         }
     }
 
@@ -61,19 +72,25 @@ impl Bounds {
         Self {
             window: Window::assumed(),
             bytes_per_token: Model::BYTES_PER_TOKEN,
+            reasoning: true,
             outputs: Outputs::Whole,
             keeping: Keeping::Nothing,
         }
     }
 
     /// The window in bytes of text.
+    pub fn window_bytes(&self) -> usize {
+        self.bytes(self.window.tokens)
+    }
+
+    /// As many tokens in bytes of text.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a budget; no window has 2^52 tokens"
     )]
-    pub fn window_bytes(&self) -> usize {
-        (self.window.tokens as f64 * f64::from(self.bytes_per_token.max(0.1))) as usize
+    pub fn bytes(&self, tokens: u64) -> usize {
+        (tokens as f64 * f64::from(self.bytes_per_token.max(0.1))) as usize
     }
 }

@@ -5,7 +5,7 @@
 //! together, and a session that holds one such place would be refused for ever.
 //! [`pairing`] finds the result of each call, [`ids`] gives each pair an id of
 //! its own; what no pair can be made of is said in words, so that nothing that
-//! the model knew is lost.
+//! the model knew is lost. [`bound`] decides how much of each output is sent.
 //!
 //! Every decision rests on the items before it, as long as the items after it
 //! are no results for it: a history that grows keeps the bytes of its beginning.
@@ -18,14 +18,18 @@ use serde::Serialize;
 
 use crate::turn::{Item, Turn};
 
+mod bound;
 mod bounds;
+pub(crate) mod cut;
 mod empty;
 mod ids;
 pub mod output;
 mod pairing;
 mod role;
 mod shown;
+mod summary;
 mod tell;
+pub(crate) mod words;
 
 pub use bounds::{Bounds, Keeping, Outputs};
 pub use shown::{Artifact, Form, Shown};
@@ -50,6 +54,8 @@ pub struct Plan {
     pub sequence: Vec<Placed>,
     /// What is sent instead of an item's own text, by its index.
     pub shown: BTreeMap<usize, Shown>,
+    /// What is sent instead of the instructions.
+    pub instructions: Option<Arc<str>>,
     /// How often old outputs were reduced to notices so far.
     pub epochs: u32,
 }
@@ -117,7 +123,7 @@ pub struct Answer {
 
 /// Decides for every item of the turn. Pure: the same turn and bounds have the same
 /// plan.
-pub fn plan(turn: &Turn<'_>, _bounds: &Bounds) -> Plan {
+pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     let mut steps = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
@@ -136,10 +142,14 @@ pub fn plan(turn: &Turn<'_>, _bounds: &Bounds) -> Plan {
         steps,
         sequence: Vec::with_capacity(pairing.blocks.len()),
         shown: BTreeMap::new(),
+        instructions: None,
         epochs: 0,
     };
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
+    summary::show(turn, &mut plan.shown);
+    plan.bound(turn, bounds);
+    cut::cut(turn, bounds, &mut plan);
     plan
 }
 

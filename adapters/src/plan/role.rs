@@ -22,7 +22,7 @@ pub(super) fn of(item: &Item<'_>) -> Role {
         ItemKind::Message
         | ItemKind::AgentMessage
         | ItemKind::ItemReference
-        | ItemKind::CompactionTrigger => Role::Message,
+        | ItemKind::Compaction => Role::Message,
         ItemKind::Reasoning => Role::Reasoning,
         ItemKind::FunctionCall
         | ItemKind::CustomToolCall
@@ -39,7 +39,7 @@ pub(super) fn of(item: &Item<'_>) -> Role {
         ItemKind::AdditionalTools => Role::Drop("its tools are offered with the others"),
         ItemKind::ConfigurationUpdate => Role::Drop("its settings are in the request"),
         ItemKind::WebSearchCall => Role::Drop("its results are in the text that follows"),
-        ItemKind::Compaction => Role::Drop("its content was sealed by another server"),
+        ItemKind::CompactionTrigger => Role::Drop("it asks for a summary and says nothing itself"),
         ItemKind::Hosted => Role::Drop("a hosted tool's item has no counterpart"),
         ItemKind::Unknown => Role::Drop("its type is not known"),
     }

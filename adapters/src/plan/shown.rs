@@ -30,6 +30,8 @@ pub enum Form {
     Page,
     /// A message or arguments with their middle left out.
     Cut,
+    /// What a compaction item holds.
+    Summary,
 }
 
 /// What is known of an output that is kept whole.

@@ -1,16 +1,31 @@
 //! What a plan changes, as notes.
 
 use super::role::{self, Role};
-use super::{Plan, Repair, Step, empty, ids};
+use super::{Plan, Repair, Step, cut, empty, ids};
+use crate::compact::Blob;
 use crate::notes::Notes;
 use crate::turn::{Item, ItemKind, Turn};
 
 impl Plan {
     /// Says what was changed and what was left out.
     pub fn tell(&self, turn: &Turn<'_>, notes: &mut Notes) {
+        let left_out = self.left_out();
+        if left_out > 0 {
+            let all = turn.items.len();
+            let told = format!("{left_out} of {all} items: {}", cut::NO_ROOM);
+            notes.add("history_cut", told);
+        }
         for (index, (item, step)) in turn.items.iter().zip(&self.steps).enumerate() {
             match step {
-                Step::Keep => {}
+                Step::Keep if is_sealed(item) => notes.add(
+                    "item_skipped",
+                    format!(
+                        "{}: its content was sealed by another server",
+                        item.type_name()
+                    ),
+                ),
+                // Told together, below.
+                Step::Drop(cut::NO_ROOM | cut::THOUGHTS) | Step::Keep => {}
                 Step::Drop(reason) => tell_drop(index, item, reason, notes),
                 Step::Repair(repairs) => {
                     for repair in repairs {
@@ -47,7 +62,7 @@ impl Plan {
 
 fn tell_drop(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
     match item.kind {
-        ItemKind::Unknown | ItemKind::Hosted | ItemKind::Compaction | ItemKind::ItemReference => {
+        ItemKind::Unknown | ItemKind::Hosted | ItemKind::ItemReference => {
             notes.add("item_skipped", format!("{}: {reason}", item.type_name()));
         }
         ItemKind::Reasoning => {
@@ -78,6 +93,15 @@ fn tell_drop(index: usize, item: &Item<'_>, reason: &str, notes: &mut Notes) {
         | ItemKind::ShellCall
         | ItemKind::ApplyPatchCall
         | ItemKind::AgentMessage
+        | ItemKind::Compaction
         | ItemKind::CompactionTrigger => {}
     }
+}
+
+/// Whether it is a summary that only another server can read.
+fn is_sealed(item: &Item<'_>) -> bool {
+    item.kind == ItemKind::Compaction
+        && item
+            .encrypted_content()
+            .is_none_or(|blob| Blob::open(&blob).is_none())
 }

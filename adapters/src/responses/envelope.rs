@@ -78,7 +78,7 @@ impl Envelope {
     }
 }
 
-fn push_usage(out: &mut Vec<u8>, usage: Usage) {
+pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     out.push(b'{');
     json::field(out, "input_tokens", &usage.input);
     json::key(out, "input_tokens_details");

@@ -2,6 +2,7 @@
 
 pub mod assembler;
 mod body;
+pub mod compacted;
 pub mod envelope;
 pub mod frames;
 mod parameters;

@@ -34,6 +34,59 @@ pub(super) fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Whether the start of a history that does not fit may be dropped.
+pub(super) fn read_truncation(raw: Option<&RawValue>) -> Result<bool, Fault> {
+    match raw.map(|raw| string(Some(raw))) {
+        None => Ok(false),
+        Some(Some(mode)) if mode == "disabled" => Ok(false),
+        Some(Some(mode)) if mode == "auto" => Ok(true),
+        Some(_) => Err(Fault::invalid(
+            "truncation",
+            "The parameter 'truncation' must be 'auto' or 'disabled'.",
+        )),
+    }
+}
+
+/// Below this a history could not even hold what stays of it (OpenAI's reference:
+/// `compact_threshold` is at least 1000).
+const LEAST_THRESHOLD: u64 = 1_000;
+
+/// From how many tokens on the history is to be compacted: `u64::MAX` where only
+/// the window says so.
+pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u64>, Fault> {
+    #[derive(Deserialize)]
+    struct Entry<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<&'a RawValue>,
+        #[serde(borrow)]
+        compact_threshold: Option<&'a RawValue>,
+    }
+    let Some(raw) = raw else { return Ok(None) };
+    let entries: Vec<Entry<'_>> = serde_json::from_str(raw.get()).map_err(|_| {
+        Fault::invalid(
+            "context_management",
+            "The parameter 'context_management' must be a list of objects, such as [{\"type\":\"compaction\",\"compact_threshold\":100000}].",
+        )
+    })?;
+    let mut from: Option<u64> = None;
+    for (index, entry) in entries.iter().enumerate() {
+        if string(entry.kind).as_deref() != Some("compaction") {
+            return Err(Fault::invalid(
+                format!("context_management[{index}].type"),
+                "The only type of context management is 'compaction'.",
+            ));
+        }
+        let threshold = integer(
+            entry.compact_threshold,
+            "context_management.compact_threshold",
+            LEAST_THRESHOLD..=u64::MAX,
+        )?;
+        let threshold = threshold.unwrap_or(u64::MAX);
+        from = Some(from.map_or(threshold, |from| from.min(threshold)));
+    }
+    Ok(from)
+}
+
 pub(super) fn read_text<'a>(
     raw: Option<&'a RawValue>,
     controls: &mut Controls<'a>,

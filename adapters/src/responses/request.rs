@@ -7,10 +7,11 @@ use serde_json::value::RawValue;
 
 use super::body::{Body, Input};
 use super::parameters::{
-    check_metadata, flag, integer, number, read_include, read_reasoning, read_text,
+    check_metadata, flag, integer, number, read_context_management, read_include, read_reasoning,
+    read_text, read_truncation,
 };
 use super::tools;
-use crate::compact::Purpose;
+use crate::compact::{self, Purpose};
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -45,6 +46,11 @@ impl Source {
         }
     }
 
+    /// The length of the body.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
+    }
+
     /// The same request with the items that it refers to, as they were sent.
     #[must_use]
     pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {
@@ -65,15 +71,29 @@ impl Source {
         }
     }
 
+    /// The request body.
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+
     /// Reads the turn. Errors are the client's and name the parameter.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
-        let mut turn = parse(&self.body, &self.items)?;
-        turn.purpose = self.purpose.clone();
+        let tools = match &self.purpose {
+            Purpose::Summary { tools, .. } => tools.as_deref(),
+            Purpose::Answer | Purpose::Compacted { .. } => None,
+        };
+        let mut turn = parse(&self.body, &self.items, tools)?;
+        compact::apply(&mut turn, &self.purpose);
         Ok(turn)
     }
 }
 
-fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn<'a>, Fault> {
+/// Reads a turn; `tools` stand for those of the request.
+fn parse<'a>(
+    json: &'a str,
+    known: &'a HashMap<String, Arc<str>>,
+    tools: Option<&'a str>,
+) -> Result<Turn<'a>, Fault> {
     if json::lone_surrogate_anywhere(json) {
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
@@ -115,6 +135,7 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
             item.resolve(known);
         }
     }
+    refuse_early_trigger(&items)?;
     if items.is_empty() && body.instructions.is_none() {
         return Err(Fault::invalid(
             "input",
@@ -153,20 +174,8 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
         read_text(update.text(), &mut controls)?;
         read_reasoning(update.reasoning(), &mut controls);
     }
-    for (name, raw) in [
-        ("context_management", body.context_management),
-        ("moderation", body.moderation),
-    ] {
-        if raw.is_some() {
-            notes.add("parameter_ignored", name);
-        }
-    }
-    let truncate = string(body.truncation).is_some_and(|mode| mode == "auto");
-    if truncate {
-        notes.add(
-            "parameter_ignored",
-            "truncation: nothing is dropped; an overflow is reported",
-        );
+    if body.moderation.is_some() {
+        notes.add("parameter_ignored", "moderation");
     }
 
     let mut toolbox = Toolbox::default();
@@ -177,7 +186,11 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
             ItemKind::AdditionalTools | ItemKind::ToolSearchOutput
         )
     });
-    for list in body.tools.into_iter().chain(inside.filter_map(Item::tools)) {
+    let offered: Option<&'a RawValue> = match tools {
+        Some(tools) => serde_json::from_str(tools).ok(),
+        None => body.tools,
+    };
+    for list in offered.into_iter().chain(inside.filter_map(Item::tools)) {
         tools::collect(list, &mut toolbox, &mut dropped)?;
     }
     for kind in &dropped {
@@ -209,10 +222,26 @@ fn parse<'a>(json: &'a str, known: &'a HashMap<String, Arc<str>>) -> Result<Turn
             user: body.user,
         },
         purpose: Purpose::Answer,
-        truncate,
-        compact_from: None,
+        truncate: read_truncation(body.truncation)?,
+        compact_from: read_context_management(body.context_management)?,
         notes,
     })
+}
+
+/// A request that ends with a compaction trigger is one for a summary; elsewhere it
+/// says nothing.
+fn refuse_early_trigger(items: &[Item<'_>]) -> Result<(), Fault> {
+    let earlier = items.split_last().map_or(&[][..], |(_, earlier)| earlier);
+    let found = earlier
+        .iter()
+        .position(|item| item.kind == ItemKind::CompactionTrigger);
+    match found {
+        Some(index) => Err(Fault::invalid(
+            format!("input[{index}]"),
+            "A 'compaction_trigger' must be the last item of the input.",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The message for a body that does not parse, with the place.

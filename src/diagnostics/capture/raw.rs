@@ -67,6 +67,8 @@ pub(super) struct RawAttempt {
     pub(super) route: String,
     pub(super) window: Window,
     pub(super) bytes_per_token: f32,
+    /// Whether earlier reasoning was sent again.
+    pub(super) reasoning: bool,
     pub(super) estimated_input: u64,
     pub(super) body: Kept,
     pub(super) key: Option<usize>,
@@ -172,15 +174,15 @@ impl Raw {
             turn.note(&ended.notes);
         }
         if !turn.attempts.is_empty() {
-            turn.plan = self.plan(&turn).unwrap_or_default();
+            turn.plan = self.plan().unwrap_or_default();
         }
         turn
     }
 
     /// The plan of the first attempt: it depends on the request and on what was known
     /// alone.
-    fn plan(&self, taken: &Turn) -> Option<Vec<u8>> {
-        let attempt = taken.attempts.first()?;
+    fn plan(&self) -> Option<Vec<u8>> {
+        let attempt = self.attempts.first()?;
         let items = self.given.items.iter();
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
@@ -188,8 +190,9 @@ impl Raw {
         let source = Source::shared(Arc::clone(&self.body)).with_items(items);
         let turn = source.turn().ok()?;
         let bounds = Bounds {
-            window: attempt.window.unwrap_or_else(Window::assumed),
+            window: attempt.window,
             bytes_per_token: attempt.bytes_per_token,
+            reasoning: attempt.reasoning,
             outputs: self.given.outputs,
             keeping: self.given.keeping,
         };

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use registry::ReasoningReplay;
 use tokio::time::Instant;
 
 use super::headers::Headers;
@@ -132,6 +133,7 @@ impl Raw {
                     route: route.full_name(),
                     window: route.model.window(),
                     bytes_per_token: terms.bytes_per_token,
+                    reasoning: route.dialect.quirks.reasoning_replay != ReasoningReplay::None,
                     estimated_input: terms.estimated_input,
                     body: Kept { bytes: kept, total },
                     key: None,

@@ -45,7 +45,7 @@ use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::secrets::{Redactor, Secret};
 use crate::serve::RequestId;
-use crate::turn::{Service, respond};
+use crate::turn::{PREFIX_HEADER, Service, respond};
 
 pub use error::ReplayError;
 pub use live::live;
@@ -122,7 +122,7 @@ async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
     // A request that makes no sense has no memory to go with it.
     let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
     stage.arm();
-    let streams = Streams::of(&body);
+    let streams = Streams::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();
     let client = tokio::spawn(async move {
         let response = respond(&service, &head, body).await;
@@ -255,6 +255,7 @@ fn split(url: &str) -> (&str, &str) {
 fn put_back(recorded: &Turn, replayed: &mut Turn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
+    prefix(&recorded.answer.headers, &mut replayed.answer.headers);
     let stand_ins = &recorded.given.stand_ins;
     replayed.given.stand_ins.clone_from(stand_ins);
     let routes = replayed.settings.routes.iter_mut();
@@ -273,6 +274,20 @@ fn put_back(recorded: &Turn, replayed: &mut Turn) {
         cause(recorded.fault.as_ref(), replayed.fault.as_mut());
     }
     cause(recorded.fault.as_ref(), replayed.fault.as_mut());
+}
+
+/// What a turn has in common with the one before is not seen without that one.
+fn prefix(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
+    let is_prefix = |header: &&(String, String)| header.0 == PREFIX_HEADER.as_str();
+    let told = recorded.iter().find(is_prefix);
+    match (
+        replayed.iter_mut().find(|header| is_prefix(&&**header)),
+        told,
+    ) {
+        (Some(header), Some(told)) => header.clone_from(told),
+        (Some(_), None) => replayed.retain(|header| !is_prefix(&header)),
+        (None, _) => {}
+    }
 }
 
 fn cause(recorded: Option<&Fault>, replayed: Option<&mut Fault>) {

@@ -112,7 +112,7 @@ impl<S: Sink> Engine<'_, S> {
         // A provider is well that answers, not one that opens a stream.
         if self.output.content && !self.way.body.is_empty() {
             self.way.body = Bytes::new();
-            self.ways.close(&self.way.route);
+            self.ways.close(&self.way);
             self.way.upstream.health().success();
             self.record.down(false);
         }

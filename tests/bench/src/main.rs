@@ -3,7 +3,7 @@
 //! - processes: [`upstream`] (plays a [`script`] as [`events`]), [`pass`], both started by [`server`]
 //! - loader: [`request`] and [`history`] (what is sent), [`conn`], [`dechunk`], [`scan`] and
 //!   [`marker`] (what comes back), [`load`]
-//! - figures: [`clock`], [`measure`], [`report`], [`capture`], and [`run`], which does it all
+//! - figures: [`clock`], [`measure`], [`report`], [`capture`], [`large`], and [`run`], which does it all
 //!   (after [`limits`] has made room for a thousand streams)
 
 mod capture;
@@ -12,6 +12,7 @@ mod conn;
 mod dechunk;
 mod events;
 mod history;
+mod large;
 mod limits;
 mod load;
 mod marker;
@@ -70,6 +71,8 @@ enum Command {
     Load(Load),
     /// Start everything, compare, print the table
     Run(run::Options),
+    /// Measure paced streams beside huge requests
+    Large(large::Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -103,6 +106,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             pass::serve(listener, upstream).await.map(|()| true)?
         }
         Command::Load(options) => load_once(options).await?,
+        Command::Large(options) => until_signal(large::large(&options)).await?,
         Command::Run(options) => until_signal(run::run(&options)).await?,
     };
     Ok(if exact {

@@ -36,6 +36,15 @@ impl Target {
         })
     }
 
+    /// A streamed turn with one tool output of `size` bytes, one event in reply.
+    pub(crate) fn output(self, size: usize) -> Vec<u8> {
+        let model = self.model(&Script::flood(1).to_string());
+        self.post(&match self.wire {
+            Wire::Chat => history::chat_output(&model, size),
+            Wire::Responses => history::responses_output(&model, size),
+        })
+    }
+
     /// A GET of the health path.
     pub(crate) fn health(self) -> Vec<u8> {
         let addr = self.addr;

@@ -85,20 +85,24 @@ impl Options {
         if self.without_proxy {
             return Ok(None);
         }
-        let path = match &self.proxy {
-            Some(path) => path.clone(),
-            None => std::env::current_exe()?
-                .ancestors()
-                .nth(2)
-                .context("this program lies in no target folder")?
-                .join("release/respondent"),
-        };
-        let path = path.canonicalize().with_context(|| {
-            let path = path.display();
-            format!("no proxy at {path}; build it (`cargo build --release`) or name it (`--proxy`)")
-        })?;
-        Ok(Some(path))
+        proxy(self.proxy.as_ref()).map(Some)
     }
+}
+
+/// The proxy's binary: the one that is named, or the one beside this program.
+pub(crate) fn proxy(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
+    let path = match named {
+        Some(path) => path.clone(),
+        None => std::env::current_exe()?
+            .ancestors()
+            .nth(2)
+            .context("this program lies in no target folder")?
+            .join("release/respondent"),
+    };
+    path.canonicalize().with_context(|| {
+        let path = path.display();
+        format!("no proxy at {path}; build it (`cargo build --release`) or name it (`--proxy`)")
+    })
 }
 
 /// Runs everything and prints the report; false when anything was lost or refused.

@@ -43,6 +43,12 @@ def create(client, model):
     return summary(client.responses.create(model=model, input="Say it.", instructions="Be brief."))
 
 
+def count_input(client, model):
+    count = client.responses.input_tokens.count(model=model, input="Say it.", instructions="Be brief.", tools=[WEATHER_TOOL])
+    longer = client.responses.input_tokens.count(model=model, input="Say it. " * 1000)
+    return {"object": count.object, "some": count.input_tokens > 0, "more": longer.input_tokens - count.input_tokens > 1000}
+
+
 def create_stream(client, model):
     events = list(client.responses.create(model=model, input="Say it.", stream=True))
     return {

@@ -24,12 +24,16 @@ pub(super) struct Limit {
 
 /// The limit before anything is known of the input's size.
 pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) -> Option<Limit> {
-    let asked = turn.controls.max_output_tokens;
+    let summary = turn.purpose.form();
+    let asked = match summary {
+        Some(_) => Some(options.model.window().output_allowance()),
+        None => turn.controls.max_output_tokens,
+    };
     let field = match options.quirks().max_tokens_field {
         MaxTokensField::MaxTokens => "max_tokens",
         MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
         MaxTokensField::None => {
-            if asked.is_some() {
+            if asked.is_some() && summary.is_none() {
                 notes.add("parameter_dropped", "max_output_tokens");
             }
             return None;
@@ -38,7 +42,7 @@ pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) 
     Some(Limit {
         field,
         tokens: asked.or(options.quirks().default_max_tokens)?,
-        asked: asked.is_some(),
+        asked: asked.is_some() && summary.is_none(),
     })
 }
 

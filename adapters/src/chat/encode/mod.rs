@@ -24,7 +24,7 @@ use self::body::Body;
 use self::limit::Media;
 use super::content::{Images, Takes};
 use super::history;
-use crate::encoded::Encoded;
+use crate::encoded::{Encoded, Head};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::turn::Turn;
@@ -93,7 +93,7 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &Options<'_>) -> Result<Enc
     effort::push(&mut body, turn, options, &mut notes);
     parameters::push_services(&mut body, turn, options, &mut notes);
     format::push(&mut body, &turn.controls.format, quirks, &mut notes);
-    tools::push(&mut body, &offered, turn, quirks, &mut notes);
+    let tools = tools::push(&mut body, &offered, turn, quirks, &mut notes);
     let limit = limit::wanted(turn, options, &mut notes);
     body.claim("messages");
     if let Some(limit) = limit {
@@ -102,7 +102,9 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &Options<'_>) -> Result<Enc
     body.rest();
     body.key("messages");
     let mut media = Media::default();
-    let spans = history::push_messages(&mut body.out, turn, plan, options, &mut media, &mut notes)?;
+    let start = body.out.len();
+    let messages =
+        history::push_messages(&mut body.out, turn, plan, options, &mut media, &mut notes)?;
     let estimated_tokens = media.tokens_of(body.out.len(), options.model.bytes_per_token());
     if let Some(limit) = limit {
         let tokens = limit.fit(options.model, estimated_tokens, &mut notes);
@@ -111,7 +113,13 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &Options<'_>) -> Result<Enc
     body.out.push(b'}');
     Ok(Encoded {
         body: body.out,
-        spans,
+        spans: messages.spans,
+        head: Head {
+            tools,
+            messages: start,
+            instructions: messages.instructions.max(start),
+        },
+        marks: messages.marks,
         notes,
         estimated_tokens,
     })

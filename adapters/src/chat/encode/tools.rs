@@ -1,5 +1,7 @@
 //! The tools that are offered, and how free the model is to call them.
 
+use std::ops::Range;
+
 use registry::{Quirks, ToolChoice};
 
 use super::body::Body;
@@ -36,15 +38,17 @@ pub(super) fn offered<'t, 'a>(
     }
 }
 
+/// Writes the tools and how they may be called; tells where the list stands.
 pub(super) fn push(
     body: &mut Body<'_>,
     tools: &[&Tool<'_>],
     turn: &Turn<'_>,
     quirks: &Quirks,
     notes: &mut Notes,
-) {
+) -> Range<usize> {
+    let start = body.out.len();
     if tools.is_empty() {
-        return;
+        return start..start;
     }
     body.key("tools");
     body.out.push(b'[');
@@ -55,6 +59,7 @@ pub(super) fn push(
         push_tool(&mut body.out, tool, quirks, notes);
     }
     body.out.push(b']');
+    let list = start..body.out.len();
     push_choice(body, &turn.choice, quirks, notes);
     body.field_if(
         "parallel_tool_calls",
@@ -62,6 +67,7 @@ pub(super) fn push(
         quirks.parallel_tool_calls,
         notes,
     );
+    list
 }
 
 /// A value that the provider refuses is left out, which means `auto`.

@@ -1,6 +1,5 @@
 //! The arguments of calls.
 
-use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::json;
@@ -24,7 +23,7 @@ pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Not
         ItemKind::ApplyPatchCall => push_object(out, item.operation()),
         _ => match item.arguments().map(|raw| (raw, Text::from_raw(raw))) {
             Some((_, Some(text))) if !text.is_empty() => {
-                if is_object(&text.decoded()) {
+                if json::is_sound_object(&text.decoded()) {
                     text.push_inner(out);
                 } else {
                     push_wrapped(out, item, &text, notes);
@@ -46,18 +45,6 @@ fn push_wrapped(out: &mut Vec<u8>, item: &Item<'_>, text: &Text<'_>, notes: &mut
     out.extend_from_slice(b"{\\\"arguments\\\":\\\"");
     json::escape_json_text(out, &text.escaped());
     out.extend_from_slice(b"\\\"}");
-}
-
-/// The deepest arguments: less than the readers that count allow.
-const DEPTH: usize = 100;
-
-/// Whether this is one JSON object that any reader takes: not too deep, and
-/// without halves of characters, which no UTF-8 can hold.
-fn is_object(text: &str) -> bool {
-    text.trim_start().starts_with('{')
-        && !json::deeper_than(text, DEPTH)
-        && !json::lone_surrogate_anywhere(text)
-        && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn push_object(out: &mut Vec<u8>, raw: Option<&RawValue>) {

@@ -5,6 +5,8 @@
 //! An item's message depends on what stands before it alone, so that the
 //! messages of a history do not change when it grows.
 
+use std::sync::Arc;
+
 use registry::{SystemPlace, SystemRole};
 
 use super::ids::Ids;
@@ -16,6 +18,7 @@ use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::plan::{Answer, Plan, Repair, Step};
+use crate::text::Text;
 use crate::turn::{Item, Turn};
 
 /// One message.
@@ -76,7 +79,11 @@ pub(super) fn lay_out<'a>(
         head: Vec::new(),
         messages: Vec::new(),
     };
-    if let Some(text) = turn.instructions.clone().filter(|text| !text.is_empty()) {
+    let instructions = match &plan.instructions {
+        Some(shown) => Some(Text::Owned(Arc::clone(shown))),
+        None => turn.instructions.clone(),
+    };
+    if let Some(text) = instructions.filter(|text| !text.is_empty()) {
         layout.system(Source::Instructions, Content::of(text));
     }
     for group in group(turn, plan, options.takes(), layout.notes)? {
@@ -273,9 +280,9 @@ impl<'a> Layout<'_, 'a> {
         push_output(&mut text, item, (index, shown), takes, self.notes)?;
         text.push(b'"');
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
-        let parts = item
-            .output()
-            .filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
+        let output = item.output().filter(|_| !self.plan.is_cut(index));
+        let parts =
+            output.filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
         let mut content = Content::read(parts, index, self.notes)?.told(takes, self.notes);
         content.parts.retain(|part| !matches!(part, Part::Text(_)));
         content.parts.insert(0, Part::Text(text.into()));

@@ -15,6 +15,7 @@ mod said;
 mod tests;
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use registry::SystemRole;
 
@@ -44,7 +45,7 @@ pub(super) fn push_messages(
     options: &Options<'_>,
     media: &mut Media,
     notes: &mut Notes,
-) -> Result<Vec<Span>, Fault> {
+) -> Result<Messages, Fault> {
     let quirks = options.quirks();
     let ids = Ids::new(turn, plan, quirks.call_ids);
     if ids.differ() {
@@ -69,7 +70,10 @@ pub(super) fn push_messages(
         ids: &ids,
         names,
         media,
-        spans: Vec::with_capacity(turn.items.len()),
+        written: Messages {
+            spans: Vec::with_capacity(turn.items.len()),
+            ..Messages::default()
+        },
         notes,
     };
     writer.out.push(b'[');
@@ -85,7 +89,17 @@ pub(super) fn push_messages(
         }
     }
     writer.out.push(b']');
-    Ok(writer.spans)
+    Ok(writer.written)
+}
+
+/// What was written where.
+#[derive(Default)]
+pub(super) struct Messages {
+    pub(super) spans: Vec<Span>,
+    /// Where the instructions end; 0 if there are none.
+    pub(super) instructions: usize,
+    /// What is there only because of the marks.
+    pub(super) marks: Vec<Range<usize>>,
 }
 
 /// The messages whose ends are marked for the cache: the system text and the
@@ -120,7 +134,7 @@ struct Writer<'w, 'a> {
     /// Tools by the plan's call ids, where results name them.
     names: HashMap<String, String>,
     media: &'w mut Media,
-    spans: Vec<Span>,
+    written: Messages,
     notes: &'w mut Notes,
 }
 
@@ -139,7 +153,7 @@ impl Writer<'_, '_> {
     }
 
     fn span(&mut self, item: usize, start: usize) {
-        self.spans.push(Span {
+        self.written.spans.push(Span {
             item,
             bytes: start..self.out.len(),
         });
@@ -155,7 +169,9 @@ impl Writer<'_, '_> {
     /// cache, as the one part of a list.
     fn open_text(&mut self, marked: bool) {
         if marked {
+            let start = self.out.len();
             self.out.extend_from_slice(b"[{\"type\":\"text\",\"text\":");
+            self.written.marks.push(start..self.out.len());
         }
         self.out.push(b'"');
     }
@@ -163,8 +179,10 @@ impl Writer<'_, '_> {
     fn close_text(&mut self, marked: bool) {
         self.out.push(b'"');
         if marked {
+            let start = self.out.len();
             self.out.extend_from_slice(CACHE_MARK);
             self.out.extend_from_slice(b"}]");
+            self.written.marks.push(start..self.out.len());
         }
     }
 
@@ -172,7 +190,9 @@ impl Writer<'_, '_> {
     fn close_parts(&mut self, marked: bool) {
         if marked && self.out.last() == Some(&b'}') {
             self.out.pop();
+            let start = self.out.len();
             self.out.extend_from_slice(CACHE_MARK);
+            self.written.marks.push(start..self.out.len());
             self.out.push(b'}');
         }
         self.out.push(b']');

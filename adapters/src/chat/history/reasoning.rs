@@ -8,6 +8,7 @@ use super::layout::Said;
 use crate::baggage::Baggage;
 use crate::chat::content::Content;
 use crate::chat::encode::Options;
+use crate::compact::Form;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -57,7 +58,8 @@ impl<'a> Thoughts<'a> {
         let mut thoughts = Self::default();
         let replays = quirks.reasoning_replay != ReasoningReplay::None;
         let extras = quirks.call_extra != CallExtra::None;
-        if !replays && !extras {
+        let cut = turn.purpose.form() == Some(Form::Cut);
+        if cut || !replays && !extras {
             return Ok(thoughts);
         }
         let (answer, mut whole, mut carried) = (&said.answer, true, false);

@@ -29,7 +29,8 @@ impl Writer<'_, '_> {
         self.open_text(marked);
         let takes = self.options.takes();
         let shown = self.plan.shown(index);
-        if push_output(self.out, item, (index, shown), takes, self.notes)? {
+        let media = push_output(self.out, item, (index, shown), takes, self.notes)?;
+        if media && !self.plan.is_cut(index) {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
             }

@@ -63,10 +63,10 @@ impl Writer<'_, '_> {
 
     /// The place of one piece of several; a piece alone has the whole message.
     fn inner_span(&mut self, pieces: &[Piece<'_>], piece: &Piece<'_>, start: usize) {
-        if let Source::Item(index) = piece.source
-            && pieces.len() > 1
-        {
-            self.span(index, start);
+        match piece.source {
+            Source::Item(index) if pieces.len() > 1 => self.span(index, start),
+            Source::Instructions => self.written.instructions = self.out.len(),
+            Source::Item(_) | Source::Format | Source::Omitted => {}
         }
     }
 
@@ -96,8 +96,10 @@ impl Writer<'_, '_> {
             } else {
                 self.parts_in_pieces(role, piece, limit, marked);
             }
-            if let Source::Item(index) = piece.source {
-                self.span(index, start);
+            match piece.source {
+                Source::Item(index) => self.span(index, start),
+                Source::Instructions => self.written.instructions = self.out.len(),
+                Source::Format | Source::Omitted => {}
             }
         }
     }

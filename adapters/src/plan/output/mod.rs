@@ -1,10 +1,24 @@
 //! Tool outputs as text: what kind of output it is, and what of it is shown.
-
-use std::borrow::Cow;
+//!
+//! [`text`] decodes the output of an item, [`measure`] says what it is and how
+//! large, [`excerpt`], [`notice`] and [`page`] say what is sent instead. All are
+//! functions of their arguments alone: the bytes of a history stay what they were.
 
 use serde::{Deserialize, Serialize};
 
-use crate::turn::Item;
+mod excerpt;
+mod header;
+mod hints;
+mod kind;
+mod measure;
+mod read_back;
+mod text;
+
+pub use excerpt::{SHORTENED, Style, VISIBLE, excerpt, how_to_read, notice};
+pub use header::Header;
+pub use measure::{Measure, id, measure};
+pub use read_back::{is_read_back, page, read_back_head};
+pub use text::{length_bound, text};
 
 /// What an output is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
@@ -16,7 +30,7 @@ pub enum OutputKind {
     WebOrSearch,
     /// A file, source code, a diff.
     FileOrCodeOutput,
-    /// One JSON document.
+    /// One JSON document, or one a line.
     Json,
     /// Anything else: minified assets, binary data, base64.
     OpaqueToolOutput,
@@ -33,11 +47,4 @@ impl OutputKind {
             Self::OpaqueToolOutput => "opaque_tool_output",
         }
     }
-}
-
-/// The text of a tool output, decoded: a string, or the text parts of a list, a
-/// line each; of outputs that are other JSON, that JSON. `None` for items that are
-/// no outputs or have no text.
-pub fn text<'a>(_item: &Item<'a>) -> Option<Cow<'a, str>> {
-    None
 }

@@ -25,6 +25,7 @@ use super::frames::Frames;
 use crate::baggage::Baggage;
 use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
+use crate::json;
 use crate::notes::Notes;
 use crate::tools::ToolNames;
 
@@ -227,6 +228,23 @@ impl Assembler {
             return Err(Fault::new(Kind::BadReply, message));
         }
         Ok(())
+    }
+
+    /// Writes a compaction item with this `encrypted_content`. It stands alone:
+    /// nothing is open, and what follows it is another item or the end. OpenAI's own
+    /// items have an id and no status.
+    pub fn compaction(&mut self, blob: &str, frames: &mut Frames) {
+        if self.outcome.is_some() {
+            return;
+        }
+        let place = self.writer.place("cmp");
+        let mut item = vec![b'{'];
+        json::field(&mut item, "id", &place.id);
+        json::field(&mut item, "type", "compaction");
+        json::field(&mut item, "encrypted_content", blob);
+        item.push(b'}');
+        self.writer.added(&place, &item, frames);
+        self.writer.done(&place, &item, frames);
     }
 
     /// Ends the answer with `response.failed`; open items become incomplete, but

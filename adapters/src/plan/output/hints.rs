@@ -1,0 +1,1 @@
+//! Paths and addresses that a text names.

@@ -1,0 +1,150 @@
+//! A long session of an agent stays inside every window, and its history keeps its
+//! bytes but for a few epochs. `TURNS=300` plays more of it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_precision_loss,
+    clippy::print_stdout,
+    reason = "clippy does not see that helpers of an integration test are tests"
+)]
+
+use adapters::baggage::Baggage;
+use adapters::chat::encode::{Options, encode};
+use adapters::plan::{Bounds, Keeping, Outputs, plan};
+use adapters::responses::request::Source;
+use kit::session::{Agent, Script, Shape};
+use registry::{Dialect, Model};
+
+/// A session on one window, and what came of it.
+#[derive(Clone, Copy, Debug)]
+struct Session {
+    window: u64,
+    /// The client compacts when the usage is so many percent of the window.
+    compacts_at: u64,
+    turns: usize,
+    seed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Course {
+    /// Bytes of all outputs.
+    outputs: usize,
+    compactions: usize,
+    /// Turns in which old outputs became notices.
+    epochs: usize,
+    /// Turns that share less than 97 % with the one before; compactions aside.
+    breaks: usize,
+    /// The largest estimate, in tokens.
+    largest: u64,
+    /// The most bytes of tool messages, as a share of the window.
+    visible: f64,
+    /// Tokens of all requests; those at the beginning that the request before had
+    /// too count a tenth.
+    bill: f64,
+    excerpts: usize,
+}
+
+impl Session {
+    fn play(self, outputs: Outputs) -> Course {
+        let dialect = Dialect {
+            quirks: toml::from_str("reasoning_replay = 'reasoning_content'").unwrap(),
+            ..Dialect::default()
+        };
+        let model = Model {
+            window: Some(self.window),
+            ..Model::unlisted("m")
+        };
+        let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
+        let shape = Shape::of_window(bounds.window_bytes());
+        let mut agent = Agent::new(shape);
+        let mut course = Course::default();
+        let mut last: Option<(Vec<u8>, u32)> = None;
+        for turn in Script::new(self.seed, shape).take(self.turns) {
+            let source = Source::new(agent.request("m"));
+            let asked = source.turn().unwrap();
+            let plan = plan(&asked, &bounds);
+            let encoded = encode(&asked, &plan, &Options::new(&dialect, &model, "m")).unwrap();
+            let used = encoded.estimated_tokens;
+            let mut cached = 0;
+            if let Some((before, epochs)) = &last {
+                let same = common(before, &encoded.body);
+                cached = same;
+                let broke = same * 100 < before.len() * 97;
+                course.breaks += usize::from(broke);
+                course.epochs += usize::from(plan.epochs > *epochs);
+                assert!(!broke || plan.epochs > *epochs, "turn {}", turn.number);
+                assert!(plan.epochs >= *epochs);
+            }
+            course.largest = course.largest.max(used);
+            course.bill += (encoded.body.len() as f64 - 0.9 * cached as f64) / 2.7;
+            let visible: usize = plan.shown.values().map(|shown| shown.text.len()).sum();
+            course.excerpts = course.excerpts.max(plan.shown.len());
+            course.visible = course
+                .visible
+                .max(visible as f64 / bounds.window_bytes() as f64);
+            last = Some((encoded.body, plan.epochs));
+            course.outputs += turn
+                .calls
+                .iter()
+                .map(|call| call.output.text.len())
+                .sum::<usize>();
+            let answer = turn.answer(|thoughts| {
+                let baggage = Baggage {
+                    reasoning: thoughts.to_owned(),
+                    ..Baggage::default()
+                };
+                baggage.seal()
+            });
+            let said: usize = answer.iter().map(String::len).sum();
+            agent.go_on(&turn, answer);
+            if used + said as u64 * 10 / 27 >= self.window * self.compacts_at / 100 {
+                agent.compact(&"What was done, and what is left to do. ".repeat(shape.head / 160));
+                last = None;
+            }
+        }
+        course.compactions = agent.compactions;
+        course
+    }
+
+    /// What is left of the window beside an answer.
+    fn input(self) -> u64 {
+        let model = Model {
+            window: Some(self.window),
+            ..Model::unlisted("m")
+        };
+        self.window - model.window().output_allowance()
+    }
+}
+
+fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+fn turns() -> usize {
+    let wanted = std::env::var("TURNS").ok();
+    wanted.and_then(|turns| turns.parse().ok()).unwrap_or(60)
+}
+
+#[test]
+fn a_session_stays_inside_its_window() {
+    for (window, compacts_at) in [
+        (8_192, 70),
+        (32_768, 70),
+        (131_072, 80),
+        (262_144, 90),
+        (1_048_576, 90),
+    ] {
+        let session = Session {
+            window,
+            compacts_at,
+            turns: turns(),
+            seed: 7,
+        };
+        let began = std::time::Instant::now();
+        let course = session.play(Outputs::Adaptive);
+        println!("{session:?}\n{course:?} {:?}", began.elapsed());
+        assert!(course.largest <= session.input(), "{session:?}: {course:?}");
+    }
+}

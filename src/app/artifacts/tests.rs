@@ -1,0 +1,235 @@
+use http::Request;
+use http_body_util::BodyExt;
+use serde_json::Value;
+
+use super::*;
+use crate::artifacts::owned::filled;
+
+struct Answer {
+    status: u16,
+    headers: HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap().to_str().unwrap()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    fn code(&self) -> String {
+        self.json()["error"]["code"].as_str().unwrap().to_owned()
+    }
+}
+
+async fn ask(owned: &Owned, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let (head, ()) = request.body(()).unwrap().into_parts();
+    let (head, body) = answer(owned, &head).await.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    Answer {
+        status: head.status.as_u16(),
+        headers: head.headers,
+        body: String::from_utf8(body.to_vec()).unwrap(),
+    }
+}
+
+async fn get(owned: &Owned, path: &str) -> Answer {
+    ask(owned, "GET", path, &[]).await
+}
+
+const TEXT: &str = "one\ntwo error\ndrei äöü\n四\nfive";
+
+// S2-Dc
+#[tokio::test]
+async fn an_artifact_is_read_whole_and_in_parts() {
+    let (owned, ids) = filled(&[TEXT]).await;
+    let path = format!("/v1/artifacts/{}", ids[0]);
+    let whole = get(&owned, &path).await;
+    assert_eq!((whole.status, &*whole.body), (200, TEXT));
+    assert_eq!(whole.header("content-type"), "text/plain; charset=utf-8");
+    assert_eq!(whole.header("x-artifact-kind"), "command_output");
+    assert_eq!(whole.header("x-artifact-bytes"), TEXT.len().to_string());
+    assert_eq!(whole.header("x-artifact-call-id"), "call_0");
+    for (query, text, line) in [
+        ("bytes=4-12", "two error", "2"),
+        ("bytes=0-2", "one", "1"),
+        ("bytes=4-", &TEXT[4..], "2"),
+        // Within ä, which comes whole.
+        ("bytes=20-20", "ä", "3"),
+        ("lines=2-3", "two error\ndrei äöü\n", "2"),
+        ("lines=5-", "five", "5"),
+        ("lines=9-10", "", "5"),
+    ] {
+        let part = get(&owned, &format!("{path}?{query}")).await;
+        assert_eq!((part.status, &*part.body), (200, text), "{query}");
+        assert_eq!(part.header("x-artifact-first-line"), line, "{query}");
+    }
+    let json = get(&owned, &format!("{path}?lines=2-2&format=json"))
+        .await
+        .json();
+    assert_eq!(json["text"], "two error\n");
+    assert_eq!(json["from_byte"], 4);
+    assert_eq!(json["id"], *ids[0]);
+    let asked = ask(&owned, "GET", &path, &[("accept", "application/json")]).await;
+    assert_eq!(asked.json()["text"], TEXT);
+}
+
+#[tokio::test]
+async fn ranges_are_those_of_http() {
+    let (owned, ids) = filled(&[TEXT]).await;
+    let path = format!("/v1/artifacts/{}", ids[0]);
+    for (range, status, body, place) in [
+        ("bytes=0-2", 206, "one", "bytes 0-2/34"),
+        ("bytes=-4", 206, "five", "bytes 30-33/34"),
+        ("bytes=30-99", 206, "five", "bytes 30-33/34"),
+        ("bytes=20-20", 206, "ä", "bytes 19-20/34"),
+    ] {
+        let part = ask(&owned, "GET", &path, &[("range", range)]).await;
+        assert_eq!((part.status, &*part.body), (status, body), "{range}");
+        assert_eq!(part.header("content-range"), place, "{range}");
+    }
+    let beyond = ask(&owned, "GET", &path, &[("range", "bytes=34-40")]).await;
+    assert_eq!(
+        (beyond.status, &*beyond.code()),
+        (416, "range_not_satisfiable")
+    );
+    assert_eq!(beyond.header("content-range"), "bytes */34");
+    let several = ask(&owned, "GET", &path, &[("range", "bytes=0-1,3-4")]).await;
+    assert_eq!((several.status, &*several.body), (200, TEXT));
+}
+
+// S2-Dc
+#[tokio::test]
+async fn an_artifact_is_searched() {
+    let (owned, ids) = filled(&[TEXT]).await;
+    let path = format!("/v1/artifacts/{}/search", ids[0]);
+    let found = get(
+        &owned,
+        &format!("{path}?q=ERROR&ignore_case=true&context=1"),
+    )
+    .await;
+    let found: Matches = serde_json::from_str(&found.body).unwrap();
+    assert_eq!((found.matches, found.shown, found.has_more), (1, 1, false));
+    let lines: Vec<_> = found
+        .lines
+        .iter()
+        .map(|line| (line.line, line.byte))
+        .collect();
+    assert_eq!(lines, [(1, 0), (2, 4), (3, 14)]);
+    let first = get(&owned, &format!("{path}?q=%5Eo%7Cfive&regex=1&limit=1"))
+        .await
+        .json();
+    assert_eq!(
+        (&first["matches"], &first["next_byte"]),
+        (&2.into(), &30.into())
+    );
+    let bad = get(&owned, &format!("{path}?q=(&regex=true")).await;
+    assert_eq!((bad.status, &*bad.code()), (400, "invalid_value"));
+    assert_eq!(bad.json()["error"]["param"], "q");
+    assert!(bad.body.contains("unclosed group"), "{}", bad.body);
+    assert_eq!(get(&owned, &path).await.status, 400);
+}
+
+#[tokio::test]
+async fn lists_have_pages() {
+    let (owned, ids) = filled(&["a", "b", "c"]).await;
+    let list = |query: String| {
+        let owned = owned.clone();
+        async move {
+            let answer = get(&owned, &format!("/v1/artifacts{query}")).await;
+            serde_json::from_str::<List>(&answer.body).unwrap()
+        }
+    };
+    let all = list(String::new()).await;
+    let listed: Vec<_> = all.data.iter().map(|known| &known.id).collect();
+    assert_eq!(listed, [&ids[2], &ids[1], &ids[0]]);
+    assert_eq!(
+        (all.has_more, all.first_id.as_ref()),
+        (false, Some(&ids[2]))
+    );
+    let first = list("?limit=2".to_owned()).await;
+    assert_eq!((first.data.len(), first.has_more), (2, true));
+    let next = list(format!("?limit=2&after={}", first.last_id.unwrap())).await;
+    assert_eq!(next.data[0].id, ids[0]);
+    assert!(!next.has_more);
+    let none = list("?session=other".to_owned()).await;
+    assert_eq!((none.data.len(), none.last_id), (0, None));
+    for bad in ["limit=0", "limit=101", "after=x", "bogus=1"] {
+        let answer = get(&owned, &format!("/v1/artifacts?{bad}")).await;
+        assert_eq!(
+            (answer.status, &*answer.code()),
+            (400, "invalid_value"),
+            "{bad}"
+        );
+    }
+}
+
+// S2-Dc
+#[tokio::test]
+async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
+    let (owned, ids) = filled(&["a"]).await;
+    let path = format!("/v1/artifacts/{}", ids[0]);
+    let gone = ask(&owned, "DELETE", &path, &[]).await;
+    assert_eq!(
+        (gone.status, gone.json()["deleted"].as_bool()),
+        (200, Some(true))
+    );
+    for (method, path) in [
+        ("GET", path.clone()),
+        ("DELETE", path.clone()),
+        ("GET", format!("{path}/search?q=a")),
+        ("GET", "/v1/artifacts/art_1".to_owned()),
+        ("DELETE", "/v1/artifacts/x".to_owned()),
+    ] {
+        let missing = ask(&owned, method, &path, &[]).await;
+        assert_eq!(
+            (missing.status, &*missing.code()),
+            (404, NOT_FOUND),
+            "{method} {path}"
+        );
+    }
+    assert!(
+        get(&owned, &path)
+            .await
+            .body
+            .contains("30 days after their last use")
+    );
+    let error = crate::artifacts::StoreError {
+        warning: "ARTIFACT_STORE_READ_FAILED",
+        message: "a path".to_owned(),
+    };
+    let refused = Refused::Unread(Unread::Store(error)).respond();
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()[RETRY_AFTER], "1");
+    let body = refused.into_body().collect().await.unwrap().to_bytes();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    assert!(body.contains(STORE_ERROR) && body.contains("send the same request again"));
+    assert!(!body.contains("a path"), "{body}");
+}
+
+#[tokio::test]
+async fn only_these_paths_are_routes() {
+    let (owned, ids) = filled(&["a"]).await;
+    for (method, path) in [
+        ("GET", format!("/v1/artifacts/{}/x", ids[0])),
+        ("DELETE", format!("/v1/artifacts/{}/search", ids[0])),
+        ("DELETE", "/v1/artifacts".to_owned()),
+        ("GET", format!("/v1/artifacts/{}/search/x", ids[0])),
+    ] {
+        let answer = ask(&owned, method, &path, &[]).await;
+        assert_eq!(
+            (answer.status, &*answer.code()),
+            (404, "unknown_url"),
+            "{method} {path}"
+        );
+    }
+    let swept = ask(&owned, "DELETE", "/v1/artifacts/expired", &[]).await;
+    assert_eq!(swept.json()["object"], "artifact.sweep");
+}

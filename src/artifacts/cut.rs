@@ -1,0 +1,140 @@
+//! Which part of a text is meant. A line ends with its `\n`; the last one may lack
+//! it. A `\r` is a character like any other.
+
+use std::ops::Range;
+
+use super::model::Part;
+
+/// Where a part stands in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// In bytes, at boundaries of characters.
+    pub bytes: Range<usize>,
+    /// The line in which it begins; the first line is 1.
+    pub first_line: u64,
+}
+
+/// Finds a part. What lies beyond the end is empty, and stands at the end.
+pub(crate) fn place(text: &str, part: &Part) -> Place {
+    let bytes = match part {
+        Part::Whole => 0..text.len(),
+        Part::Bytes(range) => whole_characters(text, range),
+        Part::Lines { from, count } => {
+            let start = after_lines(text, from.saturating_sub(1));
+            let rest = text.get(start..).unwrap_or_default();
+            start..start + after_lines(rest, *count)
+        }
+    };
+    let before = text.get(..bytes.start).unwrap_or_default();
+    Place {
+        first_line: 1 + newlines(before),
+        bytes,
+    }
+}
+
+/// How many lines end in a text.
+pub(crate) fn newlines(text: &str) -> u64 {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
+}
+
+/// Where so many lines have ended; the end of the text if it has fewer.
+pub(crate) fn after_lines(text: &str, count: u64) -> usize {
+    let Some(last) = count.checked_sub(1) else {
+        return 0;
+    };
+    usize::try_from(last)
+        .ok()
+        .and_then(|last| memchr::memchr_iter(b'\n', text.as_bytes()).nth(last))
+        .map_or(text.len(), |newline| newline + 1)
+}
+
+/// A range within the text, widened to whole characters.
+pub(crate) fn whole_characters(text: &str, range: &Range<u64>) -> Range<usize> {
+    let within = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(text.len());
+    let start = text.floor_char_boundary(within(range.start));
+    if range.end <= range.start {
+        return start..start;
+    }
+    start..text.ceil_char_boundary(within(range.end))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The lines, found one character at a time.
+    fn lines_of(text: &str) -> Vec<String> {
+        let mut lines = vec![String::new()];
+        for character in text.chars() {
+            lines.last_mut().unwrap().push(character);
+            if character == '\n' {
+                lines.push(String::new());
+            }
+        }
+        lines.retain(|line| !line.is_empty());
+        lines
+    }
+
+    proptest! {
+        #[test]
+        fn lines_are_those_that_a_reader_counts(
+            text in "([a-z漢é😀\r]{0,3}\n?){0,12}", from in 0..16u64, count in 0..16u64,
+        ) {
+            let found = place(&text, &Part::Lines { from, count });
+            let lines = lines_of(&text);
+            let skip = usize::try_from(from.max(1) - 1).unwrap();
+            let wanted: String =
+                lines.iter().skip(skip).take(usize::try_from(count).unwrap()).cloned().collect();
+            prop_assert_eq!(&text[found.bytes.clone()], wanted.as_str());
+            if !wanted.is_empty() {
+                prop_assert_eq!(found.first_line, from.max(1));
+            }
+            let lines_before = text[..found.bytes.start].matches('\n').count() as u64;
+            prop_assert_eq!(found.first_line, lines_before + 1);
+        }
+
+        #[test]
+        fn bytes_are_widened_to_whole_characters(
+            text in "[a漢é😀\r\n]{0,12}", start in 0..60u64, length in 0..60u64,
+        ) {
+            let found = place(&text, &Part::Bytes(start..start + length));
+            let wanted: String = text
+                .char_indices()
+                .filter(|(at, c)| {
+                    let at = *at as u64;
+                    at + c.len_utf8() as u64 > start && at < start + length
+                })
+                .map(|(_, c)| c)
+                .collect();
+            prop_assert_eq!(&text[found.bytes], wanted.as_str());
+        }
+    }
+
+    #[test]
+    fn what_lies_beyond_the_end_is_empty_and_stands_at_the_end() {
+        let text = "a\nb";
+        for part in [
+            Part::Bytes(7..9),
+            Part::Bytes(u64::MAX - 1..u64::MAX),
+            Part::Lines { from: 3, count: 1 },
+            Part::Lines {
+                from: u64::MAX,
+                count: u64::MAX,
+            },
+        ] {
+            let found = place(text, &part);
+            assert_eq!(
+                found,
+                Place {
+                    bytes: 3..3,
+                    first_line: 2
+                },
+                "{part:?}"
+            );
+        }
+        let backwards = Part::Bytes(Range { start: 2, end: 1 });
+        assert_eq!(place(text, &backwards).bytes, 2..2);
+    }
+}

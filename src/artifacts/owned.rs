@@ -1,0 +1,169 @@
+//! The artifacts of one owner, as they are read back.
+
+use super::search::{self, Found, Query};
+use super::{Artifacts, Entry, Filter, Part, Piece, StoreError, Swept};
+
+/// The owner of all that is done with the server's own token, or without one.
+pub const LOCAL: &str = "local";
+
+/// Whether this is the form of an artifact id: `art_` and 32 hexadecimal digits.
+pub fn is_id(text: &str) -> bool {
+    text.strip_prefix("art_").is_some_and(|digits| {
+        let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        digits.len() == 32 && digits.bytes().all(hex)
+    })
+}
+
+/// The artifacts of one owner.
+#[derive(Clone, Debug)]
+pub struct Owned {
+    artifacts: Artifacts,
+    owner: &'static str,
+    keep_days: u32,
+}
+
+/// Why an artifact cannot be read back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unread {
+    /// There is none of this id, or none any more.
+    #[error(
+        "There is no artifact {id}: it is unknown or expired. Artifacts go {keep_days} days after their last use."
+    )]
+    Missing {
+        /// What was asked for.
+        id: String,
+        /// How long artifacts are kept.
+        keep_days: u32,
+    },
+    /// What was asked for is no id.
+    #[error("This is no artifact id; one is art_ and 32 hexadecimal digits.")]
+    NoId,
+    /// The store cannot be read now.
+    #[error("The artifacts cannot be read now ({}); send the same request again.", .0.warning)]
+    Store(#[from] StoreError),
+}
+
+impl Owned {
+    /// What belongs to the server's own token. Artifacts are kept for so many days
+    /// after their last use.
+    pub fn local(artifacts: Artifacts, keep_days: u32) -> Self {
+        Self {
+            artifacts,
+            owner: LOCAL,
+            keep_days,
+        }
+    }
+
+    /// As [`Artifacts::list`].
+    pub async fn list(&self, filter: &Filter) -> Result<Vec<Entry>, Unread> {
+        Ok(self.artifacts.list(self.owner, filter).await?)
+    }
+
+    /// A part of an artifact. The id is checked before the store is asked.
+    pub async fn read(&self, id: &str, part: &Part) -> Result<Piece, Unread> {
+        self.check(id)?;
+        let piece = self.artifacts.read(self.owner, id, part).await?;
+        piece.ok_or_else(|| self.missing(id))
+    }
+
+    /// Searches an artifact, on a thread where it may take its time.
+    pub async fn search(&self, id: &str, query: &Query) -> Result<(Entry, Found), Unread> {
+        let piece = self.read(id, &Part::Whole).await?;
+        let query = query.clone();
+        let text = piece.text;
+        let found = tokio::task::spawn_blocking(move || search::search(&text, &query)).await;
+        let found = found.map_err(|_| {
+            Unread::Store(StoreError {
+                warning: "ARTIFACT_SEARCH_FAILED",
+                message: "the search came to no end".to_owned(),
+            })
+        })?;
+        Ok((piece.entry, found))
+    }
+
+    /// Forgets an artifact.
+    pub async fn delete(&self, id: &str) -> Result<(), Unread> {
+        self.check(id)?;
+        if self.artifacts.delete(self.owner, id).await? {
+            Ok(())
+        } else {
+            Err(self.missing(id))
+        }
+    }
+
+    /// As [`Artifacts::sweep`].
+    pub async fn sweep(&self) -> Result<Swept, Unread> {
+        Ok(self.artifacts.sweep().await?)
+    }
+
+    fn check(&self, id: &str) -> Result<(), Unread> {
+        if is_id(id) { Ok(()) } else { Err(Unread::NoId) }
+    }
+
+    fn missing(&self, id: &str) -> Unread {
+        Unread::Missing {
+            id: id.to_owned(),
+            keep_days: self.keep_days,
+        }
+    }
+}
+
+/// An artifact store with texts in it, for tests: the ids in the order given.
+#[cfg(test)]
+pub(crate) async fn filled(texts: &[&str]) -> (Owned, Vec<String>) {
+    use adapters::plan::output::OutputKind;
+
+    let artifacts = Artifacts::memory(1 << 24);
+    let mut ids = Vec::new();
+    for (number, text) in texts.iter().enumerate() {
+        let id = format!("art_{number:032x}");
+        let new = super::New {
+            id: id.clone(),
+            call_id: format!("call_{number}"),
+            kind: OutputKind::CommandOutput,
+            chars: text.chars().count(),
+            lines: text.lines().count(),
+            text: (*text).to_owned(),
+        };
+        artifacts.keep(LOCAL, "session_1", vec![new]).done().await;
+        ids.push(id);
+    }
+    (Owned::local(artifacts, 30), ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_one_form() {
+        assert!(is_id("art_0123456789abcdef0123456789abcdef"));
+        for bad in [
+            "",
+            "art_",
+            "art_0123456789abcdef0123456789abcde",
+            "art_0123456789abcdef0123456789abcdef0",
+            "art_0123456789ABCDEF0123456789abcdef",
+            "0123456789abcdef0123456789abcdef",
+            "art_../../../../../../../../../../et",
+            "art_'; drop table blobs; --xxxxxxxxx",
+        ] {
+            assert!(!is_id(bad), "{bad}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_outcomes_are_told_apart() {
+        let (owned, ids) = filled(&["text"]).await;
+        assert_eq!(
+            owned.read(&ids[0], &Part::Whole).await.unwrap().text,
+            "text"
+        );
+        let unknown = format!("art_{:032x}", 99);
+        let missing = owned.read(&unknown, &Part::Whole).await.unwrap_err();
+        assert!(missing.to_string().contains("30 days"), "{missing}");
+        assert_eq!(owned.delete("x").await, Err(Unread::NoId));
+        owned.delete(&ids[0]).await.unwrap();
+        assert!(owned.delete(&ids[0]).await.is_err());
+    }
+}

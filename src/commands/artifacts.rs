@@ -1,0 +1,337 @@
+//! `respondent artifacts`: what was shortened, from the running server, or from the
+//! store itself when none runs.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::time::SystemTime;
+
+use anyhow::Context;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+
+use super::say;
+use crate::app::artifacts::{self, Known, List, Matches, Sweep};
+use crate::artifacts::owned::Owned;
+use crate::artifacts::search::printed;
+use crate::artifacts::{Artifacts, InUse};
+use crate::cli;
+use crate::config::Config;
+use crate::control::{Control, ControlError, Refusal};
+use crate::diagnostics::line::Line;
+use crate::diagnostics::listing::ago;
+use crate::metrics::Metrics;
+
+const PATH: &str = "/v1/artifacts";
+
+/// The most that one page of a list has.
+const PAGE: usize = 100;
+
+/// Runs a command.
+pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()> {
+    let from = Source::new(config);
+    match command {
+        cli::Artifacts::List {
+            limit,
+            after,
+            session,
+            json,
+        } => list(&from, limit, after, session, json).await,
+        cli::Artifacts::Show {
+            id,
+            lines,
+            bytes,
+            json,
+        } => {
+            let mut path = one(&id) + "?format=" + if json { "json" } else { "text" };
+            for (name, value) in [("lines", lines), ("bytes", bytes)] {
+                if let Some(value) = value {
+                    let _ = write!(path, "&{name}={}", escaped(&value));
+                }
+            }
+            print(&from.get(&path).await?, json)
+        }
+        cli::Artifacts::Search {
+            id,
+            query,
+            regex,
+            ignore_case,
+            context,
+            limit,
+            json,
+        } => {
+            let path = format!(
+                "{}/search?q={}&regex={regex}&ignore_case={ignore_case}&context={context}&limit={limit}",
+                one(&id),
+                escaped(&query)
+            );
+            let body = from.get(&path).await?;
+            if json {
+                return print(&body, true);
+            }
+            let found: Matches = read(&body)?;
+            say(&told(&found))
+        }
+        cli::Artifacts::Delete { ids } => {
+            for id in ids {
+                from.ask(&Method::DELETE, &one(&id)).await?;
+                say(&format!("Deleted {id}.\n"))?;
+            }
+            Ok(())
+        }
+        cli::Artifacts::Gc { json } => {
+            let body = from
+                .ask(&Method::DELETE, &format!("{PATH}/expired"))
+                .await?;
+            if json {
+                return print(&body, true);
+            }
+            let swept: Sweep = read(&body)?;
+            let artifacts = plural(swept.artifacts, "artifact");
+            say(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
+        }
+    }
+}
+
+async fn list(
+    from: &Source<'_>,
+    limit: usize,
+    after: Option<String>,
+    session: Option<String>,
+    json: bool,
+) -> anyhow::Result<()> {
+    let mut whole = List {
+        object: "list".to_owned(),
+        data: Vec::new(),
+        has_more: true,
+        first_id: None,
+        last_id: after,
+    };
+    while whole.has_more && whole.data.len() < limit {
+        let mut path = format!("{PATH}?limit={}", (limit - whole.data.len()).min(PAGE));
+        for (name, value) in [("after", &whole.last_id), ("session", &session)] {
+            if let Some(value) = value {
+                let _ = write!(path, "&{name}={}", escaped(value));
+            }
+        }
+        let page: List = read(&from.get(&path).await?)?;
+        whole.has_more = page.has_more && !page.data.is_empty();
+        whole.first_id = whole.first_id.or(page.first_id);
+        whole.last_id = page.last_id.or(whole.last_id);
+        whole.data.extend(page.data);
+    }
+    if whole.data.is_empty() {
+        whole.last_id = None;
+    }
+    if json {
+        return say(&(serde_json::to_string_pretty(&whole)? + "\n"));
+    }
+    if let Some(remark) = from.remark() {
+        say(&remark)?;
+    }
+    if whole.data.is_empty() {
+        return say("No artifact is kept.\n");
+    }
+    say(&table(&whole.data, SystemTime::now()))?;
+    match whole.last_id {
+        Some(last) if whole.has_more => say(&format!("There are older ones: --after {last}\n")),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A table for people.
+fn table(rows: &[Known], now: SystemTime) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        out,
+        "{:<36}  {:<18}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<32}  session",
+        "id", "kind", "bytes", "lines", "made", "last used", "kept", "call",
+    );
+    for row in rows {
+        let _ = writeln!(
+            out,
+            "{:<36}  {:<18}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<32}  {}",
+            Line::up_to(&row.id, 64).to_string(),
+            Line::up_to(&row.kind, 32).to_string(),
+            row.bytes,
+            row.lines,
+            ago(row.created_at.saturating_mul(1000), now),
+            ago(row.last_used_at.saturating_mul(1000), now),
+            if row.persistent { "disk" } else { "memory" },
+            Line::up_to(
+                if row.call_id.is_empty() {
+                    "-"
+                } else {
+                    &row.call_id
+                },
+                32
+            )
+            .to_string(),
+            Line::up_to(&row.session, 64),
+        );
+    }
+    out
+}
+
+fn told(found: &Matches) -> String {
+    if found.matches == 0 {
+        return "No match.\n".to_owned();
+    }
+    let mut out = printed(&found.lines);
+    if found.has_more {
+        let matches = plural(found.matches, "match");
+        let _ = writeln!(
+            out,
+            "Shown: {} of {matches}; --limit shows more.",
+            found.shown
+        );
+    }
+    out
+}
+
+fn plural(count: u64, one: &str) -> String {
+    let end = match (count, one.ends_with("ch")) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{count} {one}{end}")
+}
+
+fn one(id: &str) -> String {
+    format!("{PATH}/{}", escaped(id))
+}
+
+fn escaped(text: &str) -> String {
+    const KEPT: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-');
+    utf8_percent_encode(text, KEPT).to_string()
+}
+
+/// JSON for programs in readable form, all else as it is.
+fn print(body: &Bytes, json: bool) -> anyhow::Result<()> {
+    if json {
+        let value: serde_json::Value = read(body)?;
+        return say(&(serde_json::to_string_pretty(&value)? + "\n"));
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(body)?;
+    Ok(out.flush()?)
+}
+
+fn read<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
+    serde_json::from_slice(body).context("the server's answer cannot be read")
+}
+
+/// Where artifacts are asked for.
+struct Source<'a> {
+    config: &'a Config,
+    control: Control,
+    alone: std::sync::atomic::AtomicBool,
+}
+
+impl<'a> Source<'a> {
+    fn new(config: &'a Config) -> Self {
+        Self {
+            config,
+            control: Control::of(config),
+            alone: false.into(),
+        }
+    }
+
+    async fn get(&self, path: &str) -> anyhow::Result<Bytes> {
+        self.ask(&Method::GET, path).await
+    }
+
+    async fn ask(&self, method: &Method, path: &str) -> anyhow::Result<Bytes> {
+        let answer = match self.control.send(method, path, Bytes::new()).await {
+            Err(ControlError::NotRunning(_)) => {
+                self.alone.store(true, std::sync::atomic::Ordering::Relaxed);
+                self.from_store(method, path).await?
+            }
+            answer => answer?,
+        };
+        let (status, body) = answer;
+        if status == StatusCode::OK {
+            return Ok(body);
+        }
+        let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
+        anyhow::bail!("{}", Line::new(&why))
+    }
+
+    /// The same answer without a server.
+    async fn from_store(&self, method: &Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+        let request = Request::builder().method(method).uri(path).body(())?;
+        let (head, ()) = request.into_parts();
+        let owned = open(self.config)?;
+        let (head, body) = artifacts::answer(&owned, &head).await.into_parts();
+        Ok((head.status, body.collect().await?.to_bytes()))
+    }
+
+    /// What should be known about where this is from.
+    fn remark(&self) -> Option<String> {
+        let alone = self.alone.load(std::sync::atomic::Ordering::Relaxed);
+        alone.then(|| {
+            format!(
+                "No server runs on {}; this is from {}.\n",
+                self.control.address(),
+                self.config.server.data_dir.display()
+            )
+        })
+    }
+}
+
+/// The artifacts on disk, when no server has them.
+pub(super) fn open(config: &Config) -> Result<Owned, InUse> {
+    let artifacts = Artifacts::open(config, Metrics::new().artifacts())?;
+    Ok(Owned::local(artifacts, config.artifacts.keep_days))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_when_and_where() {
+        let row = Known {
+            object: "artifact".to_owned(),
+            id: format!("art_{:032x}", 1),
+            kind: "command_output".to_owned(),
+            characters: 9,
+            lines: 4711,
+            bytes: 901_234,
+            session: "s\x1b[31m".to_owned(),
+            call_id: String::new(),
+            created_at: 1000,
+            last_used_at: 1240,
+            persistent: true,
+        };
+        let table = table(&[row], UNIX_EPOCH + Duration::from_secs(1300));
+        let cells = |line: &str| -> Vec<String> {
+            let cells = line
+                .split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty());
+            cells.map(str::to_owned).collect()
+        };
+        let lines: Vec<_> = table.lines().map(cells).collect();
+        assert_eq!(lines[0].len(), lines[1].len());
+        assert_eq!(
+            lines[1][1..],
+            [
+                "command_output",
+                "901234",
+                "4711",
+                "5m ago",
+                "60s ago",
+                "disk",
+                "-",
+                r"s\u001b[31m"
+            ]
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading: what there is, and parts of it.
+
+use adapters::plan::output::OutputKind;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::chunks;
+use super::error::Error;
+use crate::artifacts::{Entry, Filter, Part, Piece};
+
+/// An artifact is the texts's newest reference, among those that are asked for.
+const ENTRIES: &str = "
+    SELECT blobs.id, refs.session, refs.call, refs.kind, blobs.chars, blobs.lines, blobs.bytes,
+           refs.created, mine.accessed, blobs.number
+    FROM (SELECT blob, max(number) AS latest, max(accessed) AS accessed
+          FROM refs
+          WHERE owner = ?1 AND (?2 IS NULL OR session = ?2)
+                AND (?3 IS NULL OR blob = (SELECT number FROM blobs WHERE id = ?3))
+          GROUP BY blob) AS mine
+    JOIN refs ON refs.number = mine.latest
+    JOIN blobs ON blobs.number = mine.blob";
+
+/// The owner's artifacts, the newest first.
+pub(super) fn list(
+    connection: &mut Connection,
+    owner: &str,
+    filter: &Filter,
+) -> Result<Vec<Entry>, Error> {
+    let transaction = connection.transaction()?;
+    let session = filter.session.as_deref();
+    let mut before = i64::MAX;
+    if let Some(after) = &filter.after {
+        let mut latest = transaction.prepare_cached(
+            "SELECT max(number) FROM refs
+             WHERE owner = ?1 AND (?2 IS NULL OR session = ?2)
+                   AND blob = (SELECT number FROM blobs WHERE id = ?3)",
+        )?;
+        let number: Option<i64> =
+            latest.query_row(params![owner, session, after], |row| row.get(0))?;
+        match number {
+            Some(number) => before = number,
+            None => return Ok(Vec::new()),
+        }
+    }
+    let limit = match filter.limit {
+        0 => -1,
+        limit => i64::try_from(limit).unwrap_or(i64::MAX),
+    };
+    let sql = format!("{ENTRIES} WHERE mine.latest < ?4 ORDER BY mine.latest DESC LIMIT ?5");
+    let mut select = transaction.prepare_cached(&sql)?;
+    let nothing: Option<&str> = None;
+    let rows = select.query_map(params![owner, session, nothing, before, limit], |row| {
+        entry(row)
+    })?;
+    Ok(rows.collect::<Result<Vec<Entry>, _>>()?)
+}
+
+/// A part of an artifact, if the owner has it.
+pub(super) fn read(
+    connection: &mut Connection,
+    owner: &str,
+    id: &str,
+    part: &Part,
+) -> Result<Option<Piece>, Error> {
+    // One view of the database: a sweep may come between.
+    let transaction = connection.transaction()?;
+    let mut select = transaction.prepare_cached(ENTRIES)?;
+    let nothing: Option<&str> = None;
+    let found = select
+        .query_row(params![owner, nothing, id], |row| {
+            Ok((entry(row)?, row.get::<_, i64>(9)?))
+        })
+        .optional()?;
+    let Some((entry, blob)) = found else {
+        return Ok(None);
+    };
+    let found = chunks::read(&transaction, blob, part)?;
+    if matches!(part, Part::Whole) && found.text.len() as u64 != entry.bytes {
+        return Err(Error::Damaged("the end of a text is missing"));
+    }
+    Ok(Some(Piece {
+        entry,
+        bytes: found.start..found.start + found.text.len() as u64,
+        first_line: found.first_line,
+        text: found.text,
+    }))
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+    let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
+    Ok(Entry {
+        id: row.get(0)?,
+        session: row.get(1)?,
+        call_id: row.get(2)?,
+        kind: kind(row.get_ref(3)?.as_str()?),
+        chars: number(4)?,
+        lines: number(5)?,
+        bytes: number(6)?,
+        created: number(7)?,
+        accessed: number(8)?,
+        persistent: true,
+    })
+}
+
+/// The kind of this name; kinds of other versions are opaque.
+fn kind(name: &str) -> OutputKind {
+    [
+        OutputKind::CommandOutput,
+        OutputKind::WebOrSearch,
+        OutputKind::FileOrCodeOutput,
+        OutputKind::Json,
+    ]
+    .into_iter()
+    .find(|kind| kind.name() == name)
+    .unwrap_or(OutputKind::OpaqueToolOutput)
+}

@@ -1,0 +1,107 @@
+//! Writing: texts and whose they are.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::chunks;
+use super::error::Error;
+use crate::artifacts::New;
+
+/// Artifacts of one turn, kept together.
+pub struct Set {
+    /// Whose.
+    pub owner: String,
+    /// The session.
+    pub session: String,
+    /// What is kept.
+    pub new: Vec<New>,
+    /// Seconds since 1970.
+    pub now: u64,
+}
+
+/// Writes a set in one transaction; tells the number of each reference.
+pub(super) fn put(connection: &mut Connection, set: &Set) -> Result<Vec<i64>, Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let numbers = set.new.iter().map(|new| {
+        let blob = blob(&transaction, new)?;
+        reference(&transaction, set, new, blob)
+    });
+    let numbers = numbers.collect::<Result<Vec<i64>, Error>>()?;
+    transaction.commit()?;
+    Ok(numbers)
+}
+
+/// The text, once.
+fn blob(connection: &Connection, new: &New) -> Result<i64, Error> {
+    let mut select = connection.prepare_cached("SELECT number FROM blobs WHERE id = ?1")?;
+    let known = select.query_row([&new.id], |row| row.get(0)).optional()?;
+    if let Some(blob) = known {
+        return Ok(blob);
+    }
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO blobs (id, chars, lines, bytes, stored) VALUES (?1, ?2, ?3, ?4, 0)",
+    )?;
+    let blob = insert.insert(params![
+        new.id,
+        signed(new.chars),
+        signed(new.lines),
+        signed(new.text.len())
+    ])?;
+    let stored = chunks::write(connection, blob, &new.text)?;
+    let mut update = connection.prepare_cached("UPDATE blobs SET stored = ?2 WHERE number = ?1")?;
+    update.execute(params![blob, signed(stored)])?;
+    Ok(blob)
+}
+
+fn reference(connection: &Connection, set: &Set, new: &New, blob: i64) -> Result<i64, Error> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO refs (blob, owner, session, call, kind, created, accessed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
+         ON CONFLICT (owner, session, call, blob) DO UPDATE SET accessed = excluded.accessed
+         RETURNING number",
+    )?;
+    let number = insert.query_row(
+        params![
+            blob,
+            set.owner,
+            set.session,
+            new.call_id,
+            new.kind.name(),
+            set.now.cast_signed()
+        ],
+        |row| row.get(0),
+    )?;
+    Ok(number)
+}
+
+/// References were shown again.
+pub(super) fn shown(connection: &mut Connection, numbers: &[i64], now: u64) -> Result<(), Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    {
+        let mut update =
+            transaction.prepare_cached("UPDATE refs SET accessed = ?2 WHERE number = ?1")?;
+        for number in numbers {
+            update.execute(params![number, now.cast_signed()])?;
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// An artifact was read.
+pub(super) fn accessed(
+    connection: &Connection,
+    owner: &str,
+    id: &str,
+    now: u64,
+) -> Result<(), Error> {
+    let mut update = connection.prepare_cached(
+        "UPDATE refs SET accessed = ?3
+         WHERE owner = ?1 AND blob = (SELECT number FROM blobs WHERE id = ?2)",
+    )?;
+    update.execute(params![owner, id, now.cast_signed()])?;
+    Ok(())
+}
+
+fn signed(number: usize) -> i64 {
+    (number as u64).cast_signed()
+}

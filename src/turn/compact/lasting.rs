@@ -1,0 +1,42 @@
+//! The outputs that a summary names: kept whole before it names them.
+
+use adapters::compact::{self, Line};
+use adapters::plan::{self, Keeping, Plan};
+use adapters::turn::Turn;
+
+use super::Summarizer;
+use crate::artifacts::New;
+
+impl Summarizer<'_> {
+    /// Keeps the outputs of a history that may be needed once it is gone, and tells of
+    /// them and of those that earlier summaries told of.
+    pub(super) async fn lasting(&self, turn: &Turn<'_>, plan: &Plan) -> Vec<Line> {
+        let artifacts = &self.history.shared.artifacts;
+        let listed = match artifacts.keeping() {
+            Keeping::Nothing => Vec::new(),
+            Keeping::Disk | Keeping::Memory => compact::artifacts(turn, plan),
+        };
+        let (owner, session) = (&self.ctx.owner, &self.history.session.id);
+        let new = listed.iter().filter_map(|listed| {
+            let item = turn.items.get(listed.index)?;
+            let artifact = &listed.artifact;
+            let call_id = item.call_id().unwrap_or_default();
+            if artifacts.knows(owner, session, &call_id, &artifact.id) {
+                return None;
+            }
+            Some(New {
+                id: artifact.id.clone(),
+                call_id: call_id.into_owned(),
+                kind: artifact.kind,
+                chars: artifact.chars,
+                lines: artifact.lines,
+                text: plan::output::text(item)?.into_owned(),
+            })
+        });
+        let new: Vec<New> = new.collect();
+        if !new.is_empty() {
+            artifacts.keep(owner, session, new).done().await;
+        }
+        compact::list(turn, &listed)
+    }
+}

@@ -1,0 +1,27 @@
+//! Words.
+
+use super::random::Random;
+
+const WORDS: [&str; 40] = [
+    "parser", "buffer", "socket", "window", "cache", "index", "reader", "writer", "token",
+    "budget", "prefix", "session", "request", "answer", "output", "record", "branch", "commit",
+    "module", "driver", "handle", "stream", "packet", "cursor", "column", "filter", "signal",
+    "thread", "worker", "queue", "render", "layout", "bundle", "target", "option", "string",
+    "vector", "switch", "script", "config",
+];
+
+pub(super) fn word(random: &mut Random) -> &'static str {
+    random.pick(&WORDS)
+}
+
+/// Sentences of about so many bytes.
+pub(super) fn prose(random: &mut Random, bytes: usize) -> String {
+    let mut out = String::with_capacity(bytes + 16);
+    let mut words = 0;
+    while out.len() < bytes {
+        out.push_str(word(random));
+        words += 1;
+        out.push_str(if words % 9 == 0 { ". " } else { " " });
+    }
+    out
+}
