@@ -135,7 +135,7 @@ def compact(client, model):
     session = [{"role": "user", "content": "Remember the word aloe."}, {"role": "assistant", "content": "Noted."}]
     compacted = client.responses.compact(model=model, input=session, instructions="Be brief.")
     question = [{"role": "user", "content": "Which word was it?"}]
-    answer = client.responses.create(model=model, input=[item.model_dump() for item in compacted.output] + question)
+    answer = client.responses.create(model=model, input=[item.model_dump(warnings=False) for item in compacted.output] + question)
     return {
         "object": compacted.object,
         "types": [item.type for item in compacted.output],
