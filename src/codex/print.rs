@@ -56,12 +56,12 @@ pub fn print(setup: &Setup<'_>) -> String {
 
 /// The name decides how Codex 0.169 compacts a long session. Under this one the
 /// request is the next turn of the session, tools and all, which the provider
-/// answers from its cache; under any other the tools are missing, and with them the
-/// start of what was cached, and where no summary comes back Codex silently takes
-/// the last thing that the assistant said for one. Under this name it keeps up to
-/// 64,000 tokens of what the user wrote, else up to 20,000, and its items carry some
-/// metadata, which goes no further than here. Nothing else comes of it: measured, no
-/// other request, tool, header or address.
+/// answers from its cache. Under any other the tools are missing, with which what
+/// was cached begins; this server puts them back from what it remembers of the
+/// session, so not after a restart. Under this name Codex keeps up to 64,000 tokens
+/// of what the user wrote, else up to 20,000, and its items carry some metadata,
+/// which goes no further than here. Nothing else comes of it: measured, no other
+/// request, tool, header or address.
 const NAME: &str = "\
 # The name makes Codex ask for compaction in the form that the provider answers from its\n\
 # cache. Nothing is sent to OpenAI: requests go to base_url alone.\n\
