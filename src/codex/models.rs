@@ -175,6 +175,7 @@ pub(super) struct Info<'a> {
     context_window: u64,
     max_context_window: u64,
     auto_compact_token_limit: u64,
+    effective_context_window_percent: u64,
     experimental_supported_tools: [&'static str; 0],
     input_modalities: &'static [&'static str],
     supports_search_tool: bool,
@@ -221,12 +222,13 @@ pub(super) fn info<'a>(at: usize, model: &'a ModelEntry, instructions: &'a str) 
         apply_patch_tool_type: "freeform",
         truncation_policy: Truncation {
             mode: "tokens",
-            limit: 10_000,
+            limit: output_tokens(model.window),
         },
         supports_parallel_tool_calls: true,
         context_window: model.window,
         max_context_window: model.window,
         auto_compact_token_limit: model.auto_compact,
+        effective_context_window_percent: SHOWN_PERCENT,
         experimental_supported_tools: [],
         input_modalities: if model.images {
             &["text", "image"]
@@ -236,6 +238,28 @@ pub(super) fn info<'a>(at: usize, model: &'a ModelEntry, instructions: &'a str) 
         supports_search_tool: false,
         base_instructions: instructions,
     }
+}
+
+/// The part of the window that Codex shows as the whole of it. It is Codex's own
+/// default, said aloud so that the number does not depend on the version: of
+/// 262,144 tokens Codex shows 249,036. A model that Codex does not find in a
+/// catalog is taken for one of 272,000: 258,400 are shown, and it compacts at
+/// 244,800, whatever the model can hold.
+const SHOWN_PERCENT: u64 = 95;
+
+/// How many tokens, of four bytes, Codex lets through of one tool output; the rest
+/// is lost before anybody can keep it.
+///
+/// What the model sees is bounded later, so a higher number only brings more
+/// evidence, but it has a price: what came in since the last answer counts for
+/// Codex's own trigger of compaction at a token for four bytes, although the model
+/// will see far less of it. An eighth of the window keeps one output from filling
+/// it. Measured with 0.169: texts of MCP tools are cut at 1.2 times the number;
+/// those of commands stay at 10,000 tokens unless the model asks for more with
+/// `max_output_tokens`, which the number bounds, so less than 10,000 would lose
+/// what a stock Codex has.
+fn output_tokens(window: u64) -> u64 {
+    (window / 8).clamp(10_000, 32_768)
 }
 
 fn level_description(effort: &str) -> &'static str {

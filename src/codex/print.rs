@@ -41,7 +41,8 @@ pub fn print(setup: &Setup<'_>) -> String {
              # from the server, with a shorter prompt.\n",
         ),
     }
-    out.push_str("\n[model_providers.respondent]\nname = \"Respondent\"\n");
+    out.push_str("\n[model_providers.respondent]\n");
+    out.push_str(NAME);
     entry(&mut out, "base_url", &base);
     out.push_str("wire_api = \"responses\"\n");
     entry(&mut out, "env_key", KEY_VARIABLE);
@@ -63,6 +64,19 @@ pub fn print(setup: &Setup<'_>) -> String {
     });
     out
 }
+
+/// The name decides how Codex 0.169 compacts a long session. Under this one the
+/// request is the next turn of the session, tools and all, which the provider
+/// answers from its cache. Under any other the tools are missing, with which what
+/// was cached begins; this server puts them back from what it remembers of the
+/// session, so not after a restart. Under this name Codex keeps up to 64,000 tokens
+/// of what the user wrote, else up to 20,000, and its items carry some metadata,
+/// which goes no further than here. Nothing else comes of it: measured, no other
+/// request, tool, header or address.
+const NAME: &str = "\
+# The name makes Codex ask for compaction in the form that the provider answers from its\n\
+# cache. Nothing is sent to OpenAI: requests go to base_url alone.\n\
+name = \"OpenAI\"\n";
 
 fn entry(out: &mut String, key: &str, value: &str) {
     // Writing to a string cannot fail.
@@ -93,7 +107,7 @@ mod tests {
         assert_eq!(block.get("model_catalog_json"), None);
         let provider = &block["model_providers"]["respondent"];
         for (key, value) in [
-            ("name", "Respondent"),
+            ("name", "OpenAI"),
             ("base_url", "http://127.0.0.1:8787/v1"),
             ("wire_api", "responses"),
             ("env_key", KEY_VARIABLE),

@@ -6,12 +6,14 @@ number of POSTs that reached the proxy, seconds.
 """
 
 import base64
+import contextlib
 import json
 import time
 from pathlib import Path
 
 import bundle
 import kit
+import tasks
 
 CODEX = kit.NODE_MODULES / ".bin/codex"
 MCP_SERVER = kit.HERE / "programs/mcp_server.py"
@@ -20,7 +22,7 @@ MCP_SERVER = kit.HERE / "programs/mcp_server.py"
 def run(case: dict, folder: Path):
     kit.need(CODEX, "the Codex CLI")
     case = bundle.planted(case)
-    with kit.proxy_for(case, folder) as proxy:
+    with proxy_for(case, folder) as proxy:
         session = Session(proxy, folder, case.get("codex", {}))
         for prompt in case.get("prompts", ["Do what the script says."]):
             turn = session.turn(prompt, case.get("seconds", 60))
@@ -42,6 +44,18 @@ def run(case: dict, folder: Path):
             bundle.check(case["bundle"], proxy, folder, turn.message or "")
         said = "" if turn.failure is None else f", {turn.failure!r}"
         return f"{posts} POSTs, {session.seconds:.1f} s{said}" if posts is not None else None
+
+
+@contextlib.contextmanager
+def proxy_for(case: dict, folder: Path):
+    """As kit.proxy_for; with "agent" the upstream is the agent of tasks.py at that task."""
+    if "agent" not in case:
+        with kit.proxy_for(case, folder) as proxy:
+            yield proxy
+        return
+    with tasks.Upstream(262_144) as upstream, kit.Proxy(folder, upstream.base_url) as proxy:
+        upstream.agent = tasks.Agent(case["agent"])
+        yield proxy
 
 
 class Turn:

@@ -69,10 +69,6 @@ fn one_body_serves_sdks_and_codex() {
         assert_eq!(model["base_instructions"], "Be good.");
         assert_eq!(model["context_window"], 262_144);
         assert_eq!(model["auto_compact_token_limit"], 235_929);
-        assert_eq!(
-            model["truncation_policy"],
-            serde_json::json!({"mode": "tokens", "limit": 10_000})
-        );
     }
     assert_eq!(models[0]["input_modalities"], serde_json::json!(["text"]));
     assert_eq!(
@@ -86,6 +82,53 @@ fn one_body_serves_sdks_and_codex() {
         (&models[0]["priority"], &models[1]["priority"]),
         (&1.into(), &2.into())
     );
+}
+
+// S2-P3, S2-Eb
+#[test]
+fn a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent() {
+    let windows = ["kimi-k2.5", "kimi-k2.6", "kimi-k2.7-code"].map(|id| {
+        let provider = registry::builtin::listing(id).unwrap();
+        let spec = registry::build(provider, toml::Table::new()).unwrap();
+        spec.provider(provider).model(id).unwrap().window().tokens
+    });
+    for window in windows {
+        let kimi = ModelEntry {
+            window,
+            auto_compact: ModelEntry::default_auto_compact(window),
+            ..entry("kimi")
+        };
+        let body = parsed(&body(&[kimi], "Be good."));
+        let model = &body["models"][0];
+        let number = |key: &str| model[key].as_u64().unwrap();
+        assert_eq!(number("context_window"), 262_144);
+        assert_eq!(number("max_context_window"), 262_144);
+        assert_eq!(number("auto_compact_token_limit"), 235_929);
+        let shown = number("context_window") * number("effective_context_window_percent") / 100;
+        assert_eq!(shown, 249_036);
+    }
+}
+
+#[test]
+fn codex_lets_more_of_an_output_through_where_the_window_is_large() {
+    for (window, tokens) in [
+        (8_192, 10_000),
+        (32_768, 10_000),
+        (131_072, 16_384),
+        (262_144, 32_768),
+        (1_048_576, 32_768),
+    ] {
+        let model = ModelEntry {
+            window,
+            ..entry("any")
+        };
+        let body = parsed(&body(&[model], "Be good."));
+        assert_eq!(
+            body["models"][0]["truncation_policy"],
+            serde_json::json!({"mode": "tokens", "limit": tokens}),
+            "{window}"
+        );
+    }
 }
 
 #[test]

@@ -43,12 +43,6 @@ def create(client, model):
     return summary(client.responses.create(model=model, input="Say it.", instructions="Be brief."))
 
 
-def count_input(client, model):
-    count = client.responses.input_tokens.count(model=model, input="Say it.", instructions="Be brief.", tools=[WEATHER_TOOL])
-    longer = client.responses.input_tokens.count(model=model, input="Say it. " * 1000)
-    return {"object": count.object, "some": count.input_tokens > 0, "more": longer.input_tokens - count.input_tokens > 1000}
-
-
 def create_stream(client, model):
     events = list(client.responses.create(model=model, input="Say it.", stream=True))
     return {
@@ -130,6 +124,26 @@ def models(client, model):
     return {"ids": [entry.id for entry in client.models.list()], "objects": [entry.object for entry in client.models.list()]}
 
 
+def compact(client, model):
+    """A session is compacted, and the next turn is made on what came back."""
+    session = [{"role": "user", "content": "Remember the word aloe."}, {"role": "assistant", "content": "Noted."}]
+    compacted = client.responses.compact(model=model, input=session, instructions="Be brief.")
+    question = [{"role": "user", "content": "Which word was it?"}]
+    answer = client.responses.create(model=model, input=[item.model_dump(warnings=False) for item in compacted.output] + question)
+    return {
+        "object": compacted.object,
+        "types": [item.type for item in compacted.output],
+        "tokens": compacted.usage.total_tokens > 0,
+        "answer": summary(answer),
+    }
+
+
+def input_tokens(client, model):
+    short = client.responses.input_tokens.count(model=model, input="Say it.")
+    long = client.responses.input_tokens.count(model=model, input="Say it. " * 1000, instructions="Be brief.", tools=[WEATHER_TOOL])
+    return {"object": short.object, "short": 0 < short.input_tokens < 200, "long": 2000 < long.input_tokens < 8000}
+
+
 def caught(request):
     try:
         request()
@@ -147,7 +161,7 @@ def caught(request):
 
 
 SCENARIOS = [
-    bad_request, count_input, create, create_stream, error, models, parse, parse_stream,
+    bad_request, compact, create, create_stream, error, input_tokens, models, parse, parse_stream,
     stream_error, stream_helper, tool_round_trip, tool_stream, unknown_model,
 ]  # fmt: skip
 
