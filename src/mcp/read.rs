@@ -1,5 +1,7 @@
 //! A page of an artifact.
 
+use std::fmt::Write;
+
 use adapters::plan::output;
 use serde::Deserialize;
 
@@ -85,11 +87,13 @@ fn page(piece: &Piece, chars: usize) -> String {
         if !whole_line {
             page.push('\n');
         }
-        page.push_str(&if whole_line {
-            format!("[There is more: read on with from_line {}.]", last_line + 1)
+        let (name, from) = if whole_line {
+            ("from_line", last_line + 1)
         } else {
-            format!("[There is more: read on with from_byte {next}.]")
-        });
+            ("from_byte", next)
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(page, "[There is more: read on with {name} {from}.]");
     }
     page
 }
