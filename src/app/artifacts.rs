@@ -312,14 +312,14 @@ async fn search(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>,
 
 async fn remove(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>, Refused> {
     #[derive(Serialize)]
-    struct Deleted<'a> {
+    struct Gone<'a> {
         id: &'a str,
         object: &'a str,
         deleted: bool,
     }
     params(head, &[])?;
     owned.delete(id).await?;
-    Ok(json(&Deleted {
+    Ok(json(&Gone {
         id,
         object: "artifact.deleted",
         deleted: true,

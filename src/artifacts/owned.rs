@@ -61,7 +61,7 @@ impl Owned {
 
     /// A part of an artifact. The id is checked before the store is asked.
     pub async fn read(&self, id: &str, part: &Part) -> Result<Piece, Unread> {
-        self.check(id)?;
+        check(id)?;
         let piece = self.artifacts.read(self.owner, id, part).await?;
         piece.ok_or_else(|| self.missing(id))
     }
@@ -83,7 +83,7 @@ impl Owned {
 
     /// Forgets an artifact.
     pub async fn delete(&self, id: &str) -> Result<(), Unread> {
-        self.check(id)?;
+        check(id)?;
         if self.artifacts.delete(self.owner, id).await? {
             Ok(())
         } else {
@@ -96,16 +96,16 @@ impl Owned {
         Ok(self.artifacts.sweep().await?)
     }
 
-    fn check(&self, id: &str) -> Result<(), Unread> {
-        if is_id(id) { Ok(()) } else { Err(Unread::NoId) }
-    }
-
     fn missing(&self, id: &str) -> Unread {
         Unread::Missing {
             id: id.to_owned(),
             keep_days: self.keep_days,
         }
     }
+}
+
+fn check(id: &str) -> Result<(), Unread> {
+    if is_id(id) { Ok(()) } else { Err(Unread::NoId) }
 }
 
 /// An artifact store with texts in it, for tests: the ids in the order given.

@@ -4,6 +4,7 @@
 //! match, and what is shown of it is cut around each match.
 
 use std::collections::VecDeque;
+use std::fmt::Write;
 use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};
@@ -299,7 +300,8 @@ fn cut(line: &str, part: &Range<usize>) -> String {
     }
     text.push_str(line.get(part.clone()).unwrap_or_default());
     if part.end < line.len() {
-        text.push_str(&format!(" [{} bytes ...]", line.len() - part.end));
+        // Writing to a string cannot fail.
+        let _ = write!(text, " [{} bytes ...]", line.len() - part.end);
     }
     text
 }
@@ -321,7 +323,7 @@ pub fn printed(lines: &[Line]) -> String {
         } else {
             line.line.to_string()
         };
-        out.push_str(&format!("{place}{mark} {}\n", line.text));
+        let _ = writeln!(out, "{place}{mark} {}", line.text);
     }
     out
 }
@@ -348,7 +350,7 @@ mod tests {
         assert_eq!(printed(&found.lines), "5: five error\n--\n8: error eight\n");
         for line in &found.lines {
             let at = usize::try_from(line.byte).unwrap();
-            assert!(TEXT[at..].starts_with(&line.text), "{line:?}");
+            assert!(TEXT.get(at..).unwrap().starts_with(&line.text), "{line:?}");
         }
         assert_eq!(search(TEXT, &query("absent")), Found::default());
         assert_eq!(search("", &query("x")), Found::default());
@@ -385,7 +387,7 @@ mod tests {
 
     #[test]
     fn what_is_not_shown_is_counted_and_found_from_there() {
-        let text: String = (1..=100).map(|n| format!("line {n}\n")).collect();
+        let text: String = "a line\n".repeat(100);
         let mut query = query("line");
         query.limits.matches = 30;
         let mut seen = Vec::new();

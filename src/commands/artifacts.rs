@@ -248,7 +248,7 @@ impl<'a> Source<'a> {
         let answer = match self.control.send(method, path, Bytes::new()).await {
             Err(ControlError::NotRunning(_)) => {
                 self.alone.store(true, std::sync::atomic::Ordering::Relaxed);
-                self.from_store(method, path).await?
+                self.stored(method, path).await?
             }
             answer => answer?,
         };
@@ -261,7 +261,7 @@ impl<'a> Source<'a> {
     }
 
     /// The same answer without a server.
-    async fn from_store(&self, method: &Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    async fn stored(&self, method: &Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
         let owned = open(self.config)?;

@@ -184,7 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_search_goes_on() {
-        let text: String = (0..500).map(|n| format!("hit {n}\n")).collect();
+        let text: String = "hit x\n".repeat(500);
         let (owned, ids) = filled(&[&text]).await;
         let mut arguments = json!({"id": ids[0], "query": "hit", "limit": 150});
         let mut lines = 0;
@@ -202,7 +202,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_recent_artifacts_are_searched_newest_first() {
-        let many: String = (0..100).map(|n| format!("needle {n}\n")).collect();
+        let many: String = "needle x\n".repeat(100);
         let (owned, ids) = filled(&["a needle", "hay", &many]).await;
         let said = found(&owned, json!({"query": "needle"})).await;
         assert!(output::is_read_back(&said), "{said}");
@@ -210,7 +210,7 @@ mod tests {
         assert!(newest < said.find(&*ids[0]).unwrap());
         assert!(!said.contains(&*ids[1]));
         assert!(
-            said.contains("search \"needle\": 100 matches]\n1: needle 0\n"),
+            said.contains("search \"needle\": 100 matches]\n1: needle x\n"),
             "{said}"
         );
         assert!(said.contains("1: a needle\n"), "{said}");

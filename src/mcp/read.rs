@@ -1,5 +1,7 @@
 //! A page of an artifact.
 
+use std::fmt::Write;
+
 use adapters::plan::output;
 use serde::Deserialize;
 
@@ -85,11 +87,13 @@ fn page(piece: &Piece, chars: usize) -> String {
         if !whole_line {
             page.push('\n');
         }
-        page.push_str(&if whole_line {
-            format!("[There is more: read on with from_line {}.]", last_line + 1)
+        let (name, from) = if whole_line {
+            ("from_line", last_line + 1)
         } else {
-            format!("[There is more: read on with from_byte {next}.]")
-        });
+            ("from_byte", next)
+        };
+        // Writing to a string cannot fail.
+        let _ = write!(page, "[There is more: read on with {name} {from}.]");
     }
     page
 }
@@ -138,7 +142,7 @@ mod tests {
         let (_, bytes) = head.split_once("bytes ").unwrap();
         let (from, to) = bytes.split_once(" of ").unwrap().0.split_once('-').unwrap();
         let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse().unwrap());
-        &rest[..=to - from]
+        rest.get(..=to - from).unwrap()
     }
 
     /// All pages, read on as each says.
@@ -162,7 +166,7 @@ mod tests {
     // S2-Dc
     #[tokio::test]
     async fn pages_are_the_text_byte_for_byte() {
-        let log: String = (0..9_000).map(|n| format!("line {n} of a log\n")).collect();
+        let log: String = "a line of a log\n".repeat(9_000);
         let wide = "漢字かな交じり文。".repeat(9_000);
         let minified = "function(){return 1};".repeat(9_000);
         let mixed = format!("{log}{minified}\n\n\r\n{wide}\nno end");

@@ -220,6 +220,7 @@ impl Server {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "calls read better")]
 fn call(id: u64, name: &str, arguments: Value) -> Value {
     json!({
         "jsonrpc": "2.0",
@@ -575,7 +576,7 @@ async fn shortened() {
     ]);
     proxy.whole(&json!({"model": "m", "input": input})).await;
     let id = id(&log);
-    let sent = player.requests()[0].body.to_string();
+    let sent = player.requests()[0].body.clone();
     assert!(sent.len() < 20_000 && sent.contains(&id), "{sent}");
     let show = |listen: Option<String>| {
         let mut setup = Setup::new();
