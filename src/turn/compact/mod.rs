@@ -194,13 +194,11 @@ async fn summarize(
     };
     told.route(compaction.history.home());
     let work = summarizer.summary(redactor, record);
-    match AssertUnwindSafe(Box::pin(work)).catch_unwind().await {
-        Ok(summary) => summary,
-        Err(_) => {
-            let message = "Respondent ran into a defect while it summarized this session.";
-            let mut fault = Fault::new(Kind::Internal, message);
-            record.failed(&mut fault, &redactor());
-            Err(fault)
-        }
-    }
+    let done = AssertUnwindSafe(Box::pin(work)).catch_unwind().await;
+    done.unwrap_or_else(|_| {
+        let message = "Respondent ran into a defect while it summarized this session.";
+        let mut fault = Fault::new(Kind::Internal, message);
+        record.failed(&mut fault, &redactor());
+        Err(fault)
+    })
 }

@@ -16,11 +16,8 @@ pub fn trials() -> Vec<Trial> {
         case(
             "S2-Ea S2-Ec S2-P2a S2-P2h compaction: a session that is larger than its window compacts through every door and goes on",
             || async {
-                goes_on(
-                    &format!("models = [{{ id = \"m\", window = {WINDOW} }}]"),
-                    0,
-                )
-                .await
+                let models = format!("models = [{{ id = \"m\", window = {WINDOW} }}]");
+                goes_on(&models, 0).await;
             },
         ),
         // Here the refusals teach the window.

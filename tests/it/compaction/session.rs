@@ -1,4 +1,6 @@
 //! A session of Codex, and its compaction at each door.
+use std::fmt::Write as _;
+
 use adapters::compact::Blob;
 use kit::strict;
 use respondent::sandbox::Recorded;
@@ -188,9 +190,7 @@ fn output(round: usize, bytes: usize) -> String {
     let mut text = String::new();
     let mut line = 0;
     while text.len() < bytes {
-        text.push_str(&format!(
-            "{round}:{line} let byte = input.next(); // parse.rs\n"
-        ));
+        let _ = writeln!(text, "{round}:{line} let byte = input.next(); // parse.rs");
         line += 1;
     }
     text.truncate(bytes);
