@@ -67,6 +67,7 @@ async fn next_turn() {
         let sent = player.requests();
         let body = &sent[2].body;
         assert!(body.contains("line 40 loses the last byte"), "{door:?}");
+        assert_eq!(body.matches("- art_").count(), 5, "{door:?}: {body}");
         assert!(!body.contains("rsc1."), "{door:?}: {body}");
         assert!(!body.contains("call_0"), "{door:?}: the history is gone");
         let log = proxy.log();

@@ -146,9 +146,13 @@ impl Session {
                 assert_eq!(stream.terminal, "response.completed");
                 let output = stream.response["output"].as_array().unwrap();
                 assert_eq!(output.len(), 1, "one message: {}", stream.response);
-                let summary = stream.text();
+                let text = stream.text();
                 let mut items = self.users();
-                items.push(user(&format!("{CODEX_PREFIX}\n{summary}")));
+                items.push(user(&format!("{CODEX_PREFIX}\n{text}")));
+                // The outputs that can be read again stand behind it.
+                let summary = text.split_once("\n\nTool outputs of that part");
+                let summary = summary.map_or(text.as_str(), |(summary, _)| summary);
+                let summary = summary.to_owned();
                 Compacted {
                     usage: stream.response["usage"].clone(),
                     summary,

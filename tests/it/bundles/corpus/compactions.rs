@@ -50,13 +50,13 @@ async fn compactions() -> Turns {
     let player = player().await;
     let setup = Setup::new()
         .provider("max_retries = 0")
-        .server("heartbeat = \"50ms\"");
+        .server("heartbeat = \"150ms\"");
     let keeper = Keeper::of(&player, setup).await;
     let good = answer(json!([{"text": SUMMARY}]));
     let call =
         answer(json!([{"call": {"index": 0, "id": "c9", "name": "look", "arguments": "{}"}}]));
     let slow = Answer {
-        head_delay_ms: 170,
+        head_delay_ms: 400,
         ..good.clone()
     };
     let no = |status, message| Answer::error(status, message);
