@@ -196,10 +196,7 @@ impl Turn {
     pub fn reply(&self) -> Vec<String> {
         let outputs = self.calls.iter().map(Call::output_item);
         let user = self.user.as_deref().map(agent::user);
-        outputs
-            .chain(user)
-            .map(|item| item.to_string())
-            .collect()
+        outputs.chain(user).map(|item| item.to_string()).collect()
     }
 }
 

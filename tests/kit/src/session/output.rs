@@ -123,7 +123,11 @@ fn push_line(out: &mut String, random: &mut Random, sort: Sort, line: usize) {
             out,
             "error[E0{n:03}]: mismatched types: expected `{a}`, found `{b}`\n  --> src/{a}/{b}.rs:{line}:9"
         ),
-        Sort::Build => writeln!(out, "   Compiling {a}-{b} v0.{}.{line} (/home/me/project/{a})", n % 40),
+        Sort::Build => writeln!(
+            out,
+            "   Compiling {a}-{b} v0.{}.{line} (/home/me/project/{a})",
+            n % 40
+        ),
         Sort::Matches => writeln!(out, "src/{a}/{b}.rs:{line}:    let {b} = {a}({n});"),
         Sort::Code => writeln!(
             out,
@@ -160,7 +164,12 @@ fn push_line(out: &mut String, random: &mut Random, sort: Sort, line: usize) {
             "function {}{n}(t,e){{var n=t.{a};return e&&(n=n.{b}({n})),n}}",
             a.chars().next().unwrap_or('f')
         ),
-        Sort::Chinese => writeln!(out, "2025-01-09 12:{:02} [信息] 第{line}行：正在处理文件 {a}.txt，已完成百分之{}，共{n}条记录。", line % 60, n % 100),
+        Sort::Chinese => writeln!(
+            out,
+            "2025-01-09 12:{:02} [信息] 第{line}行：正在处理文件 {a}.txt，已完成百分之{}，共{n}条记录。",
+            line % 60,
+            n % 100
+        ),
         Sort::JsonLines => writeln!(
             out,
             "{{\"ts\":{line},\"level\":\"info\",\"target\":\"{a}\",\"message\":\"{b} took {n} ms\"}}"

@@ -3,11 +3,11 @@
 use super::random::Random;
 
 const WORDS: [&str; 40] = [
-    "parser", "buffer", "socket", "window", "cache", "index", "reader", "writer", "token", "budget",
-    "prefix", "session", "request", "answer", "output", "record", "branch", "commit", "module",
-    "driver", "handle", "stream", "packet", "cursor", "column", "filter", "signal", "thread",
-    "worker", "queue", "render", "layout", "bundle", "target", "option", "string", "vector",
-    "switch", "script", "config",
+    "parser", "buffer", "socket", "window", "cache", "index", "reader", "writer", "token",
+    "budget", "prefix", "session", "request", "answer", "output", "record", "branch", "commit",
+    "module", "driver", "handle", "stream", "packet", "cursor", "column", "filter", "signal",
+    "thread", "worker", "queue", "render", "layout", "bundle", "target", "option", "string",
+    "vector", "switch", "script", "config",
 ];
 
 pub(super) fn word(random: &mut Random) -> &'static str {
