@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn a_page_is_cut_at_a_line_end_and_says_where_to_read_on() {
-        let text: String = (0..2_000).map(|i| format!("行 {i}\n")).collect();
+        let line = |i: usize| format!("行 {i}\n");
+        let text: String = (0..2_000).map(line).collect();
         let page = page(&text, 4_000);
         assert!(page.chars().count() <= 4_000);
         let (shown, note) = page.rsplit_once("\n[Cut after ").unwrap();

@@ -8,6 +8,7 @@ use super::{Part, Task};
 const FRAME: Frame = Frame {
     label: "Definitions between them, by line",
     share: 45,
+    alike: false,
     paths: false,
 };
 

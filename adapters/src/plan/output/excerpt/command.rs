@@ -55,6 +55,7 @@ static SEARCH: LazyLock<AhoCorasick> = LazyLock::new(|| {
 const FRAME: Frame = Frame {
     label: "Errors, warnings and failures between them, by line",
     share: 45,
+    alike: true,
     paths: true,
 };
 

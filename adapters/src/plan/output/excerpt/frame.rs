@@ -17,6 +17,8 @@ pub(super) struct Frame {
     pub(super) label: &'static str,
     /// Percent of the room that they may fill.
     pub(super) share: usize,
+    /// Whether lines that differ in numbers only are shown once.
+    pub(super) alike: bool,
     /// Whether paths are named.
     pub(super) paths: bool,
 }
@@ -29,7 +31,7 @@ pub(super) fn show<'t>(task: Task<'t>, frame: &Frame, find: impl FnOnce(&mut Hit
     if from >= to || room < 400 {
         return ends.part(None, "");
     }
-    let mut hits = Hits::new(text);
+    let mut hits = Hits::new(text, frame.alike);
     find(&mut hits);
     let paths = if frame.paths {
         named(text, (from, to), room / 8)

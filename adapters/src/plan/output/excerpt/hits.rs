@@ -20,6 +20,8 @@ pub(super) struct Hits<'t> {
     text: &'t str,
     lines: Vec<Hit<'t>>,
     known: HashMap<u64, usize>,
+    /// Whether lines that differ in numbers only are alike.
+    numbers: bool,
     counts: [[usize; 2]; STRETCHES],
     /// All lines that were found.
     pub(super) found: usize,
@@ -33,11 +35,12 @@ struct Hit<'t> {
 }
 
 impl<'t> Hits<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(super) fn new(text: &'t str, numbers: bool) -> Self {
         Self {
             text,
             lines: Vec::new(),
             known: HashMap::new(),
+            numbers,
             counts: [[0; 2]; STRETCHES],
             found: 0,
         }
@@ -46,7 +49,7 @@ impl<'t> Hits<'t> {
     /// Adds the line that begins at this byte.
     pub(super) fn add(&mut self, at: usize, line: &'t str, strong: bool) {
         self.found += 1;
-        let print = print(line);
+        let print = print(line, self.numbers);
         if let Some(hit) = self
             .known
             .get(&print)
@@ -136,12 +139,12 @@ fn spread<'a, T>(all: &'a [&'a T]) -> impl Iterator<Item = &'a T> {
     })
 }
 
-/// Lines that differ in numbers only have one print.
-fn print(line: &str) -> u64 {
+/// Lines that are alike have one print.
+fn print(line: &str, numbers: bool) -> u64 {
     let mut print = 0xcbf2_9ce4_8422_2325_u64;
     let mut digit = false;
     for &byte in line.as_bytes().iter().take(160) {
-        if byte.is_ascii_digit() {
+        if numbers && byte.is_ascii_digit() {
             if digit {
                 continue;
             }

@@ -16,8 +16,11 @@ fn shown(text: &str, limit: usize) -> String {
 
 /// Demands what every excerpt has.
 fn check(text: &str, limit: usize, style: Style, keeping: Keeping) -> String {
-    let measure = measure(text);
-    let shown = excerpt(text, &measure, "call_7", limit, style, keeping);
+    checked(text, &measure(text), limit, style, keeping)
+}
+
+fn checked(text: &str, measure: &Measure, limit: usize, style: Style, keeping: Keeping) -> String {
+    let shown = excerpt(text, measure, "call_7", limit, style, keeping);
     assert!(shown.chars().count() <= limit.clamp(LEAST, VISIBLE));
     assert!(shown.starts_with(SHORTENED));
     assert!(shown.contains(&measure.id));
@@ -41,22 +44,23 @@ fn log(lines: usize) -> String {
 
 // S2-Bd, S2-Bk: a share of the cases is large.
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn no_text_has_an_excerpt_above_the_limit(
         seed in "(?s).{0,300}",
         line in "[ -~]{0,90}\n|[潮汐海水的]{1,60}\n|\\{\"a\":\\[1,|<p>[a-z]{1,9}</p>",
-        times in 0_usize..3_000,
+        times in prop_oneof![0_usize..60, 0_usize..3_000],
         limit in 0_usize..6_000,
         fixed in any::<bool>(),
     ) {
         let text = format!("{seed}{}{seed}", line.repeat(times));
         let style = if fixed { Style::Fixed } else { Style::Adaptive };
+        let measure = measure(&text);
         for keeping in ALL {
-            let first = check(&text, limit, style, keeping);
-            prop_assert_eq!(&first, &check(&text, limit, style, keeping));
+            let shown = checked(&text, &measure, limit, style, keeping);
+            prop_assert_eq!(&shown, &excerpt(&text, &measure, "call_7", limit, style, keeping));
+            prop_assert!(notice(&measure, keeping).chars().count() <= 200);
         }
-        prop_assert!(notice(&measure(&text), Keeping::Disk).chars().count() <= 200);
     }
 }
 
@@ -74,10 +78,10 @@ fn five_megabytes_of_any_kind_stay_below_the_limit() {
         "error\n",
     ] {
         let text = piece.repeat(5_000_000 / piece.len());
-        for limit in [300, 1_000, 5_000, 50_000] {
-            check(&text, limit, Style::Adaptive, Keeping::Memory);
+        let measure = measure(&text);
+        for limit in [300, 50_000] {
+            checked(&text, &measure, limit, Style::Adaptive, Keeping::Memory);
         }
-        check(&text, 5_000, Style::Fixed, Keeping::Nothing);
     }
 }
 
@@ -149,9 +153,12 @@ fn of_a_page_titles_and_addresses_are_shown_and_no_tags() {
     for part in ["<div", "</", "minified", "href="] {
         assert!(!shown.contains(part), "{part} is shown:\n{shown}");
     }
-    let results: String = (0..900)
-        .map(|i| format!("Title: Bread {i}\nURL: https://bread.example/{i}\nSnippet: Flour and water, {i}.\n\n"))
-        .collect();
+    let result = |i: usize| {
+        format!(
+            "Title: Bread {i}\nURL: https://bread.example/{i}\nSnippet: Flour and water, {i}.\n\n"
+        )
+    };
+    let results: String = (0..900).map(result).collect();
     let shown = super::tests::shown(&results, 3_000);
     assert!(shown.contains("(900 addresses in all)"), "{shown}");
     assert!(
@@ -195,11 +202,10 @@ fn of_a_document_the_shape_is_shown() {
 
 #[test]
 fn of_a_file_its_definitions_are_shown() {
-    let text: String = (0..900)
-        .map(|i| {
-            format!("/// Part {i}.\npub fn part_{i}(count: u64) -> u64 {{\n    count + {i}\n}}\n\n")
-        })
-        .collect();
+    let part = |i: usize| {
+        format!("/// Part {i}.\npub fn part_{i}(count: u64) -> u64 {{\n    count + {i}\n}}\n\n")
+    };
+    let text: String = (0..900).map(part).collect();
     let shown = shown(&text, 4_000);
     assert!(shown.contains("kind: file_or_code_output"));
     assert!(shown.contains("Definitions between them"), "{shown}");
