@@ -81,11 +81,20 @@ impl Session {
             course.bill += (encoded.body.len() as f64 - 0.9 * cached as f64) / 2.7;
             let visible: usize = plan.shown.values().map(|shown| shown.text.len()).sum();
             course.excerpts = course.excerpts.max(plan.shown.len());
-            course.visible = course.visible.max(visible as f64 / bounds.window_bytes() as f64);
+            course.visible = course
+                .visible
+                .max(visible as f64 / bounds.window_bytes() as f64);
             last = Some((encoded.body, plan.epochs));
-            course.outputs += turn.calls.iter().map(|call| call.output.text.len()).sum::<usize>();
+            course.outputs += turn
+                .calls
+                .iter()
+                .map(|call| call.output.text.len())
+                .sum::<usize>();
             let answer = turn.answer(|thoughts| {
-                let baggage = Baggage { reasoning: thoughts.to_owned(), ..Baggage::default() };
+                let baggage = Baggage {
+                    reasoning: thoughts.to_owned(),
+                    ..Baggage::default()
+                };
                 baggage.seal()
             });
             let said: usize = answer.iter().map(String::len).sum();
@@ -101,7 +110,10 @@ impl Session {
 
     /// What is left of the window beside an answer.
     fn input(self) -> u64 {
-        let model = Model { window: Some(self.window), ..Model::unlisted("m") };
+        let model = Model {
+            window: Some(self.window),
+            ..Model::unlisted("m")
+        };
         self.window - model.window().output_allowance()
     }
 }
@@ -112,7 +124,43 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 
 fn turns() -> usize {
     let wanted = std::env::var("TURNS").ok();
-    wanted.and_then(|turns| turns.parse().ok()).unwrap_or(60)
+    wanted.and_then(|turns| turns.parse().ok()).unwrap_or(24)
+}
+
+// S2-Ea, S2-Eb, S2-Ec, S2-Ta: many outputs of at most 40 KB, 850 KB in all.
+#[test]
+fn the_founding_case_fits() {
+    let shape = Shape {
+        output: (2_000, 40_000),
+        cut_one_in: 3,
+        ..Shape::LARGE
+    };
+    let mut agent = Agent::new(shape);
+    let mut outputs = 0;
+    for turn in Script::new(1, shape) {
+        let texts = turn.calls.iter().map(|call| call.output.text.len());
+        outputs += texts.sum::<usize>();
+        agent.go_on(&turn, turn.answer(str::to_owned));
+        if outputs > 850_000 {
+            break;
+        }
+    }
+    let model = Model {
+        window: Some(262_144),
+        ..Model::unlisted("m")
+    };
+    let dialect = Dialect::default();
+    let source = Source::new(agent.request("m"));
+    let asked = source.turn().unwrap();
+    let estimate = |outputs| {
+        let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
+        let plan = plan(&asked, &bounds);
+        let encoded = encode(&asked, &plan, &Options::new(&dialect, &model, "m")).unwrap();
+        encoded.estimated_tokens
+    };
+    assert!(estimate(Outputs::Whole) > 336_000);
+    assert!(estimate(Outputs::Adaptive) <= 262_144 - 20_000);
+    assert!(estimate(Outputs::Fixed) <= 262_144 - 20_000);
 }
 
 fn stays_inside(window: u64, compacts_at: u64) -> Course {
