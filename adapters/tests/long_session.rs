@@ -24,6 +24,8 @@ struct Session {
     /// The client compacts when the usage is so many percent of the window.
     compacts_at: u64,
     turns: usize,
+    /// Bytes of the longest output.
+    longest: usize,
     seed: u64,
 }
 
@@ -57,7 +59,8 @@ impl Session {
             ..Model::unlisted("m")
         };
         let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
-        let shape = Shape::of_window(bounds.window_bytes());
+        let mut shape = Shape::of_window(bounds.window_bytes());
+        shape.output.1 = self.longest;
         let mut agent = Agent::new(shape);
         let mut course = Course::default();
         let mut last: Option<(Vec<u8>, u32)> = None;
@@ -122,9 +125,12 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-fn turns() -> usize {
+/// Turns, and bytes of the longest output: more than a build for tests plays in
+/// seconds is for the asking.
+fn extent() -> (usize, usize) {
     let wanted = std::env::var("TURNS").ok();
-    wanted.and_then(|turns| turns.parse().ok()).unwrap_or(24)
+    let turns = wanted.and_then(|turns| turns.parse().ok());
+    turns.map_or((80, 60_000), |turns| (turns, 1_000_000))
 }
 
 // S2-Ea, S2-Eb, S2-Ec, S2-Ta: many outputs of at most 40 KB, 850 KB in all.
@@ -164,10 +170,12 @@ fn the_founding_case_fits() {
 }
 
 fn stays_inside(window: u64, compacts_at: u64) -> Course {
+    let (turns, longest) = extent();
     let session = Session {
         window,
         compacts_at,
-        turns: turns(),
+        turns,
+        longest,
         seed: 7,
     };
     let course = session.play(Outputs::Adaptive);

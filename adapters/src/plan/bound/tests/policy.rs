@@ -321,3 +321,31 @@ fn outputs_stay_whole_where_that_is_asked_for() {
     let plan = planned(&items, &bounds(8_192, Outputs::Whole));
     assert_eq!((forms(&plan), plan.epochs), (vec![], 0));
 }
+
+// S2-Ea
+#[test]
+fn outputs_make_room_for_what_else_fills_the_window() {
+    // The window has 353,894 bytes; an answer may take 54,000 of them.
+    let bounds = bounds(131_072, Outputs::Adaptive);
+    let session = |said: usize| -> (Vec<Value>, usize) {
+        let mut items = round("old", &["words ".repeat(3_000), "words ".repeat(3_000)]);
+        items.push(json!({"role": "user", "content": "x".repeat(said)}));
+        items.extend(round("new", &vec!["words ".repeat(3_000); 3]));
+        let plan = planned(&items, &bounds);
+        let sum = sent(&items, &plan).iter().sum();
+        (items, sum)
+    };
+    let (_, beside_little) = session(100_000);
+    assert_eq!(beside_little, 90_000);
+    for said in [230_000, 260_000, 280_000] {
+        let (items, sum) = session(said);
+        assert!(said + sum <= 353_894 - 54_000, "{said}: {sum}");
+        let plan = planned(&items, &bounds);
+        let newest = items.len() - 1;
+        assert!(
+            plan.shown
+                .get(&newest)
+                .is_none_or(|shown| shown.form == Form::Excerpt)
+        );
+    }
+}
