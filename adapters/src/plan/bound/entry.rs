@@ -77,6 +77,7 @@ impl Entry {
         } else {
             measure.counted()
         };
+        let bytes = measure.bytes.saturating_sub(measure.header.bytes);
         let mut entry = Self {
             item: index,
             is_read_back,
@@ -85,7 +86,8 @@ impl Entry {
             measure: Some(measure),
             form: Form::Whole,
         };
-        if counted > limits.whole && !is_read_back {
+        let over = counted > limits.whole || bytes > limits.whole_bytes;
+        if over && !is_read_back {
             entry.form = Form::Excerpt(entry.excerpt(limits));
         }
         (Some(entry), weight.media)

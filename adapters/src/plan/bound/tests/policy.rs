@@ -132,8 +132,9 @@ fn within_the_limit_an_output_stays_byte_for_byte() {
     ] {
         let bounds = bounds(tokens, outputs);
         for (within, beyond) in long(limit).iter().zip(long(limit + 1)) {
-            // Of a small window characters of several bytes take more than half.
-            if within.len() > bounds.window_bytes() / 3 {
+            // Characters of several bytes fill a window sooner.
+            let share = bounds.window_bytes() * 6 / 100;
+            if outputs == Outputs::Adaptive && within.len() > limit.max(share) {
                 continue;
             }
             assert_eq!(
@@ -347,5 +348,31 @@ fn outputs_make_room_for_what_else_fills_the_window() {
                 .get(&newest)
                 .is_none_or(|shown| shown.form == Form::Excerpt)
         );
+    }
+}
+
+/// Codex cuts what a command printed at 40,000 bytes, and writes lines above it and
+/// a mark into its middle (Codex 0.169).
+#[test]
+fn an_output_that_codex_cut_stays_whole_where_the_window_is_large() {
+    let half = |text: &str, width: usize| text.repeat(20_000 / width);
+    let texts = [
+        ("Total output lines: 20834", half("x", 1)),
+        ("... 94264 bytes omitted ...", half("x", 1)),
+        ("Total output lines: 20834", half("漢", 3)),
+    ];
+    for (line, half) in texts {
+        let text = format!(
+            "Chunk ID: 0652e2\nWall time: 0.0000 seconds\nProcess exited with code 137\n\
+             Original token count: 924828\nOutput:\nWarning: truncated output (original \
+             token count: 924828)\n{line}\n\n{half}…914828 tokens truncated…{half}"
+        );
+        for (window, whole) in [(262_144, true), (200_000, false)] {
+            let plan = planned(
+                &round("a", &[text.clone()]),
+                &bounds(window, Outputs::Adaptive),
+            );
+            assert_eq!(plan.shown.is_empty(), whole, "{line} {window}");
+        }
     }
 }
