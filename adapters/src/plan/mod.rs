@@ -53,10 +53,13 @@ pub struct Plan {
     /// In the order of sending.
     pub sequence: Vec<Placed>,
     /// What is sent instead of an item's own text, by its index.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub shown: BTreeMap<usize, Shown>,
     /// What is sent instead of the instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
     /// How often old outputs were reduced to notices so far.
+    #[serde(skip_serializing_if = "is_none")]
     pub epochs: u32,
 }
 
@@ -151,6 +154,11 @@ pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     plan.bound(turn, bounds);
     cut::cut(turn, bounds, &mut plan);
     plan
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "asked for by serde")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Plan {
