@@ -32,6 +32,9 @@ pub(crate) struct Options {
     window: u64,
 }
 
+/// Bytes whose work is long enough to be measured.
+const LONG: usize = 100_000_000;
+
 const HISTORY: usize = 10_000_000;
 
 /// Measures each kind of history and prints a table.
@@ -90,26 +93,23 @@ impl Bench {
 
     fn measure(&self, name: &str, outputs: &[String]) -> anyhow::Result<()> {
         let source = Source::new(body(outputs));
-        let (mut reading, mut planning, mut encoding) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..self.rounds {
-            let begun = cpu()?;
-            let turn = source.turn()?;
-            let read = cpu()?;
-            let plan = plan(&turn, &self.bounds);
-            let planned = cpu()?;
-            let words = Words::new(&self.dialect, &self.model, "m");
-            black_box(encode(&turn, &plan, &words)?);
-            let encoded = cpu()?;
-            reading.push(read - begun);
-            planning.push(planned - read);
-            encoding.push(encoded - planned);
-        }
-        let [reading, planning, encoding] =
-            [&mut reading, &mut planning, &mut encoding].map(|times| median_ms(times));
+        let turn = source.turn()?;
+        let planned = plan(&turn, &self.bounds);
+        let words = Words::new(&self.dialect, &self.model, "m");
+        let read = || source.turn().map(drop);
+        let reading = self.median_ms(source.bytes(), || Ok(read()?))?;
+        let planning = self.median_ms(source.bytes(), || {
+            black_box(plan(&turn, &self.bounds));
+            Ok(())
+        })?;
+        let encoding = self.median_ms(source.bytes(), || {
+            black_box(encode(&turn, &planned, &words)?);
+            Ok(())
+        })?;
         let megabytes = float(source.bytes() as u64) / 1e6;
         let rate = megabytes * 1e3 / (planning + encoding);
         say(&format!(
-            "| {name} | {megabytes:.1} | {reading:.1} | {planning:.1} | {encoding:.1} | {rate:.0} |"
+            "| {name} | {megabytes:.1} | {reading:.2} | {planning:.2} | {encoding:.2} | {rate:.0} |"
         ));
         Ok(())
     }
@@ -122,25 +122,44 @@ impl Bench {
             prompted: false,
             tools: None,
         });
-        let (mut cutting, mut extracting) = (Vec::new(), Vec::new());
-        for _ in 0..self.rounds {
-            let begun = cpu()?;
+        let words = Words::new(&self.dialect, &self.model, "m");
+        let cutting = self.median_ms(source.bytes(), || {
             let turn = cut.turn()?;
-            let words = Words::new(&self.dialect, &self.model, "m");
             black_box(encode(&turn, &plan(&turn, &self.bounds), &words)?);
-            let cut = cpu()?;
+            Ok(())
+        })?;
+        let extracting = self.median_ms(source.bytes(), || {
             let turn = source.turn()?;
             let plan = plan(&turn, &self.bounds);
             black_box(extract(&turn, &plan, 16_000));
-            cutting.push(cut - begun);
-            extracting.push(cpu()? - cut);
-        }
-        let [cutting, extracting] = [&mut cutting, &mut extracting].map(|times| median_ms(times));
+            Ok(())
+        })?;
         say(&format!(
             "\ncompaction of {:.1} MB: {cutting:.0} ms read, plan and encode, {extracting:.0} ms read, plan and extract (aim: 100)",
             float(source.bytes() as u64) / 1e6
         ));
         Ok(())
+    }
+}
+
+impl Bench {
+    /// The CPU time of some work on so many bytes. It is done until it is long: the
+    /// system counts in steps of some milliseconds.
+    fn median_ms(
+        &self,
+        bytes: usize,
+        mut work: impl FnMut() -> anyhow::Result<()>,
+    ) -> anyhow::Result<f64> {
+        let repeats = (LONG / bytes.max(1)).clamp(1, 1_000);
+        let mut times = Vec::new();
+        for _ in 0..self.rounds {
+            let begun = cpu()?;
+            for _ in 0..repeats {
+                work()?;
+            }
+            times.push((cpu()? - begun) / repeats as u64);
+        }
+        Ok(float(measure::quantile(&mut times, 500)) / 1e6)
     }
 }
 
@@ -164,8 +183,4 @@ fn cpu() -> anyhow::Result<u64> {
     let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
     let spent = stat.split_whitespace().next();
     Ok(spent.context("schedstat is empty")?.parse()?)
-}
-
-fn median_ms(times: &mut [u64]) -> f64 {
-    float(measure::quantile(times, 500)) / 1e6
 }

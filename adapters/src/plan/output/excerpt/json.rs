@@ -18,7 +18,7 @@ const ELEMENTS: usize = 2;
 const VALUES: usize = 400;
 
 /// Bytes that are read; what goes on behind them has at least what was seen.
-const LOOK: usize = 2 << 20;
+const LOOK: usize = 4 << 20;
 
 pub(super) fn show(task: Task<'_>) -> Part {
     let Task {
