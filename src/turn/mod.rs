@@ -8,6 +8,7 @@ mod ctx;
 mod engine;
 mod given;
 mod kept;
+mod measured;
 mod prefix;
 mod prepare;
 mod recent;

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use super::caller::{Session, TurnKind};
 use super::ctx::Ctx;
 use super::kept::Kept;
+use super::measured::Measured;
 use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
@@ -38,6 +39,8 @@ pub(super) struct Shared {
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
     pub(super) tools: Tools,
+    /// What the plans found out about outputs.
+    pub(super) measured: Measured,
     pub(super) artifacts: Artifacts,
     /// What was sent last in each session.
     pub(super) watch: Watch,
@@ -51,6 +54,7 @@ impl Shared {
             kept: Kept::default(),
             sessions: Sessions::default(),
             tools: Tools::default(),
+            measured: Measured::default(),
             artifacts,
             watch: Watch::default(),
         }
@@ -326,7 +330,7 @@ impl Ways {
         let origin = route.full_name();
         let (outputs, keeping) = (self.config.context.outputs, shared.artifacts.keeping());
         let bounds = Bounds::of(model, outputs, keeping).spoken(dialect);
-        let plan = plan::plan(turn, &bounds);
+        let plan = plan::plan_with(turn, &bounds, &shared.measured);
         let encoded = match route.provider.wire {
             Wire::Chat => {
                 let options = Options {

@@ -23,6 +23,7 @@ mod bounds;
 pub(crate) mod cut;
 mod empty;
 mod ids;
+mod memo;
 pub mod output;
 mod pairing;
 mod role;
@@ -32,6 +33,7 @@ mod tell;
 pub(crate) mod words;
 
 pub use bounds::{Bounds, Keeping, Outputs};
+pub use memo::{Forgetful, Found, Memo};
 pub use shown::{Artifact, Form, Shown};
 
 use ids::Ids;
@@ -127,6 +129,11 @@ pub struct Answer {
 /// Decides for every item of the turn. Pure: the same turn and bounds have the same
 /// plan.
 pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
+    plan_with(turn, bounds, &Forgetful)
+}
+
+/// The same plan, sooner where the memo knows the outputs.
+pub fn plan_with(turn: &Turn<'_>, bounds: &Bounds, memo: &dyn Memo) -> Plan {
     let mut steps = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
@@ -151,7 +158,7 @@ pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
     summary::show(turn, &mut plan.shown);
-    plan.bound(turn, bounds);
+    plan.bound(turn, bounds, memo);
     cut::cut(turn, bounds, &mut plan);
     plan
 }

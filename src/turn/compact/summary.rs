@@ -147,7 +147,7 @@ impl Summarizer<'_> {
             turn.items.pop();
         }
         let bounds = self.bounds();
-        let plan = plan::plan(&turn, &bounds);
+        let plan = plan::plan_with(&turn, &bounds, &history.shared.measured);
         let room = bounds.window_bytes() / 2;
         let (mut summary, how) = match tried.summary {
             Some((summary, Form::NextTurn)) => (summary, "next_turn"),
