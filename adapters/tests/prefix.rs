@@ -9,12 +9,13 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
-use std::sync::LazyLock;
+mod common;
 
 use adapters::baggage::Baggage;
 use adapters::chat::encode::{Options, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
+use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -22,33 +23,6 @@ use registry::{Dialect, Model, Quirks};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-
-/// Every way in which some model of an embedded provider is spoken to, and
-/// quirks that none of them has together.
-static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
-    let mut dialects: Vec<Dialect> = [
-        "",
-        "message_limit = 4\nreasoning_replay = 'think_tags'\ncall_ids = 'word'",
-        "system_role = 'user'\nanswer_after_tool = true\nmerge_user = true\ntool_names = true",
-        "reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'\ncache_control = true",
-    ]
-    .map(|quirks| Dialect {
-        quirks: toml::from_str(quirks).unwrap(),
-        ..Dialect::default()
-    })
-    .to_vec();
-    for id in registry::builtin::ids() {
-        let spec = registry::build(id, toml::Table::new()).unwrap();
-        let provider = spec.provider(id);
-        let families = provider.families.iter().map(|(_, dialect)| dialect);
-        for dialect in families.chain([&provider.dialect]) {
-            if !dialects.contains(dialect) {
-                dialects.push(Dialect::clone(dialect));
-            }
-        }
-    }
-    dialects
-});
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]

@@ -48,8 +48,12 @@ pub fn trials() -> Vec<Trial> {
             tools_on_stdio,
         ),
         case(
-            "S2-Dc what was shortened is read back, with and without a server",
+            "S2-Bc S2-Dc what was shortened is read back, with and without a server",
             shortened,
+        ),
+        case(
+            "S2-Df S2-Ta outputs lie in the store below the home of the test, or nowhere",
+            places,
         ),
     ]
 }
@@ -625,4 +629,37 @@ async fn shortened() {
     let listed = piped.ask(&call(2, "artifact_list", json!({}))).await;
     assert!(told(&listed).contains(&id), "{listed}");
     piped.end().await;
+}
+
+async fn places() {
+    let log = log().repeat(2);
+    let input = json!([
+        {"role": "user", "content": "go"},
+        {"type": "function_call", "call_id": "call_1", "name": "run", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": log},
+    ]);
+    for (mode, stored) in [("disk", true), ("memory", false), ("off", false)] {
+        let player = player().await;
+        player.push(answer(json!([{"text": "I have seen it."}])));
+        let tables = format!("[artifacts]\nmode = \"{mode}\"");
+        let proxy = Proxy::with(&player, Setup::new().tables(&tables)).await;
+        proxy.whole(&json!({"model": "m", "input": input})).await;
+        assert!(player.requests()[0].body.contains("[Tool output shortened]"));
+        let home = proxy.folder.path();
+        let data = home.join(".local/share/respondent");
+        assert_eq!(data.join("artifacts/artifacts.db").exists(), stored, "{mode}");
+        let mut folders = vec![home.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let bytes = std::fs::read(&path).unwrap();
+                let text = String::from_utf8_lossy(&bytes);
+                assert!(!text.contains("step 4999: "), "{mode}: {}", path.display());
+            }
+        }
+    }
 }

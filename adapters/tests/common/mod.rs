@@ -10,6 +10,7 @@
     reason = "each test program uses a part, and clippy does not see that it is a test"
 )]
 
+pub mod dialects;
 pub mod judge;
 pub mod script;
 pub mod wire;

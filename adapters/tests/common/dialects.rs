@@ -1,0 +1,32 @@
+//! The ways in which providers are spoken to.
+
+use std::sync::LazyLock;
+
+use registry::Dialect;
+
+/// Every way in which some model of an embedded provider is spoken to, and
+/// quirks that none of them has together.
+pub static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
+    let mut dialects: Vec<Dialect> = [
+        "",
+        "message_limit = 4\nreasoning_replay = 'think_tags'\ncall_ids = 'word'",
+        "system_role = 'user'\nanswer_after_tool = true\nmerge_user = true\ntool_names = true",
+        "reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'\ncache_control = true",
+    ]
+    .map(|quirks| Dialect {
+        quirks: toml::from_str(quirks).unwrap(),
+        ..Dialect::default()
+    })
+    .to_vec();
+    for id in registry::builtin::ids() {
+        let spec = registry::build(id, toml::Table::new()).unwrap();
+        let provider = spec.provider(id);
+        let families = provider.families.iter().map(|(_, dialect)| dialect);
+        for dialect in families.chain([&provider.dialect]) {
+            if !dialects.contains(dialect) {
+                dialects.push(Dialect::clone(dialect));
+            }
+        }
+    }
+    dialects
+});
