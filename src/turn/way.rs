@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::chat::encode::{self, Options};
-use adapters::compact::Purpose;
 use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
@@ -376,6 +375,7 @@ impl Ways {
 /// Compactions that the history went through.
 fn summaries(turn: &Turn<'_>) -> usize {
     let items = turn.items.iter();
-    let sent = items.filter(|item| item.kind == ItemKind::Compaction);
-    sent.count() + usize::from(matches!(turn.purpose, Purpose::Compacted { .. }))
+    items
+        .filter(|item| item.kind == ItemKind::Compaction)
+        .count()
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use adapters::compact::{Blob, Form, Purpose, extract};
+use adapters::compact::{self, Blob, Form, Purpose, extract};
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{self, Bounds};
@@ -178,15 +178,15 @@ impl Summarizer<'_> {
         );
         record.notes.add("compacted", detail);
         record.metrics.compaction(self.door.name(), how);
-        let blob = Blob { summary, artifacts };
-        let text = match blob.message().split_once("\n\n") {
-            // What says that it is a summary is the client's to say here.
-            Some((_, text)) => text.to_owned(),
-            None => blob.summary.clone(),
+        let late = (self.door == Door::Threshold).then(|| compact::late(&turn, from));
+        let blob = Blob {
+            summary,
+            artifacts,
+            late,
         };
         Ok(Summary {
             blob: blob.seal().into(),
-            text,
+            text: blob.text(),
             usage,
             from,
             room,

@@ -292,6 +292,7 @@ fn an_earlier_summary_stays() {
     let blob = crate::compact::Blob {
         summary: "Long ago.".into(),
         artifacts: Vec::new(),
+        late: None,
     };
     let mut input = vec![
         json!({"type": "compaction", "encrypted_content": blob.seal()}),
