@@ -23,6 +23,7 @@ use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
 use super::tools::Tools;
+use super::weighed::{Weighed, Weighings};
 use crate::artifacts::{Artifacts, Commit, New};
 use crate::aside::aside;
 use crate::config::Config;
@@ -37,6 +38,7 @@ pub(super) struct Shared {
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
     pub(super) tools: Tools,
+    pub(super) weighings: Weighings,
     pub(super) artifacts: Artifacts,
     /// What was sent last in each session.
     pub(super) watch: Watch,
@@ -50,6 +52,7 @@ impl Shared {
             kept: Kept::default(),
             sessions: Sessions::default(),
             tools: Tools::default(),
+            weighings: Weighings::default(),
             artifacts,
             watch: Watch::default(),
         }
@@ -244,6 +247,17 @@ impl Ways {
     /// Keeps what the provider wants back with the calls of an answer.
     pub(super) fn keep_baggage<'i>(&self, items: impl Iterator<Item = (&'i str, &'i [u8])>) {
         self.shared.kept.keep(&self.owner, &self.session, items);
+    }
+
+    /// The provider counted the tokens of the way's request.
+    pub(super) fn weighed(&self, way: &Way, counted: u64) {
+        let weighed = Weighed {
+            route: way.terms.origin.clone(),
+            estimated: way.terms.estimated_input,
+            counted,
+        };
+        let weighings = &self.shared.weighings;
+        weighings.put(&self.owner, &self.session, weighed);
     }
 
     fn is_down(&self, route: &Route) -> bool {

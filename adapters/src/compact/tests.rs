@@ -142,7 +142,10 @@ fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
     assert_eq!(now[3]["content"], "I read them.");
     assert_eq!(now.as_array().unwrap().len(), 4);
 
-    let again = with(&with(&whole, json!({"role": "user", "content": "c?"})), item(&second));
+    let again = with(
+        &with(&whole, json!({"role": "user", "content": "c?"})),
+        item(&second),
+    );
     let messages = json!([
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": second.message()},

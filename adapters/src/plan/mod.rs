@@ -148,6 +148,7 @@ pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
     summary::show(turn, &mut plan.shown);
+    cut::bound_wishes(turn, bounds, &mut plan);
     plan.bound(turn, bounds);
     cut::cut(turn, bounds, &mut plan);
     plan
