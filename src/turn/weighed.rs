@@ -41,7 +41,9 @@ impl Weighed {
         if self.route != route || self.estimated == 0 || self.counted == 0 {
             return estimate;
         }
-        let tokens = u128::from(estimate) * u128::from(self.counted) / u128::from(self.estimated);
+        // Nothing is as light as less than half of it: such a count is wrong.
+        let counted = self.counted.max(self.estimated / 2);
+        let tokens = u128::from(estimate) * u128::from(counted) / u128::from(self.estimated);
         // Two in a hundred for what is new in it.
         u64::try_from(tokens + tokens / 50).unwrap_or(u64::MAX)
     }
@@ -93,6 +95,7 @@ mod tests {
         assert_eq!(last.tokens("a/m", 10_000), 5_100);
         assert_eq!(last.tokens("b/m", 10_000), 10_000, "another model");
         assert_eq!(weighed(0).tokens("a/m", 10_000), 10_000, "nobody counted");
+        assert_eq!(weighed(7).tokens("a/m", 10_000), 5_100, "no such text");
     }
 
     #[test]
