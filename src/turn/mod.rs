@@ -23,6 +23,7 @@ mod tests;
 mod told;
 mod tools;
 mod way;
+mod weighed;
 
 pub use caller::{Caller, Session, TurnKind};
 pub use ctx::{Clock, Ctx, Random, Surrounding, Surroundings, System};
@@ -30,3 +31,4 @@ pub use given::{Given, Lesson, ProviderState};
 pub use prefix::Reason as PrefixReason;
 pub use respond::{Service, input_tokens, respond};
 pub use told::PREFIX_HEADER;
+pub use weighed::Weighed;

@@ -158,6 +158,7 @@ pub fn plan_with(turn: &Turn<'_>, bounds: &Bounds, memo: &dyn Memo) -> Plan {
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
     summary::show(turn, &mut plan.shown);
+    cut::bound_wishes(turn, bounds, &mut plan);
     plan.bound(turn, bounds, memo);
     cut::cut(turn, bounds, &mut plan);
     plan
