@@ -81,11 +81,20 @@ impl Session {
             course.bill += (encoded.body.len() as f64 - 0.9 * cached as f64) / 2.7;
             let visible: usize = plan.shown.values().map(|shown| shown.text.len()).sum();
             course.excerpts = course.excerpts.max(plan.shown.len());
-            course.visible = course.visible.max(visible as f64 / bounds.window_bytes() as f64);
+            course.visible = course
+                .visible
+                .max(visible as f64 / bounds.window_bytes() as f64);
             last = Some((encoded.body, plan.epochs));
-            course.outputs += turn.calls.iter().map(|call| call.output.text.len()).sum::<usize>();
+            course.outputs += turn
+                .calls
+                .iter()
+                .map(|call| call.output.text.len())
+                .sum::<usize>();
             let answer = turn.answer(|thoughts| {
-                let baggage = Baggage { reasoning: thoughts.to_owned(), ..Baggage::default() };
+                let baggage = Baggage {
+                    reasoning: thoughts.to_owned(),
+                    ..Baggage::default()
+                };
                 baggage.seal()
             });
             let said: usize = answer.iter().map(String::len).sum();
@@ -101,7 +110,10 @@ impl Session {
 
     /// What is left of the window beside an answer.
     fn input(self) -> u64 {
-        let model = Model { window: Some(self.window), ..Model::unlisted("m") };
+        let model = Model {
+            window: Some(self.window),
+            ..Model::unlisted("m")
+        };
         self.window - model.window().output_allowance()
     }
 }

@@ -106,7 +106,11 @@ impl<'t> Again<'t> {
                 return Remade::Body(body, made.estimated_tokens);
             }
         }
-        if whole { Remade::Whole } else { Remade::Unknown }
+        if whole {
+            Remade::Whole
+        } else {
+            Remade::Unknown
+        }
     }
 
     /// The ways that the attempt may have taken, the likeliest first: what the attempts
@@ -136,7 +140,11 @@ impl<'t> Again<'t> {
         counts
             .map(|count| Way {
                 route,
-                mends: known.iter().chain(taught.iter().take(count)).copied().collect(),
+                mends: known
+                    .iter()
+                    .chain(taught.iter().take(count))
+                    .copied()
+                    .collect(),
             })
             .collect()
     }

@@ -303,7 +303,11 @@ impl Scrubber {
 /// The turn with other artifact ids.
 fn renamed(ids: &Ids, turn: Turn) -> Turn {
     let mut turn = turn;
-    let bodies = [&mut turn.request.body, &mut turn.answer.body, &mut turn.plan];
+    let bodies = [
+        &mut turn.request.body,
+        &mut turn.answer.body,
+        &mut turn.plan,
+    ];
     let attempts = turn.attempts.iter_mut();
     let attempts = attempts.flat_map(|attempt| [&mut attempt.body, &mut attempt.answer]);
     for body in bodies.into_iter().chain(attempts) {

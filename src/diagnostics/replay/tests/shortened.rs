@@ -51,11 +51,10 @@ fn redacted(recorded: Turn) -> Turn {
     let scrubber = Scrubber::new(Redactor::default(), Keep::default());
     let redacted = scrubber.turn(recorded);
     let all = text(&redacted);
-    for size in [8, 12, 20] {
-        let parts = SECRET.as_bytes().windows(size).filter(|part| !b"sk-canary-".starts_with(part));
-        for part in parts {
-            let part = std::str::from_utf8(part).unwrap();
-            assert!(!all.contains(part), "{part}");
+    for part in SECRET.as_bytes().windows(8) {
+        let part = std::str::from_utf8(part).unwrap();
+        if let Some(at) = all.find(part) {
+            panic!("{part} in {:?}", all.get(at.saturating_sub(300)..at + 60));
         }
     }
     assert!(redacted.omitted.is_empty());
@@ -66,7 +65,9 @@ fn redacted(recorded: Turn) -> Turn {
 
 fn sent(turn: &Turn) -> Vec<String> {
     let bodies = turn.attempts.iter().map(|attempt| attempt.body.clone());
-    bodies.map(|body| String::from_utf8(body).unwrap()).collect()
+    bodies
+        .map(|body| String::from_utf8(body).unwrap())
+        .collect()
 }
 
 /// The secret is in a line that an excerpt shows, where it is cut, or left out.
@@ -83,8 +84,12 @@ fn a_shortened_output() {
         assert!(!text(&redacted).contains(&id));
     }
     // One line of many pieces: a cut goes through the secret wherever it falls.
-    for shift in 0..12 {
-        let output = format!("{}{}", "y".repeat(shift * 4), format!("{SECRET} ").repeat(1400));
+    for shift in 0..6 {
+        let output = format!(
+            "{} {}",
+            "y".repeat(shift * 7),
+            format!("{SECRET} ").repeat(1400)
+        );
         let recorded = asked(&history(&[output])).record();
         redacted(recorded);
     }
@@ -96,9 +101,7 @@ fn a_shortened_output() {
 #[test]
 fn outputs_that_became_notices() {
     let line = format!("error: the key {SECRET} was refused");
-    let mut outputs: Vec<String> = (0..12)
-        .map(|n| log(&[n * 50, n * 50 + 7], &line))
-        .collect();
+    let mut outputs: Vec<String> = (0..12).map(|n| log(&[n * 50, n * 50 + 7], &line)).collect();
     let ids: Vec<String> = outputs.iter().map(|output| output::id(output)).collect();
     let head = output::read_back_head(&ids[0], "lines 1-900 of 1000");
     outputs.push(format!("{head}\n{}", log(&[100], &line)));
@@ -117,9 +120,9 @@ fn outputs_that_became_notices() {
 #[test]
 fn a_message_that_was_cut() {
     let long = format!("{SECRET} ").repeat(6000);
-    for pad in 0..6 {
+    for pad in 0..4 {
         let input = vec![
-            json!({"type": "message", "role": "user", "content": format!("{}{long}", "z".repeat(pad))}),
+            json!({"type": "message", "role": "user", "content": format!("{} {long}", "z".repeat(pad * 9))}),
             json!({"type": "message", "role": "assistant", "content": "Hm."}),
             json!({"type": "message", "role": "user", "content": "Go on."}),
         ];
@@ -131,13 +134,52 @@ fn a_message_that_was_cut() {
 #[test]
 fn a_turn_that_learned() {
     let line = format!("error: the key {SECRET} was refused");
-    let long = "This model's maximum context length is 12000 tokens. However, your messages resulted in 15010 tokens.";
     let mut scene = asked(&history(&[log(&[400], &line), log(&[3, 800], &line)]));
+    scene.requests[0]["temperature"] = json!(0.5);
     scene.scripts = vec![json!({"answers": [
-        {"status": 400, "json": {"error": {"message": long}}},
+        {"status": 400, "json": {"error": {
+            "message": "Unsupported parameter: 'temperature' is not supported with this model.",
+            "param": "temperature", "code": "unsupported_parameter"}}},
         {"steps": [{"text": "Built."}]},
     ]})];
     let recorded = scene.record();
     assert_eq!(recorded.attempts.len(), 2);
     redacted(recorded);
+}
+
+/// Every request of a compaction: the next turn, the cut one, and the answer behind the
+/// summary.
+// S2-Ee
+#[test]
+fn a_compaction() {
+    let line = format!("error: the key {SECRET} was refused");
+    let summary =
+        format!("The user wants a build; {SECRET} was refused by the server, src/key.rs is next.");
+    let outputs: Vec<String> = (0..3).map(|n| log(&[400, n * 9 + 1], &line)).collect();
+    let said = json!({"steps": [{"text": summary}]});
+    let no = json!({"status": 400, "json": {"error": {"message": "no"}}});
+    let answer = json!({"steps": [{"text": "Built."}]});
+    for (answers, door) in [
+        (json!([said]), json!({"type": "compaction_trigger"})),
+        (json!([no, said]), json!({"type": "compaction_trigger"})),
+        (json!([said, answer]), Value::Null),
+        (json!([no, said, answer]), Value::Null),
+    ] {
+        let mut input = history(&outputs);
+        if door.is_null() {
+            input.push(json!({"type": "message", "role": "user", "content": "Go on."}));
+        } else {
+            input.push(door.clone());
+        }
+        let mut scene = asked(&input);
+        if door.is_null() {
+            scene.requests[0]["context_management"] =
+                json!([{"type": "compaction", "compact_threshold": 1000}]);
+        }
+        let count = answers.as_array().unwrap().len();
+        scene.scripts = vec![json!({"answers": answers})];
+        let recorded = scene.record();
+        assert_eq!(recorded.attempts.len(), count);
+        redacted(recorded);
+    }
 }
