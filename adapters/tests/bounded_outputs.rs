@@ -426,6 +426,7 @@ fn a_summary_is_no_output_and_stays_whole() {
     let blob = Blob {
         summary: lines(2_000),
         artifacts: Vec::new(),
+        late: None,
     };
     let item = json!({"type": "compaction", "encrypted_content": blob.seal()});
     for outputs in [Outputs::Adaptive, Outputs::Fixed] {

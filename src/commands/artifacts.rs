@@ -150,7 +150,10 @@ fn table(rows: &[Known], now: SystemTime) -> String {
             .unwrap_or(0)
             .max(4)
     };
-    let (kinds, calls) = (width(|row| row.kind.as_str()), width(|row| row.call_id.as_str()));
+    let (kinds, calls) = (
+        width(|row| row.kind.as_str()),
+        width(|row| row.call_id.as_str()),
+    );
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,

@@ -17,6 +17,7 @@ mod recovery;
 mod respond;
 mod sessions;
 mod sink;
+mod spelling;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -26,9 +27,11 @@ mod way;
 mod weighed;
 
 pub use caller::{Caller, Session, TurnKind};
+pub(crate) use compact::stays_from;
 pub use ctx::{Clock, Ctx, Random, Surrounding, Surroundings, System};
 pub use given::{Given, Lesson, ProviderState};
 pub use prefix::Reason as PrefixReason;
 pub use respond::{Service, input_tokens, respond};
+pub(crate) use spelling::Spelling;
 pub use told::PREFIX_HEADER;
 pub use weighed::Weighed;

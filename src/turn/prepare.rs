@@ -16,6 +16,7 @@ use super::compact::{Compaction, Door};
 use super::ctx::Ctx;
 use super::recent::Recent;
 use super::way::{Shared, Way, Ways};
+use crate::aside::aside;
 use crate::config::Config;
 use crate::tap::Seen;
 
@@ -194,6 +195,10 @@ impl History {
     /// is kept for references.
     pub(super) fn prepared(&self, ctx: &Ctx, purpose: Purpose) -> Result<Box<Prepared>, Fault> {
         let source = self.source.with_purpose(purpose);
+        aside(source.bytes(), || self.read(ctx, source))
+    }
+
+    fn read(&self, ctx: &Ctx, source: Source) -> Result<Box<Prepared>, Fault> {
         let turn = source.turn()?;
         let routes = self.routes.clone();
         let mut ways = Ways::new(ctx, &self.config, &self.shared, &self.session, routes);

@@ -3,17 +3,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use adapters::chat::encode::{self, Options};
 use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 use adapters::notes::Notes;
-use adapters::plan::{self, Bounds, Plan};
+use adapters::plan::{self, Plan};
 use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use adapters::turn::{ItemKind, Turn};
 use bytes::Bytes;
-use registry::{Route, Wire};
+use registry::Route;
 use tokio::time::Instant;
 
 use super::caller::{Session, TurnKind};
@@ -23,6 +22,7 @@ use super::measured::Measured;
 use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
+use super::spelling::Spelling;
 use super::tools::Tools;
 use super::weighed::{Weighed, Weighings};
 use crate::artifacts::{Artifacts, Commit, New};
@@ -341,21 +341,17 @@ impl Ways {
             tap.saw(Seen::Baggage(&known_baggage));
         }
         let origin = route.full_name();
-        let (outputs, keeping) = (self.config.context.outputs, shared.artifacts.keeping());
-        let bounds = Bounds::of(model, outputs, keeping).spoken(dialect);
-        let plan = plan::plan_with(turn, &bounds, &shared.measured);
-        let encoded = match route.provider.wire {
-            Wire::Chat => {
-                let options = Options {
-                    dialect,
-                    model,
-                    upstream_model: &route.upstream_model,
-                    origin: &origin,
-                    known_baggage: Some(&known_baggage),
-                };
-                encode::encode(turn, &plan, &options)?
-            }
+        let spelling = Spelling {
+            wire: route.provider.wire,
+            dialect,
+            model,
+            upstream_model: &route.upstream_model,
+            origin: &origin,
+            outputs: self.config.context.outputs,
+            keeping: shared.artifacts.keeping(),
+            known_baggage: &known_baggage,
         };
+        let (plan, encoded) = spelling.request(turn, &shared.measured)?;
         Ok(Written {
             route,
             plan,

@@ -10,9 +10,12 @@
 //! - `strings`: where a body has strings, and fragments of one.
 //! - `opaque`: images, files, encrypted contents.
 //! - `headers`, `turn`: all of a turn.
+//! - `ids`, `again`: what the program made of a request, made of it without secrets.
 
+mod again;
 mod filler;
 mod headers;
+mod ids;
 mod opaque;
 mod pass;
 mod strings;

@@ -64,18 +64,14 @@ impl Scrubber {
 
     /// Scrubs what our own blobs hold; gives the places of the blobs.
     pub(super) fn blobs(&self, text: &mut [u8]) -> Vec<Range<usize>> {
-        let Some(blobs) = BLOBS.as_ref() else {
-            return Vec::new();
-        };
-        let parts: Vec<Range<usize>> = blobs.find_iter(text).map(|hit| hit.range()).collect();
         let mut ours = Vec::new();
-        for part in parts {
+        for part in blobs(text) {
             let Some(blob) = text.get_mut(part.clone()) else {
                 continue;
             };
             let Some(sealed) = std::str::from_utf8(blob)
                 .ok()
-                .and_then(|blob| self.resealed(blob))
+                .and_then(|blob| resealed(blob, &|text| self.string(text)))
             else {
                 continue;
             };
@@ -102,45 +98,48 @@ impl Scrubber {
         }
         String::from_utf8(text).unwrap_or_default()
     }
+}
 
-    /// A blob of ours with scrubbed content.
-    fn resealed(&self, blob: &str) -> Option<String> {
-        if let Some(baggage) = Baggage::open(blob) {
-            return Some(self.baggage(baggage).seal());
-        }
-        let Blob {
-            summary,
-            artifacts,
-            late,
-        } = Blob::open(blob)?;
-        let artifacts = artifacts.into_iter().map(|line| Line {
-            id: self.string(line.id),
-            made_by: self.string(line.made_by),
-            kind: line.kind,
-            chars: line.chars,
-        });
-        let blob = Blob {
-            artifacts: artifacts.collect(),
-            summary: self.string(summary),
-            late,
-        };
-        Some(blob.seal())
-    }
+/// Where blobs are that may be ours.
+pub(super) fn blobs(text: &[u8]) -> Vec<Range<usize>> {
+    let hits = BLOBS.as_ref().map(|blobs| blobs.find_iter(text));
+    hits.into_iter().flatten().map(|hit| hit.range()).collect()
+}
 
-    fn baggage(&self, baggage: Baggage) -> Baggage {
+/// A blob of ours with each of its texts changed.
+pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option<String> {
+    if let Some(baggage) = Baggage::open(blob) {
         let Baggage {
             reasoning,
             origin,
             details,
             call_extra,
         } = baggage;
-        Baggage {
-            reasoning: self.string(reasoning),
-            origin: self.string(origin),
-            details: self.string(details),
-            call_extra: self.string(call_extra),
-        }
+        let baggage = Baggage {
+            reasoning: change(reasoning),
+            origin: change(origin),
+            details: change(details),
+            call_extra: change(call_extra),
+        };
+        return Some(baggage.seal());
     }
+    let Blob {
+        summary,
+        artifacts,
+        late,
+    } = Blob::open(blob)?;
+    let artifacts = artifacts.into_iter().map(|line| Line {
+        id: change(line.id),
+        made_by: change(line.made_by),
+        kind: line.kind,
+        chars: line.chars,
+    });
+    let blob = Blob {
+        artifacts: artifacts.collect(),
+        summary: change(summary),
+        late,
+    };
+    Some(blob.seal())
 }
 
 /// What a value holds, by the name of its member.

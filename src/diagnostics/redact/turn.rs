@@ -7,12 +7,81 @@ use adapters::fault::Fault;
 use registry::{RouteSettings, Settings};
 
 use super::Scrubber;
-use crate::diagnostics::bundle::{Answer, Attempt, Head, Request, Turn};
+use super::again::{Again, Remade};
+use super::ids::Ids;
+use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
 use crate::turn::Given;
+
+/// The most outputs of which each tells of the one before by its id.
+const ID_ROUNDS: usize = 32;
 
 impl Scrubber {
     /// The turn without secrets. A turn that has none comes back as it is.
     pub fn turn(&self, turn: Turn) -> Turn {
+        let new = self.scrubbed(turn.clone());
+        let is_same = turn.request.body == new.request.body
+            && turn.given.items == new.given.items
+            && turn.given.baggage == new.given.baggage
+            && turn.given.tools == new.given.tools;
+        if is_same {
+            return new;
+        }
+        self.again(&turn, new)
+    }
+
+    /// What the program made of the request is made again without secrets.
+    fn again(&self, old: &Turn, scrubbed: Turn) -> Turn {
+        let mut ids = Ids::default();
+        let mut new = scrubbed.clone();
+        // An output may tell of another by its id; none tells of itself, so there is
+        // an end.
+        for _ in 0..ID_ROUNDS {
+            let found = Again::of(old, &new).and_then(|again| again.ids());
+            let found = found.unwrap_or_default();
+            if found == ids {
+                break;
+            }
+            ids = found;
+            new = renamed(&ids, scrubbed.clone());
+        }
+        let Some(again) = Again::of(old, &new) else {
+            return new;
+        };
+        let plan = again.plan();
+        let made: Vec<Remade> = (0..old.attempts.len())
+            .map(|index| again.request(index))
+            .collect();
+        if let Some(plan) = plan {
+            new.plan = self.bytes(plan);
+        }
+        let mut number = 0;
+        for (attempt, made) in new.attempts.iter_mut().zip(made) {
+            number += 1;
+            match made {
+                Remade::Body(body, estimated_input) => {
+                    attempt.body = self.bytes(body);
+                    attempt.estimated_input = estimated_input;
+                }
+                Remade::Whole => {}
+                Remade::Unknown => {
+                    let what = format!("attempt {number} request");
+                    let total = attempt.body.len() as u64;
+                    attempt.body.clear();
+                    match new.omitted.iter_mut().find(|one| one.what == what) {
+                        Some(omitted) => omitted.kept = 0,
+                        None => new.omitted.push(Omitted {
+                            what,
+                            total,
+                            kept: 0,
+                        }),
+                    }
+                }
+            }
+        }
+        new
+    }
+
+    fn scrubbed(&self, turn: Turn) -> Turn {
         let Turn {
             request_id,
             version,
@@ -229,6 +298,27 @@ impl Scrubber {
             .filter_map(|filler| String::from_utf8(filler).ok())
             .collect()
     }
+}
+
+/// The turn with other artifact ids.
+fn renamed(ids: &Ids, turn: Turn) -> Turn {
+    let mut turn = turn;
+    let bodies = [
+        &mut turn.request.body,
+        &mut turn.answer.body,
+        &mut turn.plan,
+    ];
+    let attempts = turn.attempts.iter_mut();
+    let attempts = attempts.flat_map(|attempt| [&mut attempt.body, &mut attempt.answer]);
+    for body in bodies.into_iter().chain(attempts) {
+        *body = ids.renamed(std::mem::take(body));
+    }
+    let given = &mut turn.given;
+    let texts = given.items.values_mut().chain(given.baggage.values_mut());
+    for text in texts.chain(&mut given.tools) {
+        *text = ids.string(std::mem::take(text));
+    }
+    turn
 }
 
 fn attempts_faults(attempts: &[Attempt]) -> impl Iterator<Item = &Fault> {

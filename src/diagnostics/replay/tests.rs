@@ -1,6 +1,7 @@
 //! Turns are recorded as they really run, in real time, and replayed.
 
 mod secrets;
+mod shortened;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -43,6 +44,8 @@ struct Scene<'s> {
     leaves_after: Option<usize>,
     /// The program is about to end when so many requests came to `acme`.
     ends_after: Option<usize>,
+    /// Where shortened outputs are said to be kept.
+    keeping: Keeping,
 }
 
 impl Default for Scene<'_> {
@@ -55,6 +58,7 @@ impl Default for Scene<'_> {
             headers: Vec::new(),
             leaves_after: None,
             ends_after: None,
+            keeping: Keeping::Nothing,
         }
     }
 }
@@ -102,7 +106,7 @@ impl Scene<'_> {
             Arc::new(Metrics::new()),
             ending.clone(),
             Arc::new(onlooker.clone()),
-            Artifacts::pretend(Keeping::Nothing),
+            Artifacts::pretend(self.keeping),
         ));
         for (place, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");

@@ -34,6 +34,7 @@ use registry::Route;
 
 pub(super) use door::Door;
 use page::Page;
+pub(crate) use place::stays_from;
 use summary::{Summarizer, Summary};
 
 use super::caller::TurnKind;

@@ -3,6 +3,11 @@
 use adapters::turn::{Item, ItemKind, Turn};
 use serde_json::value::RawValue;
 
+/// The first item that stays of a history that became too long.
+pub(crate) fn stays_from(turn: &Turn<'_>) -> usize {
+    of(turn).0
+}
+
 /// The first item that stays, and whether the newest user message does not. That
 /// message and what follows it stay, unless that is most of the history: then it is
 /// what became too long, and only the last round of calls stays.

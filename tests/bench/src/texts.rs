@@ -78,7 +78,7 @@ impl Texts {
         let number = line.wrapping_mul(2_654_435_761) % 100_003;
         // Writing to a String cannot fail.
         let _ = match self {
-            Self::Log if line % 97 == 0 => writeln!(
+            Self::Log if line.is_multiple_of(97) => writeln!(
                 text,
                 "2026-05-01T12:{:02}:{:02}Z ERROR store: cannot open /var/lib/app/{number}.db: denied",
                 line / 60 % 60,
@@ -93,9 +93,18 @@ impl Texts {
                 number % 977
             ),
             Self::Code => match line % 7 {
-                0 => writeln!(text, "pub fn read_{number}(parts: &mut Parts<'_>) -> Result<Name, Fault> {{"),
-                1 => writeln!(text, "    let name = parts.next().ok_or(\"no name {number}\")?;"),
-                2 => writeln!(text, "    if name.len() > {number} {{\n        return Err(Fault::Long);\n    }}"),
+                0 => writeln!(
+                    text,
+                    "pub fn read_{number}(parts: &mut Parts<'_>) -> Result<Name, Fault> {{"
+                ),
+                1 => writeln!(
+                    text,
+                    "    let name = parts.next().ok_or(\"no name {number}\")?;"
+                ),
+                2 => writeln!(
+                    text,
+                    "    if name.len() > {number} {{\n        return Err(Fault::Long);\n    }}"
+                ),
                 3 => writeln!(text, "    // Whoever wrote this wanted the last one."),
                 4 => writeln!(text, "    Ok(Name {{ name, line: {number} }})"),
                 5 => writeln!(text, "}}"),
@@ -104,7 +113,7 @@ impl Texts {
             Self::Json => writeln!(
                 text,
                 "  {{\"id\": {number}, \"name\": \"item {line}\", \"tags\": [\"a\", \"b\"], \"done\": {}, \"path\": \"C:\\\\x\\\\{number}\"}},",
-                line % 2 == 0
+                line.is_multiple_of(2)
             ),
             Self::Html => writeln!(
                 text,

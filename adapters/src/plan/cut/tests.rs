@@ -359,7 +359,11 @@ fn user_messages_stay_whole_where_no_summary_covers_them_or_there_is_room() {
     let bounds = bounds(8_192, Outputs::Adaptive);
     let long = user(&"wish ".repeat(4_000));
     let [summary, _] = summaries();
-    let few = kept(&["wish ".repeat(500)], &summary, &[long.clone()]);
+    let few = kept(
+        &["wish ".repeat(500)],
+        &summary,
+        std::slice::from_ref(&long),
+    );
     for input in [few, vec![long.clone(), user("On.")]] {
         let sent = sent(&json!({"input": input}), Purpose::Answer, &bounds, "");
         assert!(!sent.has("left out"));

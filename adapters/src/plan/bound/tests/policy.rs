@@ -371,7 +371,7 @@ fn an_output_that_codex_cut_stays_whole_where_the_window_is_large() {
         );
         for (window, whole) in [(262_144, true), (200_000, false)] {
             let plan = planned(
-                &round("a", &[text.clone()]),
+                &round("a", std::slice::from_ref(&text)),
                 &bounds(window, Outputs::Adaptive),
             );
             assert_eq!(plan.shown.is_empty(), whole, "{line} {window}");
