@@ -54,9 +54,7 @@ impl Scrubber {
         if let Some(plan) = plan {
             new.plan = self.bytes(plan);
         }
-        let mut number = 0;
-        for (attempt, made) in new.attempts.iter_mut().zip(made) {
-            number += 1;
+        for (index, (attempt, made)) in new.attempts.iter_mut().zip(made).enumerate() {
             match made {
                 Remade::Body(body, estimated_input) => {
                     attempt.body = self.bytes(body);
@@ -64,7 +62,7 @@ impl Scrubber {
                 }
                 Remade::Whole => {}
                 Remade::Unknown => {
-                    let what = format!("attempt {number} request");
+                    let what = format!("attempt {} request", index + 1);
                     let total = attempt.body.len() as u64;
                     attempt.body.clear();
                     match new.omitted.iter_mut().find(|one| one.what == what) {
