@@ -116,8 +116,12 @@ mod tests {
         let mut input = vec![json!({"type": "message", "role": "user", "content": "go"})];
         for (call, word) in ["one", "two", "three"].iter().enumerate() {
             let id = format!("call_{call}");
-            input.push(json!({"type": "function_call", "name": "f", "call_id": id, "arguments": "{}"}));
-            input.push(json!({"type": "function_call_output", "call_id": id, "output": output(word)}));
+            input.push(
+                json!({"type": "function_call", "name": "f", "call_id": id, "arguments": "{}"}),
+            );
+            input.push(
+                json!({"type": "function_call_output", "call_id": id, "output": output(word)}),
+            );
         }
         let source = Source::new(json!({"model": "m", "input": input}).to_string());
         let turn = source.turn().unwrap();

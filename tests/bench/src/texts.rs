@@ -93,9 +93,18 @@ impl Texts {
                 number % 977
             ),
             Self::Code => match line % 7 {
-                0 => writeln!(text, "pub fn read_{number}(parts: &mut Parts<'_>) -> Result<Name, Fault> {{"),
-                1 => writeln!(text, "    let name = parts.next().ok_or(\"no name {number}\")?;"),
-                2 => writeln!(text, "    if name.len() > {number} {{\n        return Err(Fault::Long);\n    }}"),
+                0 => writeln!(
+                    text,
+                    "pub fn read_{number}(parts: &mut Parts<'_>) -> Result<Name, Fault> {{"
+                ),
+                1 => writeln!(
+                    text,
+                    "    let name = parts.next().ok_or(\"no name {number}\")?;"
+                ),
+                2 => writeln!(
+                    text,
+                    "    if name.len() > {number} {{\n        return Err(Fault::Long);\n    }}"
+                ),
                 3 => writeln!(text, "    // Whoever wrote this wanted the last one."),
                 4 => writeln!(text, "    Ok(Name {{ name, line: {number} }})"),
                 5 => writeln!(text, "}}"),

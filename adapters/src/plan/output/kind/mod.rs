@@ -61,8 +61,7 @@ impl Scan {
         if foreign > 0 {
             self.replaced += memchr::memmem::find_iter(block, "\u{fffd}").count();
         }
-        self.votes
-            .open_block(block.get(..votes).unwrap_or(block));
+        self.votes.open_block(block.get(..votes).unwrap_or(block));
         let mut rest = block;
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest);
