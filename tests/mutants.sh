@@ -99,8 +99,8 @@ row "S2-Eb S2-P3" "the threshold of compaction is lowered" src/codex/models.rs \
   lib a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent
 row S2-Ec "a request is kept to an eighth of what it was" src/diagnostics/capture/tape.rs \
   's|> limit / 4 {|> limit / 64 {|' it "S2-Ec a large request is kept whole"
-row S2-Ed "the count of tokens in Codex's header is not read" $output/header.rs \
-  's/if let Some(count) = line.strip_prefix("Original token count: ")/if let Some(count) = line.strip_prefix("Tokens: ")/' \
+row S2-Ed "the count of tokens in Codex's header is not shown" $excerpt/mod.rs \
+  's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   adapters the_count_of_tokens_before_a_cut_is_kept
 row S2-Ed "minified assets are taken for lines" $excerpt/mod.rs \
   's/OutputKind::OpaqueToolOutput => opaque::show(task)/OutputKind::OpaqueToolOutput => command::show(task)/' \
@@ -120,8 +120,8 @@ row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/res
 row S2-Bc "what is shortened is not kept" src/turn/way.rs \
   's/^        let commit = self.keep_whole(turn, &plan);/        let commit: Option<Commit> = None; let _ = Self::keep_whole;/' \
   it "what was shortened is read back"
-row S2-Bd "excerpts may have 5,100 characters" $excerpt/mod.rs \
-  's/^pub const VISIBLE: usize = 5_000;/pub const VISIBLE: usize = 5_100;/' \
+row S2-Bd "excerpts may have 50,000 characters" $excerpt/mod.rs \
+  's/^pub const VISIBLE: usize = 5_000;/pub const VISIBLE: usize = 50_000;/' \
   outputs fixed_bounds_hold_for_every_text_of_up_to_5_mb
 row S2-Bd "an excerpt is not cut to its room" $excerpt/mod.rs \
   's/let own = cut::first_chars(&part.text, task.room);/let own = part.text.as_str();/' \
@@ -170,8 +170,8 @@ row S2-Bl "without a store nothing is bounded" $plan/bound/limits.rs \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
 row S2-Bl "an excerpt of what was not kept promises the rest" $excerpt/mod.rs \
   's/\[The rest was not kept: run/[Or run/' adapters what_is_not_kept_says_so
-row S2-BT "the count of tokens is lost" $output/header.rs \
-  's/if let Some(count) = line.strip_prefix("Original token count: ")/if let Some(count) = line.strip_prefix("Tokens: ")/' \
+row S2-BT "the count of tokens is lost" $excerpt/mod.rs \
+  's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   outputs a_search_result_that_codex_cut_is_bounded_and_keeps_its_count
 row S2-BT "small outputs are shortened" $plan/bound/limits.rs \
   's/(4_000, VISIBLE, Style::Fixed)/(400, VISIBLE, Style::Fixed)/' \
