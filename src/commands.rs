@@ -16,9 +16,16 @@ use crate::config::{ArtifactMode, Config, address};
 
 /// Writes to standard output.
 pub fn say(text: &str) -> anyhow::Result<()> {
+    put(text.as_bytes())
+}
+
+/// Writes bytes to standard output. A reader that goes away has enough.
+fn put(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }
 
 /// `respondent codex print`: the block for Codex's config.toml.

@@ -97,11 +97,20 @@ fn open_artifacts(config: &Config, metrics: &Metrics) -> anyhow::Result<Artifact
     })
 }
 
-/// Deletes kept turns and artifacts that are too old, whether or not new ones come.
+/// Deletes kept turns and artifacts that are too old, whether or not new ones come,
+/// and artifacts that are too much soon after they are.
 async fn tidy(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
     let mut hours = tokio::time::interval(Duration::from_hours(1));
+    let mut minutes = tokio::time::interval(Duration::from_mins(1));
     loop {
-        hours.tick().await;
+        tokio::select! {
+            _ = hours.tick() => {}
+            () = artifacts.overfull() => {}
+            _ = minutes.tick() => {
+                artifacts.settle().await;
+                continue;
+            }
+        }
         let folder = Folder::of(&live.load());
         let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
         if let Ok(Err(error)) = pruned {

@@ -1,5 +1,7 @@
 //! Writing JSON into a byte buffer without building a tree.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
@@ -67,18 +69,64 @@ pub fn inner(json_string: &str) -> Option<&str> {
 }
 
 /// Undoes the escapes of the inside of a JSON string. Lone surrogates become
-/// U+FFFD: they cannot be text.
-pub fn unescape(escaped: &str) -> std::borrow::Cow<'_, str> {
-    if !escaped.contains('\\') {
+/// U+FFFD: they cannot be text. Empty where an escape is none.
+pub fn unescape(escaped: &str) -> Cow<'_, str> {
+    if memchr::memchr(b'\\', escaped.as_bytes()).is_none() {
         return escaped.into();
     }
-    let quoted = format!("\"{escaped}\"");
-    match serde_json::from_str::<String>(&quoted) {
-        Ok(text) => text.into(),
-        Err(_) => serde_json::from_str::<String>(&replace_lone_surrogates(&quoted))
-            .unwrap_or_default()
-            .into(),
+    unescaped(escaped).unwrap_or_default().into()
+}
+
+fn unescaped(escaped: &str) -> Option<String> {
+    // No escape is shorter than what it stands for.
+    let mut text = String::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        text.push_str(rest.get(..at)?);
+        let behind = rest.get(at + 1..)?;
+        let (first, after) = behind.split_at_checked(1)?;
+        let (char, after) = match first {
+            "n" => ('\n', after),
+            "\"" => ('"', after),
+            "\\" => ('\\', after),
+            "t" => ('\t', after),
+            "r" => ('\r', after),
+            "/" => ('/', after),
+            "b" => ('\u{8}', after),
+            "f" => ('\u{c}', after),
+            "u" => code_point(after)?,
+            _ => return None,
+        };
+        text.push(char);
+        rest = after;
     }
+    text.push_str(rest);
+    Some(text)
+}
+
+/// The character whose `\u` was read, and what follows it.
+fn code_point(digits: &str) -> Option<(char, &str)> {
+    let (high, after) = four_digits(digits)?;
+    if let Some(char) = char::from_u32(high) {
+        return Some((char, after));
+    }
+    let low = after.strip_prefix("\\u").and_then(four_digits);
+    Some(match low {
+        Some((low @ 0xDC00..=0xDFFF, after)) if high < 0xDC00 => {
+            let point = 0x1_0000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+            (char::from_u32(point)?, after)
+        }
+        Some(_) | None => (char::REPLACEMENT_CHARACTER, after),
+    })
+}
+
+fn four_digits(text: &str) -> Option<(u32, &str)> {
+    let (digits, after) = text.split_at_checked(4)?;
+    let mut value = 0;
+    for digit in digits.chars() {
+        value = value * 16 + digit.to_digit(16)?;
+    }
+    Some((value, after))
 }
 
 /// The inside of a JSON string for `text`.
@@ -209,6 +257,8 @@ fn unit(bytes: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -230,6 +280,37 @@ mod tests {
         }
         assert_eq!(unescape(r"a\ud83db"), "a\u{fffd}b");
         assert_eq!(unescape(r"\ud83d\ude00"), "😀");
+        assert_eq!(unescape("a\\"), "");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn strings_are_read_as_by_serde(pieces in prop::collection::vec(piece(), 0..12)) {
+            let escaped = pieces.concat();
+            let sound = replace_lone_surrogates(&format!("\"{escaped}\""));
+            let read = serde_json::from_str::<String>(&sound);
+            prop_assert_eq!(unescape(&escaped), read.unwrap_or_default());
+        }
+    }
+
+    /// Mostly what a JSON string may hold.
+    fn piece() -> impl Strategy<Value = String> {
+        let unit = prop_oneof![0_u32..0x80, 0xD7F0_u32..0xE010, 0_u32..0x1_0000];
+        prop_oneof![
+            4 => "[a-z潮😀\u{7f}]{0,3}",
+            4 => r#"\\["\\/bfnrt]"#,
+            4 => unit.prop_map(|unit| format!("\\u{unit:04x}")),
+            2 => unit_pair(),
+            1 => r"\\u[0-9A-F+]{0,3}",
+            1 => r"\\[0a潮]",
+        ]
+    }
+
+    fn unit_pair() -> impl Strategy<Value = String> {
+        (0xD800_u32..0xDC00, 0xDC00_u32..0xE000)
+            .prop_map(|(high, low)| format!("\\u{high:04X}\\u{low:04x}"))
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Turn<'a> {
     pub instructions: Option<Text<'a>>,
     /// The history and the new input.
     pub items: Vec<Item<'a>>,
+    /// Items that a summary among the others replaces.
+    pub replaced: Vec<Item<'a>>,
     /// The tools that the model may call.
     pub tools: Toolbox<'a>,
     /// Which of them it must or may call.

@@ -24,6 +24,8 @@ struct Session {
     /// The client compacts when the usage is so many percent of the window.
     compacts_at: u64,
     turns: usize,
+    /// Bytes of the longest output.
+    longest: usize,
     seed: u64,
 }
 
@@ -57,7 +59,8 @@ impl Session {
             ..Model::unlisted("m")
         };
         let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
-        let shape = Shape::of_window(bounds.window_bytes());
+        let mut shape = Shape::of_window(bounds.window_bytes());
+        shape.output.1 = self.longest;
         let mut agent = Agent::new(shape);
         let mut course = Course::default();
         let mut last: Option<(Vec<u8>, u32)> = None;
@@ -81,11 +84,20 @@ impl Session {
             course.bill += (encoded.body.len() as f64 - 0.9 * cached as f64) / 2.7;
             let visible: usize = plan.shown.values().map(|shown| shown.text.len()).sum();
             course.excerpts = course.excerpts.max(plan.shown.len());
-            course.visible = course.visible.max(visible as f64 / bounds.window_bytes() as f64);
+            course.visible = course
+                .visible
+                .max(visible as f64 / bounds.window_bytes() as f64);
             last = Some((encoded.body, plan.epochs));
-            course.outputs += turn.calls.iter().map(|call| call.output.text.len()).sum::<usize>();
+            course.outputs += turn
+                .calls
+                .iter()
+                .map(|call| call.output.text.len())
+                .sum::<usize>();
             let answer = turn.answer(|thoughts| {
-                let baggage = Baggage { reasoning: thoughts.to_owned(), ..Baggage::default() };
+                let baggage = Baggage {
+                    reasoning: thoughts.to_owned(),
+                    ..Baggage::default()
+                };
                 baggage.seal()
             });
             let said: usize = answer.iter().map(String::len).sum();
@@ -101,7 +113,10 @@ impl Session {
 
     /// What is left of the window beside an answer.
     fn input(self) -> u64 {
-        let model = Model { window: Some(self.window), ..Model::unlisted("m") };
+        let model = Model {
+            window: Some(self.window),
+            ..Model::unlisted("m")
+        };
         self.window - model.window().output_allowance()
     }
 }
@@ -110,16 +125,57 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-fn turns() -> usize {
+/// Turns, and bytes of the longest output: more than a build for tests plays in
+/// seconds is for the asking.
+fn extent() -> (usize, usize) {
     let wanted = std::env::var("TURNS").ok();
-    wanted.and_then(|turns| turns.parse().ok()).unwrap_or(60)
+    let turns = wanted.and_then(|turns| turns.parse().ok());
+    turns.map_or((80, 60_000), |turns| (turns, 1_000_000))
+}
+
+// S2-Ea, S2-Eb, S2-Ec, S2-Ta: many outputs of at most 40 KB, 850 KB in all.
+#[test]
+fn the_founding_case_fits() {
+    let shape = Shape {
+        output: (2_000, 40_000),
+        cut_one_in: 3,
+        ..Shape::LARGE
+    };
+    let mut agent = Agent::new(shape);
+    let mut outputs = 0;
+    for turn in Script::new(1, shape) {
+        let texts = turn.calls.iter().map(|call| call.output.text.len());
+        outputs += texts.sum::<usize>();
+        agent.go_on(&turn, turn.answer(str::to_owned));
+        if outputs > 850_000 {
+            break;
+        }
+    }
+    let model = Model {
+        window: Some(262_144),
+        ..Model::unlisted("m")
+    };
+    let dialect = Dialect::default();
+    let source = Source::new(agent.request("m"));
+    let asked = source.turn().unwrap();
+    let estimate = |outputs| {
+        let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
+        let plan = plan(&asked, &bounds);
+        let encoded = encode(&asked, &plan, &Options::new(&dialect, &model, "m")).unwrap();
+        encoded.estimated_tokens
+    };
+    assert!(estimate(Outputs::Whole) > 336_000);
+    assert!(estimate(Outputs::Adaptive) <= 262_144 - 20_000);
+    assert!(estimate(Outputs::Fixed) <= 262_144 - 20_000);
 }
 
 fn stays_inside(window: u64, compacts_at: u64) -> Course {
+    let (turns, longest) = extent();
     let session = Session {
         window,
         compacts_at,
-        turns: turns(),
+        turns,
+        longest,
         seed: 7,
     };
     let course = session.play(Outputs::Adaptive);

@@ -159,6 +159,13 @@ impl Refused {
                 StatusCode::NOT_FOUND,
                 unread.to_string(),
             ),
+            Self::Unread(unread @ Unread::Slow) => (
+                INVALID_REQUEST,
+                "search_too_slow",
+                Some("q"),
+                StatusCode::BAD_REQUEST,
+                unread.to_string(),
+            ),
             Self::Unread(unread @ Unread::Store(_)) => (
                 SERVER_ERROR,
                 STORE_ERROR,
@@ -191,7 +198,8 @@ impl Refused {
                 let range = format!("bytes */{bytes}");
                 put(response.headers_mut(), CONTENT_RANGE, &range);
             }
-            Self::Unread(Unread::Missing { .. } | Unread::NoId) | Self::Parameter(_) => {}
+            Self::Unread(Unread::Missing { .. } | Unread::NoId | Unread::Slow)
+            | Self::Parameter(_) => {}
         }
         response
     }

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Notify;
+
 use super::known::{Key, Known};
 use super::memory::{self, Memory};
 use super::model::{Entry, Filter, New, Part, Piece, Swept};
 use super::{READ_FAILED, SWEEP_FAILED, StoreError, WRITE_FAILED};
 use crate::metrics::ArtifactCounts;
-use crate::store::{self, Claim, Limits, Putting, Set, Store};
+use crate::store::{self, Claim, Limits, Putting, Set, Store, Written};
 
 /// A store, and what stands in for it.
 pub(super) struct Disk {
     store: Store,
     shared: Arc<Shared>,
-    /// Bytes at most.
-    quota: u64,
     /// Let go after the store is closed.
     _claim: Claim,
 }
@@ -24,6 +24,10 @@ struct Shared {
     memory: Memory,
     known: Known,
     counts: ArtifactCounts,
+    /// Bytes at most.
+    quota: u64,
+    /// Told when that is passed by a tenth.
+    overfull: Notify,
     /// Which failures were told already.
     told: [(&'static str, AtomicBool); 3],
 }
@@ -53,10 +57,11 @@ impl Disk {
                 memory,
                 known: Known::default(),
                 counts,
+                quota,
+                overfull: Notify::new(),
                 told: [WRITE_FAILED, READ_FAILED, SWEEP_FAILED]
                     .map(|warning| (warning, AtomicBool::new(false))),
             }),
-            quota,
             _claim: claim,
         }
     }
@@ -163,7 +168,7 @@ impl Disk {
         let mut swept = self.shared.memory.sweep(since);
         let limits = Limits {
             since,
-            bytes: self.quota,
+            bytes: self.shared.quota,
         };
         loop {
             let step = self.store.sweep(limits).await;
@@ -176,6 +181,35 @@ impl Disk {
             if !step.more {
                 return Ok(swept);
             }
+        }
+    }
+
+    pub(super) async fn overfull(&self) {
+        self.shared.overfull.notified().await;
+    }
+
+    /// One by one; memory has each until the disk has it.
+    pub(super) async fn settle(&self, now: u64) {
+        let Shared { memory, known, .. } = &*self.shared;
+        for (owner, session, mut new) in memory.references() {
+            let Some(text) = memory.text(&new.id) else {
+                continue;
+            };
+            new.text.clone_from(&text);
+            let (call_id, id) = (new.call_id.clone(), new.id.clone());
+            let set = Set {
+                owner: owner.clone(),
+                session: session.clone(),
+                new: vec![new],
+                now,
+            };
+            // It was told that the disk fails.
+            let Ok(written) = self.store.put(set).done().await else {
+                return;
+            };
+            let key = Key::new(&owner, &session, &call_id, &id);
+            known.add(std::iter::once(key).zip(written.numbers), now);
+            memory.forget(&owner, &session, &call_id, &id);
         }
     }
 
@@ -195,7 +229,10 @@ impl Commit {
     pub(super) async fn done(self) {
         let shared = self.shared;
         match self.putting.done().await {
-            Ok(numbers) => {
+            Ok(Written { numbers, total }) => {
+                if total > shared.quota.saturating_add(shared.quota / 10) {
+                    shared.overfull.notify_one();
+                }
                 shared.counts.kept(self.keys.len() as u64, self.bytes);
                 shared
                     .known

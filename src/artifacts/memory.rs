@@ -125,6 +125,41 @@ impl Memory {
         })
     }
 
+    /// All references: owner, session, and what was kept, without its text.
+    pub(super) fn references(&self) -> Vec<(String, String, New)> {
+        let shelf = self.shelf();
+        let mut all: Vec<_> = shelf
+            .held
+            .iter()
+            .flat_map(|(id, held)| held.references.iter().map(move |one| (id, held, one)))
+            .collect();
+        all.sort_unstable_by_key(|(_, _, one)| one.number);
+        let copy = |(id, held, one): (&String, &Held, &Reference)| {
+            let new = New {
+                id: id.clone(),
+                call_id: one.call_id.clone(),
+                kind: one.kind,
+                chars: held.chars,
+                lines: held.lines,
+                text: String::new(),
+            };
+            (one.owner.clone(), one.session.clone(), new)
+        };
+        all.into_iter().map(copy).collect()
+    }
+
+    /// The whole text of an artifact, whoever has it.
+    pub(super) fn text(&self, id: &str) -> Option<Arc<String>> {
+        Some(Arc::clone(&self.shelf().held.get(id)?.text))
+    }
+
+    /// Forgets a reference.
+    pub(super) fn forget(&self, owner: &str, session: &str, call_id: &str, id: &str) {
+        self.shelf().retain(id, |one| {
+            (&*one.owner, &*one.session, &*one.call_id) != (owner, session, call_id)
+        });
+    }
+
     /// Forgets an artifact; false when there is none.
     pub(super) fn delete(&self, owner: &str, id: &str) -> bool {
         let mut shelf = self.shelf();

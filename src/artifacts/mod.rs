@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use adapters::plan::Keeping;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use clock::Clock;
 pub use model::{Entry, Filter, New, Part, Piece, Swept};
@@ -36,6 +37,9 @@ use disk::Disk;
 use memory::Memory;
 
 const DAY: u64 = 24 * 60 * 60;
+
+/// Searches at a time: each holds a whole text.
+const SEARCHES: usize = 2;
 
 /// Why something cannot be read or kept now. Trying again may help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -79,6 +83,7 @@ struct Kept {
     /// Seconds after the last access until an artifact goes.
     keep_for: u64,
     clock: Clock,
+    searches: Arc<Semaphore>,
 }
 
 /// Where artifacts are.
@@ -182,6 +187,7 @@ impl Artifacts {
             home,
             keep_for: u64::from(keep_days) * DAY,
             clock,
+            searches: Arc::new(Semaphore::new(SEARCHES)),
         }))
     }
 
@@ -237,6 +243,27 @@ impl Artifacts {
             Home::Nowhere => Ok(None),
             Home::Memory(memory) => Ok(memory.read(owner, id, part, now)),
             Home::Disk(disk) => disk.read(owner, id, part, now).await,
+        }
+    }
+
+    /// Waits until one more may search.
+    async fn search_turn(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.searches).acquire_owned().await.ok()
+    }
+
+    /// Ends when much more is kept than the quota, so that a sweep should not wait.
+    pub async fn overfull(&self) {
+        match &self.0.home {
+            Home::Nowhere | Home::Memory(_) => std::future::pending().await,
+            Home::Disk(disk) => disk.overfull().await,
+        }
+    }
+
+    /// Brings to the disk what it did not take before, if it takes it now.
+    pub async fn settle(&self) {
+        match &self.0.home {
+            Home::Nowhere | Home::Memory(_) => {}
+            Home::Disk(disk) => disk.settle(self.0.clock.now()).await,
         }
     }
 

@@ -1,5 +1,9 @@
 //! The artifacts of one owner, as they are read back.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use super::search::{self, Found, Query};
 use super::{Artifacts, Entry, Filter, Part, Piece, StoreError, Swept};
 
@@ -14,12 +18,25 @@ pub fn is_id(text: &str) -> bool {
     })
 }
 
+/// How long a search may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// The artifacts of one owner.
 #[derive(Clone, Debug)]
 pub struct Owned {
     artifacts: Artifacts,
     owner: &'static str,
     keep_days: u32,
+}
+
+/// Says stop when nobody waits any more.
+#[derive(Default)]
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Why an artifact cannot be read back.
@@ -38,6 +55,9 @@ pub enum Unread {
     /// What was asked for is no id.
     #[error("This is no artifact id; one is art_ and 32 hexadecimal digits.")]
     NoId,
+    /// A search came to no end.
+    #[error("The search took longer than {} seconds; search for a plain text or a simpler expression.", PATIENCE.as_secs())]
+    Slow,
     /// The store cannot be read now.
     #[error("The artifacts cannot be read now ({}); send the same request again.", .0.warning)]
     Store(#[from] StoreError),
@@ -66,19 +86,32 @@ impl Owned {
         piece.ok_or_else(|| self.missing(id))
     }
 
-    /// Searches an artifact, on a thread where it may take its time.
+    /// Searches an artifact, on a thread where it may take its time, but not for ever.
+    /// Few do so at once: each holds a whole text.
     pub async fn search(&self, id: &str, query: &Query) -> Result<(Entry, Found), Unread> {
-        let piece = self.read(id, &Part::Whole).await?;
-        let query = query.clone();
-        let text = piece.text;
-        let found = tokio::task::spawn_blocking(move || search::search(&text, &query)).await;
-        let found = found.map_err(|_| {
+        tokio::time::timeout(PATIENCE, self.searched(id, query))
+            .await
+            .unwrap_or(Err(Unread::Slow))
+    }
+
+    async fn searched(&self, id: &str, query: &Query) -> Result<(Entry, Found), Unread> {
+        let failed = || {
             Unread::Store(StoreError {
                 warning: "ARTIFACT_SEARCH_FAILED",
                 message: "the search came to no end".to_owned(),
             })
-        })?;
-        Ok((piece.entry, found))
+        };
+        let turn = self.artifacts.search_turn().await.ok_or_else(failed)?;
+        let piece = self.read(id, &Part::Whole).await?;
+        let query = query.clone();
+        let text = piece.text;
+        let stop = Stop::default();
+        let stopped = Arc::clone(&stop.0);
+        let found = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            search::search(&text, &query, &stopped)
+        });
+        Ok((piece.entry, found.await.map_err(|_| failed())?))
     }
 
     /// Forgets an artifact.

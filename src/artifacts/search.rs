@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -137,10 +138,12 @@ impl Query {
     }
 }
 
-/// Searches a text. One pass; what is kept of it is what is shown.
-pub fn search(text: &str, query: &Query) -> Found {
+/// Searches a text, until somebody says stop: then there may be more. One pass; what
+/// is kept of it is what is shown.
+pub fn search(text: &str, query: &Query, stop: &AtomicBool) -> Found {
     let mut pass = Pass {
         query,
+        stop,
         found: Found::default(),
         bytes: 0,
         before: VecDeque::new(),
@@ -154,6 +157,9 @@ pub fn search(text: &str, query: &Query) -> Found {
             text: whole.trim_end_matches(['\n', '\r']),
         };
         pass.line(line);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         start += whole.len();
     }
     pass.found
@@ -169,6 +175,7 @@ struct Place<'a> {
 
 struct Pass<'a> {
     query: &'a Query,
+    stop: &'a AtomicBool,
     found: Found,
     bytes: usize,
     /// The lines before this one that were not shown.
@@ -216,6 +223,9 @@ impl<'a> Pass<'a> {
         let mut matched = false;
         let mut shown_to = 0;
         for found in query.finder.find_iter(line.text) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
             let first = !matched;
             matched = true;
             // What the last part shows is not shown again.
@@ -331,6 +341,10 @@ pub fn printed(lines: &[Line]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn search(text: &str, query: &Query) -> Found {
+        super::search(text, query, &AtomicBool::new(false))
+    }
 
     const TEXT: &str = "one\ntwo Error\nthree\nfour\nfive error\r\nsix\nseven\nerror eight";
 
@@ -463,6 +477,14 @@ mod tests {
         let text = "a".repeat(200_000);
         let query = Query::new("(a*)*b", true, false).unwrap();
         assert_eq!(search(&text, &query).matches, 0);
+    }
+
+    #[test]
+    fn a_search_ends_where_nobody_waits_for_it() {
+        let stop = AtomicBool::new(true);
+        for text in ["x\n".repeat(1000), "x".repeat(1000)] {
+            assert!(super::search(&text, &query("x"), &stop).matches <= 1);
+        }
     }
 
     proptest::proptest! {

@@ -34,9 +34,15 @@ pub struct ModelEntry {
 }
 
 impl ModelEntry {
-    /// Codex's own threshold: 90 % of the window.
+    /// Codex's own threshold, 90 % of the window, or what leaves room for an answer.
     pub fn default_auto_compact(window: u64) -> u64 {
-        window.saturating_mul(9) / 10
+        let allowance = registry::Window {
+            tokens: window,
+            source: registry::WindowSource::Listed,
+        }
+        .output_allowance();
+        let room = window.saturating_sub(allowance + window / 50);
+        (window.saturating_mul(9) / 10).min(room)
     }
 }
 

@@ -54,7 +54,10 @@ pub fn print(setup: &Setup<'_>) -> String {
         );
         let origin = setup.origin.trim_end_matches('/');
         entry(&mut out, "url", &format!("{origin}/mcp"));
-        entry(&mut out, "bearer_token_env_var", KEY_VARIABLE);
+        // Without the variable Codex would leave these tools out and not say so.
+        if setup.token {
+            entry(&mut out, "bearer_token_env_var", KEY_VARIABLE);
+        }
     }
     out.push_str(if setup.token {
         "\n# Before starting Codex: export RESPONDENT_KEY=<the token of this server>\n"
@@ -122,6 +125,12 @@ mod tests {
     fn the_tools_are_named_where_there_is_something_to_read() {
         let server = &parsed(&SETUP)["mcp_servers"]["respondent"];
         assert_eq!(server["url"].as_str(), Some("http://127.0.0.1:8787/mcp"));
+        assert_eq!(server.get("bearer_token_env_var"), None);
+        let guarded = parsed(&Setup {
+            token: true,
+            ..SETUP
+        });
+        let server = &guarded["mcp_servers"]["respondent"];
         assert_eq!(server["bearer_token_env_var"].as_str(), Some(KEY_VARIABLE));
         let without = parsed(&Setup {
             artifacts: false,

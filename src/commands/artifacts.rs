@@ -2,7 +2,6 @@
 //! store itself when none runs.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::SystemTime;
 
 use anyhow::Context;
@@ -12,7 +11,7 @@ use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::say;
+use super::{put, say};
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::printed;
@@ -143,16 +142,25 @@ async fn list(
 /// A table for people.
 fn table(rows: &[Known], now: SystemTime) -> String {
     let mut out = String::new();
+    let width = |of: fn(&Known) -> &str| {
+        let widths = rows.iter().map(|row| Line::up_to(of(row), 32).to_string());
+        widths
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
+            .max(4)
+    };
+    let (kinds, calls) = (width(|row| row.kind.as_str()), width(|row| row.call_id.as_str()));
     // Writing to a string cannot fail.
     let _ = writeln!(
         out,
-        "{:<36}  {:<18}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<32}  session",
+        "{:<36}  {:<kinds$}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<calls$}  session",
         "id", "kind", "bytes", "lines", "made", "last used", "kept", "call",
     );
     for row in rows {
         let _ = writeln!(
             out,
-            "{:<36}  {:<18}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<32}  {}",
+            "{:<36}  {:<kinds$}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<calls$}  {}",
             Line::up_to(&row.id, 64).to_string(),
             Line::up_to(&row.kind, 32).to_string(),
             row.bytes,
@@ -215,9 +223,7 @@ fn print(body: &Bytes, json: bool) -> anyhow::Result<()> {
         let value: serde_json::Value = read(body)?;
         return say(&(serde_json::to_string_pretty(&value)? + "\n"));
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(body)?;
-    Ok(out.flush()?)
+    put(body)
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {

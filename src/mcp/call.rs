@@ -47,6 +47,7 @@ fn advice(unread: &Unread) -> &'static str {
             "artifact_list shows which there are; else run the command again."
         }
         Unread::NoId => "Copy the id from the excerpt, or call artifact_list.",
+        Unread::Slow => "Then read around what it finds.",
         Unread::Store(_) => "Nothing is known to be lost.",
     }
 }

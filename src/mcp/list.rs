@@ -51,7 +51,7 @@ pub(super) async fn list(owned: &Owned, ask: Ask) -> Result<String, Unanswered> 
             }
             // It went since the list was made.
             Err(Unread::Missing { .. } | Unread::NoId) => {}
-            Err(error @ Unread::Store(_)) => return Err(error.into()),
+            Err(error @ (Unread::Store(_) | Unread::Slow)) => return Err(error.into()),
         }
     }
     if entries.len() > limit {

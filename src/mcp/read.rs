@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::call::Unanswered;
 use crate::artifacts::owned::Owned;
-use crate::artifacts::{Part, Piece};
+use crate::artifacts::{Part, Piece, cut};
 
 /// Characters of a page when the call does not say.
 pub(super) const CHARS: usize = 20_000;
@@ -43,13 +43,19 @@ pub(super) async fn read(owned: &Owned, ask: Ask) -> Result<String, Unanswered> 
             let from = from.unwrap_or(0);
             Part::Bytes(from..from.saturating_add(BYTES_MOST as u64))
         }
-        (from, count, None) => Part::Lines {
-            from: from.unwrap_or(1).max(1),
-            // No more lines fit than bytes.
-            count: count.unwrap_or(u64::MAX).clamp(1, BYTES_MOST as u64),
-        },
+        (from, _, None) => {
+            // Lines may have any length: no more is read than fits.
+            let from = from.unwrap_or(1).max(1);
+            let line = Part::Lines { from, count: 0 };
+            let at = owned.read(&ask.id, &line).await?.bytes.start;
+            Part::Bytes(at..at.saturating_add(BYTES_MOST as u64))
+        }
     };
-    let piece = owned.read(&ask.id, &part).await?;
+    let mut piece = owned.read(&ask.id, &part).await?;
+    if let Some(count) = ask.lines {
+        let end = cut::after_lines(&piece.text, count.max(1));
+        piece.text.truncate(end);
+    }
     Ok(page(&piece, chars))
 }
 
@@ -214,6 +220,13 @@ mod tests {
                 format!(
                     "[artifact {id} lines 2-2 of 4, bytes 5-6 of 18]\nwo\n\
                      [There is more: read on with from_byte 7.]"
+                ),
+            ),
+            (
+                json!({"id": id, "from_line": 2, "lines": 2, "max_chars": 5}),
+                format!(
+                    "[artifact {id} lines 2-2 of 4, bytes 4-7 of 18]\ntwo\n\
+                     [There is more: read on with from_line 3.]"
                 ),
             ),
             (

@@ -50,7 +50,7 @@ pub(super) fn all() -> Vec<Tool> {
                  returns matching lines with their line numbers, in one artifact (give its id, \
                  art_..., from the excerpt) or in all recent ones (leave id out). Upper and lower \
                  case are told apart; in a regex, (?i) ignores case. Then read around a match with \
-                 artifact_read and from_line. At most {LIMIT} matches are shown unless limit says \
+                 artifact_read and from_line, or from_byte where a match names a byte. At most {LIMIT} matches are shown unless limit says \
                  otherwise."
             ),
             json!({

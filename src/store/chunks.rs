@@ -64,7 +64,7 @@ pub(super) fn read(connection: &Connection, blob: i64, part: &Part) -> Result<Fo
     )?;
     let mut rows = select.query(params![blob, span.from, span.to, span.lines_to])?;
     let mut decompressor = Decompressor::new()?;
-    let mut text = String::new();
+    let mut text = String::with_capacity(span.size);
     let mut first: Option<(u64, u64)> = None;
     while let Some(row) = rows.next()? {
         let start = row.get::<_, i64>(0)?.cast_unsigned();
@@ -101,6 +101,9 @@ struct Span {
     to: i64,
     /// And fewer lines end before them.
     lines_to: i64,
+    /// Bytes of them together, as far as that is worth a look: a text that grows is
+    /// copied, and long ones are long to copy.
+    size: usize,
 }
 
 impl Span {
@@ -109,10 +112,19 @@ impl Span {
             from: 0,
             to: i64::MAX,
             lines_to: i64::MAX,
+            size: 0,
         };
         let place = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         match part {
-            Part::Whole => Ok(all),
+            Part::Whole => {
+                let mut sum = connection
+                    .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM chunks WHERE blob = ?1")?;
+                let bytes: i64 = sum.query_row([blob], |row| row.get(0))?;
+                Ok(Self {
+                    size: usize::try_from(bytes).unwrap_or_default(),
+                    ..all
+                })
+            }
             Part::Bytes(range) => {
                 let mut last = connection.prepare_cached(
                     "SELECT coalesce(max(start), 0) FROM chunks WHERE blob = ?1 AND start <= ?2",

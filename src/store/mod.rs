@@ -31,7 +31,7 @@ pub use error::Error;
 pub use place::{Claim, InUse, Place};
 pub use put::Set;
 pub use sweep::{Limits, Step};
-pub use writer::Refused;
+pub use writer::{Refused, Written};
 
 use crate::artifacts::{Entry, Filter, Part, Piece};
 use writer::Command;
@@ -60,7 +60,7 @@ struct Readers {
 pub struct Putting(State);
 
 enum State {
-    Asked(oneshot::Receiver<Result<Vec<i64>, Refused>>),
+    Asked(oneshot::Receiver<Result<Written, Refused>>),
     /// The queue was full.
     Full(Set, mpsc::WeakSender<Command>),
     Closed(Set),
@@ -240,8 +240,8 @@ impl Readers {
 }
 
 impl Putting {
-    /// Ends when all of the set is on the disk; tells the number of each reference.
-    pub async fn done(self) -> Result<Vec<i64>, Refused> {
+    /// Ends when all of the set is on the disk.
+    pub async fn done(self) -> Result<Written, Refused> {
         let closed = |new| Refused {
             new,
             error: Error::Closed,

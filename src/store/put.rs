@@ -18,24 +18,27 @@ pub struct Set {
     pub now: u64,
 }
 
-/// Writes a set in one transaction; tells the number of each reference.
-pub(super) fn put(connection: &mut Connection, set: &Set) -> Result<Vec<i64>, Error> {
+/// Writes a set in one transaction; tells the number of each reference, and how many
+/// bytes were stored.
+pub(super) fn put(connection: &mut Connection, set: &Set) -> Result<(Vec<i64>, u64), Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut bytes = 0;
     let numbers = set.new.iter().map(|new| {
-        let blob = blob(&transaction, new)?;
+        let (blob, stored) = blob(&transaction, new)?;
+        bytes += stored as u64;
         reference(&transaction, set, new, blob)
     });
     let numbers = numbers.collect::<Result<Vec<i64>, Error>>()?;
     transaction.commit()?;
-    Ok(numbers)
+    Ok((numbers, bytes))
 }
 
-/// The text, once.
-fn blob(connection: &Connection, new: &New) -> Result<i64, Error> {
+/// The text, once: its number, and how many bytes it took now.
+fn blob(connection: &Connection, new: &New) -> Result<(i64, usize), Error> {
     let mut select = connection.prepare_cached("SELECT number FROM blobs WHERE id = ?1")?;
     let known = select.query_row([&new.id], |row| row.get(0)).optional()?;
     if let Some(blob) = known {
-        return Ok(blob);
+        return Ok((blob, 0));
     }
     let mut insert = connection.prepare_cached(
         "INSERT INTO blobs (id, chars, lines, bytes, stored) VALUES (?1, ?2, ?3, ?4, 0)",
@@ -49,7 +52,7 @@ fn blob(connection: &Connection, new: &New) -> Result<i64, Error> {
     let stored = chunks::write(connection, blob, &new.text)?;
     let mut update = connection.prepare_cached("UPDATE blobs SET stored = ?2 WHERE number = ?1")?;
     update.execute(params![blob, signed(stored)])?;
-    Ok(blob)
+    Ok((blob, stored))
 }
 
 fn reference(connection: &Connection, set: &Set, new: &New, blob: i64) -> Result<i64, Error> {

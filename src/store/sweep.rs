@@ -96,11 +96,7 @@ fn nobodys(connection: &Connection) -> Result<Vec<(i64, u64)>, Error> {
 /// Texts that are more than the quota, those first that were not accessed for
 /// longest.
 fn beyond(connection: &Connection, quota: u64) -> Result<Vec<(i64, u64)>, Error> {
-    let total: i64 =
-        connection.query_row("SELECT coalesce(sum(stored), 0) FROM blobs", [], |row| {
-            row.get(0)
-        })?;
-    let mut total = total.cast_unsigned();
+    let mut total = total(connection)?;
     let mut going = Vec::new();
     if total <= quota {
         return Ok(going);
@@ -117,6 +113,13 @@ fn beyond(connection: &Connection, quota: u64) -> Result<Vec<(i64, u64)>, Error>
         total = total.saturating_sub(stored);
     }
     Ok(going)
+}
+
+/// Bytes of all texts as stored.
+pub(super) fn total(connection: &Connection) -> Result<u64, Error> {
+    let mut select = connection.prepare_cached("SELECT coalesce(sum(stored), 0) FROM blobs")?;
+    let total: i64 = select.query_row([], |row| row.get(0))?;
+    Ok(total.cast_unsigned())
 }
 
 fn forget(connection: &Connection, blob: i64) -> Result<(), Error> {

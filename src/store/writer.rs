@@ -14,11 +14,19 @@ use crate::artifacts::New;
 
 /// What the thread is asked for.
 pub(super) enum Command {
-    Put(Set, oneshot::Sender<Result<Vec<i64>, Refused>>),
+    Put(Set, oneshot::Sender<Result<Written, Refused>>),
     Shown(Vec<i64>, u64),
     Accessed(String, String, u64),
     Delete(String, String, oneshot::Sender<Result<bool, Error>>),
     Sweep(Limits, oneshot::Sender<Result<Step, Error>>),
+}
+
+/// Artifacts that are on the disk.
+pub struct Written {
+    /// The number of each reference.
+    pub numbers: Vec<i64>,
+    /// Bytes of all texts that are kept, as stored.
+    pub total: u64,
 }
 
 /// Artifacts that could not be written.
@@ -41,12 +49,23 @@ pub(super) fn start(
 
 fn run(mut connection: Connection, place: &Place, mut commands: mpsc::Receiver<Command>) {
     let connection = &mut connection;
+    // Of all texts, as long as it is known.
+    let mut total: Option<u64> = None;
     // Nobody may wait for an answer any more.
     while let Some(command) = commands.blocking_recv() {
         match command {
             Command::Put(set, reply) => {
-                let done = checked(place, put::put(connection, &set));
-                let done = done.map_err(|error| Refused {
+                let done = put::put(connection, &set).and_then(|(numbers, stored)| {
+                    let before = match total {
+                        Some(before) => before + stored,
+                        None => sweep::total(connection)?,
+                    };
+                    Ok(Written {
+                        numbers,
+                        total: *total.insert(before),
+                    })
+                });
+                let done = checked(place, done).map_err(|error| Refused {
                     new: set.new,
                     error,
                 });
@@ -59,10 +78,12 @@ fn run(mut connection: Connection, place: &Place, mut commands: mpsc::Receiver<C
                 checked(place, put::accessed(connection, &owner, &id, now)).ok();
             }
             Command::Delete(owner, id, reply) => {
+                total = None;
                 let done = sweep::delete(connection, &owner, &id);
                 reply.send(checked(place, done)).ok();
             }
             Command::Sweep(limits, reply) => {
+                total = None;
                 let done = sweep::step(connection, limits);
                 reply.send(checked(place, done)).ok();
             }

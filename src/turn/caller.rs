@@ -113,8 +113,9 @@ impl Session {
             said.decoded().hash(&mut hasher);
         }
         let first = turn
-            .items
+            .replaced
             .iter()
+            .chain(&turn.items)
             .find(|item| item.kind == ItemKind::Message && item.role() == "user");
         first
             .and_then(adapters::turn::Item::content)

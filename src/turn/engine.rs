@@ -331,6 +331,9 @@ impl<'e, S: Sink> Engine<'e, S> {
         if let Some(outcome) = self.output.assembler.outcome() {
             // Told before the last event goes out: a client may leave with it.
             self.record.usage = self.output.assembler.usage();
+            if let Some(usage) = self.record.usage {
+                self.ways.weighed(&self.way, usage.input);
+            }
             self.record.notes.extend(self.output.assembler.notes());
             self.record.ended(outcome);
             if let Some(recent) = &self.recent {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::way::Shared;
+use super::weighed::Weighed;
 use crate::config::Config;
 
 /// The memory of the program, as far as one turn uses it. Without `Debug`: it
@@ -33,6 +34,9 @@ pub struct Given {
     /// came without them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<String>,
+    /// The last request of the session, where this one wants a summary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weighed: Option<Weighed>,
     /// How outputs were bounded.
     pub outputs: Outputs,
     /// Where what was shortened was kept.
@@ -163,6 +167,9 @@ impl Shared {
         self.kept.put(owner, session, given.baggage.iter());
         if let Some(tools) = &given.tools {
             self.tools.put(owner, session, tools);
+        }
+        if let Some(weighed) = &given.weighed {
+            self.weighings.put(owner, session, weighed.clone());
         }
     }
 }

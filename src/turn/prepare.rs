@@ -96,6 +96,9 @@ pub(super) fn prepare(
             .map(|(id, json)| (id, json.to_string()))
             .collect();
         given.tools = tools.as_deref().map(str::to_owned);
+        given.weighed = (door.is_some() || turn.compact_from.is_some())
+            .then(|| shared.weighings.find(&ctx.owner, &session.id))
+            .flatten();
         ctx.saw(Seen::Given(given));
     }
     let (stream, store) = (turn.stream, turn.store);

@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use adapters::chat::encode::{self, Options};
-use adapters::compact::Purpose;
 use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
@@ -20,10 +19,12 @@ use tokio::time::Instant;
 use super::caller::{Session, TurnKind};
 use super::ctx::Ctx;
 use super::kept::Kept;
+use super::measured::Measured;
 use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
 use super::tools::Tools;
+use super::weighed::{Weighed, Weighings};
 use crate::artifacts::{Artifacts, Commit, New};
 use crate::aside::aside;
 use crate::config::Config;
@@ -38,6 +39,9 @@ pub(super) struct Shared {
     pub(super) kept: Kept,
     pub(super) sessions: Sessions,
     pub(super) tools: Tools,
+    /// What the plans found out about outputs.
+    pub(super) measured: Measured,
+    pub(super) weighings: Weighings,
     pub(super) artifacts: Artifacts,
     /// What was sent last in each session.
     pub(super) watch: Watch,
@@ -51,6 +55,8 @@ impl Shared {
             kept: Kept::default(),
             sessions: Sessions::default(),
             tools: Tools::default(),
+            measured: Measured::default(),
+            weighings: Weighings::default(),
             artifacts,
             watch: Watch::default(),
         }
@@ -247,6 +253,17 @@ impl Ways {
         self.shared.kept.keep(&self.owner, &self.session, items);
     }
 
+    /// The provider counted the tokens of the way's request.
+    pub(super) fn weighed(&self, way: &Way, counted: u64) {
+        let weighed = Weighed {
+            route: way.terms.origin.clone(),
+            estimated: way.terms.estimated_input,
+            counted,
+        };
+        let weighings = &self.shared.weighings;
+        weighings.put(&self.owner, &self.session, weighed);
+    }
+
     fn is_down(&self, route: &Route) -> bool {
         let upstream = self.shared.upstreams.get(&self.config, &route.provider);
         upstream.map_or(true, |upstream| {
@@ -326,7 +343,7 @@ impl Ways {
         let origin = route.full_name();
         let (outputs, keeping) = (self.config.context.outputs, shared.artifacts.keeping());
         let bounds = Bounds::of(model, outputs, keeping).spoken(dialect);
-        let plan = plan::plan(turn, &bounds);
+        let plan = plan::plan_with(turn, &bounds, &shared.measured);
         let encoded = match route.provider.wire {
             Wire::Chat => {
                 let options = Options {
@@ -376,6 +393,7 @@ impl Ways {
 /// Compactions that the history went through.
 fn summaries(turn: &Turn<'_>) -> usize {
     let items = turn.items.iter();
-    let sent = items.filter(|item| item.kind == ItemKind::Compaction);
-    sent.count() + usize::from(matches!(turn.purpose, Purpose::Compacted { .. }))
+    items
+        .filter(|item| item.kind == ItemKind::Compaction)
+        .count()
 }

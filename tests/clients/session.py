@@ -102,7 +102,7 @@ KINDS = (log, code, web, json_text, minified, chinese)
 
 def sizes(dice: random.Random, turns: int, total: int) -> list[list[int]]:
     """Bytes of the outputs of every turn: small ones and large ones alike often, in all about `total`."""
-    calls = [dice.choices((1, 2, 4), (80, 15, 5))[0] for _ in range(turns)]
+    calls = [dice.choices((1, 2), (90, 10))[0] for _ in range(turns)]
     drawn = [[SMALL * (LARGE / SMALL) ** dice.random() for _ in range(count)] for count in calls]
     scale = total / sum(map(sum, drawn))
     return [[max(200, int(size * scale)) for size in turn] for turn in drawn]
@@ -144,10 +144,10 @@ class Upstream:
             self.summaries += 1
             delta = [{"content": f"## Progress\nStep {self.calls} is done. " + line(self.dice, 400) + "\n## Next step\nGo on."}]
         else:
-            delta = [{"reasoning_content": line(self.dice, 120)}, {"content": line(self.dice, 40) + "."}]
+            delta = [{"reasoning_content": line(self.dice, 400)}, {"content": line(self.dice, 60) + "."}]
             for index in range(self.wanted):
                 self.calls += 1
-                arguments = json.dumps({"cmd": f"step {self.calls} " + line(self.dice, 25)})
+                arguments = json.dumps({"cmd": f"step {self.calls} " + line(self.dice, 200)})
                 call = {"index": index, "id": f"call_{self.calls}", "type": "function", "function": {"name": "exec_command", "arguments": arguments}}
                 delta.append({"tool_calls": [call]})
         finish = "stop" if summary else "tool_calls"
@@ -281,7 +281,8 @@ def session(window: int, turns: int, total: int, door: str, seed: int) -> Outcom
     began = time.monotonic()
     dice = random.Random(seed)
     outputs: dict[str, str] = {}
-    table = f'[[providers.scripted.models]]\nid = "scripted"\nwindow = {window}\nbytes_per_token = {BYTES_A_TOKEN}\n'
+    # As Kimi: it wants its reasoning back.
+    table = f'quirks = {{ reasoning_replay = "reasoning_content" }}\n[[providers.scripted.models]]\nid = "scripted"\nwindow = {window}\nbytes_per_token = {BYTES_A_TOKEN}\n'
     try:
         with serving(upstream) as url, kit.Proxy(folder, url, models=(), more=table) as proxy:
             agent = Agent(proxy, door)

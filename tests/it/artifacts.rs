@@ -40,6 +40,7 @@ pub fn trials() -> Vec<Trial> {
         case("S32 strangers' pages get no artifacts", strange_origin),
         case("strangers' tokens get no artifacts", strange_token),
         case("S2-Dc artifacts on the command line", command_line),
+        case("a reader that has enough is no failure", enough),
         case("S2-Dc tools read artifacts over HTTP", tools_over_http),
         case("MCP over HTTP has no streams and no sessions", no_streams),
         case(
@@ -346,6 +347,19 @@ async fn strange_token() {
         "invalid_api_key",
     )
     .await;
+}
+
+async fn enough() {
+    let server = server(&[&log()]).await;
+    let setup = ["artifacts", "show", &server.ids[0]]
+        .into_iter()
+        .fold(server.setup(), Setup::arg);
+    let mut child = setup.command(server.folder.path()).spawn().unwrap();
+    // More is said than the pipe holds.
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().await.unwrap();
+    assert_eq!(String::from_utf8(ended.stderr).unwrap(), "");
+    assert!(ended.status.success());
 }
 
 async fn command_line() {

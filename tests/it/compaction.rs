@@ -7,10 +7,12 @@
 //! | `cache` | what of the request the provider has in its cache |
 //! | `trouble` | providers that write no summary |
 //! | `founding` | a session that asked for more than its window to be compacted |
+//! | `small` | windows that are smaller than what a client keeps |
 //! | `threshold` | compaction inside a turn |
 mod cache;
 mod founding;
 mod session;
+mod small;
 mod threshold;
 mod trouble;
 
@@ -20,6 +22,7 @@ pub fn trials() -> Vec<Trial> {
     [
         cache::trials(),
         founding::trials(),
+        small::trials(),
         threshold::trials(),
         trouble::trials(),
     ]

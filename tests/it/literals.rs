@@ -165,11 +165,11 @@ fn files_are_small() {
     }
 }
 
-fn root() -> &'static Path {
+pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn rust_files(folders: &[&str]) -> Vec<PathBuf> {
+pub fn rust_files(folders: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
     while let Some(folder) = open.pop() {

@@ -392,6 +392,11 @@ impl Proxy {
         assert!(status.unwrap().success());
     }
 
+    /// Ends it at once, as `kill -9` does.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     /// Waits for its end.
     pub async fn ended(&mut self) -> ExitStatus {
         self.child.wait().await.unwrap()

@@ -1,5 +1,8 @@
 //! The store of artifacts across processes: what it has after a kill, and who owns
 //! it.
+mod killed;
+mod same;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -22,8 +25,13 @@ use crate::trial::case;
 /// Tells this program that it is the child, and where its data are.
 const CHILD: &str = "RESPONDENT_TEST_STORE";
 
-/// How often the child is killed; a few times if it is not set.
+/// How often the child or the server is killed; a few times if it is not set.
 const KILLS: &str = "RESPONDENT_TEST_KILLS";
+
+/// How often is that.
+fn times() -> usize {
+    std::env::var(KILLS).map_or(5, |kills| kills.parse().unwrap())
+}
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -51,6 +59,16 @@ pub fn trials() -> Vec<Trial> {
             "S2-De a server starts where it cannot keep artifacts, and says so once",
             unwritable,
         ),
+        // As long as it takes, too.
+        Trial::test(
+            "S2-Dc what a model was shown is there after the server was killed",
+            || {
+                tokio::runtime::Runtime::new()?.block_on(killed::shown());
+                Ok(())
+            },
+        ),
+        case("S2-Df the home is left alone", same::home),
+        case("S2-Dh the same input is the same upstream", same::input),
     ]
 }
 
@@ -152,9 +170,8 @@ fn id_length() -> usize {
 
 async fn kills() {
     let folder = tempfile::tempdir().unwrap();
-    let kills = std::env::var(KILLS).map_or(5, |kills| kills.parse().unwrap());
     let mut all = Vec::new();
-    for kill in 0..kills {
+    for kill in 0..times() {
         let printed = killed(folder.path(), 1 + kill * 5 % 17);
         let artifacts = open(folder.path());
         assert_eq!(artifacts.keeping(), Keeping::Disk);

@@ -401,7 +401,8 @@ async fn headers() {
     .await
     .unwrap();
     let proxy = Proxy::with(&player, setup).await;
-    let body = json!({"model": "fast", "input": "x", "tools": [{"type": "web_search"}], "moderation": {}});
+    let body =
+        json!({"model": "fast", "input": "x", "tools": [{"type": "web_search"}], "moderation": {}});
     let reply = proxy.post(&body).await;
     assert_eq!(reply.header("x-respondent-route"), Some("up/large"));
     let notes = reply.header("x-respondent-notes").unwrap();

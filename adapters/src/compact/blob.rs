@@ -32,6 +32,11 @@ pub struct Blob {
     /// The outputs that can still be read.
     #[serde(rename = "a", default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Line>,
+    /// Of a summary that replaces all that is before it: how many of the newest items
+    /// before it it does not stand for, system messages and summaries not counted.
+    /// `None` where the client decides what of its history it sends with the summary.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<usize>,
 }
 
 /// An output that can still be read.
@@ -70,7 +75,12 @@ impl Blob {
 
     /// The user message in which a later request carries it.
     pub fn message(&self) -> String {
-        let mut message = format!("{HEADING}\n\n{}", self.summary.trim());
+        format!("{HEADING}\n\n{}", self.text())
+    }
+
+    /// The same for a client that says itself that it is a summary.
+    pub fn text(&self) -> String {
+        let mut message = self.summary.trim().to_owned();
         if !self.artifacts.is_empty() {
             message.push_str("\n\n");
             message.push_str(ARTIFACTS);
@@ -105,6 +115,7 @@ mod tests {
                 chars: 7,
                 made_by: "exec_command ls".into(),
             }],
+            late: Some(2),
         };
         let sealed = blob.seal();
         assert!(!sealed.contains(['"', '\\']));
@@ -134,6 +145,7 @@ mod tests {
         let blob = Blob {
             summary: "All is done.\n".into(),
             artifacts: vec![line],
+            late: None,
         };
         let message = blob.message();
         assert!(message.starts_with(HEADING));

@@ -127,6 +127,7 @@ mod tests {
                 chars: 9,
                 made_by: String::new(),
             }],
+            late: None,
         };
         let call = |id: &str, cmd: &str| json!({"type": "function_call", "call_id": id, "name": "exec_command", "arguments": json!({"cmd": cmd}).to_string()});
         let out = |id: &str, text: String| json!({"type": "function_call_output", "call_id": id, "output": text});

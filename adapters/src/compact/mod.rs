@@ -17,7 +17,8 @@ mod prompt;
 mod tests;
 mod useful;
 
-pub(crate) use apply::apply;
+pub use apply::late;
+pub(crate) use apply::{apply, settle};
 pub use blob::{Blob, Line, SEALED};
 pub use extract::extract;
 pub use listed::{Listed, artifacts, list};

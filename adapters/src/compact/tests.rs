@@ -101,6 +101,7 @@ fn a_summary_stands_for_the_items_before_it() {
     let blob = Blob {
         summary: "Listed a and b.".into(),
         artifacts: Vec::new(),
+        late: None,
     };
     let compacted = Purpose::Compacted {
         blob: blob.seal().into(),
@@ -116,12 +117,58 @@ fn a_summary_stands_for_the_items_before_it() {
     assert_eq!(body["tool_choice"], "required");
 }
 
+#[test]
+fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
+    let blob = |text: &str, late| {
+        let (summary, artifacts) = (text.into(), Vec::new());
+        Blob {
+            summary,
+            artifacts,
+            late,
+        }
+    };
+    let item = |blob: &Blob| json!({"type": "compaction", "encrypted_content": blob.seal()});
+    // The first one was made with the last message left out, the second likewise.
+    let (first, second) = (blob("Listed a and b.", Some(1)), blob("All read.", Some(3)));
+    let compacted = Purpose::Compacted {
+        blob: first.seal().into(),
+        from: 5,
+    };
+    let then = sent(&session(), compacted)["messages"].clone();
+    let said = json!({"role": "assistant", "content": "I read them."});
+    let whole = with(&with(&session(), item(&first)), said);
+    let now = sent(&whole, Purpose::Answer)["messages"].clone();
+    assert_eq!(now.as_array().unwrap()[..3], then.as_array().unwrap()[..]);
+    assert_eq!(now[3]["content"], "I read them.");
+    assert_eq!(now.as_array().unwrap().len(), 4);
+
+    let again = with(
+        &with(&whole, json!({"role": "user", "content": "c?"})),
+        item(&second),
+    );
+    let messages = json!([
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": second.message()},
+        {"role": "user", "content": "On."},
+        {"role": "assistant", "content": "I read them."},
+        {"role": "user", "content": "c?"},
+    ]);
+    assert_eq!(sent(&again, Purpose::Answer)["messages"], messages);
+    // The same where the client has dropped what is replaced.
+    let input = again["input"].as_array().unwrap();
+    let dropped = [&input[..1], &input[5..]].concat();
+    let mut dropped_all = again.clone();
+    dropped_all["input"] = json!(dropped);
+    assert_eq!(sent(&dropped_all, Purpose::Answer)["messages"], messages);
+}
+
 // S2-BT: compaction items are carried, whoever made them.
 #[test]
 fn a_compaction_item_says_what_it_holds_or_that_it_is_sealed() {
     let blob = Blob {
         summary: "Listed a and b.".into(),
         artifacts: Vec::new(),
+        late: None,
     };
     for kind in ["compaction", "context_compaction", "compaction_summary"] {
         for (sealed, text, notes) in [

@@ -60,6 +60,7 @@ impl Bounds {
     }
 
     /// The same for a model that is spoken to in this dialect.
+    #[must_use]
     pub fn spoken(self, dialect: &Dialect) -> Self {
         Self {
             reasoning: dialect.quirks.reasoning_replay != ReasoningReplay::None,

@@ -23,6 +23,7 @@ mod bounds;
 pub(crate) mod cut;
 mod empty;
 mod ids;
+mod memo;
 pub mod output;
 mod pairing;
 mod role;
@@ -32,6 +33,7 @@ mod tell;
 pub(crate) mod words;
 
 pub use bounds::{Bounds, Keeping, Outputs};
+pub use memo::{Forgetful, Found, Memo};
 pub use shown::{Artifact, Form, Shown};
 
 use ids::Ids;
@@ -53,10 +55,13 @@ pub struct Plan {
     /// In the order of sending.
     pub sequence: Vec<Placed>,
     /// What is sent instead of an item's own text, by its index.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub shown: BTreeMap<usize, Shown>,
     /// What is sent instead of the instructions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
     /// How often old outputs were reduced to notices so far.
+    #[serde(skip_serializing_if = "is_none")]
     pub epochs: u32,
 }
 
@@ -124,6 +129,11 @@ pub struct Answer {
 /// Decides for every item of the turn. Pure: the same turn and bounds have the same
 /// plan.
 pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
+    plan_with(turn, bounds, &Forgetful)
+}
+
+/// The same plan, sooner where the memo knows the outputs.
+pub fn plan_with(turn: &Turn<'_>, bounds: &Bounds, memo: &dyn Memo) -> Plan {
     let mut steps = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
@@ -148,9 +158,15 @@ pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
     plan.name_calls(turn, &pairing);
     plan.place(turn, pairing);
     summary::show(turn, &mut plan.shown);
-    plan.bound(turn, bounds);
+    cut::bound_wishes(turn, bounds, &mut plan);
+    plan.bound(turn, bounds, memo);
     cut::cut(turn, bounds, &mut plan);
     plan
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "asked for by serde")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Plan {

@@ -1,7 +1,7 @@
 //! What a plan changes, as notes.
 
 use super::role::{self, Role};
-use super::{Plan, Repair, Step, cut, empty, ids};
+use super::{Form, Plan, Repair, Step, cut, empty, ids};
 use crate::compact::Blob;
 use crate::notes::Notes;
 use crate::turn::{Item, ItemKind, Turn};
@@ -33,6 +33,31 @@ impl Plan {
                     }
                 }
             }
+        }
+        self.tell_outputs(notes);
+    }
+
+    /// Says how many outputs are not whole, and how often that changed.
+    fn tell_outputs(&self, notes: &mut Notes) {
+        let count = |form: Form| {
+            let shown = self.shown.values();
+            shown.filter(|shown| shown.form == form).count()
+        };
+        let (excerpts, pages) = (count(Form::Excerpt), count(Form::Page));
+        if excerpts + pages > 0 {
+            let pages = match pages {
+                0 => String::new(),
+                _ => format!(", pages: {pages}"),
+            };
+            notes.add("output_shortened", format!("excerpts: {excerpts}{pages}"));
+        }
+        let notices = count(Form::Notice);
+        if notices > 0 {
+            let epoch = self.epochs;
+            notes.add(
+                "outputs_demoted",
+                format!("notices: {notices}, epoch {epoch}"),
+            );
         }
     }
 

@@ -83,6 +83,7 @@ impl Source {
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
         let mut turn = parse(&self.body, &self.items, tools)?;
+        compact::settle(&mut turn);
         compact::apply(&mut turn, &self.purpose);
         Ok(turn)
     }
@@ -204,6 +205,7 @@ fn parse<'a>(
         store: flag(body.store, "store")?.unwrap_or(true),
         instructions,
         items,
+        replaced: Vec::new(),
         tools: toolbox,
         choice,
         parallel: flag(body.parallel_tool_calls, "parallel_tool_calls")?,

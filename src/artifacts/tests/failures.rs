@@ -108,6 +108,38 @@ async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
 
 // S2-De
 #[tokio::test]
+async fn memory_goes_to_the_disk_when_that_works_again() {
+    let home = Home::new();
+    let artifacts = home.open();
+    store::meddle(
+        &home.place(),
+        "ALTER TABLE blobs RENAME COLUMN stored TO gone",
+    );
+    let mut kept = Vec::new();
+    for (owner, call_id, text) in [("me", "1", "one"), ("me", "2", "two"), ("you", "3", "two")] {
+        kept.push((owner, keep(&artifacts, owner, call_id, text).await, text));
+    }
+    artifacts.settle().await;
+    for (owner, id, text) in &kept {
+        assert_eq!(whole(&artifacts, owner, id).await.as_deref(), Some(*text));
+    }
+    store::meddle(
+        &home.place(),
+        "ALTER TABLE blobs RENAME COLUMN gone TO stored",
+    );
+    artifacts.settle().await;
+    assert!(artifacts.knows("me", "s", "1", &kept[0].1));
+    assert!(!artifacts.knows("me", "s", "3", &kept[2].1));
+    assert_eq!(store::count(&home.place(), "refs"), 3);
+    drop(artifacts);
+    let artifacts = home.open();
+    for (owner, id, text) in &kept {
+        assert_eq!(whole(&artifacts, owner, id).await.as_deref(), Some(*text));
+    }
+}
+
+// S2-De
+#[tokio::test]
 async fn what_cannot_be_read_or_swept_is_told_once() {
     let (log, _guard) = Log::start();
     let home = Home::new();

@@ -1,5 +1,7 @@
 //! What goes, and when.
 
+use std::task::{Context, Waker};
+
 use super::*;
 
 // S2-Dd
@@ -70,6 +72,32 @@ async fn beyond_the_quota_the_longest_unread_goes_and_the_disk_is_given_back() {
     let bytes = database.metadata().unwrap().len();
     assert!(bytes < 1_000_000, "{bytes} bytes");
     assert_eq!(artifacts.sweep().await.unwrap(), Swept::default());
+}
+
+#[tokio::test]
+async fn what_passes_the_quota_by_a_tenth_is_told_at_once() {
+    let mut home = Home::new();
+    home.settings.keep_size = 600_000;
+    let artifacts = home.open();
+    let told = || {
+        let soon = std::pin::pin!(artifacts.overfull());
+        soon.poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+    };
+    // Noise of 16 digits takes half of its bytes and a little more.
+    let mut stored = 0;
+    let mut seed = 0;
+    while !told() {
+        keep(&artifacts, "me", "call", &noise(seed, 100_000)).await;
+        seed += 1;
+        stored += 50_000;
+        assert!(stored < 800_000, "{seed} texts, and nobody is told");
+    }
+    assert!(seed > 5, "told after {seed} texts");
+    artifacts.sweep().await.unwrap();
+    assert!(!told());
+    keep(&artifacts, "me", "call", "little").await;
+    assert!(!told());
 }
 
 #[tokio::test]

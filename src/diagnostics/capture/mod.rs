@@ -112,7 +112,10 @@ impl Shelf for Shelves {
         if is_kept {
             self.keeper.keep(Arc::clone(&raw));
         }
-        self.ring().put(raw);
+        // A huge request that went well would stand in memory beside the next one.
+        if is_kept || raw.body.len() <= memory / 2 {
+            self.ring().put(raw);
+        }
         // Requests are kept whatever the room.
         self.limit(recent, memory);
     }

@@ -192,7 +192,7 @@ impl Raw {
         let bounds = Bounds {
             window: attempt.window,
             bytes_per_token: attempt.bytes_per_token,
-            reasoning: attempt.reasoning,
+            reasoning: self.attempts.first().is_some_and(|it| it.reasoning),
             outputs: self.given.outputs,
             keeping: self.given.keeping,
         };

@@ -20,11 +20,15 @@ fn config(capture: &str) -> Arc<Config> {
 
 /// A turn whose answer has these pieces.
 fn run(capture: &Capture, config: &Arc<Config>, id: &str, pieces: &[&[u8]]) {
+    ask(capture, config, id, r#"{"model":"nowhere"}"#, pieces);
+}
+
+fn ask(capture: &Capture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
     let surrounding = capture.of(&id.into(), config);
     let tap: Arc<dyn Tap> = surrounding.tap.unwrap();
     let head = http::Request::post("/v1/responses").body(()).unwrap();
     let head = head.into_parts().0;
-    let body = Arc::new(r#"{"model":"nowhere"}"#.to_owned());
+    let body = Arc::new(body.to_owned());
     tap.saw(Seen::ClientRequest {
         head: &head,
         body: &body,
@@ -120,6 +124,16 @@ fn a_turn_that_is_too_large_says_so() {
     // What it took is free again.
     run(&capture, &config, "next", &[&[b'a'; 450]]);
     assert!(capture.recent()[0].turn().is_whole());
+}
+
+/// It would stand beside the next one, which is as large.
+#[test]
+fn a_huge_request_that_went_well_is_not_kept_in_memory() {
+    let (capture, config) = (Capture::default(), config("memory = 20000"));
+    for (id, length) in [("small", 9_000), ("huge", 11_000)] {
+        ask(&capture, &config, id, &"x".repeat(length), &[]);
+    }
+    assert_eq!(ids(&capture), ["small"]);
 }
 
 /// What somebody still holds, such as the writer, takes room until it is let go.

@@ -108,7 +108,11 @@ impl Scrubber {
         if let Some(baggage) = Baggage::open(blob) {
             return Some(self.baggage(baggage).seal());
         }
-        let Blob { summary, artifacts } = Blob::open(blob)?;
+        let Blob {
+            summary,
+            artifacts,
+            late,
+        } = Blob::open(blob)?;
         let artifacts = artifacts.into_iter().map(|line| Line {
             id: self.string(line.id),
             made_by: self.string(line.made_by),
@@ -118,6 +122,7 @@ impl Scrubber {
         let blob = Blob {
             artifacts: artifacts.collect(),
             summary: self.string(summary),
+            late,
         };
         Some(blob.seal())
     }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use adapters::compact::{Blob, Form, Purpose, extract};
+use adapters::compact::{self, Blob, Form, Purpose, extract};
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{self, Bounds};
@@ -86,7 +86,7 @@ impl Summarizer<'_> {
             };
             let estimate = prepared.way.terms.estimated_input;
             tried.before.get_or_insert(estimate);
-            if form == Form::NextTurn && !fits(&prepared) {
+            if form == Form::NextTurn && !self.fits(&prepared) {
                 "the history does not fit".clone_into(&mut tried.why);
                 continue;
             }
@@ -147,7 +147,7 @@ impl Summarizer<'_> {
             turn.items.pop();
         }
         let bounds = self.bounds();
-        let plan = plan::plan(&turn, &bounds);
+        let plan = plan::plan_with(&turn, &bounds, &history.shared.measured);
         let room = bounds.window_bytes() / 2;
         let (mut summary, how) = match tried.summary {
             Some((summary, Form::NextTurn)) => (summary, "next_turn"),
@@ -178,19 +178,33 @@ impl Summarizer<'_> {
         );
         record.notes.add("compacted", detail);
         record.metrics.compaction(self.door.name(), how);
-        let blob = Blob { summary, artifacts };
-        let text = match blob.message().split_once("\n\n") {
-            // What says that it is a summary is the client's to say here.
-            Some((_, text)) => text.to_owned(),
-            None => blob.summary.clone(),
+        let late = (self.door == Door::Threshold).then(|| compact::late(&turn, from));
+        let blob = Blob {
+            summary,
+            artifacts,
+            late,
         };
         Ok(Summary {
             blob: blob.seal().into(),
-            text,
+            text: blob.text(),
             usage,
             from,
             room,
         })
+    }
+
+    /// Whether the request leaves room for a summary, as far as the window and what
+    /// the session weighs are known. Where that is wrong the provider refuses it, and
+    /// a smaller one follows.
+    fn fits(&self, prepared: &Prepared) -> bool {
+        let (terms, window) = (&prepared.way.terms, prepared.way.route.model.window());
+        let weighings = &self.history.shared.weighings;
+        let last = weighings.find(&self.ctx.owner, &self.history.session.id);
+        let tokens = last.map_or(terms.estimated_input, |last| {
+            last.tokens(&terms.origin, terms.estimated_input)
+        });
+        window.source == WindowSource::Assumed
+            || tokens.saturating_add(window.output_allowance()) <= window.tokens
     }
 
     /// What the history is measured by: the first choice, as it is known now.
@@ -213,17 +227,6 @@ impl Summarizer<'_> {
             },
         }
     }
-}
-
-/// Whether the request leaves room for a summary, as far as the window is known.
-fn fits(prepared: &Prepared) -> bool {
-    let window = prepared.way.route.model.window();
-    let needed = prepared
-        .way
-        .terms
-        .estimated_input
-        .saturating_add(window.output_allowance());
-    window.source == WindowSource::Assumed || needed <= window.tokens
 }
 
 /// Whether a smaller request without tools may be answered after this fault.

@@ -16,7 +16,8 @@ struct Sent {
     cache_control: bool,
 }
 
-fn sent(items: Value) -> Sent {
+fn sent(items: impl Into<Value>) -> Sent {
+    let items = items.into();
     Sent {
         body: json!({
             "model": "m", "instructions": "Be brief.", "input": items,

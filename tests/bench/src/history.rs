@@ -62,24 +62,24 @@ pub(crate) fn chat(model: &str, size: usize) -> Value {
 }
 
 /// One call whose output is all there is to say, in the Responses form.
-pub(crate) fn responses_output(model: &str, size: usize) -> Value {
+pub(crate) fn responses_output(model: &str, output: &str) -> Value {
     json!({"model": model, "stream": true, "store": false, "input": [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": QUESTION}]},
         {"type": "function_call", "name": "shell", "call_id": "call_0", "arguments": arguments(0)},
-        {"type": "function_call_output", "call_id": "call_0", "output": output(size)}]})
+        {"type": "function_call_output", "call_id": "call_0", "output": output}]})
 }
 
 /// The same in the Chat form.
-pub(crate) fn chat_output(model: &str, size: usize) -> Value {
+pub(crate) fn chat_output(model: &str, output: &str) -> Value {
     json!({"model": model, "stream": true, "messages": [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": null, "tool_calls": [{"id": "call_0", "type": "function",
             "function": {"name": "shell", "arguments": arguments(0)}}]},
-        {"role": "tool", "tool_call_id": "call_0", "content": output(size)}]})
+        {"role": "tool", "tool_call_id": "call_0", "content": output}]})
 }
 
 /// Lines that take about `size` bytes in JSON.
-fn output(size: usize) -> String {
+pub(crate) fn output(size: usize) -> String {
     let line = json!(LINE).to_string().len() - 2;
     LINE.repeat(size / line)
 }

@@ -1,6 +1,6 @@
 //! The loader: raw connections that count every event.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use memchr::memmem::find;
@@ -10,6 +10,7 @@ use crate::{
     clock::now_ns,
     conn::Conn,
     marker,
+    measure::float,
     request::Target,
     scan::{Scanner, Seen},
     script::Script,
@@ -81,12 +82,23 @@ pub(crate) async fn streams(
     count: u32,
     stagger: Duration,
 ) -> Tally {
-    let request: std::sync::Arc<[u8]> = target.stream(script, 0).into();
+    let request: Arc<[u8]> = target.stream(script, 0).into();
+    let requests = vec![request; count as usize];
+    turns(target, requests, script.events, stagger).await
+}
+
+/// These requests at once, each on its own connection and with so many events in reply.
+pub(crate) async fn turns(
+    target: Target,
+    requests: Vec<Arc<[u8]>>,
+    events: u64,
+    stagger: Duration,
+) -> Tally {
     let start = Instant::now();
     let mut running = JoinSet::new();
-    for at in 0..count {
-        let request = request.clone();
-        let due = start + stagger * at / count;
+    let count = requests.len() as u64;
+    for (at, request) in (0_u32..).zip(requests) {
+        let due = start + stagger.mul_f64(f64::from(at) / float(count));
         running.spawn(async move {
             tokio::time::sleep_until(due).await;
             let mut conn = Conn::open(target.addr).await?;
@@ -95,7 +107,7 @@ pub(crate) async fn streams(
     }
     let mut tally = Tally::default();
     while let Some(stream) = running.join_next().await {
-        tally.add(script.events, stream.map_err(Into::into).flatten());
+        tally.add(events, stream.map_err(Into::into).flatten());
     }
     tally
 }

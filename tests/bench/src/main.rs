@@ -3,7 +3,7 @@
 //! - processes: [`upstream`] (plays a [`script`] as [`events`]), [`pass`], both started by [`server`]
 //! - loader: [`request`] and [`history`] (what is sent), [`conn`], [`dechunk`], [`scan`] and
 //!   [`marker`] (what comes back), [`load`]
-//! - figures: [`clock`], [`measure`], [`report`], [`capture`], [`large`], and [`run`], which does it all
+//! - figures: [`clock`], [`measure`], [`report`], [`capture`], [`large`], [`store`], [`plan`] (of [`texts`]), and [`run`], which does it all
 //!   (after [`limits`] has made room for a thousand streams)
 
 mod capture;
@@ -18,12 +18,15 @@ mod load;
 mod marker;
 mod measure;
 mod pass;
+mod plan;
 mod report;
 mod request;
 mod run;
 mod scan;
 mod script;
 mod server;
+mod store;
+mod texts;
 mod upstream;
 
 use std::{
@@ -73,6 +76,10 @@ enum Command {
     Run(run::Options),
     /// Measure paced streams beside huge requests
     Large(large::Options),
+    /// Measure what keeping tool outputs costs a turn
+    Store(store::Options),
+    /// Measure what planning and encoding histories costs, in this process
+    Plan(plan::Options),
 }
 
 #[derive(Debug, clap::Args)]
@@ -107,6 +114,8 @@ async fn main() -> anyhow::Result<ExitCode> {
         }
         Command::Load(options) => load_once(options).await?,
         Command::Large(options) => until_signal(large::large(&options)).await?,
+        Command::Plan(options) => plan::run(&options)?,
+        Command::Store(options) => until_signal(store::run(&options)).await?,
         Command::Run(options) => until_signal(run::run(&options)).await?,
     };
     Ok(if exact {

@@ -15,6 +15,8 @@ pub(crate) enum Arm {
     Off,
     /// The proxy that captures every turn.
     All,
+    /// The proxy that keeps no tool outputs.
+    Unkept,
 }
 
 impl Arm {
@@ -26,6 +28,7 @@ impl Arm {
         match self {
             Self::Direct | Self::Pass | Self::Ours => "",
             Self::Off => "[capture]\nmode = \"off\"\n",
+            Self::Unkept => "[artifacts]\nmode = \"off\"\n",
             Self::All => "[capture]\nmode = \"all\"\n",
         }
     }

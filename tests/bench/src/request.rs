@@ -38,10 +38,15 @@ impl Target {
 
     /// A streamed turn with one tool output of `size` bytes, one event in reply.
     pub(crate) fn output(self, size: usize) -> Vec<u8> {
-        let model = self.model(&Script::flood(1).to_string());
+        self.turn_with(Script::flood(1), &history::output(size))
+    }
+
+    /// A streamed turn that plays `script` behind this tool output.
+    pub(crate) fn turn_with(self, script: Script, output: &str) -> Vec<u8> {
+        let model = self.model(&script.to_string());
         self.post(&match self.wire {
-            Wire::Chat => history::chat_output(&model, size),
-            Wire::Responses => history::responses_output(&model, size),
+            Wire::Chat => history::chat_output(&model, output),
+            Wire::Responses => history::responses_output(&model, output),
         })
     }
 

@@ -59,7 +59,7 @@ impl Rig {
                 command.args(["--upstream", &upstream.to_string()]);
                 Wire::Chat
             }
-            Arm::Ours | Arm::Off | Arm::All => {
+            Arm::Ours | Arm::Off | Arm::All | Arm::Unkept => {
                 command = Command::new(self.proxy.as_ref().context("no proxy to start")?);
                 let config = write_config(self.dir.path(), arm, addr, upstream)?;
                 command.args(["serve", "--config"]).arg(config);

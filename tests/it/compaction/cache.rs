@@ -68,6 +68,11 @@ async fn next_turn() {
         let body = &sent[2].body;
         assert!(body.contains("line 40 loses the last byte"), "{door:?}");
         assert_eq!(body.matches("- art_").count(), 5, "{door:?}: {body}");
+        let listed = body.split("- art_").nth(1).unwrap();
+        let id = listed.split(' ').next().unwrap();
+        let read = proxy.get(&format!("/v1/artifacts/art_{id}")).await;
+        let newest = session.items.last().unwrap()["output"].as_str();
+        assert_eq!(Some(read.body.as_str()), newest, "{door:?}: it reads back");
         assert!(!body.contains("rsc1."), "{door:?}: {body}");
         assert!(!body.contains("call_0"), "{door:?}: the history is gone");
         let log = proxy.log();

@@ -15,6 +15,10 @@ pub fn trials() -> Vec<Trial> {
             inside,
         ),
         case(
+            "compaction: a client that sends its whole history again is not compacted again",
+            once,
+        ),
+        case(
             "compaction: a turn below its threshold is not compacted",
             below,
         ),
@@ -54,11 +58,35 @@ async fn inside() {
         assert!(last[0].contains("You are a coding agent."));
         assert!(last[1].contains("line 40 loses the last byte"));
         assert!(last[2].contains("Now the tests."));
-        assert_eq!(sent[1].json()["tool_choice"], sent[1].json()["tool_choice"]);
         proxy
             .until("respondent_compactions_total", "door=\"threshold\"", 1.0)
             .await;
     }
+}
+
+async fn once() {
+    let player = player().await;
+    let proxy = Proxy::start(&player).await;
+    player.push(answer(json!([{"text": SUMMARY}])));
+    player.push(answer(json!([{"text": "the tests pass"}])));
+    player.push(answer(json!([{"text": "it is done"}])));
+    let mut items = Session::of(4, 2000).items;
+    items.push(user("Now the tests."));
+    let ask = |items: &[serde_json::Value]| {
+        let mut body = request(items);
+        body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1500}]);
+        body
+    };
+    let response = proxy.whole(&ask(&items)).await;
+    items.extend(response["output"].as_array().unwrap().iter().cloned());
+    items.push(user("Then commit."));
+    let response = proxy.whole(&ask(&items)).await;
+    assert_eq!(response["output"].as_array().unwrap().len(), 1);
+    let sent = player.requests();
+    assert_eq!(sent.len(), 3);
+    let (before, after) = (messages(&sent[1]), messages(&sent[2]));
+    assert_eq!(after[..before.len()], before, "the cache has them");
+    assert_eq!(after.len(), before.len() + 2);
 }
 
 async fn below() {

@@ -3,9 +3,9 @@ use libtest_mimic::Trial;
 use respondent::sandbox::{Answer, Recorded};
 use serde_json::{Value, json};
 
-use super::session::{DOORS, SUMMARY, Session};
-use crate::faults::{answer, player};
-use crate::proxy::{Proxy, Setup};
+use super::session::{DOORS, Door, SUMMARY, Session};
+use crate::faults::{always, answer, player};
+use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -19,6 +19,14 @@ pub fn trials() -> Vec<Trial> {
             extract,
         ),
         case("compaction: a request for one can be wrong itself", wrong),
+        case(
+            "compaction: a provider that falls silent is waited for, with signs of life, and stood in for",
+            silent,
+        ),
+        case(
+            "compaction: the end of the program ends it, and no item is made up",
+            stops,
+        ),
     ]
 }
 
@@ -129,4 +137,39 @@ async fn wrong() {
         json!({"model": "m", "input": [{"type": "compaction_trigger"}], "temperature": "hot"});
     proxy.post(&trigger).await.error(400);
     assert!(player.requests().is_empty());
+}
+
+async fn silent() {
+    for door in DOORS {
+        let player = always(answer(json!([{"stall": true}]))).await;
+        let setup = Setup::new()
+            .server("heartbeat = \"50ms\"")
+            .provider("max_retries = 0\ntimeouts = { idle = \"400ms\" }");
+        let proxy = Proxy::with(&player, setup).await;
+        let compacted = Session::of(1, 200).compact(&proxy, door).await;
+        assert!(compacted.summary.contains("Fix the parser."), "{door:?}");
+        assert_eq!(player.requests().len(), 2, "{door:?}");
+        if matches!(door, Door::Trigger | Door::Local) {
+            let signs = compacted.reply.body.matches("event: response.in_progress");
+            assert!(signs.count() > 2, "{door:?}");
+        }
+        proxy.logged("compaction_extracted (timeout)").await;
+    }
+}
+
+async fn stops() {
+    let player = always(answer(json!([{"stall": true}]))).await;
+    let setup = Setup::new().server("grace = \"10ms\"");
+    let mut proxy = Proxy::with(&player, setup).await;
+    let mut items = Session::of(1, 10).items;
+    items.push(json!({"type": "compaction_trigger"}));
+    let body = streaming(&super::session::request(&items));
+    let mut open = proxy.open(body.to_string(), &[]).await;
+    open.until("response.created").await;
+    player.wait_requests(1).await;
+    proxy.terminate().await;
+    let stream = open.rest().await.stream();
+    assert_eq!(stream.terminal, "response.failed");
+    assert_eq!(stream.response["output"], json!([]));
+    assert_eq!(proxy.ended().await.code(), Some(0));
 }

@@ -3,6 +3,7 @@
 use registry::{MaxTokensField, Model, WindowSource};
 
 use super::Options;
+use crate::compact::Form;
 use crate::notes::Notes;
 use crate::turn::Turn;
 
@@ -20,6 +21,9 @@ pub(super) struct Limit {
     tokens: u64,
     /// Whether the client named it.
     asked: bool,
+    /// Whoever sends it has found that the window has the room, by more than an
+    /// estimate.
+    has_room: bool,
 }
 
 /// The limit before anything is known of the input's size.
@@ -43,6 +47,7 @@ pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) 
         field,
         tokens: asked.or(options.quirks().default_max_tokens)?,
         asked: asked.is_some() && summary.is_none(),
+        has_room: summary == Some(Form::NextTurn),
     })
 }
 
@@ -52,7 +57,7 @@ impl Limit {
     pub(super) fn fit(self, model: &Model, input: u64, notes: &mut Notes) -> u64 {
         let most = model.max_output.unwrap_or(u64::MAX);
         let window = model.window();
-        let room = if window.source == WindowSource::Assumed {
+        let room = if self.has_room || window.source == WindowSource::Assumed {
             u64::MAX
         } else {
             let left = window.tokens.saturating_sub(input);

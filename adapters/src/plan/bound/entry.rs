@@ -1,5 +1,8 @@
 //! An output in numbers: what it takes, and what is sent of it.
 
+use std::sync::Arc;
+
+use super::known::Known;
 use super::limits::{Limits, NOTICE};
 use super::weigh;
 use crate::plan::output::{self, Measure};
@@ -20,7 +23,7 @@ pub(super) struct Entry {
     /// Characters, at most as many as bytes.
     chars: usize,
     /// What is known of it, if that had to be found out.
-    pub(super) measure: Option<Measure>,
+    pub(super) measure: Option<Arc<Measure>>,
     /// What is sent.
     pub(super) form: Form,
 }
@@ -45,7 +48,12 @@ impl Entry {
     /// The output of an item, if it has text: whole within the limit, else an
     /// excerpt; what was read back is whole. And the bytes that the rest of it
     /// counts for.
-    pub(super) fn read(index: usize, item: &Item<'_>, limits: &Limits) -> (Option<Self>, usize) {
+    pub(super) fn read<'t>(
+        index: usize,
+        item: &Item<'t>,
+        limits: &Limits,
+        known: &mut Known<'t>,
+    ) -> (Option<Self>, usize) {
         let bound = output::length_bound(item);
         if bound == 0 {
             return (None, 0);
@@ -67,16 +75,16 @@ impl Entry {
             };
             return (Some(entry), weight.media);
         }
-        let Some(text) = output::text(item) else {
+        let Some((measure, is_read_back)) = known.measure(index, item) else {
             return (None, weight.text + weight.media);
         };
-        let is_read_back = begins_like_one && output::is_read_back(&text);
-        let measure = output::measure(&text);
+        let is_read_back = is_read_back && begins_like_one;
         let counted = if limits.counts_header {
             measure.chars
         } else {
             measure.counted()
         };
+        let bytes = measure.bytes.saturating_sub(measure.header.bytes);
         let mut entry = Self {
             item: index,
             is_read_back,
@@ -85,7 +93,8 @@ impl Entry {
             measure: Some(measure),
             form: Form::Whole,
         };
-        if counted > limits.whole && !is_read_back {
+        let over = counted > limits.whole || bytes > limits.whole_bytes;
+        if over && !is_read_back {
             entry.form = Form::Excerpt(entry.excerpt(limits));
         }
         (Some(entry), weight.media)

@@ -15,6 +15,8 @@ pub(super) const LEAST: usize = 1_000;
 pub(super) struct Limits {
     /// Characters of an output that stays as it is.
     pub(super) whole: usize,
+    /// Bytes of it, which are more where a character has several.
+    pub(super) whole_bytes: usize,
     /// Whether the lines that Codex writes above an output count as well.
     pub(super) counts_header: bool,
     /// Characters of an excerpt.
@@ -40,17 +42,22 @@ impl Limits {
     /// `None` where outputs are not bounded.
     pub(super) fn of(bounds: &Bounds) -> Option<Self> {
         let window = bounds.window_bytes();
-        let (whole, excerpt, style) = match bounds.outputs {
+        let (whole, whole_bytes, excerpt, style) = match bounds.outputs {
             Outputs::Whole => return None,
-            Outputs::Fixed => (4_000, VISIBLE, Style::Fixed),
+            Outputs::Fixed => (4_000, usize::MAX, VISIBLE, Style::Fixed),
             Outputs::Adaptive => {
-                let whole = (window.saturating_mul(6) / 100).clamp(4_000, 40_000);
-                (whole, VISIBLE.min(whole), Style::Adaptive)
+                let share = window.saturating_mul(6) / 100;
+                let whole = share.clamp(4_000, 40_000);
+                // Enough for 4,000 characters of any script.
+                let bytes = share.max(4 * 4_000);
+                let excerpt = (window / 200).clamp(2_000, VISIBLE);
+                (whole, bytes, excerpt, Style::Adaptive)
             }
         };
         let allowance = bounds.bytes(bounds.window.output_allowance());
         Some(Self {
             whole,
+            whole_bytes,
             counts_header: bounds.outputs == Outputs::Fixed,
             excerpt,
             style,

@@ -7,6 +7,7 @@
 //! numbers come first, the texts that follow from them last ([`render`]).
 
 mod entry;
+mod known;
 mod limits;
 mod render;
 mod replay;
@@ -15,19 +16,21 @@ mod share;
 mod tests;
 mod weigh;
 
-use super::{Bounds, Placed, Plan};
+use super::{Bounds, Memo, Placed, Plan};
 use crate::turn::Turn;
 
 use entry::Entry;
+use known::Known;
 use limits::Limits;
 use replay::Replay;
 
 impl Plan {
     /// Bounds the outputs of the sequence.
-    pub(super) fn bound(&mut self, turn: &Turn<'_>, bounds: &Bounds) {
+    pub(super) fn bound(&mut self, turn: &Turn<'_>, bounds: &Bounds, memo: &dyn Memo) {
         let Some(limits) = Limits::of(bounds) else {
             return;
         };
+        let mut known = Known::new(memo);
         let mut replay = Replay::new(&limits, weigh::head(turn));
         for placed in &self.sequence {
             match placed {
@@ -43,7 +46,7 @@ impl Plan {
                     let Some(item) = turn.items.get(*index) else {
                         continue;
                     };
-                    let (entry, media) = Entry::read(*index, item, &limits);
+                    let (entry, media) = Entry::read(*index, item, &limits, &mut known);
                     replay.other(weigh::result(item) + media);
                     if let Some(entry) = entry {
                         replay.output(entry);
@@ -58,7 +61,7 @@ impl Plan {
                 continue;
             };
             let call_id = self.call_id(turn, entry.item);
-            let shown = render::shown(entry, item, &call_id, &limits, bounds.keeping);
+            let shown = render::shown(entry, item, &call_id, &limits, bounds.keeping, &mut known);
             if let Some(shown) = shown {
                 self.shown.insert(entry.item, shown);
             }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::entry::{Entry, Form, Most};
+use super::known::Known;
 use super::limits::Limits;
 use crate::json;
 use crate::plan::output;
@@ -11,39 +12,46 @@ use crate::plan::{self, Artifact, Keeping, Shown};
 use crate::turn::Item;
 
 /// What is sent instead of the output; `None` if it stays as it is.
-pub(super) fn shown(
+pub(super) fn shown<'t>(
     entry: &Entry,
-    item: &Item<'_>,
+    item: &Item<'t>,
     call_id: &str,
     limits: &Limits,
     keeping: Keeping,
+    known: &mut Known<'t>,
 ) -> Option<Shown> {
     if entry.form == Form::Whole {
         return None;
     }
-    let text = output::text(item)?;
-    let measured = match &entry.measure {
-        Some(_) => None,
-        None => Some(output::measure(&text)),
+    let measure = match &entry.measure {
+        Some(measure) => Arc::clone(measure),
+        None => known.measure(entry.item, item)?.0,
     };
-    let measure = entry.measure.as_ref().or(measured.as_ref())?;
-    let (form, shown) = match entry.form {
+    let how = (entry.form, call_id, limits.style, keeping);
+    let (form, text) = match entry.form {
         Form::Whole => return None,
-        Form::Notice => (plan::Form::Notice, output::notice(measure, keeping)),
+        Form::Notice => (
+            plan::Form::Notice,
+            Arc::from(output::notice(&measure, keeping)),
+        ),
         Form::Page(most) => (
             plan::Form::Page,
-            fitted(most, |chars| output::page(&text, chars)),
+            known.shown(entry.item, item, how, |text| {
+                fitted(most, |chars| output::page(text, chars))
+            })?,
         ),
         Form::Excerpt(most) => (
             plan::Form::Excerpt,
-            fitted(most, |chars| {
-                output::excerpt(&text, measure, call_id, chars, limits.style, keeping)
-            }),
+            known.shown(entry.item, item, how, |text| {
+                let excerpt =
+                    |chars| output::excerpt(text, &measure, call_id, chars, limits.style, keeping);
+                fitted(most, excerpt)
+            })?,
         ),
     };
-    (shown.len() < text.len()).then(|| Shown {
+    (text.len() < measure.bytes).then(|| Shown {
         form,
-        text: Arc::from(shown),
+        text,
         artifact: Some(Artifact {
             id: measure.id.clone(),
             kind: measure.kind,

@@ -71,7 +71,8 @@ impl<'l> Replay<'l> {
         turn_pages(new, self.limits);
         self.visible += weight(new);
         let allowed = self.limits.beside(self.others);
-        if self.total() > self.limits.visible || self.total() > allowed && !self.excerpts_fit(allowed)
+        if self.total() > self.limits.visible
+            || self.total() > allowed && !self.excerpts_fit(allowed)
         {
             self.epoch(self.limits.after_epoch.min(allowed / 2));
         }

@@ -55,13 +55,11 @@ pub(super) fn message(item: &Item<'_>) -> usize {
 }
 
 fn said(item: &Item<'_>) -> usize {
-    match item.said() {
-        Some(text) => text.escaped().len(),
-        None => {
-            let weight = content(item.content());
-            weight.text + weight.media
-        }
+    if let Some(text) = item.said() {
+        return text.escaped().len();
     }
+    let weight = content(item.content());
+    weight.text + weight.media
 }
 
 /// What the model said at once.

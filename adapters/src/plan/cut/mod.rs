@@ -26,9 +26,11 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod units;
+mod wishes;
 
 pub(crate) use level::level;
 pub(crate) use shorten::{Inside as Within, shorten};
+pub(super) use wishes::bound as bound_wishes;
 
 /// Why an item is not sent.
 pub(super) const NO_ROOM: &str = "the window has no room for it";
@@ -47,7 +49,7 @@ pub(super) fn cut(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
 fn squeeze(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     drop_thoughts(plan);
     let room = Room::of(turn, bounds);
-    let units = units(turn, plan, bounds, room.limits);
+    let units = units(turn, plan, bounds, room.limits, plan.sequence.len());
     let instructions = room::instructions_len(turn);
     let all: usize = units.iter().map(Unit::whole).sum();
     let choice = if all + instructions <= room.bytes {
@@ -120,7 +122,7 @@ fn cut_piece(turn: &Turn<'_>, plan: &mut Plan, piece: &Piece, cap: usize, limits
     plan.shown.insert(piece.item, shown);
 }
 
-/// Takes units out of the sequence.
+/// Takes some of these units, which the sequence begins with, out of it.
 fn leave_out(plan: &mut Plan, units: &[Unit], goes: impl Fn(usize) -> bool) {
     let sequence = std::mem::take(&mut plan.sequence);
     let mut placed = sequence.into_iter();
@@ -145,6 +147,7 @@ fn leave_out(plan: &mut Plan, units: &[Unit], goes: impl Fn(usize) -> bool) {
             }
         }
     }
+    plan.sequence.extend(placed);
 }
 
 impl Plan {

@@ -18,7 +18,7 @@ const NOTICE: usize = 2_000;
 /// requests, and with it what the provider has cached.
 pub(super) fn drop(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     let room = Room::of_answer(turn, bounds);
-    let units = units(turn, plan, bounds, room.limits);
+    let units = units(turn, plan, bounds, room.limits, plan.sequence.len());
     let most = room
         .bytes
         .saturating_sub(room::instructions_len(turn) + NOTICE);

@@ -291,7 +291,7 @@ fn images_become_words_and_thoughts_stay_behind() {
 fn an_earlier_summary_stays() {
     let blob = crate::compact::Blob {
         summary: "Long ago.".into(),
-        artifacts: Vec::new(),
+        ..Default::default()
     };
     let mut input = vec![
         json!({"type": "compaction", "encrypted_content": blob.seal()}),
@@ -302,6 +302,68 @@ fn an_earlier_summary_stays() {
     }
     let sent = summary(&input, &bounds(16_384, Outputs::Whole));
     assert!(sent.has("Long ago.") && sent.has("omitted_messages="));
+}
+
+/// The user messages that a client keeps, a summary as the client sends it, and what
+/// came since.
+fn kept(users: &[String], summary: &Value, since: &[Value]) -> Vec<Value> {
+    let mut input: Vec<Value> = users.iter().map(|text| user(text)).collect();
+    input.push(summary.clone());
+    input.extend_from_slice(since);
+    input
+}
+
+fn summaries() -> [Value; 2] {
+    let blob = crate::compact::Blob {
+        summary: "Long ago.".into(),
+        ..Default::default()
+    };
+    let text = "Another language model started to solve this problem and produced a summary of its thinking process: Long ago.";
+    [
+        json!({"type": "compaction", "encrypted_content": blob.seal()}),
+        user(text),
+    ]
+}
+
+#[test]
+fn user_messages_that_a_summary_covers_take_a_quarter_of_the_window() {
+    for window in [8_192, 32_768] {
+        for summary in summaries() {
+            let bounds = bounds(window, Outputs::Adaptive);
+            let quarter = bounds.window_bytes() / 4;
+            for (count, each) in [(1, 200_000), (40, 6_000), (4_000, 60)] {
+                let users: Vec<String> = (0..count)
+                    .map(|n| format!("[{n}] {}", "wish ".repeat(each / 5)))
+                    .collect();
+                let request = |since: &[Value]| json!({"input": kept(&users, &summary, since)});
+                let first = sent(&request(&[user("On.")]), Purpose::Answer, &bounds, "");
+                assert!(first.bytes < quarter + 2_000, "{count}: {}", first.bytes);
+                assert!(first.bytes > quarter / 3, "{count}: {}", first.bytes);
+                let newest = format!("[{}] wish", count - 1);
+                assert!(first.has(&newest) && first.has("Long ago.") && first.has("On."));
+                assert!(first.has("characters left out") || first.has("omitted_messages="));
+                // What follows changes nothing of it.
+                let mut since = vec![user("On.")];
+                since.extend(round(0, &json!({"cmd": "ls"}), "a"));
+                since.push(user(&"long ".repeat(4_000)));
+                let second = sent(&request(&since), Purpose::Answer, &bounds, "");
+                let most = first.messages().len();
+                assert_eq!(second.messages()[..most], first.messages()[..], "{count}");
+            }
+        }
+    }
+}
+
+#[test]
+fn user_messages_stay_whole_where_no_summary_covers_them_or_there_is_room() {
+    let bounds = bounds(8_192, Outputs::Adaptive);
+    let long = user(&"wish ".repeat(4_000));
+    let [summary, _] = summaries();
+    let few = kept(&["wish ".repeat(500)], &summary, &[long.clone()]);
+    for input in [few, vec![long.clone(), user("On.")]] {
+        let sent = sent(&json!({"input": input}), Purpose::Answer, &bounds, "");
+        assert!(!sent.has("left out"));
+    }
 }
 
 const DIALECTS: [&str; 3] = [

@@ -86,16 +86,22 @@ impl Unit {
     }
 }
 
-/// The units of the sequence in its order.
-pub(super) fn units(turn: &Turn<'_>, plan: &Plan, bounds: &Bounds, limits: Limits) -> Vec<Unit> {
+/// The units of the first `places` of the sequence in its order.
+pub(super) fn units(
+    turn: &Turn<'_>,
+    plan: &Plan,
+    bounds: &Bounds,
+    limits: Limits,
+    places: usize,
+) -> Vec<Unit> {
     let measure = Measuring {
         turn,
         plan,
         image: image_bytes(bounds),
         limits,
     };
-    let mut units: Vec<Unit> = Vec::with_capacity(plan.sequence.len());
-    for (at, placed) in plan.sequence.iter().enumerate() {
+    let mut units: Vec<Unit> = Vec::new();
+    for (at, placed) in plan.sequence.iter().enumerate().take(places) {
         match (placed, units.last_mut()) {
             (Placed::Result(index), Some(unit)) => {
                 unit.placed.end = at + 1;

@@ -3,8 +3,8 @@
 //! Of `exec_command`: `Chunk ID:`, `Wall time:`, `Process exited with code N` (or
 //! `Process running with session ID N`), `Original token count: N`, `Output:`. Of
 //! `apply_patch`: `Exit code:`, `Wall time:`, `Output:`. Where Codex cut the output
-//! itself: `Warning: truncated output (original token count: N)` and `Total output
-//! lines: N` and an empty line (Codex 0.169).
+//! itself: `Warning: truncated output (original token count: N)`, then `Total output
+//! lines: N` or `... N bytes omitted ...`, and an empty line (Codex 0.169).
 
 /// What the first lines of an output say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Header {
     pub original_tokens: Option<u64>,
     /// How many lines there were before Codex cut the output.
     pub total_lines: Option<u64>,
+    /// Whether Codex cut the output: in its middle stands `…N tokens truncated…`.
+    pub cut: bool,
     /// Characters of the header, its line ends included.
     pub chars: usize,
     /// Bytes of the header.
@@ -42,9 +44,11 @@ pub(super) fn read(text: &str) -> Header {
         if !(header.take(line, &mut cut) || cut && line.is_empty()) {
             break;
         }
+        header.cut |= cut;
         cut &= !line.is_empty();
         at += end;
     }
+    header.cut |= cut;
     header.bytes = at;
     header.chars = text.get(..at).map_or(0, |head| head.chars().count());
     header
@@ -75,6 +79,7 @@ impl Header {
         matches!(line, "Output:" | "Process timed out")
             || line.starts_with("Chunk ID: ") && line.len() < 40
             || line.starts_with("Process running with session ID ")
+            || *cut && line.starts_with("... ") && line.ends_with(" bytes omitted ...")
     }
 }
 

@@ -25,10 +25,15 @@ pub struct Measure {
     pub header: Header,
 }
 
+/// `…N tokens truncated…`, however large N is.
+const CUT_MARK: usize = 40;
+
 impl Measure {
-    /// The characters that count against a limit: those of the header do not.
+    /// The characters that count against a limit: those that Codex writes above an
+    /// output, and where it cut it, do not.
     pub fn counted(&self) -> usize {
-        self.chars.saturating_sub(self.header.chars)
+        let mark = if self.header.cut { CUT_MARK } else { 0 };
+        self.chars.saturating_sub(self.header.chars + mark)
     }
 }
 

@@ -115,7 +115,10 @@ impl Script {
         self.outputs += 1;
         let bytes = self.random.spread(self.outputs, from, to);
         let is_cut = self.shape.cut_one_in != 0 && self.outputs % self.shape.cut_one_in == 7;
-        let sort = Sort::ALL[self.outputs % Sort::ALL.len()];
+        let sort = Sort::ALL
+            .get(self.outputs % Sort::ALL.len())
+            .copied()
+            .unwrap_or(Sort::Build);
         let output = if is_cut {
             Output::cut(&mut self.random, sort)
         } else {

@@ -77,8 +77,12 @@ impl Output {
         let original = 20_000 + random.below(900_000);
         let start = body(random, sort, 20_000);
         let end = body(random, sort, 20_000);
-        let start = &start[..start.floor_char_boundary(19_900)];
-        let end = &end[..end.floor_char_boundary(19_900)];
+        let start = start
+            .get(..start.floor_char_boundary(19_900))
+            .unwrap_or_default();
+        let end = end
+            .get(..end.floor_char_boundary(19_900))
+            .unwrap_or_default();
         let header = header(random, original);
         let text = format!(
             "{header}Warning: truncated output (original token count: {original})\nTotal output lines: {}\n\n{start}…{} tokens truncated…{end}",
@@ -157,7 +161,11 @@ fn push_line(out: &mut String, random: &mut Random, sort: Sort, line: usize) {
         Sort::Diff => writeln!(
             out,
             "{}    let {a} = {b}.get({n});",
-            [" ", " ", "+", "-"][line % 4]
+            match line % 4 {
+                2 => "+",
+                3 => "-",
+                _ => " ",
+            }
         ),
         Sort::Minified => write!(
             out,
@@ -176,7 +184,7 @@ fn push_line(out: &mut String, random: &mut Random, sort: Sort, line: usize) {
         ),
         Sort::Opaque => {
             for _ in 0..12 {
-                let _ = write!(out, "{:012X}", random.next() >> 16);
+                let _ = write!(out, "{:012X}", random.number() >> 16);
             }
             Ok(())
         }

@@ -11,7 +11,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,12 +22,12 @@ impl Random {
     /// A number below `limit`, which is above 0.
     #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
+        (self.number() % limit.max(1) as u64) as usize
     }
 
-    /// One of these.
-    pub fn pick<'t, T: ?Sized>(&mut self, among: &[&'t T]) -> &'t T {
-        among[self.below(among.len())]
+    /// One of these, if there is one.
+    pub fn pick<T: Copy>(&mut self, among: &[T]) -> Option<T> {
+        among.get(self.below(among.len())).copied()
     }
 
     /// A number from and to.

@@ -11,7 +11,7 @@ const WORDS: [&str; 40] = [
 ];
 
 pub(super) fn word(random: &mut Random) -> &'static str {
-    random.pick(&WORDS)
+    random.pick(&WORDS).unwrap_or("word")
 }
 
 /// Sentences of about so many bytes.

@@ -44,7 +44,7 @@ fn round(name: &str, outputs: &[String]) -> Vec<Value> {
 
 /// Lines of so many characters in all.
 fn lines(chars: usize) -> String {
-    let text: String = (0..=chars / 10).map(|at| format!("line {at:04}\n")).collect();
+    let text = "line 0123\n".repeat(chars / 10 + 1);
     text.get(..chars).unwrap().to_owned()
 }
 
@@ -92,7 +92,10 @@ fn every_kind_of_output_is_bounded() {
             assert_eq!(shown.form, Form::Excerpt, "{result}");
             assert!(shown.text.chars().count() <= 5_000 && shown.text.contains(SHORTENED));
             let artifact = shown.artifact.as_ref().unwrap();
-            assert!(artifact.chars > 40_000 && shown.text.contains(&artifact.id), "{result}");
+            assert!(
+                artifact.chars > 40_000 && shown.text.contains(&artifact.id),
+                "{result}"
+            );
         }
     }
 }
@@ -115,9 +118,10 @@ fn results_without_a_call_are_bounded_too() {
 // S2-Bg
 #[test]
 fn within_the_limit_an_output_stays_byte_for_byte() {
-    let long = |chars: usize| ["x", "\u{4e2d}", "\u{1f980}", "\"\n"].map(|it| {
-        it.chars().cycle().take(chars).collect::<String>()
-    });
+    let long = |chars: usize| {
+        ["x", "\u{4e2d}", "\u{1f980}", "\"\n"]
+            .map(|it| it.chars().cycle().take(chars).collect::<String>())
+    };
     for (tokens, outputs, limit) in [
         (8_192, Outputs::Fixed, 4_000),
         (1_048_576, Outputs::Fixed, 4_000),
@@ -128,14 +132,27 @@ fn within_the_limit_an_output_stays_byte_for_byte() {
     ] {
         let bounds = bounds(tokens, outputs);
         for (within, beyond) in long(limit).iter().zip(long(limit + 1)) {
-            // Of a small window characters of several bytes take more than half.
-            if within.len() > bounds.window_bytes() / 3 {
+            // Characters of several bytes fill a window sooner.
+            let share = bounds.window_bytes() * 6 / 100;
+            let adapts = outputs == Outputs::Adaptive;
+            if within.len() > bounds.window_bytes() / 3 || adapts && within.len() > limit.max(share)
+            {
                 continue;
             }
-            assert_eq!(forms(&planned(&[call("c"), output("c", within)], &bounds)), []);
+            assert_eq!(
+                forms(&planned(&[call("c"), output("c", within)], &bounds)),
+                []
+            );
             let plan = planned(&[call("c"), output("c", &beyond)], &bounds);
-            assert_eq!(forms(&plan), [(1, Form::Excerpt)], "{tokens} {outputs:?} {limit}");
-            assert_eq!(plan.shown[&1].artifact.as_ref().unwrap().id, output::id(&beyond));
+            assert_eq!(
+                forms(&plan),
+                [(1, Form::Excerpt)],
+                "{tokens} {outputs:?} {limit}"
+            );
+            assert_eq!(
+                plan.shown[&1].artifact.as_ref().unwrap().id,
+                output::id(&beyond)
+            );
         }
     }
 }
@@ -144,8 +161,14 @@ fn within_the_limit_an_output_stays_byte_for_byte() {
 #[test]
 fn what_codex_cut_stays_whole_on_large_windows() {
     let header = "Chunk ID: 0a1b2c\nWall time: 0.0000 seconds\nProcess exited with code 0\nOriginal token count: 27224\nOutput:\nWarning: truncated output (original token count: 27224)\nTotal output lines: 20000\n\n";
-    let items = [call("c"), output("c", &(header.to_owned() + &lines(40_000)))];
-    assert_eq!(forms(&planned(&items, &bounds(262_144, Outputs::Adaptive))), []);
+    let items = [
+        call("c"),
+        output("c", &(header.to_owned() + &lines(40_000))),
+    ];
+    assert_eq!(
+        forms(&planned(&items, &bounds(262_144, Outputs::Adaptive))),
+        []
+    );
     let smaller = planned(&items, &bounds(131_072, Outputs::Adaptive));
     assert_eq!(forms(&smaller), [(1, Form::Excerpt)]);
 }
@@ -172,7 +195,10 @@ fn nothing_is_shortened_silently_and_nothing_needs_a_store() {
         .collect();
     for outputs in [Outputs::Adaptive, Outputs::Fixed] {
         for keeping in [Keeping::Disk, Keeping::Memory, Keeping::Nothing] {
-            let bounds = Bounds { keeping, ..bounds(131_072, outputs) };
+            let bounds = Bounds {
+                keeping,
+                ..bounds(131_072, outputs)
+            };
             let plan = planned(&items, &bounds);
             assert!(plan.shown.len() > 60);
             for shown in plan.shown.values() {
@@ -194,7 +220,10 @@ fn the_outputs_of_one_round_share_what_there_is_and_the_newest_come_first() {
             let sent = sent(&items, &plan);
             let sum: usize = sent.iter().sum();
             assert!(sum <= share, "{tokens}: {sum}");
-            assert!(tokens == 8_192 || sent.last() == Some(&4_000), "{tokens}: {sent:?}");
+            assert!(
+                tokens == 8_192 || sent.last() == Some(&4_000),
+                "{tokens}: {sent:?}"
+            );
             assert!(sent.last() > Some(&1_000), "{tokens}: {sent:?}");
             assert!(sent.is_sorted(), "{tokens}: {sent:?}");
             assert_eq!(plan.epochs, 0);
@@ -224,7 +253,11 @@ fn beyond_half_of_the_window_the_oldest_become_notices() {
     assert_eq!(grown.shown, plan.shown);
     let next = planned(&session(18), &bounds);
     assert_eq!(next.epochs, 2);
-    assert!(plan.shown.iter().all(|(index, shown)| next.shown.get(index) == Some(shown)));
+    assert!(
+        plan.shown
+            .iter()
+            .all(|(index, shown)| next.shown.get(index) == Some(shown))
+    );
 }
 
 #[test]
@@ -271,7 +304,10 @@ fn what_was_read_back_is_not_folded_in_its_round() {
         let sum: usize = sent(&three, &plan).iter().sum();
         assert!((80_000..=88_473).contains(&sum), "{sum}");
         // Among others it is not what is tightened.
-        let mixed = round("a", &[lines(20_000), page(80_000), lines(60_000), lines(20_000)]);
+        let mixed = round(
+            "a",
+            &[lines(20_000), page(80_000), lines(60_000), lines(20_000)],
+        );
         assert!(!planned(&mixed, &bounds).shown.contains_key(&5));
     }
     let mut items = round("a", &[page(80_000)]);
@@ -287,4 +323,58 @@ fn outputs_stay_whole_where_that_is_asked_for() {
     let items = round("a", &vec![lines(90_000); 20]);
     let plan = planned(&items, &bounds(8_192, Outputs::Whole));
     assert_eq!((forms(&plan), plan.epochs), (vec![], 0));
+}
+
+// S2-Ea
+#[test]
+fn outputs_make_room_for_what_else_fills_the_window() {
+    // The window has 353,894 bytes; an answer may take 54,000 of them.
+    let bounds = bounds(131_072, Outputs::Adaptive);
+    let session = |said: usize| -> (Vec<Value>, usize) {
+        let mut items = round("old", &["words ".repeat(3_000), "words ".repeat(3_000)]);
+        items.push(json!({"role": "user", "content": "x".repeat(said)}));
+        items.extend(round("new", &vec!["words ".repeat(3_000); 3]));
+        let plan = planned(&items, &bounds);
+        let sum = sent(&items, &plan).iter().sum();
+        (items, sum)
+    };
+    let (_, beside_little) = session(100_000);
+    assert_eq!(beside_little, 90_000);
+    for said in [230_000, 260_000, 280_000] {
+        let (items, sum) = session(said);
+        assert!(said + sum <= 353_894 - 54_000, "{said}: {sum}");
+        let plan = planned(&items, &bounds);
+        let newest = items.len() - 1;
+        assert!(
+            plan.shown
+                .get(&newest)
+                .is_none_or(|shown| shown.form == Form::Excerpt)
+        );
+    }
+}
+
+/// Codex cuts what a command printed at 40,000 bytes, and writes lines above it and
+/// a mark into its middle (Codex 0.169).
+#[test]
+fn an_output_that_codex_cut_stays_whole_where_the_window_is_large() {
+    let half = |text: &str, width: usize| text.repeat(20_000 / width);
+    let texts = [
+        ("Total output lines: 20834", half("x", 1)),
+        ("... 94264 bytes omitted ...", half("x", 1)),
+        ("Total output lines: 20834", half("漢", 3)),
+    ];
+    for (line, half) in texts {
+        let text = format!(
+            "Chunk ID: 0652e2\nWall time: 0.0000 seconds\nProcess exited with code 137\n\
+             Original token count: 924828\nOutput:\nWarning: truncated output (original \
+             token count: 924828)\n{line}\n\n{half}…914828 tokens truncated…{half}"
+        );
+        for (window, whole) in [(262_144, true), (200_000, false)] {
+            let plan = planned(
+                &round("a", &[text.clone()]),
+                &bounds(window, Outputs::Adaptive),
+            );
+            assert_eq!(plan.shown.is_empty(), whole, "{line} {window}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ struct Round {
 }
 
 fn round() -> impl Strategy<Value = Round> {
-    let length = prop_oneof![4 => 0..3_000usize, 3 => 3_000..9_000usize, 1 => 9_000..40_000usize];
+    let length = prop_oneof![4 => 0..3_000usize, 3 => 3_000..9_000usize, 1 => 9_000..20_000usize];
     let output = (length, proptest::bool::weighted(0.15));
     let said = proptest::option::weighted(0.2, 1..2_000usize);
     (vec(output, 0..6), said).prop_map(|(outputs, said)| Round { outputs, said })
@@ -63,7 +63,7 @@ fn bounds(tokens: u64, outputs: Outputs) -> Bounds {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
 
     // S2-BV, S2-Bd, S2-Bb
     #[test]

@@ -3,7 +3,7 @@
 
 use super::cut::{self, chars, one_line};
 use super::{Part, Style, Task};
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 /// Levels that the shape goes down.
 const DEPTH: usize = 7;
@@ -17,11 +17,17 @@ const ELEMENTS: usize = 2;
 /// Values that are described in all.
 const VALUES: usize = 400;
 
+/// Bytes that are read; what goes on behind them has at least what was seen.
+const LOOK: usize = 4 << 20;
+
 pub(super) fn show(task: Task<'_>) -> Part {
     let Task {
         text, room, style, ..
     } = task;
-    let roots = read(text);
+    let looked_at = look(text);
+    let (roots, count) = read(looked_at);
+    let all = looked_at.len() == text.len();
+    let roots = (roots, Count { seen: count, all });
     let shape = [DEPTH, 4, 3, 2, 1, 0]
         .into_iter()
         .map(|depth| describe(&roots, depth))
@@ -55,20 +61,41 @@ pub(super) fn show(task: Task<'_>) -> Part {
     }
 }
 
+/// What of a text is read.
+fn look(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LOOK)).unwrap_or(text)
+}
+
 /// A value as far as it is described.
 enum Node<'t> {
     Object {
         keys: Vec<(&'t str, Self)>,
-        count: usize,
+        count: Count,
     },
     Array {
         elements: Vec<Self>,
-        count: usize,
+        count: Count,
     },
     /// A string, its inside still escaped.
     Text(&'t str),
     /// A number, `true`, `false`, `null`.
     Literal(&'t str),
+}
+
+/// How many there are, or at least so many.
+#[derive(Clone, Copy)]
+struct Count {
+    seen: usize,
+    all: bool,
+}
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.all {
+            f.write_str("at least ")?;
+        }
+        self.seen.fmt(f)
+    }
 }
 
 struct Reader<'t> {
@@ -125,10 +152,13 @@ impl<'t> Reader<'t> {
                 let object = first == b'{';
                 self.at += 1;
                 let (mut keys, mut elements) = (Vec::new(), Vec::new());
-                let mut count = 0;
+                let mut count = Count { seen: 0, all: true };
                 loop {
                     match self.peek() {
-                        None => break,
+                        None => {
+                            count.all = false;
+                            break;
+                        }
                         Some(b'}' | b']') => {
                             self.at += 1;
                             break;
@@ -150,7 +180,7 @@ impl<'t> Reader<'t> {
                         ""
                     };
                     let most = if object { KEYS } else { ELEMENTS };
-                    if depth > 0 && self.left > 0 && count < most {
+                    if depth > 0 && self.left > 0 && count.seen < most {
                         let node = self.node(depth - 1);
                         if object {
                             keys.extend(node.map(|node| (key, node)));
@@ -160,7 +190,7 @@ impl<'t> Reader<'t> {
                     } else {
                         self.skip();
                     }
-                    count += 1;
+                    count.seen += 1;
                     if self.at <= before {
                         self.at += 1;
                     }
@@ -237,9 +267,9 @@ impl<'t> Reader<'t> {
 }
 
 /// The shape as lines, `depth` levels of it.
-fn describe((roots, count): &(Vec<Node<'_>>, usize), depth: usize) -> String {
+fn describe((roots, count): &(Vec<Node<'_>>, Count), depth: usize) -> String {
     let mut shape = String::new();
-    if *count > 1 {
+    if count.seen > 1 {
         let _ = writeln!(shape, "{count} documents, one after the other; the first:");
     }
     for root in roots.iter().take(if depth > 1 { ELEMENTS } else { 1 }) {
@@ -278,8 +308,12 @@ fn line(shape: &mut String, node: &Node<'_>, depth: usize, level: usize) {
                 let _ = write!(shape, "{indent}{}: ", one_line(key, 48));
                 line(shape, value, depth - 1, level + 1);
             }
-            if *count > keys.len() {
-                let _ = writeln!(shape, "{indent}and {} keys more", count - keys.len());
+            if count.seen > keys.len() {
+                let more = Count {
+                    seen: count.seen - keys.len(),
+                    ..*count
+                };
+                let _ = writeln!(shape, "{indent}and {more} keys more");
             }
         }
         Node::Array { elements, count } => {

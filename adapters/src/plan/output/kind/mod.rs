@@ -1,7 +1,8 @@
 //! What kind of output a text is: seen in one pass over all of it, block by block.
 //!
-//! JSON is checked as it streams by ([`json`]); every line has a vote for what it
-//! looks like ([`line`]); what lies in long lines is judged by its bytes.
+//! JSON is checked as it streams by ([`json`]); lines have votes for what they look
+//! like ([`line`]), of a long text some lines everywhere; what lies in long lines is
+//! judged by its bytes.
 
 use super::OutputKind;
 
@@ -14,6 +15,12 @@ use line::Votes;
 
 /// Lines of more bytes are long.
 const LONG: usize = 500;
+
+/// So many first bytes have a vote for each of their lines.
+const ALL: usize = 64 * 1024;
+
+/// Of later blocks only the lines that begin in so many first bytes have one.
+const SOME: usize = 4 * 1024;
 
 /// What was seen so far.
 #[derive(Default)]
@@ -42,6 +49,7 @@ impl Scan {
         if self.bytes == 0 {
             self.begin(block);
         }
+        let votes = if self.bytes < ALL { block.len() } else { SOME };
         self.bytes += block.len();
         self.json.feed(block);
         self.controls += count(block, |byte| {
@@ -53,13 +61,15 @@ impl Scan {
         if foreign > 0 {
             self.replaced += memchr::memmem::find_iter(block, "\u{fffd}").count();
         }
-        self.votes.open_block(block);
+        self.votes
+            .open_block(block.get(..votes).unwrap_or(block));
         let mut rest = block;
         while !rest.is_empty() {
             let end = memchr::memchr(b'\n', rest);
             let line = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
+            let votes_here = block.len() - rest.len() < votes;
             rest = end.and_then(|end| rest.get(end + 1..)).unwrap_or_default();
-            if self.open == 0 {
+            if self.open == 0 && votes_here {
                 self.votes.look(line);
             }
             let length = self.open + line.len();

@@ -1,0 +1,67 @@
+//! A memo saves work and changes no plan.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy does not see that helpers of an integration test are tests"
+)]
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use adapters::plan::{Bounds, Found, Keeping, Memo, Outputs, plan, plan_with};
+use adapters::responses::request::Source;
+use kit::session::{Agent, Script, Shape};
+use registry::Model;
+
+/// Forgets nothing.
+#[derive(Default)]
+struct Perfect {
+    names: RefCell<HashMap<String, u128>>,
+    found: RefCell<HashMap<u128, Found>>,
+    news: Cell<usize>,
+}
+
+impl Memo for Perfect {
+    fn name(&self, text: &str) -> u128 {
+        let mut names = self.names.borrow_mut();
+        let next = names.len() as u128;
+        *names.entry(text.to_owned()).or_insert(next)
+    }
+
+    fn get(&self, name: u128) -> Option<Found> {
+        self.found.borrow().get(&name).cloned()
+    }
+
+    fn put(&self, name: u128, found: Found) {
+        self.news.set(self.news.get() + 1);
+        assert!(self.found.borrow_mut().insert(name, found).is_none());
+    }
+}
+
+#[test]
+fn a_session_with_a_memo_has_the_plans_of_one_without() {
+    let memo = Perfect::default();
+    for window in [32_768] {
+        let model = Model {
+            window: Some(window),
+            ..Model::unlisted("m")
+        };
+        for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+            let bounds = Bounds::of(&model, outputs, Keeping::Disk);
+            let shape = Shape::of_window(bounds.window_bytes());
+            let mut agent = Agent::new(shape);
+            for turn in Script::new(7, shape).take(20) {
+                let source = Source::new(agent.request("m"));
+                let asked = source.turn().unwrap();
+                let fresh = plan(&asked, &bounds);
+                assert_eq!(plan_with(&asked, &bounds, &memo), fresh);
+                let news = memo.news.get();
+                assert_eq!(plan_with(&asked, &bounds, &memo), fresh);
+                // What was found out once is not found out again.
+                assert_eq!(memo.news.get(), news);
+                agent.go_on(&turn, turn.answer(str::to_owned));
+            }
+        }
+    }
+    assert!(memo.news.get() > 20);
+}

@@ -1,0 +1,164 @@
+//! A server that is killed in the middle of turns with long outputs.
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use adapters::plan::output::id;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::TokioIo;
+use respondent::sandbox::{Answer, Player};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::{id_length, sharing, times};
+use crate::proxy::Proxy;
+use crate::turns::steps;
+
+/// Sessions that have turns at the same time.
+const SESSIONS: u64 = 4;
+
+/// The ids of artifacts that stood in any request to the model.
+#[derive(Default)]
+struct Seen {
+    ids: Mutex<BTreeSet<String>>,
+    more: Notify,
+}
+
+impl Seen {
+    fn read(&self, request: &str) {
+        let ids = request.match_indices("art_").filter_map(|(at, prefix)| {
+            let id = request.get(at..at + id_length())?;
+            let digits = id.get(prefix.len()..)?;
+            let hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+            hex.then(|| id.to_owned())
+        });
+        self.ids.lock().unwrap().extend(ids);
+        self.more.notify_waiters();
+    }
+
+    fn all(&self) -> BTreeSet<String> {
+        self.ids.lock().unwrap().clone()
+    }
+
+    /// Waits until there are so many.
+    async fn until(&self, count: usize) {
+        loop {
+            let more = self.more.notified();
+            if self.ids.lock().unwrap().len() >= count {
+                return;
+            }
+            more.await;
+        }
+    }
+}
+
+pub async fn shown() {
+    let data = tempfile::tempdir().unwrap();
+    let setup = sharing(&data);
+    let seen = Arc::<Seen>::default();
+    let reader = Arc::clone(&seen);
+    let answered = Player::serve(
+        vec!["m".to_owned()],
+        Box::new(move |request| {
+            reader.read(&request.body);
+            Answer::steps(steps(json!([{"text": "go on"}])))
+        }),
+    );
+    let player = answered.await.unwrap();
+    let mut checked = BTreeSet::new();
+    for kill in 0..times() {
+        let mut proxy = Proxy::with(&player, setup.clone()).await;
+        let before = seen.all();
+        all_back(&proxy, before.difference(&checked)).await;
+        checked.clone_from(&before);
+        let mut sessions = JoinSet::new();
+        for session in 0..SESSIONS {
+            let number = kill as u64 * SESSIONS + session;
+            sessions.spawn(self::session(proxy.address, number));
+        }
+        seen.until(before.len() + 1 + kill * 7 % 23).await;
+        // Somewhere in the turns after it.
+        tokio::time::sleep(Duration::from_micros(kill as u64 * 7_919 % 30_000)).await;
+        proxy.kill().await;
+        sessions.abort_all();
+        while let Some(ended) = sessions.join_next().await {
+            assert!(!ended.is_err_and(|error| error.is_panic()), "see above");
+        }
+    }
+    let proxy = Proxy::with(&player, setup).await;
+    let all = seen.all();
+    all_back(&proxy, all.iter()).await;
+    let figures = format!("{} kills, {} artifacts shown, all back", times(), all.len());
+    writeln!(std::io::stdout(), "{figures}").unwrap();
+}
+
+/// Each is on the disk, whole.
+async fn all_back(proxy: &Proxy, ids: impl Iterator<Item = &String>) {
+    assert!(!proxy.log().contains("ARTIFACT_STORE"), "{}", proxy.log());
+    for shown in ids {
+        let reply = proxy.get(&format!("/v1/artifacts/{shown}")).await;
+        assert_eq!(reply.status, 200, "{shown} was shown and is gone");
+        assert_eq!(reply.header("x-artifact-persistent"), Some("true"));
+        assert_eq!(id(&reply.body), *shown);
+    }
+}
+
+/// A session whose tool says too much in each turn, until its server is gone.
+async fn session(server: SocketAddr, number: u64) {
+    let mut input = vec![json!({"role": "user", "content": format!("session {number}")})];
+    for turn in 0.. {
+        let call = format!("call_{turn}");
+        input.push(
+            json!({"type": "function_call", "call_id": call, "name": "run", "arguments": "{}"}),
+        );
+        let output = output(number * 1_000 + turn);
+        input.push(json!({"type": "function_call_output", "call_id": call, "output": output}));
+        if send(server, &json!({"model": "m", "input": input}))
+            .await
+            .is_none()
+        {
+            return;
+        }
+    }
+}
+
+/// Beyond every limit: 50,000 bytes or ten times that.
+fn output(seed: u64) -> String {
+    let lines = if seed.is_multiple_of(5) {
+        16_000
+    } else {
+        1_600
+    };
+    let mut text = String::new();
+    for line in 0..lines {
+        let noise = ((seed << 20) | line).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        writeln!(text, "{seed} {line} {noise:020}").unwrap();
+    }
+    text
+}
+
+/// A turn; nothing where the server is gone.
+async fn send(server: SocketAddr, turn: &Value) -> Option<()> {
+    let stream = TcpStream::connect(server).await.ok()?;
+    let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
+    let (mut sender, connection) = connected.ok()?;
+    let mut connections = JoinSet::new();
+    connections.spawn(connection);
+    let request = Request::post("/v1/responses")
+        .header("host", server.to_string())
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(turn.to_string())))
+        .unwrap();
+    let answer = sender.send_request(request).await.ok()?;
+    let status = answer.status();
+    answer.into_body().collect().await.ok()?;
+    assert_eq!(status, 200);
+    Some(())
+}
