@@ -247,6 +247,9 @@ row S2-De "every failure is told" src/artifacts/disk.rs \
 row S2-De "what the disk does not take is lost" src/artifacts/disk.rs \
   's/^                shared.memory.keep(owner, session, refused.new, self.now);/                let _ = (owner, session, self.now);/' \
   lib a_write_that_fails_is_told_once_and_memory_stands_in
+row S2-Df "a server has another home than the folder of its test" tests/it/proxy.rs \
+  's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
+  it "S2-Df S2-Ta outputs lie in the store below the home of the test"
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send
