@@ -644,10 +644,18 @@ async fn places() {
         let tables = format!("[artifacts]\nmode = \"{mode}\"");
         let proxy = Proxy::with(&player, Setup::new().tables(&tables)).await;
         proxy.whole(&json!({"model": "m", "input": input})).await;
-        assert!(player.requests()[0].body.contains("[Tool output shortened]"));
+        assert!(
+            player.requests()[0]
+                .body
+                .contains("[Tool output shortened]")
+        );
         let home = proxy.folder.path();
         let data = home.join(".local/share/respondent");
-        assert_eq!(data.join("artifacts/artifacts.db").exists(), stored, "{mode}");
+        assert_eq!(
+            data.join("artifacts/artifacts.db").exists(),
+            stored,
+            "{mode}"
+        );
         let mut folders = vec![home.to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
