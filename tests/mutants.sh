@@ -197,8 +197,8 @@ row S2-BV "a request shows more of the round before than that did" $plan/bound/r
 row S2-Ca "what is no summary is not asked for again" src/turn/compact/summary.rs \
   's/for form in \[Form::NextTurn, Form::Cut\]/for form in [Form::NextTurn]/' \
   it "compaction: what is no summary is asked for once more"
-row S2-P2a "the escapes of the body do not count" $plan/cut/units.rs \
-  's/(None, Some(text)) => (text.escaped().len(), 0),/(None, Some(text)) => (text.decoded().len(), 0),/' \
+row S2-P2a "the escapes of the body do not count" $plan/cut/shorten.rs \
+  's/(Self::Text, _) => json::escaped_byte_len(byte),/(Self::Text, _) => 1,/' \
   adapters whatever_the_history_its_cut_fits_and_is_sound
 row S2-P2b "the prompt is a message like any other" $plan/cut/units.rs \
   's/_ if at + 1 == self.plan.sequence.len() \&\& self.asks() => Kind::Prompt,/_ if at > self.plan.sequence.len() \&\& self.asks() => Kind::Prompt,/' \
