@@ -200,8 +200,8 @@ row S2-Ca "what is no summary is not asked for again" src/turn/compact/summary.r
 row S2-P2a "the escapes of the body do not count" $plan/cut/shorten.rs \
   's/(Self::Text, _) => json::escaped_byte_len(byte),/(Self::Text, _) => 1,/' \
   adapters whatever_the_history_its_cut_fits_and_is_sound
-row S2-P2b "the prompt is a message like any other" $plan/cut/units.rs \
-  's/_ if at + 1 == self.plan.sequence.len() \&\& self.asks() => Kind::Prompt,/_ if at > self.plan.sequence.len() \&\& self.asks() => Kind::Prompt,/' \
+row S2-P2b "the prompt is left out" $plan/cut/choice.rs \
+  's/Kind::Prompt => \*cap = Some(usize::MAX),/Kind::Prompt => *cap = None,/' \
   adapters whatever_the_history_its_cut_fits_and_is_sound
 row S2-P2c "the oldest come first" $plan/cut/choice.rs \
   's/units.iter().enumerate().rev()/units.iter().enumerate()/' \
@@ -216,7 +216,7 @@ row S2-P2f "arguments are cut like texts" $plan/cut/mod.rs \
   's/Role::Arguments => shorten_arguments(&text, bytes).into(),/Role::Arguments if bytes == 0 => shorten_arguments(\&text, bytes).into(), Role::Arguments => shorten(\&text, bytes, usize::MAX, Inside::Text).as_ref().into(),/' \
   adapters one_huge_text_is_shortened_and_all_else_stays
 row S2-P2g "fixed: a request for a summary may have more than 120 KiB" $plan/cut/room.rs \
-  's/^const FIXED: usize = 120 \* 1024;/const FIXED: usize = 121 * 1024;/' \
+  's/^const FIXED: usize = 120 \* 1024;/const FIXED: usize = 140 * 1024;/' \
   adapters the_fixed_policy_has_constant_limits
 row S2-P2h "only bounded histories are cut" $plan/cut/mod.rs \
   's/Some(compact::Form::Cut) => squeeze/Some(compact::Form::Cut) if bounds.outputs == super::Outputs::Whole => {} Some(compact::Form::Cut) => squeeze/' \
