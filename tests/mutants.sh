@@ -229,7 +229,7 @@ row S2-Db "a kind has another name" $output/mod.rs \
   adapters every_sample_is_of_the_kind_that_its_folder_says
 row S2-Dc "parts lose their first byte" src/artifacts/cut.rs \
   's/let start = text.floor_char_boundary(within(range.start));/let start = text.floor_char_boundary(within(range.start + 1));/' \
-  lib what_is_kept_reads_back_byte_for_byte
+  lib an_artifact_is_read_whole_and_in_parts
 row S2-Dc "a page ends a line early" src/artifacts/cut.rs \
   's/map_or(text.len(), |newline| newline + 1)/map_or(text.len(), |newline| newline)/' \
   it "S2-Dc an artifact comes back byte for byte"
