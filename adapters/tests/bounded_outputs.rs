@@ -425,8 +425,7 @@ fn an_output_without_its_call_is_bounded_where_it_goes() {
 fn a_summary_is_no_output_and_stays_whole() {
     let blob = Blob {
         summary: lines(2_000),
-        artifacts: Vec::new(),
-        late: None,
+        ..Blob::default()
     };
     let item = json!({"type": "compaction", "encrypted_content": blob.seal()});
     for outputs in [Outputs::Adaptive, Outputs::Fixed] {
