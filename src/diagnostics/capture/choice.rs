@@ -50,7 +50,7 @@ impl Capture {
             .take(most);
         for (_, place) in chosen {
             match place {
-                Place::Memory(raw) => bundle.turns.push(scrubber.turn(clean(&raw, keep))),
+                Place::Memory(raw) => bundle.turns.push(scrubber.turn(&clean(&raw, keep))),
                 Place::Disk(path) => {
                     // It may have made room for another one meanwhile.
                     let Ok(kept) = Bundle::read(&path) else {
@@ -59,7 +59,7 @@ impl Capture {
                     bundle.images &= kept.images;
                     bundle.encrypted &= kept.encrypted;
                     // A pattern may be newer than the file.
-                    let turns = kept.turns.into_iter().map(|turn| scrubber.turn(turn));
+                    let turns = kept.turns.into_iter().map(|turn| scrubber.turn(&turn));
                     bundle.turns.extend(turns);
                 }
             }
@@ -102,7 +102,7 @@ fn on_disk(kept: &Kept) -> Option<(Row, Place)> {
 
 /// A turn without secrets, as the configuration knew them when it ran.
 pub(super) fn clean(raw: &Raw, keep: Keep) -> Turn {
-    scrubber(&raw.config, keep).turn(raw.turn())
+    scrubber(&raw.config, keep).turn(&raw.turn())
 }
 
 fn scrubber(config: &Config, keep: Keep) -> Scrubber {

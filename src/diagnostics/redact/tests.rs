@@ -248,7 +248,7 @@ fn all_of_a_turn_is_scrubbed() {
             .seal()
         ),
     );
-    let clean = scrubber().turn(turn);
+    let clean = scrubber().turn(&turn);
     let mut all = serde_json::to_vec(&clean).unwrap();
     for bytes in [
         &clean.plan,
@@ -285,7 +285,7 @@ fn all_of_a_turn_is_scrubbed() {
             r#"{"request_kind":"turn"}"#
         ]
     );
-    assert!(scrubber().turn(clean.clone()) == clean);
+    assert!(scrubber().turn(&clean) == clean);
 }
 
 #[test]

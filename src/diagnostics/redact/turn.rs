@@ -17,7 +17,7 @@ const ID_ROUNDS: usize = 32;
 
 impl Scrubber {
     /// The turn without secrets. A turn that has none comes back as it is.
-    pub fn turn(&self, turn: Turn) -> Turn {
+    pub fn turn(&self, turn: &Turn) -> Turn {
         let new = self.scrubbed(turn.clone());
         let is_same = turn.request.body == new.request.body
             && turn.given.items == new.given.items
@@ -26,11 +26,11 @@ impl Scrubber {
         if is_same {
             return new;
         }
-        self.again(&turn, new)
+        self.again(turn, &new)
     }
 
     /// What the program made of the request is made again without secrets.
-    fn again(&self, old: &Turn, scrubbed: Turn) -> Turn {
+    fn again(&self, old: &Turn, scrubbed: &Turn) -> Turn {
         let mut ids = Ids::default();
         let mut new = scrubbed.clone();
         // An output may tell of another by its id; none tells of itself, so there is

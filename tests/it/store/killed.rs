@@ -96,7 +96,7 @@ pub async fn shown() {
     let all = seen.all();
     all_back(&proxy, all.iter()).await;
     let figures = format!("{} kills, {} artifacts shown, all back", times(), all.len());
-    writeln!(std::io::stdout(), "{figures}").unwrap();
+    println!("{figures}");
 }
 
 /// Each is on the disk, whole.

@@ -21,7 +21,7 @@ fn a_redacted_turn() {
             ..scene(answers)
         }
         .record();
-        let redacted = scrubber.turn(recorded);
+        let redacted = scrubber.turn(&recorded);
         assert!(!text(&redacted).contains(secret));
         let replayed = replay(&redacted).unwrap();
         same(&timeless(&redacted), &timeless(&replayed));
@@ -77,11 +77,11 @@ fn secrets_that_were_echoed() {
             assert!(!secrets.iter().any(|secret| told.contains(secret)), "{told}");
             let redactor = Redactor::new(&[Secret::new(KEY).unwrap()]).with(&patterns);
             let scrubber = Scrubber::new(redactor, Keep::default());
-            let redacted = scrubber.turn(recorded);
+            let redacted = scrubber.turn(&recorded);
             let all = text(&redacted);
             assert!(!secrets.iter().any(|secret| all.contains(secret)), "{all}");
             same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
-            assert!(scrubber.turn(redacted.clone()) == redacted);
+            assert!(scrubber.turn(&redacted) == redacted);
         }
     }
 }
@@ -96,7 +96,7 @@ fn secrets_in_a_refused_request() {
     }
     .record();
     assert!(String::from_utf8_lossy(&recorded.answer.body).contains("[redacted]"));
-    let redacted = Scrubber::new(Redactor::default(), Keep::default()).turn(recorded);
+    let redacted = Scrubber::new(Redactor::default(), Keep::default()).turn(&recorded);
     assert!(!text(&redacted).contains(secret));
     same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
 }
@@ -115,7 +115,7 @@ fn a_key_that_is_none() {
         };
         let recorded = scene.record();
         let scrubber = Scrubber::new(config(&settings_of(key)).redactor(), Keep::default());
-        let redacted = scrubber.turn(recorded.clone());
+        let redacted = scrubber.turn(&recorded);
         assert!(redacted == recorded);
         same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
     }

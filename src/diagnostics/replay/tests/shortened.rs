@@ -49,7 +49,7 @@ fn asked(input: &[Value]) -> Scene<'static> {
 /// The turn without secrets, which replays equal, and holds no part of one.
 fn redacted(recorded: Turn) -> Turn {
     let scrubber = Scrubber::new(Redactor::default(), Keep::default());
-    let redacted = scrubber.turn(recorded);
+    let redacted = scrubber.turn(&recorded);
     let all = text(&redacted);
     for part in SECRET.as_bytes().windows(8) {
         let part = std::str::from_utf8(part).unwrap();
@@ -59,7 +59,7 @@ fn redacted(recorded: Turn) -> Turn {
     }
     assert!(redacted.omitted.is_empty());
     same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
-    assert!(scrubber.turn(redacted.clone()) == redacted);
+    assert!(scrubber.turn(&redacted) == redacted);
     redacted
 }
 
