@@ -98,9 +98,10 @@ fn user(text: &str) -> Value {
 
 /// So many numbered lines of 20 bytes each.
 fn lines(count: usize) -> String {
-    (0..count)
+    let lines: Vec<String> = (0..count)
         .map(|at| format!("line {at:07} of it.\n"))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 /// As Codex sends what a search printed: 924,828 tokens of minified code, of which
@@ -252,9 +253,9 @@ fn large() -> impl Strategy<Value = String> {
         "error: src/a.rs:1\n",
         "!function(e){return e};",
     ];
-    (select(pieces.to_vec()), ".{0,20}", 0_u32..23, 0.0..1.2).prop_map(
+    (select(pieces.to_vec()), ".{0,20}", 0_u32..23, 0_usize..12).prop_map(
         |(piece, end, power, more)| {
-            let bytes = (f64::from(1 << power) * more) as usize;
+            let bytes = (1_usize << power) * more / 10;
             piece.repeat(bytes.min(5_000_000) / piece.len()) + &end
         },
     )

@@ -1,7 +1,6 @@
 //! A server that is killed in the middle of turns with long outputs.
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -95,8 +94,6 @@ pub async fn shown() {
     let proxy = Proxy::with(&player, setup).await;
     let all = seen.all();
     all_back(&proxy, all.iter()).await;
-    let figures = format!("{} kills, {} artifacts shown, all back", times(), all.len());
-    println!("{figures}");
 }
 
 /// Each is on the disk, whole.

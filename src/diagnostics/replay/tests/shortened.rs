@@ -47,9 +47,9 @@ fn asked(input: &[Value]) -> Scene<'static> {
 }
 
 /// The turn without secrets, which replays equal, and holds no part of one.
-fn redacted(recorded: Turn) -> Turn {
+fn redacted(recorded: &Turn) -> Turn {
     let scrubber = Scrubber::new(Redactor::default(), Keep::default());
-    let redacted = scrubber.turn(&recorded);
+    let redacted = scrubber.turn(recorded);
     let all = text(&redacted);
     for part in SECRET.as_bytes().windows(8) {
         let part = std::str::from_utf8(part).unwrap();
@@ -80,7 +80,7 @@ fn a_shortened_output() {
         let recorded = asked(&history(std::slice::from_ref(&output))).record();
         let id = output::id(&output);
         assert!(sent(&recorded)[0].contains(&id));
-        let redacted = redacted(recorded);
+        let redacted = redacted(&recorded);
         assert!(!text(&redacted).contains(&id));
     }
     // One line of many pieces: a cut goes through the secret wherever it falls.
@@ -91,7 +91,7 @@ fn a_shortened_output() {
             format!("{SECRET} ").repeat(1400)
         );
         let recorded = asked(&history(&[output])).record();
-        redacted(recorded);
+        redacted(&recorded);
     }
 }
 
@@ -110,7 +110,7 @@ fn outputs_that_became_notices() {
     scene.scripts = vec![json!({"answers": [{"steps": [{"text": said}], "split": 7}]})];
     let recorded = scene.record();
     assert!(sent(&recorded)[0].contains(&ids[0]));
-    let redacted = text(&redacted(recorded));
+    let redacted = text(&redacted(&recorded));
     for id in ids {
         assert!(!redacted.contains(&id), "{id}");
     }
@@ -126,7 +126,7 @@ fn a_message_that_was_cut() {
             json!({"type": "message", "role": "assistant", "content": "Hm."}),
             json!({"type": "message", "role": "user", "content": "Go on."}),
         ];
-        redacted(asked(&input).record());
+        redacted(&asked(&input).record());
     }
 }
 
@@ -144,7 +144,7 @@ fn a_turn_that_learned() {
     ]})];
     let recorded = scene.record();
     assert_eq!(recorded.attempts.len(), 2);
-    redacted(recorded);
+    redacted(&recorded);
 }
 
 /// Every request of a compaction: the next turn, the cut one, and the answer behind the
@@ -180,6 +180,6 @@ fn a_compaction() {
         scene.scripts = vec![json!({"answers": answers})];
         let recorded = scene.record();
         assert_eq!(recorded.attempts.len(), count);
-        redacted(recorded);
+        redacted(&recorded);
     }
 }
