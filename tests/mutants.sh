@@ -120,8 +120,8 @@ row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/res
 row S2-Bc "what is shortened is not kept" src/turn/way.rs \
   's/^        let commit = self.keep_whole(turn, &plan);/        let commit: Option<Commit> = None; let _ = Self::keep_whole;/' \
   it "what was shortened is read back"
-row S2-Bd "excerpts may have 50,000 characters" $excerpt/mod.rs \
-  's/^pub const VISIBLE: usize = 5_000;/pub const VISIBLE: usize = 50_000;/' \
+row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound/limits.rs \
+  's/(4_000, VISIBLE, Style::Fixed)/(100_000, VISIBLE, Style::Fixed)/' \
   outputs fixed_bounds_hold_for_every_text_of_up_to_5_mb
 row S2-Bd "the lines around an excerpt do not count" $excerpt/mod.rs \
   's/room: limit.saturating_sub(fixed + chars(&shown)),/room: limit,/' \
@@ -200,8 +200,8 @@ row S2-Ca "what is no summary is not asked for again" src/turn/compact/summary.r
 row S2-P2a "the escapes of the body do not count" $plan/cut/shorten.rs \
   's/(Self::Text, _) => json::escaped_byte_len(byte),/(Self::Text, _) => 1,/' \
   adapters whatever_the_history_its_cut_fits_and_is_sound
-row S2-P2b "the prompt is left out" $plan/cut/choice.rs \
-  's/Kind::Prompt => \*cap = Some(usize::MAX),/Kind::Prompt => *cap = None,/' \
+row S2-P2b "the prompt comes first" adapters/src/compact/apply.rs \
+  's/turn.items.push(Item::user(PROMPT.into()));/turn.items.insert(0, Item::user(PROMPT.into()));/' \
   adapters whatever_the_history_its_cut_fits_and_is_sound
 row S2-P2c "the oldest come first" $plan/cut/choice.rs \
   's/units.iter().enumerate().rev()/units.iter().enumerate()/' \
