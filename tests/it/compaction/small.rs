@@ -56,7 +56,7 @@ async fn long_wishes() {
             let proxy = Proxy::with(&player, Setup::new().provider(&models)).await;
             let mut session = Session::of(2, 500);
             let mut compactions = 0;
-            for wish in 0..12 {
+            for wish in 0..18 {
                 let long = format!("Wish {wish}: {}", "do it well. ".repeat(400));
                 session.items.push(user(&long));
                 session.turn(&proxy).await;
@@ -69,7 +69,7 @@ async fn long_wishes() {
             assert!(compactions > 0, "{window} {door:?}");
             let sent = player.requests();
             let last = &sent.last().unwrap().body;
-            assert!(last.contains("Wish 11: ") && last.contains("line 40 loses"));
+            assert!(last.contains("Wish 17: ") && last.contains("line 40 loses"));
         }
     }
 }

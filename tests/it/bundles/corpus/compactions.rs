@@ -90,7 +90,8 @@ async fn compactions() -> Turns {
         keeper.turn(&streaming(&local), COMPACTION).await;
 
         let mut threshold = body(None);
-        threshold["input"][2]["output"] = json!("line\n".repeat(5000));
+        let long = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look. ".repeat(800)}]});
+        threshold["input"].as_array_mut().unwrap().insert(1, long);
         threshold["context_management"] =
             json!([{"type": "compaction", "compact_threshold": 1000}]);
         keeper
