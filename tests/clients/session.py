@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import http.server
 import json
+import math
 import random
 import re
 import shutil
@@ -32,7 +33,9 @@ COMPACT_AT = 0.9
 # What a turn has to share with the one before, of that one's bytes.
 SHARED = 0.97
 MOST_BREAKS = 8
-SMALL, LARGE = 2_000, 1_000_000
+# Bytes of an output in the middle, and how widely they are spread (log-normal): most commands say little, a few say all.
+MEDIAN, SPREAD = 2_000, 2.9
+LARGEST = 5_000_000
 DOORS = ("trigger", "compact", "local")
 
 # ---------------------------------------------------------------- outputs
@@ -101,11 +104,11 @@ KINDS = (log, code, web, json_text, minified, chinese)
 
 
 def sizes(dice: random.Random, turns: int, total: int) -> list[list[int]]:
-    """Bytes of the outputs of every turn: small ones and large ones alike often, in all about `total`."""
+    """Bytes of the outputs of every turn, in all about `total`."""
     calls = [dice.choices((1, 2), (90, 10))[0] for _ in range(turns)]
-    drawn = [[SMALL * (LARGE / SMALL) ** dice.random() for _ in range(count)] for count in calls]
+    drawn = [[min(LARGEST, dice.lognormvariate(math.log(MEDIAN), SPREAD)) for _ in range(count)] for count in calls]
     scale = total / sum(map(sum, drawn))
-    return [[max(200, int(size * scale)) for size in turn] for turn in drawn]
+    return [[max(100, int(size * scale)) for size in turn] for turn in drawn]
 
 
 # ---------------------------------------------------------------- upstream
