@@ -3,7 +3,7 @@
 
 A scripted agent talks through the proxy to an upstream that counts 2.7 bytes a token, refuses what is larger than its
 window, and charges a tenth for what it had seen before. The agent sends its whole history every turn, as Codex does, and
-compacts at 90 % of the window. Prints a line a window. Exit 1 when a turn was refused, a tool output was lost, or too
+compacts where the model list of the proxy says. Prints a line a window. Exit 1 when a turn was refused, a tool output was lost, or too
 many turns broke the prefix.
 """
 
@@ -28,8 +28,6 @@ from pathlib import Path
 import kit
 
 BYTES_A_TOKEN = 2.7
-# Of the window, when the agent compacts: Codex's own default.
-COMPACT_AT = 0.9
 # What a turn has to share with the one before, of that one's bytes.
 SHARED = 0.97
 MOST_BREAKS = 8
@@ -289,6 +287,7 @@ def session(window: int, turns: int, total: int, door: str, seed: int) -> Outcom
     try:
         with serving(upstream) as url, kit.Proxy(folder, url, models=(), more=table) as proxy:
             agent = Agent(proxy, door)
+            compact_at = json.loads(proxy.get("/v1/models"))["models"][0]["auto_compact_token_limit"]
             previous, forwarded = b"", 0
             for turn in sizes(dice, turns, total):
                 upstream.wanted = len(turn)
@@ -308,7 +307,7 @@ def session(window: int, turns: int, total: int, door: str, seed: int) -> Outcom
                     outputs[hashlib.sha256(output.encode()).hexdigest()[:32]] = output
                     outcome.megabytes += len(output.encode()) / 1e6
                     agent.items.append(json.dumps({"type": "function_call_output", "call_id": call["call_id"], "output": output}, ensure_ascii=False))
-                if response["usage"]["total_tokens"] >= COMPACT_AT * window:
+                if response["usage"]["total_tokens"] >= compact_at:
                     agent.compact()
                     outcome.compactions += 1
                     previous, forwarded = b"", 0
