@@ -3,11 +3,18 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Blob, Line, deeds};
-use crate::plan::{Artifact, Plan, output};
+use crate::plan::{Artifact, Bounds, Plan, output};
 use crate::turn::{Item, ItemKind, Turn};
 
 /// At most so many are listed.
 const MOST: usize = 40;
+
+/// So many are, however small the window.
+const LEAST: usize = 4;
+
+/// The part of the window that the list may take, and the bytes of a line.
+const SHARE: usize = 32;
+const LINE: usize = 200;
 
 /// From how many characters on an output is worth a line.
 const WORTH: usize = 2_000;
@@ -62,8 +69,8 @@ pub fn artifacts(turn: &Turn<'_>, plan: &Plan) -> Vec<Listed> {
 }
 
 /// The lines of a new blob: these outputs, and those that the summaries in the
-/// history list already, each once, at most 40.
-pub fn list(turn: &Turn<'_>, new: &[Listed]) -> Vec<Line> {
+/// history list already, each once; at most 40, fewer in a small window.
+pub fn list(turn: &Turn<'_>, new: &[Listed], bounds: &Bounds) -> Vec<Line> {
     let mut lines: Vec<Line> = new.iter().map(|listed| listed.line.clone()).collect();
     let mut seen: HashSet<String> = lines.iter().map(|line| line.id.clone()).collect();
     let summaries = turn.items.iter().rev();
@@ -72,7 +79,8 @@ pub fn list(turn: &Turn<'_>, new: &[Listed]) -> Vec<Line> {
         let older = blob.artifacts.into_iter();
         lines.extend(older.filter(|line| seen.insert(line.id.clone())));
     }
-    lines.truncate(MOST);
+    let room = bounds.window_bytes() / SHARE / LINE;
+    lines.truncate(room.clamp(LEAST, MOST));
     lines
 }
 
@@ -114,7 +122,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plan::{Bounds, plan};
+    use crate::plan::plan;
     use crate::responses::request::Source;
 
     #[test]
@@ -157,8 +165,16 @@ mod tests {
             ]
         );
         assert_eq!(new[0].artifact.id, output::id(&"漢\n".repeat(1_000)));
-        let lines = list(&turn, &new);
+        let lines = list(&turn, &new, &Bounds::none());
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[2].id, "art_old");
+
+        let many: Vec<Listed> = (0..60).map(|_| new[0].clone()).collect();
+        let lengths = [4_096, 32_768, 262_144].map(|tokens| {
+            let mut bounds = Bounds::none();
+            bounds.window.tokens = tokens;
+            list(&turn, &many, &bounds).len()
+        });
+        assert_eq!(lengths, [4, 13, 40]);
     }
 }

@@ -1,7 +1,7 @@
 //! The outputs that a summary names: kept whole before it names them.
 
 use adapters::compact::{self, Line};
-use adapters::plan::{self, Keeping, Plan};
+use adapters::plan::{self, Bounds, Keeping, Plan};
 use adapters::turn::Turn;
 
 use super::Summarizer;
@@ -10,7 +10,7 @@ use crate::artifacts::New;
 impl Summarizer<'_> {
     /// Keeps the outputs of a history that may be needed once it is gone, and tells of
     /// them and of those that earlier summaries told of.
-    pub(super) async fn lasting(&self, turn: &Turn<'_>, plan: &Plan) -> Vec<Line> {
+    pub(super) async fn lasting(&self, turn: &Turn<'_>, plan: &Plan, bounds: &Bounds) -> Vec<Line> {
         let artifacts = &self.history.shared.artifacts;
         let listed = match artifacts.keeping() {
             Keeping::Nothing => Vec::new(),
@@ -37,6 +37,6 @@ impl Summarizer<'_> {
         if !new.is_empty() {
             artifacts.keep(owner, session, new).done().await;
         }
-        compact::list(turn, &listed)
+        compact::list(turn, &listed, bounds)
     }
 }

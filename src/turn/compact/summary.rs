@@ -170,7 +170,7 @@ impl Summarizer<'_> {
             input: before,
             ..Usage::default()
         });
-        let artifacts = self.lasting(&turn, &plan).await;
+        let artifacts = self.lasting(&turn, &plan, &bounds).await;
         let detail = format!(
             "{} {how}: {before} tokens to {} characters",
             self.door.name(),
