@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use adapters::plan::Outputs;
 use registry::Provider;
 
-use super::{CaptureMode, Config};
+use super::{ArtifactMode, CaptureMode, Config};
 
 /// The report, a few lines a provider.
 pub fn report(config: &Config) -> String {
@@ -33,6 +34,21 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         CaptureMode::All => format!("all turns are kept in {}", folder.display()),
     };
     writeln!(out, "capture    {}: {what}", config.capture.mode.name())?;
+    let what = match config.context.outputs {
+        Outputs::Adaptive => "adaptive: long tool outputs are shortened by the model's window",
+        Outputs::Fixed => "fixed: tool outputs of more than 4,000 characters are shortened",
+        Outputs::Whole => "whole: tool outputs are sent as they are",
+    };
+    writeln!(out, "outputs    {what}")?;
+    let what = match config.artifacts.mode {
+        ArtifactMode::Off => "off: what is shortened is not kept".to_owned(),
+        ArtifactMode::Memory => "memory: what is shortened is kept until the end".to_owned(),
+        ArtifactMode::Disk => {
+            let folder = server.data_dir.join("artifacts");
+            format!("disk: what is shortened is kept in {}", folder.display())
+        }
+    };
+    writeln!(out, "artifacts  {what}")?;
     if config.sources.is_empty() {
         writeln!(out, "files      none")?;
     }

@@ -82,13 +82,25 @@ fn find<'t>(text: &'t str, hits: &mut Hits<'t>) -> usize {
         let from = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         let behind = bytes.get(end..).unwrap_or_default();
         let to = memchr::memchr(b'\n', behind).map_or(text.len(), |next| end + next);
+        let is_error = hit.pattern().as_usize() < WARNINGS;
+        let to = if is_error { behind_place(text, to) } else { to };
         if let Some(line) = text.get(from..to) {
             found += 1;
-            hits.add(from, line, hit.pattern().as_usize() < WARNINGS);
+            hits.add(from, line, is_error);
         }
         at = (to + 1).min(text.len());
     }
     found
+}
+
+/// The end of the next line if that says where the error is, as rustc writes it.
+fn behind_place(text: &str, end: usize) -> usize {
+    let next = text.get(end + 1..).unwrap_or_default();
+    if !next.trim_start_matches(' ').starts_with("--> ") {
+        return end;
+    }
+    let length = memchr::memchr(b'\n', next.as_bytes()).unwrap_or(next.len());
+    end + 1 + length
 }
 
 /// Whether a word is more than a part of a name: `error.rs`, `thiserror`,

@@ -114,6 +114,20 @@ fn of_a_command_errors_and_paths_of_its_middle_are_shown() {
     );
 }
 
+#[test]
+fn where_an_error_is_stands_beside_it() {
+    let quiet = "   Compiling parser v0.1.0\n".repeat(900);
+    let text = format!(
+        "{quiet}error[E0308]: mismatched types\n  --> src/parse/mod.rs:120:9\n   |\n{quiet}"
+    );
+    let shown = shown(&text, 2_000);
+    let line = shown.lines().find(|line| line.contains("mismatched"));
+    assert!(
+        line.unwrap().ends_with("--> src/parse/mod.rs:120:9"),
+        "{shown}"
+    );
+}
+
 // S2-Bh
 #[test]
 fn paths_of_both_worlds_are_found() {
