@@ -1,12 +1,11 @@
 //! What a provider wants back, carried by the client for us.
 //!
-//! A reasoning item's `encrypted_content` is `rsp1.<crc32>.<base64 of JSON>`:
-//! versioned, so that a later form can be told apart, and checksummed, so that
-//! a blob of somebody else or a damaged one is never taken for ours.
+//! A reasoning item's `encrypted_content` is a blob of ours
+//! (`rsp1.<crc32>.<base64 of JSON>`).
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+
+use crate::sealed;
 
 const VERSION: &str = "rsp1";
 
@@ -30,21 +29,12 @@ pub struct Baggage {
 impl Baggage {
     /// The blob for a reasoning item. It needs no escape in a JSON string.
     pub fn seal(&self) -> String {
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        let sum = crc32fast::hash(&json);
-        format!("{VERSION}.{sum:08x}.{}", URL_SAFE_NO_PAD.encode(json))
+        sealed::seal(VERSION, self)
     }
 
     /// The content of a blob that we sealed; `None` for any other string.
     pub fn open(blob: &str) -> Option<Self> {
-        let (sum, encoded) = blob
-            .strip_prefix(VERSION)?
-            .strip_prefix('.')?
-            .split_once('.')?;
-        let json = URL_SAFE_NO_PAD.decode(encoded).ok()?;
-        let expected = u32::from_str_radix(sum, 16).ok()?;
-        (crc32fast::hash(&json) == expected).then_some(())?;
-        serde_json::from_slice(&json).ok()
+        sealed::open(VERSION, blob)
     }
 }
 

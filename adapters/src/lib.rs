@@ -28,6 +28,7 @@ pub mod mend;
 pub mod notes;
 pub mod plan;
 pub mod responses;
+mod sealed;
 pub mod sse;
 pub mod text;
 pub mod tools;

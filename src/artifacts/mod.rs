@@ -23,7 +23,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::plan::Keeping;
+use adapters::plan::{self, Artifact, Keeping};
+use adapters::turn::Item;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use clock::Clock;
@@ -205,6 +206,28 @@ impl Artifacts {
             Home::Memory(memory) => memory.knows(owner, session, call_id, id, now),
             Home::Disk(disk) => disk.knows(owner, session, call_id, id, now),
         }
+    }
+
+    /// What is to be kept of an output that an owner's session has, if it is not kept
+    /// already.
+    pub fn lacks(
+        &self,
+        (owner, session): (&str, &str),
+        output: &Item<'_>,
+        artifact: &Artifact,
+    ) -> Option<New> {
+        let call_id = output.call_id().unwrap_or_default();
+        if self.knows(owner, session, &call_id, &artifact.id) {
+            return None;
+        }
+        Some(New {
+            id: artifact.id.clone(),
+            call_id: call_id.into_owned(),
+            kind: artifact.kind,
+            chars: artifact.chars,
+            lines: artifact.lines,
+            text: plan::output::text(output)?.into_owned(),
+        })
     }
 
     /// Begins to keep artifacts. Never fails: what the disk does not take stays in

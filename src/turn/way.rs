@@ -7,7 +7,7 @@ use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 use adapters::notes::Notes;
-use adapters::plan::{self, Plan};
+use adapters::plan::Plan;
 use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use adapters::turn::{ItemKind, Turn};
@@ -366,20 +366,9 @@ impl Ways {
             .shown
             .iter()
             .filter_map(|(index, shown)| {
-                let artifact = shown.artifact.as_ref()?;
                 let item = turn.items.get(*index)?;
-                let call_id = item.call_id().unwrap_or_default();
-                if artifacts.knows(&self.owner, &self.session, &call_id, &artifact.id) {
-                    return None;
-                }
-                Some(New {
-                    id: artifact.id.clone(),
-                    call_id: call_id.into_owned(),
-                    kind: artifact.kind,
-                    chars: artifact.chars,
-                    lines: artifact.lines,
-                    text: plan::output::text(item)?.into_owned(),
-                })
+                let artifact = shown.artifact.as_ref()?;
+                artifacts.lacks((&self.owner, &self.session), item, artifact)
             })
             .collect();
         (!new.is_empty()).then(|| artifacts.keep(&self.owner, &self.session, new))

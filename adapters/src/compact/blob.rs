@@ -1,17 +1,15 @@
 //! A summary as an item carries it.
 //!
-//! A compaction item's `encrypted_content` is `rsc1.<crc32>.<base64 of JSON>`:
-//! versioned, so that a later form can be told apart, and checksummed, so that
-//! a blob of somebody else or a damaged one is never taken for ours. It holds all
-//! that it says: no store and no restart can make it unreadable.
+//! A compaction item's `encrypted_content` is a blob of ours
+//! (`rsc1.<crc32>.<base64 of JSON>`). It holds all that it says: no store and no
+//! restart can make it unreadable.
 
 use std::fmt::Write as _;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::output::OutputKind;
+use crate::sealed;
 
 const VERSION: &str = "rsc1";
 
@@ -56,21 +54,12 @@ pub struct Line {
 impl Blob {
     /// The blob for a compaction item. It needs no escape in a JSON string.
     pub fn seal(&self) -> String {
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        let sum = crc32fast::hash(&json);
-        format!("{VERSION}.{sum:08x}.{}", URL_SAFE_NO_PAD.encode(json))
+        sealed::seal(VERSION, self)
     }
 
     /// The content of a blob that we sealed; `None` for any other string.
     pub fn open(blob: &str) -> Option<Self> {
-        let (sum, encoded) = blob
-            .strip_prefix(VERSION)?
-            .strip_prefix('.')?
-            .split_once('.')?;
-        let json = URL_SAFE_NO_PAD.decode(encoded).ok()?;
-        let expected = u32::from_str_radix(sum, 16).ok()?;
-        (crc32fast::hash(&json) == expected).then_some(())?;
-        serde_json::from_slice(&json).ok()
+        sealed::open(VERSION, blob)
     }
 
     /// The user message in which a later request carries it.

@@ -1,7 +1,7 @@
 //! The outputs that a summary names: kept whole before it names them.
 
 use adapters::compact::{self, Line};
-use adapters::plan::{self, Bounds, Keeping, Plan};
+use adapters::plan::{Bounds, Keeping, Plan};
 use adapters::turn::Turn;
 
 use super::Summarizer;
@@ -19,19 +19,7 @@ impl Summarizer<'_> {
         let (owner, session) = (&self.ctx.owner, &self.history.session.id);
         let new = listed.iter().filter_map(|listed| {
             let item = turn.items.get(listed.index)?;
-            let artifact = &listed.artifact;
-            let call_id = item.call_id().unwrap_or_default();
-            if artifacts.knows(owner, session, &call_id, &artifact.id) {
-                return None;
-            }
-            Some(New {
-                id: artifact.id.clone(),
-                call_id: call_id.into_owned(),
-                kind: artifact.kind,
-                chars: artifact.chars,
-                lines: artifact.lines,
-                text: plan::output::text(item)?.into_owned(),
-            })
+            artifacts.lacks((owner, session), item, &listed.artifact)
         });
         let new: Vec<New> = new.collect();
         if !new.is_empty() {

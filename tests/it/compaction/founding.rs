@@ -1,11 +1,9 @@
 //! The founding case: a session of 850 KB, many outputs of at most 40 KB, at a
 //! provider that counts 2.7 bytes a token and refuses what is more than 262,144.
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Refusal, Rule, Script};
 use serde_json::json;
 
-use super::session::{DOORS, SUMMARY, Session};
-use crate::faults::answer;
+use super::session::{DOORS, SUMMARY, Session, counting};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
@@ -28,32 +26,12 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-async fn strict() -> Player {
-    let refuse = vec![Refusal {
-        rule: Rule::DenseWindow(WINDOW),
-        status: None,
-        message: None,
-        json: None,
-    }];
-    let answers = vec![Answer {
-        repeat: true,
-        ..answer(json!([{"text": SUMMARY}]))
-    }];
-    Player::start(Script {
-        refuse,
-        answers,
-        ..Script::default()
-    })
-    .await
-    .unwrap()
-}
-
 async fn goes_on(models: &str, refusals: usize) {
     let session = Session::of(22, 39_000);
     let bytes = json!(session.items).to_string().len();
     assert!(bytes > 850_000, "{bytes}");
     for door in DOORS {
-        let player = strict().await;
+        let player = counting(WINDOW).await;
         let setup = Setup::new()
             .provider(models)
             .tables("[context]\noutputs = \"whole\"");

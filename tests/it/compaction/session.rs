@@ -3,10 +3,11 @@ use std::fmt::Write as _;
 
 use adapters::compact::Blob;
 use kit::strict;
-use respondent::sandbox::Recorded;
+use respondent::sandbox::{Answer, Player, Recorded, Refusal, Rule, Script};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::faults::answer;
 use crate::proxy::{Proxy, Reply, streaming};
 
 /// A good summary.
@@ -221,4 +222,25 @@ pub fn messages(sent: &Recorded) -> Vec<String> {
         .iter()
         .map(|message| message.get().to_owned())
         .collect()
+}
+
+/// Refuses what has more tokens than the window, at 2.7 bytes a token.
+pub async fn counting(window: u64) -> Player {
+    let refuse = vec![Refusal {
+        rule: Rule::DenseWindow(window),
+        status: None,
+        message: None,
+        json: None,
+    }];
+    let answers = vec![Answer {
+        repeat: true,
+        ..answer(json!([{"text": SUMMARY}]))
+    }];
+    Player::start(Script {
+        refuse,
+        answers,
+        ..Script::default()
+    })
+    .await
+    .unwrap()
 }

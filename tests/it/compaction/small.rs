@@ -1,10 +1,10 @@
 //! Small windows: what a client keeps beside a summary may be more than they take.
 //! And sessions whose tokens are larger than a provider's are known to be.
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Refusal, Rule, Script};
+use respondent::sandbox::{Answer, Player};
 use serde_json::json;
 
-use super::session::{DOORS, Door, SUMMARY, Session, messages, user};
+use super::session::{DOORS, Door, SUMMARY, Session, counting, messages, user};
 use crate::faults::answer;
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
@@ -26,32 +26,11 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Refuses what has more tokens than the window, at 2.7 bytes a token.
-async fn strict(window: u64) -> Player {
-    let refuse = vec![Refusal {
-        rule: Rule::DenseWindow(window),
-        status: None,
-        message: None,
-        json: None,
-    }];
-    let answers = vec![Answer {
-        repeat: true,
-        ..answer(json!([{"text": SUMMARY}]))
-    }];
-    Player::start(Script {
-        refuse,
-        answers,
-        ..Script::default()
-    })
-    .await
-    .unwrap()
-}
-
 async fn long_wishes() {
     for window in [8_192, 32_768] {
         // The endpoint itself leaves out what there is no room for.
         for door in [Door::Trigger, Door::WholeTrigger, Door::Local] {
-            let player = strict(window).await;
+            let player = counting(window).await;
             let models = format!("models = [{{ id = \"m\", window = {window} }}]");
             let proxy = Proxy::with(&player, Setup::new().provider(&models)).await;
             let mut session = Session::of(2, 500);

@@ -1,0 +1,27 @@
+//! What the client carries for us: `<version>.<crc32>.<base64 of JSON>`. Versioned, so
+//! that a later form can be told apart, and checksummed, so that a blob of somebody
+//! else or a damaged one is never taken for ours.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The blob. It needs no escape in a JSON string.
+pub(crate) fn seal<T: Serialize>(version: &str, content: &T) -> String {
+    let json = serde_json::to_vec(content).unwrap_or_default();
+    let sum = crc32fast::hash(&json);
+    format!("{version}.{sum:08x}.{}", URL_SAFE_NO_PAD.encode(json))
+}
+
+/// The content of a blob that we sealed; `None` for any other string.
+pub(crate) fn open<T: DeserializeOwned>(version: &str, blob: &str) -> Option<T> {
+    let (sum, encoded) = blob
+        .strip_prefix(version)?
+        .strip_prefix('.')?
+        .split_once('.')?;
+    let json = URL_SAFE_NO_PAD.decode(encoded).ok()?;
+    let expected = u32::from_str_radix(sum, 16).ok()?;
+    (crc32fast::hash(&json) == expected).then_some(())?;
+    serde_json::from_slice(&json).ok()
+}
