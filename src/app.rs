@@ -99,7 +99,7 @@ impl App for Respondent {
 
     /// Codex repeats every status of these but 400 five times.
     fn refused(&self, reason: Reason, head: &Parts, answer: &mut Response<Body>) {
-        self.service.metrics.refused(reason);
+        self.service.metrics.refused(reason.label());
         if Caller::of(&head.headers).codex && answer.status().is_client_error() {
             *answer.status_mut() = StatusCode::BAD_REQUEST;
         }

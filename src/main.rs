@@ -10,8 +10,8 @@ use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, NO_REPL
 use respondent::commands::bundle::Unusable;
 use respondent::commands::{self, say};
 use respondent::config::{self, ConfigError, Inputs};
-use respondent::diagnostics::log;
 use respondent::diagnostics::replay::ReplayError;
+use respondent::log;
 use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
@@ -114,8 +114,8 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
         Command::Serve => {
             let config = config::load(&inputs)?;
             let format = match config.server.log_format {
-                config::LogFormat::Human => log::Format::Human,
-                config::LogFormat::Json => log::Format::Json,
+                config::LogFormat::Human => log::RecordFormat::Human,
+                config::LogFormat::Json => log::RecordFormat::Json,
             };
             log::init(&config.server.log, format)?;
             runtime()?.block_on(start::serve(inputs, config))?;

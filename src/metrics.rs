@@ -12,11 +12,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use serde::{Deserialize, Serialize};
 
-use crate::diagnostics::line::Line;
-use crate::serve::Reason;
-use crate::turn::PrefixReason;
+use crate::log::SafeText;
 
 /// The counters of the process.
 pub struct Metrics {
@@ -62,43 +59,6 @@ impl ArtifactCounts {
     }
 }
 
-/// How a turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// `response.completed`.
-    Completed,
-    /// `response.incomplete`.
-    Incomplete,
-    /// `response.failed`, or an error status from upstream.
-    Failed,
-    /// Not begun: the request was at fault.
-    Refused,
-    /// The client went away before the end.
-    Disconnected,
-}
-
-impl Outcome {
-    /// The label.
-    pub fn label(self) -> &'static str {
-        match self {
-            Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
-            Self::Failed => "failed",
-            Self::Refused => "refused",
-            Self::Disconnected => "disconnected",
-        }
-    }
-
-    /// Whether the client got an error.
-    pub fn is_failure(self) -> bool {
-        match self {
-            Self::Failed | Self::Refused => true,
-            Self::Completed | Self::Incomplete | Self::Disconnected => false,
-        }
-    }
-}
-
 /// One finished turn.
 #[derive(Debug, Clone, Copy)]
 pub struct TurnFigures<'a> {
@@ -107,7 +67,7 @@ pub struct TurnFigures<'a> {
     /// The provider's name of the model.
     pub model: &'a str,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: &'static str,
     /// From the request's head to the last event.
     pub duration: Duration,
     /// From the request's head to the first event, if there was one.
@@ -130,7 +90,7 @@ pub struct PrefixFigures {
     /// Those that both begin with.
     pub shared: u64,
     /// Why they are not more.
-    pub reason: PrefixReason,
+    pub reason: &'static str,
 }
 
 /// Tokens of a turn, as the usage object counts them.
@@ -377,7 +337,7 @@ impl Metrics {
             self.tokens.get_or_create(&labels).inc_by(count);
         }
         if let Some(prefix) = &turn.prefix {
-            let reason = prefix.reason.name();
+            let reason = prefix.reason;
             self.prefixes.get_or_create(&ReasonLabel { reason }).inc();
         }
         let prefix = turn.prefix.iter().flat_map(|prefix| {
@@ -410,7 +370,7 @@ impl Metrics {
         let labels = TurnLabels {
             provider,
             model,
-            outcome: turn.outcome.label(),
+            outcome: turn.outcome,
         };
         self.turns.get_or_create(&labels).inc();
     }
@@ -469,13 +429,9 @@ impl Metrics {
         OpenStream(self.open_streams.clone())
     }
 
-    /// Counts a request that the edge refused.
-    pub fn refused(&self, reason: Reason) {
-        self.refused
-            .get_or_create(&ReasonLabel {
-                reason: reason.label(),
-            })
-            .inc();
+    /// Counts a request that was refused before it reached a handler.
+    pub fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].
@@ -489,7 +445,7 @@ impl Metrics {
     /// The labels of a route, within the cap. A client chooses model names where a
     /// provider takes any, so their number and form must not be the client's choice.
     fn route(&self, provider: &str, model: &str) -> (String, String) {
-        let route = (provider.to_owned(), Line::new(model).to_string());
+        let route = (provider.to_owned(), SafeText::new(model).to_string());
         let mut routes = self.routes.lock().unwrap_or_else(PoisonError::into_inner);
         if routes.contains(&route) {
             return route;
@@ -521,15 +477,13 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Duration;
 
-    use super::{Metrics, Outcome, PrefixFigures, ROUTES, Tokens, TurnFigures};
-    use crate::serve::Reason;
-    use crate::turn::PrefixReason;
+    use super::{Metrics, PrefixFigures, ROUTES, Tokens, TurnFigures};
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
         TurnFigures {
             provider,
             model,
-            outcome: Outcome::Completed,
+            outcome: "completed",
             duration: Duration::from_secs(3),
             first_event: Some(Duration::from_millis(300)),
             tokens: Tokens {
@@ -543,7 +497,7 @@ mod tests {
             prefix: Some(PrefixFigures {
                 sent: 400,
                 shared: 300,
-                reason: PrefixReason::Epoch,
+                reason: "epoch",
             }),
         }
     }
@@ -559,7 +513,7 @@ mod tests {
         metrics.provider_down("q", false);
         metrics.failover(("p", "m"), ("q", "maker/m"));
         metrics.healed("p", "m");
-        metrics.refused(Reason::Host);
+        metrics.refused("host");
         metrics.artifacts().kept(2, 5000);
         metrics.artifacts().failed("ARTIFACT_STORE_WRITE_FAILED");
         let stream = metrics.open_stream();

@@ -17,7 +17,7 @@ use crate::commands::say;
 use crate::config::{Config, Flags, Inputs, Watch, address};
 use crate::diagnostics::bundle::Folder;
 use crate::diagnostics::capture::Capture;
-use crate::diagnostics::log;
+use crate::log;
 use crate::metrics::Metrics;
 use crate::sandbox::{Player, scene};
 use crate::serve::{
@@ -114,7 +114,7 @@ async fn tidy(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
         let folder = Folder::of(&live.load());
         let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
         if let Ok(Err(error)) = pruned {
-            tracing::warn!(target: log::CAPTURE, "old turns cannot be deleted: {error}");
+            tracing::warn!(target: log::CAPTURE_TARGET, "old turns cannot be deleted: {error}");
         }
         // A failure was told already.
         if let Ok(swept) = artifacts.sweep().await

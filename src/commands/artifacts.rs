@@ -19,8 +19,8 @@ use crate::artifacts::{Artifacts, Unavailable};
 use crate::cli;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::ago;
+use crate::log::SafeText;
 
 const PATH: &str = "/v1/artifacts";
 
@@ -143,7 +143,9 @@ async fn list(
 fn table(rows: &[Known], now: SystemTime) -> String {
     let mut out = String::new();
     let width = |of: fn(&Known) -> &str| {
-        let widths = rows.iter().map(|row| Line::up_to(of(row), 32).to_string());
+        let widths = rows
+            .iter()
+            .map(|row| SafeText::up_to(of(row), 32).to_string());
         widths
             .map(|cell| cell.chars().count())
             .max()
@@ -164,14 +166,14 @@ fn table(rows: &[Known], now: SystemTime) -> String {
         let _ = writeln!(
             out,
             "{:<36}  {:<kinds$}  {:>11}  {:>9}  {:>10}  {:>10}  {:<6}  {:<calls$}  {}",
-            Line::up_to(&row.id, 64).to_string(),
-            Line::up_to(&row.kind, 32).to_string(),
+            SafeText::up_to(&row.id, 64).to_string(),
+            SafeText::up_to(&row.kind, 32).to_string(),
             row.bytes,
             row.lines,
             ago(row.created_at.saturating_mul(1000), now),
             ago(row.last_used_at.saturating_mul(1000), now),
             if row.persistent { "disk" } else { "memory" },
-            Line::up_to(
+            SafeText::up_to(
                 if row.call_id.is_empty() {
                     "-"
                 } else {
@@ -180,7 +182,7 @@ fn table(rows: &[Known], now: SystemTime) -> String {
                 32
             )
             .to_string(),
-            Line::up_to(&row.session, 64),
+            SafeText::up_to(&row.session, 64),
         );
     }
     out
@@ -266,7 +268,7 @@ impl<'a> Source<'a> {
             return Ok(body);
         }
         let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
-        anyhow::bail!("{}", Line::new(&why))
+        anyhow::bail!("{}", SafeText::new(&why))
     }
 
     /// The same answer without a server.

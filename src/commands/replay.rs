@@ -8,8 +8,8 @@ use super::say;
 use crate::cli::{DIFFERENT, SAME};
 use crate::config::Config;
 use crate::diagnostics::bundle::{Difference, Scope, Turn, compare};
-use crate::diagnostics::line::Line;
 use crate::diagnostics::replay::{ReplayError, live, replay};
+use crate::log::SafeText;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +67,7 @@ fn run(
             Ok(again) => again,
             Err(error) => {
                 if numbers.clone().count() > 1 {
-                    let id = Line::new(&recorded.request_id);
+                    let id = SafeText::new(&recorded.request_id);
                     say(&format!("turn {number}, {id}: {error}\n"))?;
                 }
                 failed.get_or_insert(unusable(asked.file, number, error));
@@ -101,7 +101,7 @@ fn unusable(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
 }
 
 fn told(number: usize, recorded: &Turn, differences: &[Difference]) -> String {
-    let id = Line::new(&recorded.request_id);
+    let id = SafeText::new(&recorded.request_id);
     let mut text = match differences.len() {
         0 => format!("turn {number}, {id}: equal\n"),
         1 => format!("turn {number}, {id}: 1 difference (recorded -> now)\n"),
@@ -119,7 +119,7 @@ fn printable(body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let mut text = String::new();
     for line in body.lines() {
-        let _ = writeln!(text, "{}", Line::up_to(line, usize::MAX));
+        let _ = writeln!(text, "{}", SafeText::up_to(line, usize::MAX));
     }
     text
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bundle::Turn;
 use super::capture::Selection;
-use super::line::Line;
-use crate::metrics::Outcome;
+use crate::log::SafeText;
+use crate::turn::Outcome;
 
 /// The turns that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -48,7 +48,8 @@ impl Listing {
     /// A table for people.
     pub fn table(&self, now: SystemTime) -> String {
         let mut out = String::new();
-        let route = |row: &Row| Line::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
+        let route =
+            |row: &Row| SafeText::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
         let width = self.turns.iter().map(|row| route(row).chars().count());
         let width = width.max().unwrap_or(0).max("route".len());
         // Writing to a string cannot fail.
@@ -65,8 +66,8 @@ impl Listing {
                 took(row.took_us),
                 row.outcome.map_or("-", Outcome::label),
                 route(row),
-                Line::up_to(&row.request_id, 64).to_string(),
-                Line::up_to(row.response_id.as_deref().unwrap_or("-"), 64).to_string(),
+                SafeText::up_to(&row.request_id, 64).to_string(),
+                SafeText::up_to(row.response_id.as_deref().unwrap_or("-"), 64).to_string(),
                 place(row),
             );
         }

@@ -1,9 +1,11 @@
-//! What the process says about itself: log records, one line each.
+//! Recording, inspecting and replaying turns.
+//!
+//! [`capture`] records each turn in memory, [`redact`] removes secrets from it, and [`bundle`] writes
+//! it to a file that [`replay`] runs through the same engine again. [`listing`] is the list of
+//! recorded turns.
+
 pub mod bundle;
 pub mod capture;
-mod human;
-pub mod line;
 pub mod listing;
-pub mod log;
 pub mod redact;
 pub mod replay;

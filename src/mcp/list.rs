@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::call::Unanswered;
 use crate::artifacts::owned::{Owned, Unread};
 use crate::artifacts::{Entry, Filter, Part};
-use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::date;
+use crate::log::SafeText;
 
 /// How many are listed when the call does not say.
 pub(super) const LIMIT: usize = 20;
@@ -67,8 +67,8 @@ fn line(entry: &Entry) -> String {
         entry.kind.name(),
         entry.chars,
         entry.lines,
-        Line::up_to(&entry.call_id, 64),
-        Line::up_to(&entry.session, 80),
+        SafeText::up_to(&entry.call_id, 64),
+        SafeText::up_to(&entry.session, 80),
         date(entry.created.saturating_mul(1000)),
     )
 }
@@ -77,7 +77,7 @@ fn line(entry: &Entry) -> String {
 fn beginning(text: &str) -> String {
     let header = output::measure(text).header.bytes;
     let body = text.get(header..).unwrap_or(text).trim_start();
-    Line::up_to(body.lines().next().unwrap_or_default(), SHOWN).to_string()
+    SafeText::up_to(body.lines().next().unwrap_or_default(), SHOWN).to_string()
 }
 
 #[cfg(test)]

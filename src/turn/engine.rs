@@ -14,7 +14,8 @@ use adapters::responses::frames::Frames;
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::ctx::Ctx;
+use super::context::TurnContext;
+use super::observer::TurnEvent;
 use super::prepare::Prepared;
 use super::recent::Recent;
 use super::record::Record;
@@ -23,8 +24,7 @@ use super::sink::Sink;
 use super::told::Told;
 use super::way::{Way, Ways};
 use crate::secrets::Redactor;
-use crate::tap::Seen;
-use crate::upstream;
+use crate::upstream::{self, AttemptEvent};
 
 mod reading;
 
@@ -42,7 +42,7 @@ pub(super) struct Pace {
 
 /// Runs a turn to its end. An error means that nothing was sent.
 pub(super) async fn run<S: Sink>(
-    ctx: &Ctx,
+    ctx: &TurnContext,
     prepared: Box<Prepared>,
     pace: Pace,
     redactor: impl Fn() -> Redactor + Send + Sync,
@@ -72,7 +72,7 @@ pub(super) async fn run<S: Sink>(
 }
 
 struct Engine<'e, S> {
-    ctx: &'e Ctx,
+    ctx: &'e TurnContext,
     /// The way that is taken now.
     way: Way,
     /// What else can be tried, until an answer has begun.
@@ -114,7 +114,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     /// Takes the turn out of its box: each future around this one would hold it
     /// once more.
     fn new(
-        ctx: &'e Ctx,
+        ctx: &'e TurnContext,
         prepared: Box<Prepared>,
         pace: Pace,
         record: &'e mut Record,
@@ -236,19 +236,24 @@ impl<'e, S: Sink> Engine<'e, S> {
 
     /// Sends the request once and reads the answer to its end.
     async fn attempt(&mut self) -> Result<(), Fault> {
-        self.ctx.saw(Seen::UpstreamRequest {
+        self.ctx.observe(TurnEvent::UpstreamRequest {
             upstream: &self.way.upstream,
             route: &self.way.route,
             terms: &self.way.terms,
             body: &self.way.body,
         });
         let result = self.exchange().await;
-        self.ctx.saw(Seen::AttemptEnd(result.as_ref().err()));
+        self.ctx
+            .observe(TurnEvent::AttemptEnd(result.as_ref().err()));
         result
     }
 
     async fn exchange(&mut self) -> Result<(), Fault> {
-        let unreached = self.ctx.tap.as_ref().and_then(|tap| tap.unreached());
+        let unreached = self
+            .ctx
+            .observer
+            .as_ref()
+            .and_then(|observer| observer.injected_failure());
         if let Some((after, fault)) = &unreached
             && fault.kind == Kind::Overloaded
         {
@@ -268,7 +273,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         let place = self.patiently(upstream.place(patience)).await??;
         let key = upstream.keys().choose(self.session);
         if let Some(key) = key {
-            self.ctx.saw(Seen::Key(key));
+            self.ctx.observe(TurnEvent::Key(key));
         }
         let opened = if let Some((after, fault)) = unreached {
             self.patiently(sleep(after)).await?;
@@ -276,8 +281,10 @@ impl<'e, S: Sink> Engine<'e, S> {
         } else {
             // Boxed: it would weigh on the stream that follows it.
             let body = self.way.body.clone();
-            let seeing = (&*self.ctx.clock, self.ctx.tap.as_deref());
-            let opening = Box::pin(upstream::open(&upstream, place, key, body, seeing));
+            let ctx = self.ctx;
+            let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
+            let opening = upstream::open(&upstream, place, key, body, &*ctx.clock, &observe);
+            let opening = Box::pin(opening);
             self.patiently(opening).await?
         };
         let result = match opened {
@@ -297,7 +304,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     async fn patiently<F: Future>(&mut self, future: F) -> Result<F::Output, Fault> {
         let mut future = pin!(future);
         let ctx = self.ctx;
-        let mut ending = pin!(ctx.ending.cancelled());
+        let mut ending = pin!(ctx.shutdown.cancelled());
         loop {
             let sign = self.last_sent + self.pace.heartbeat;
             tokio::select! {
@@ -310,7 +317,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     }
 
     fn ending(&self) -> Fault {
-        self.ctx.saw(Seen::Ending);
+        self.ctx.observe(TurnEvent::ShuttingDown);
         Fault::new(
             Kind::Draining,
             "Respondent is shutting down; send the request again in a moment.",
@@ -344,7 +351,8 @@ impl<'e, S: Sink> Engine<'e, S> {
             }
         }
         if S::STREAMS {
-            self.ctx.saw(Seen::ClientAnswer(self.output.frames.bytes()));
+            self.ctx
+                .observe(TurnEvent::ClientBody(self.output.frames.bytes()));
         }
         self.sink.send(&mut self.output.frames).await;
         self.last_sent = Instant::now();

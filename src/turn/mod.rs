@@ -4,11 +4,12 @@
 
 mod caller;
 mod compact;
-mod ctx;
+mod context;
 mod engine;
-mod given;
 mod kept;
 mod measured;
+mod observer;
+mod outcome;
 mod prefix;
 mod prepare;
 mod recent;
@@ -18,6 +19,7 @@ mod respond;
 mod sessions;
 mod sink;
 mod spelling;
+mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -28,10 +30,12 @@ mod weighed;
 
 pub use caller::{Caller, Session, TurnKind};
 pub(crate) use compact::stays_from;
-pub use ctx::{Clock, Ctx, Random, Surrounding, Surroundings, System};
-pub use given::{Given, Lesson, ProviderState};
+pub use context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
+pub use observer::{TurnEvent, TurnObserver};
+pub use outcome::Outcome;
 pub use prefix::Reason as PrefixReason;
 pub use respond::{Service, input_tokens, respond};
 pub(crate) use spelling::Spelling;
+pub use state::{Lesson, ProviderState, TurnState};
 pub use told::PREFIX_HEADER;
 pub use weighed::Weighed;

@@ -13,12 +13,12 @@ use registry::Route;
 
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, Door};
-use super::ctx::Ctx;
+use super::context::TurnContext;
+use super::observer::TurnEvent;
 use super::recent::Recent;
 use super::way::{Shared, Way, Ways};
 use crate::aside::aside;
 use crate::config::Config;
-use crate::tap::Seen;
 
 /// The most bytes of text that an answer may have.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -66,7 +66,7 @@ pub(super) struct History {
 /// Parses, routes, plans and encodes a turn. `at_endpoint` says that it came to the
 /// endpoint that compacts.
 pub(super) fn prepare(
-    ctx: &Ctx,
+    ctx: &TurnContext,
     config: &Arc<Config>,
     shared: &Arc<Shared>,
     source: Source,
@@ -90,7 +90,7 @@ pub(super) fn prepare(
         Some(Door::Local) => shared.tools.find(&ctx.owner, &session.id),
         Some(Door::Endpoint | Door::Trigger | Door::Threshold) | None => None,
     };
-    if ctx.tap.is_some() {
+    if ctx.observer.is_some() {
         let mut given = shared.given(config, &ctx.owner, &session.id, &routes);
         given.items = items
             .into_iter()
@@ -100,12 +100,12 @@ pub(super) fn prepare(
         given.weighed = (door.is_some() || turn.compact_from.is_some())
             .then(|| shared.weighings.find(&ctx.owner, &session.id))
             .flatten();
-        ctx.saw(Seen::Given(given));
+        ctx.observe(TurnEvent::State(given));
     }
     let (stream, store) = (turn.stream, turn.store);
     let recent = store.then(|| Arc::clone(&shared.recent));
     if let Some(door) = door {
-        let id = ctx.id("resp");
+        let id = ctx.new_id("resp");
         let created_at = ctx.clock.unix();
         let terms = Compaction::terms(&routes);
         let assembler = assembler(&turn, &id, created_at, ctx.caller.codex, terms);
@@ -137,7 +137,7 @@ pub(super) fn prepare(
     let spare = over.map(|_| routes.clone());
     let mut ways = Ways::new(ctx, config, shared, &session, routes);
     let way = first(&mut ways, &turn)?;
-    let id = ctx.id("resp");
+    let id = ctx.new_id("resp");
     let created_at = ctx.clock.unix();
     let terms = way.terms.clone();
     let is_over = over.is_some_and(|limit| {
@@ -193,17 +193,21 @@ impl History {
 
     /// The same history for another purpose, ready to be sent. Nothing of the answer
     /// is kept for references.
-    pub(super) fn prepared(&self, ctx: &Ctx, purpose: Purpose) -> Result<Box<Prepared>, Fault> {
+    pub(super) fn prepared(
+        &self,
+        ctx: &TurnContext,
+        purpose: Purpose,
+    ) -> Result<Box<Prepared>, Fault> {
         let source = self.source.with_purpose(purpose);
         aside(source.bytes(), || self.read(ctx, source))
     }
 
-    fn read(&self, ctx: &Ctx, source: Source) -> Result<Box<Prepared>, Fault> {
+    fn read(&self, ctx: &TurnContext, source: Source) -> Result<Box<Prepared>, Fault> {
         let turn = source.turn()?;
         let routes = self.routes.clone();
         let mut ways = Ways::new(ctx, &self.config, &self.shared, &self.session, routes);
         let way = first(&mut ways, &turn)?;
-        let (id, now) = (ctx.id("resp"), ctx.clock.unix());
+        let (id, now) = (ctx.new_id("resp"), ctx.clock.unix());
         let assembler = assembler(&turn, &id, now, false, way.terms.clone());
         ways.keep(source);
         Ok(Box::new(Prepared {
@@ -246,7 +250,7 @@ fn assembler(
 
 /// About how many tokens a request has as input.
 pub(super) fn count(
-    ctx: &Ctx,
+    ctx: &TurnContext,
     config: &Arc<Config>,
     shared: &Arc<Shared>,
     source: &Source,
@@ -265,9 +269,13 @@ pub(super) fn count(
 }
 
 /// The first choice and what stands in for it.
-pub(super) fn routes(ctx: &Ctx, config: &Config, turn: &Turn<'_>) -> Result<Vec<Route>, Fault> {
+pub(super) fn routes(
+    ctx: &TurnContext,
+    config: &Config,
+    turn: &Turn<'_>,
+) -> Result<Vec<Route>, Fault> {
     let saw = |routes: &[Route], near: &[String]| {
-        ctx.saw(Seen::Routes {
+        ctx.observe(TurnEvent::Routes {
             asked: &turn.model,
             routes,
             near,

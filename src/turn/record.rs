@@ -12,14 +12,15 @@ use registry::{Price, Route};
 use tokio::time::Instant;
 
 use super::caller::Caller;
+use super::observer::{TurnEvent, TurnObserver};
+use super::outcome::Outcome;
 use super::prefix::{Reason, Telling};
 use super::way::Way;
 use crate::config::Config;
-use crate::diagnostics::line::Line;
-use crate::diagnostics::log;
-use crate::metrics::{Metrics, OpenStream, Outcome, PrefixFigures, Tokens, TurnFigures};
+use crate::log;
+use crate::log::SafeText;
+use crate::metrics::{Metrics, OpenStream, PrefixFigures, Tokens, TurnFigures};
 use crate::secrets::Redactor;
-use crate::tap::{Seen, Tap};
 
 /// What is told of a turn. It tells it when it is dropped: a client that goes
 /// away drops the turn.
@@ -46,9 +47,9 @@ pub(super) struct Record {
     first_event: Option<Duration>,
     outcome: Option<Outcome>,
     fault: Option<Fault>,
-    /// The same with the secrets in it, for the tap.
+    /// The same with the secrets in it, for the observer.
     raw_fault: Option<Fault>,
-    tap: Option<Arc<dyn Tap>>,
+    observer: Option<Arc<dyn TurnObserver>>,
     _open: OpenStream,
 }
 
@@ -58,7 +59,7 @@ impl Record {
         config: &Arc<Config>,
         request_id: Arc<str>,
         caller: Caller,
-        tap: Option<Arc<dyn Tap>>,
+        observer: Option<Arc<dyn TurnObserver>>,
     ) -> Self {
         Self {
             metrics: Arc::clone(metrics),
@@ -80,7 +81,7 @@ impl Record {
             outcome: None,
             fault: None,
             raw_fault: None,
-            tap,
+            observer,
             _open: metrics.open_stream(),
         }
     }
@@ -163,7 +164,7 @@ impl Record {
     /// The turn failed for good. The fault's texts lose every secret: they go
     /// to the client and into the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
-        self.raw_fault = self.tap.is_some().then(|| fault.clone());
+        self.raw_fault = self.observer.is_some().then(|| fault.clone());
         redact(fault, redactor);
         self.metrics.fault(fault.kind.name(), fault.side().name());
         self.outcome = Some(match fault.kind {
@@ -221,8 +222,8 @@ impl Drop for Record {
             self.usage.is_some() && self.notes.iter().all(|note| note.code != "usage_estimated");
         let estimated =
             (counted && usage.input > 0 && self.estimated > 0).then_some(self.estimated);
-        if let Some(tap) = &self.tap {
-            tap.saw(Seen::Ended {
+        if let Some(observer) = &self.observer {
+            observer.on_event(TurnEvent::Ended {
                 outcome,
                 notes: &self.notes,
                 usage: used,
@@ -232,7 +233,7 @@ impl Drop for Record {
         self.metrics.turn(&TurnFigures {
             provider: &self.provider,
             model: &self.model,
-            outcome,
+            outcome: outcome.label(),
             duration,
             first_event: self.first_event,
             tokens: Tokens {
@@ -246,7 +247,7 @@ impl Drop for Record {
             prefix: self.prefix.map(|prefix| PrefixFigures {
                 sent: prefix.sent,
                 shared: prefix.shared,
-                reason: prefix.reason,
+                reason: prefix.reason.name(),
             }),
         });
         let prefix = self.prefix.filter(|prefix| prefix.reason != Reason::First);
@@ -268,13 +269,13 @@ impl Drop for Record {
         }
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(
-            target: log::TURN,
+            target: log::TURN_TARGET,
             request = %self.request_id,
             outcome = outcome.label(),
-            route = %Line::new(if self.provider.is_empty() { "" } else { &route }),
+            route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
             caller = self.caller.name(),
             kind = self.caller.kind.name(),
-            session = %Line::up_to(&self.session, 64),
+            session = %SafeText::up_to(&self.session, 64),
             input = usage.input,
             cached_percent = cached,
             estimated_input = estimated,
@@ -287,10 +288,10 @@ impl Drop for Record {
             first_event_ms = self.first_event.map(milliseconds),
             ms = milliseconds(duration),
             retries = self.retries,
-            notes = %Line::up_to(&notes, 1000),
+            notes = %SafeText::up_to(&notes, 1000),
             fault = self.fault.as_ref().map(|fault| fault.kind.name()),
-            message = self.fault.as_ref().map(|fault| Line::up_to(&fault.message, 500).to_string()),
-            cause = self.fault.as_ref().and_then(|fault| fault.cause.as_deref()).map(|cause| Line::up_to(cause, 500).to_string()),
+            message = self.fault.as_ref().map(|fault| SafeText::up_to(&fault.message, 500).to_string()),
+            cause = self.fault.as_ref().and_then(|fault| fault.cause.as_deref()).map(|cause| SafeText::up_to(cause, 500).to_string()),
         );
     }
 }
@@ -304,7 +305,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Flags, Inputs, Places};
-    use crate::diagnostics::log::{Format, spoken};
+    use crate::log::{RecordFormat, captured};
     use crate::turn::TurnKind;
     use crate::turn::prefix::Place;
 
@@ -384,7 +385,7 @@ mod tests {
 
     /// A record for a person, without its time and its duration.
     fn sentence(speak: fn()) -> String {
-        let line = spoken(Format::Human, speak);
+        let line = captured(RecordFormat::Human, speak);
         let (_, sentence) = line.trim_end().split_once("INFO ").unwrap();
         let (before, rest) = sentence.split_once(" after ").unwrap();
         let (_, after) = rest.split_once(" ms").unwrap();
@@ -413,7 +414,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_program_reads_every_field() {
         let read = |speak: fn()| -> Value {
-            let mut value: Value = serde_json::from_str(&spoken(Format::Json, speak)).unwrap();
+            let mut value: Value =
+                serde_json::from_str(&captured(RecordFormat::Json, speak)).unwrap();
             value.as_object_mut().unwrap().remove("timestamp");
             value
         };

@@ -12,22 +12,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::caller::{Caller, Session};
 use super::compact::{self, Door};
-use super::ctx::{Ctx, Surrounding, Surroundings, System};
+use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
 use super::engine::{self, Pace};
-use super::given::Given;
+use super::observer::{TurnEvent, TurnObserver};
 use super::prepare::{Job, count, prepare, routes};
 use super::record::{Record, redact};
 use super::sink::{JsonSink, Slot, SseSink};
+use super::state::TurnState;
 use super::stream::EventStream;
 use super::told::Told;
 use super::way::Shared;
 use crate::artifacts::Artifacts;
 use crate::artifacts::owned::{LOCAL, Owned};
 use crate::aside::aside;
+use crate::clock::System;
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::serve::{Body, RequestId};
-use crate::tap::{Seen, Tap};
 use crate::upstream::Lessons;
 
 /// What all turns share.
@@ -39,16 +40,16 @@ pub struct Service {
     /// Cancelled when streams must end.
     pub ending: CancellationToken,
     shared: Arc<Shared>,
-    pub(super) surroundings: Arc<dyn Surroundings>,
+    pub(super) environments: Arc<dyn TurnEnvironmentFactory>,
 }
 
 impl Service {
-    /// A service whose turns have these surroundings.
+    /// A service whose turns have these environments.
     pub fn new(
         config: Arc<ArcSwap<Config>>,
         metrics: Arc<Metrics>,
         ending: CancellationToken,
-        surroundings: Arc<dyn Surroundings>,
+        environments: Arc<dyn TurnEnvironmentFactory>,
         artifacts: Artifacts,
     ) -> Self {
         Self {
@@ -56,7 +57,7 @@ impl Service {
             metrics,
             ending,
             shared: Arc::new(Shared::new(artifacts)),
-            surroundings,
+            environments,
         }
     }
 
@@ -73,7 +74,12 @@ impl Service {
 
     /// Knows from now on what was known before a turn, so that the turn goes
     /// again as it went. Errors are those of the request.
-    pub fn remember(&self, given: &Given, head: &Parts, body: &Arc<String>) -> Result<(), Fault> {
+    pub fn remember(
+        &self,
+        given: &TurnState,
+        head: &Parts,
+        body: &Arc<String>,
+    ) -> Result<(), Fault> {
         let config = self.config.load_full();
         let ctx = self.ctx(head, &config);
         let source = Source::shared(Arc::clone(body));
@@ -85,17 +91,21 @@ impl Service {
         Ok(())
     }
 
-    fn ctx(&self, head: &Parts, config: &Arc<Config>) -> Ctx {
+    fn ctx(&self, head: &Parts, config: &Arc<Config>) -> TurnContext {
         let request_id = request_id(head);
-        let Surrounding { clock, random, tap } = self.surroundings.of(&request_id, config);
-        Ctx {
+        let TurnEnvironment {
+            clock,
+            random,
+            observer,
+        } = self.environments.create(&request_id, config);
+        TurnContext {
             request_id,
             owner: LOCAL.into(),
             caller: Caller::of(&head.headers),
             clock,
             random,
-            ending: self.ending.clone(),
-            tap,
+            shutdown: self.ending.clone(),
+            observer,
         }
     }
 }
@@ -113,18 +123,18 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     let config = service.config.load_full();
     let ctx = service.ctx(head, &config);
     let body = Arc::new(body);
-    ctx.saw(Seen::ClientRequest { head, body: &body });
+    ctx.observe(TurnEvent::ClientRequest { head, body: &body });
     let mut record = Record::new(
         &service.metrics,
         &config,
         Arc::clone(&ctx.request_id),
         ctx.caller.clone(),
-        ctx.tap.clone(),
+        ctx.observer.clone(),
     );
     let reply = Reply {
         codex: ctx.caller.codex,
         told: Told::default(),
-        tap: ctx.tap.clone(),
+        observer: ctx.observer.clone(),
     };
     let bytes = body.len();
     let source = Source::shared(body);
@@ -155,19 +165,19 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
 /// turn has as input, by its bytes. Nothing is sent, and nothing is kept.
 pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let config = service.config.load_full();
-    let ctx = Ctx {
+    let ctx = TurnContext {
         request_id: request_id(head),
         owner: LOCAL.into(),
         caller: Caller::of(&head.headers),
         clock: Arc::new(System),
         random: Arc::new(System),
-        ending: service.ending.clone(),
-        tap: None,
+        shutdown: service.ending.clone(),
+        observer: None,
     };
     let reply = Reply {
         codex: ctx.caller.codex,
         told: Told::default(),
-        tap: None,
+        observer: None,
     };
     let bytes = body.len();
     let source = Source::new(body);
@@ -184,7 +194,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
 }
 
 async fn stream(
-    ctx: Ctx,
+    ctx: TurnContext,
     job: Job,
     pace: Pace,
     config: Arc<Config>,
@@ -223,7 +233,7 @@ async fn stream(
 }
 
 async fn whole(
-    ctx: &Ctx,
+    ctx: &TurnContext,
     job: Job,
     pace: Pace,
     config: &Config,
@@ -261,7 +271,7 @@ async fn whole(
 struct Reply {
     codex: bool,
     told: Told,
-    tap: Option<Arc<dyn Tap>>,
+    observer: Option<Arc<dyn TurnObserver>>,
 }
 
 impl Reply {
@@ -270,14 +280,14 @@ impl Reply {
     }
 
     fn whole(&self, json: Vec<u8>) -> Response<Body> {
-        self.saw(Seen::ClientAnswer(&json));
+        self.observe(TurnEvent::ClientBody(&json));
         self.finish("application/json", Response::new(Body::full(json)))
     }
 
     /// A fault as an HTTP reply.
     fn refusal(&self, fault: &Fault) -> Response<Body> {
         let json = fault.body();
-        self.saw(Seen::ClientAnswer(&json));
+        self.observe(TurnEvent::ClientBody(&json));
         let mut response = Response::new(Body::full(json));
         *response.status_mut() = StatusCode::from_u16(fault.status(self.codex))
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -293,16 +303,16 @@ impl Reply {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         self.told.add_to(headers);
-        self.saw(Seen::ClientHead {
+        self.observe(TurnEvent::ClientHead {
             status: response.status(),
             headers: response.headers(),
         });
         response
     }
 
-    fn saw(&self, seen: Seen<'_>) {
-        if let Some(tap) = &self.tap {
-            tap.saw(seen);
+    fn observe(&self, event: TurnEvent<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.on_event(event);
         }
     }
 }

@@ -9,13 +9,14 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{Service, Surrounding, Surroundings, System, respond};
+use super::observer::{TurnEvent, TurnObserver};
+use super::{Service, TurnEnvironment, TurnEnvironmentFactory, respond};
 use crate::artifacts::Artifacts;
+use crate::clock::System;
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
 use crate::sandbox::Player;
 use crate::serve::Body;
-use crate::tap::{Seen, Tap};
 
 /// A provider `acme` that plays `script`, with more settings of its table.
 async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
@@ -139,11 +140,11 @@ struct Defect {
     passed: AtomicBool,
 }
 
-impl Tap for Defect {
-    fn saw(&self, seen: Seen<'_>) {
-        let here = match seen {
-            Seen::UpstreamRequest { .. } => !self.at_events,
-            Seen::ClientAnswer(_) => self.at_events,
+impl TurnObserver for Defect {
+    fn on_event(&self, event: TurnEvent<'_>) {
+        let here = match event {
+            TurnEvent::UpstreamRequest { .. } => !self.at_events,
+            TurnEvent::ClientBody(_) => self.at_events,
             _ => false,
         };
         assert!(
@@ -155,12 +156,12 @@ impl Tap for Defect {
 
 struct Defective(Arc<Defect>);
 
-impl Surroundings for Defective {
-    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
-        let tap: Arc<Defect> = Arc::clone(&self.0);
-        Surrounding {
-            tap: Some(tap),
-            ..System.of(request_id, config)
+impl TurnEnvironmentFactory for Defective {
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
+        let observer: Arc<Defect> = Arc::clone(&self.0);
+        TurnEnvironment {
+            observer: Some(observer),
+            ..System.create(request_id, config)
         }
     }
 }
@@ -176,7 +177,7 @@ async fn a_defect_in_the_engine_costs_one_turn() {
             at_events,
             passed: AtomicBool::new(false),
         });
-        Arc::get_mut(&mut service).unwrap().surroundings = Arc::new(Defective(defect));
+        Arc::get_mut(&mut service).unwrap().environments = Arc::new(Defective(defect));
         let response = ask(&service).await;
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();

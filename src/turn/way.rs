@@ -16,9 +16,10 @@ use registry::Route;
 use tokio::time::Instant;
 
 use super::caller::{Session, TurnKind};
-use super::ctx::Ctx;
+use super::context::TurnContext;
 use super::kept::Kept;
 use super::measured::Measured;
+use super::observer::{TurnEvent, TurnObserver};
 use super::prefix::{Print, Situation, Telling, Watch};
 use super::recent::Recent;
 use super::sessions::Sessions;
@@ -28,7 +29,6 @@ use super::weighed::{Weighed, Weighings};
 use crate::artifacts::{Artifacts, Commit, New};
 use crate::aside::aside;
 use crate::config::Config;
-use crate::tap::{Seen, Tap};
 use crate::upstream::{Upstream, Upstreams};
 
 /// What all turns share.
@@ -99,7 +99,7 @@ pub(super) struct Ways {
     home: String,
     /// The home of the session where another route comes first.
     passed_over: Option<Route>,
-    tap: Option<Arc<dyn Tap>>,
+    observer: Option<Arc<dyn TurnObserver>>,
     /// The routes that were not taken yet, the next one first.
     left: VecDeque<Route>,
     /// The turn. It is gone once an answer has begun.
@@ -111,7 +111,7 @@ impl Ways {
     /// is on, then the first choice and what stands in for it. One that is down
     /// does not come first, unless all are.
     pub(super) fn new(
-        ctx: &Ctx,
+        ctx: &TurnContext,
         config: &Arc<Config>,
         shared: &Arc<Shared>,
         session: &Session,
@@ -133,7 +133,7 @@ impl Ways {
 
     /// The same, whether or not a provider is down.
     fn untried(
-        ctx: &Ctx,
+        ctx: &TurnContext,
         config: &Arc<Config>,
         shared: &Arc<Shared>,
         session: &Session,
@@ -147,7 +147,7 @@ impl Ways {
             compacts: ctx.caller.kind == TurnKind::Compaction,
             home: String::new(),
             passed_over: None,
-            tap: ctx.tap.clone(),
+            observer: ctx.observer.clone(),
             left: routes.into(),
             source: None,
         };
@@ -162,7 +162,7 @@ impl Ways {
     /// About how many tokens the turn's input has on the route that it would take.
     /// Nothing is sent or kept.
     pub(super) fn count(
-        ctx: &Ctx,
+        ctx: &TurnContext,
         config: &Arc<Config>,
         shared: &Arc<Shared>,
         session: &Session,
@@ -336,9 +336,9 @@ impl Ways {
             HashMap::new()
         };
         if !known_baggage.is_empty()
-            && let Some(tap) = &self.tap
+            && let Some(observer) = &self.observer
         {
-            tap.saw(Seen::Baggage(&known_baggage));
+            observer.on_event(TurnEvent::Baggage(&known_baggage));
         }
         let origin = route.full_name();
         let spelling = Spelling {

@@ -7,12 +7,12 @@ use adapters::chat::refusal;
 use adapters::fault::{Fault, Kind, Retry};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
+use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use registry::Wire;
 
 use super::{Key, Place, Upstream};
-use crate::tap::{Seen, Tap};
-use crate::turn::Clock;
+use crate::clock::Clock;
 
 /// The most bytes of an error reply that are read, and how long for.
 const ERROR_LIMIT: usize = 64 * 1024;
@@ -21,6 +21,22 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(10);
 /// The most bytes behind the last event that are read, and how long for.
 const RELEASE_LIMIT: usize = 64 * 1024;
 const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What an observer sees of a request to a provider before its answer is read.
+pub enum AttemptEvent<'a> {
+    /// The provider answered with this head.
+    Head {
+        /// The HTTP status.
+        status: StatusCode,
+        /// The response headers.
+        headers: &'a HeaderMap,
+    },
+    /// The body of an error response, up to the limit.
+    ErrorBody(&'a [u8]),
+}
+
+/// Called for each [`AttemptEvent`]; must not wait.
+pub type Observe<'a> = &'a (dyn Fn(AttemptEvent<'_>) + Send + Sync);
 
 /// An answer with a 2xx status whose body has not been read. Its head is gone:
 /// it would be kept as long as the stream.
@@ -107,7 +123,8 @@ pub async fn open(
     place: Place,
     key: Option<Key>,
     body: Bytes,
-    (clock, tap): (&dyn Clock, Option<&dyn Tap>),
+    clock: &dyn Clock,
+    observe: Observe<'_>,
 ) -> Result<Answer, Fault> {
     let mut headers = upstream.headers.clone();
     if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
@@ -134,22 +151,21 @@ pub async fn open(
             ));
         }
     };
-    if let Some(tap) = tap {
-        tap.saw(Seen::UpstreamHead {
-            status: response.status(),
-            headers: response.headers(),
-        });
-    }
+    observe(AttemptEvent::Head {
+        status: response.status(),
+        headers: response.headers(),
+    });
     if response.status().is_success() {
         return Ok(Answer::new(response, place));
     }
-    Err(refused(upstream, response, (clock, tap)).await)
+    Err(refused(upstream, response, clock, observe).await)
 }
 
 async fn refused(
     upstream: &Upstream,
     mut response: reqwest::Response,
-    (clock, tap): (&dyn Clock, Option<&dyn Tap>),
+    clock: &dyn Clock,
+    observe: Observe<'_>,
 ) -> Fault {
     let status = response.status().as_u16();
     let wait = {
@@ -169,9 +185,7 @@ async fn refused(
         }
     };
     let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
-    if let Some(tap) = tap {
-        tap.saw(Seen::UpstreamAnswer(&body));
-    }
+    observe(AttemptEvent::ErrorBody(&body));
     if (300..400).contains(&status) {
         return Fault {
             retry: Retry::Never,

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-pub use attempt::{Answer, open};
+pub use attempt::{Answer, AttemptEvent, Observe, open};
 pub use health::Health;
 pub use keys::{Key, KeyRing};
 pub use lessons::Lessons;

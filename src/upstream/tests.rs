@@ -2,9 +2,9 @@ use futures_util::FutureExt;
 use registry::Route;
 
 use super::*;
+use crate::clock::System;
 use crate::config::{Environment, Flags, Inputs, Places as Folders, load};
 use crate::sandbox::Player;
-use crate::turn::System;
 
 /// A configuration of one provider, `lab`, with this in its table.
 fn config(table: &str) -> Config {
@@ -211,7 +211,8 @@ async fn ask(upstream: &Upstream) -> Result<Answer, Fault> {
         place,
         upstream.keys().choose(0),
         r#"{"stream":true}"#.into(),
-        (&System, None),
+        &System,
+        &|_| {},
     )
     .await
 }

@@ -9,8 +9,8 @@ use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
 use crate::diagnostics::capture::{Capture, Wanted};
-use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::Listing;
+use crate::log::SafeText;
 
 const TURNS: &str = "/diagnostics/turns";
 
@@ -70,7 +70,7 @@ fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
     anyhow::anyhow!(
         "the server answered {}: {}",
         status.as_u16(),
-        Line::new(&why)
+        SafeText::new(&why)
     )
 }
 

@@ -14,7 +14,7 @@ mod tests;
 use std::fmt;
 
 use super::Turn;
-use crate::diagnostics::line::Line;
+use crate::log::SafeText;
 
 /// So many differences of one part are told.
 const MOST: usize = 20;
@@ -57,7 +57,7 @@ pub fn compare(left: &Turn, right: &Turn, what: Scope) -> Vec<Difference> {
             found.end(left, right);
         }
         Scope::Diff => {
-            found.surroundings(left, right);
+            found.environments(left, right);
             found.request(left, right);
             found.plan(left, right);
             found.attempts(left, right);
@@ -95,7 +95,11 @@ impl fmt::Display for Difference {
     /// One line, or two where the values are long; without an end of line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, left, right } = self;
-        let (place, left, right) = (Line::new(place), Line::new(left), Line::new(right));
+        let (place, left, right) = (
+            SafeText::new(place),
+            SafeText::new(left),
+            SafeText::new(right),
+        );
         if self.left.is_empty() && self.right.is_empty() {
             return write!(f, "{place}");
         }

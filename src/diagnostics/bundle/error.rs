@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 use std::io;
 
 use super::manifest::VERSION;
-use crate::diagnostics::line::Line;
+use crate::log::SafeText;
 
 /// Why a bundle cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -84,7 +84,7 @@ pub struct Shown(String);
 
 impl Shown {
     pub(super) fn new(text: impl Display) -> Self {
-        Self(Line::new(&text.to_string()).to_string())
+        Self(SafeText::new(&text.to_string()).to_string())
     }
 }
 

@@ -7,8 +7,8 @@ use adapters::fault::{Fault, Kind, Retry};
 use registry::{Dialect, Model, RouteSettings, Settings, Timeouts, Window, Wire};
 
 use super::{Answer, Attempt, Bundle, Head, Piece, Request, Turn};
-use crate::metrics::Outcome;
-use crate::turn::{Given, ProviderState};
+use crate::turn::Outcome;
+use crate::turn::{ProviderState, TurnState};
 
 /// A whole bundle of as many turns.
 pub(crate) fn bundle(turns: usize) -> Bundle {
@@ -61,14 +61,14 @@ pub(crate) fn turn(number: usize) -> Turn {
         },
         heartbeat_ms: 15_000,
         commit_after_ms: 10_000,
-        given: Given {
+        given: TurnState {
             items: [("msg_1".to_owned(), "{\"type\":\"message\"}".to_owned())].into(),
             providers: vec![ProviderState {
                 provider: "lab".into(),
                 keys_rest_ms: vec![0, 1200],
                 down_ms: 0,
             }],
-            ..Given::default()
+            ..TurnState::default()
         },
         clock: vec![(0, 1_786_082_704), (3, 1_786_082_705)],
         random: vec!["00112233445566778899aabbccddeeff".into(); 2],

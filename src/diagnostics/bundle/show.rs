@@ -13,7 +13,7 @@ use registry::WindowSource;
 
 use super::Turn;
 use super::diff::count;
-use crate::diagnostics::line::Line;
+use crate::log::SafeText;
 
 /// Characters of one line.
 const LONGEST: usize = 240;
@@ -59,7 +59,7 @@ struct Page(String);
 impl Page {
     fn line(&mut self, text: fmt::Arguments<'_>) {
         let text = text.to_string();
-        let _ = writeln!(self.0, "{}", Line::up_to(text.trim_end(), LONGEST));
+        let _ = writeln!(self.0, "{}", SafeText::up_to(text.trim_end(), LONGEST));
     }
 
     /// A name and what there is to say, in two columns.

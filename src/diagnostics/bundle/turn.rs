@@ -11,8 +11,8 @@ use adapters::notes::Notes;
 use registry::{Settings, Window};
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::Outcome;
-use crate::turn::Given;
+use crate::turn::Outcome;
+use crate::turn::TurnState;
 
 /// One turn.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
@@ -51,7 +51,7 @@ pub struct Turn {
     /// Milliseconds: see `commit_after` in the configuration.
     pub commit_after_ms: u64,
     /// What was known before the turn.
-    pub given: Given,
+    pub given: TurnState,
     /// Readings of the clock that differ from the one before: how many came
     /// before it, and seconds since 1970.
     pub clock: Vec<(u64, u64)>,

@@ -13,9 +13,9 @@ use anyhow::Context;
 use super::choice::clean;
 use super::raw::Raw;
 use crate::diagnostics::bundle::{Bundle, Folder};
-use crate::diagnostics::line::Line;
-use crate::diagnostics::log;
 use crate::diagnostics::redact::Keep;
+use crate::log;
+use crate::log::SafeText;
 
 /// Turns that wait to be written; more are let go.
 const WAITING: usize = 16;
@@ -103,7 +103,7 @@ fn work(jobs: &Receiver<Job>, lost: &AtomicUsize) {
                     Ok(Ok(path)) => {
                         told.clear();
                         let path = path.display().to_string();
-                        tracing::info!(target: log::CAPTURE, "turn kept: {}", Line::new(&path));
+                        tracing::info!(target: log::CAPTURE_TARGET, "turn kept: {}", SafeText::new(&path));
                         continue;
                     }
                     Ok(Err(error)) => format!("{error:#}"),
@@ -111,11 +111,11 @@ fn work(jobs: &Receiver<Job>, lost: &AtomicUsize) {
                 };
                 if why != told {
                     tracing::warn!(
-                        target: log::CAPTURE,
+                        target: log::CAPTURE_TARGET,
                         "turns cannot be kept in {}, {} is the first: {}",
-                        Line::new(&raw.config.server.bundles().display().to_string()),
+                        SafeText::new(&raw.config.server.bundles().display().to_string()),
                         raw.request_id,
-                        Line::new(&why)
+                        SafeText::new(&why)
                     );
                     told = why;
                 }
@@ -135,7 +135,7 @@ fn next(jobs: &Receiver<Job>, lost: &AtomicUsize) -> Result<Job, RecvError> {
     let lost = lost.swap(0, Ordering::Relaxed);
     if lost > 0 {
         tracing::warn!(
-            target: log::CAPTURE,
+            target: log::CAPTURE_TARGET,
             "turns came faster than they could be written: {lost} were not kept"
         );
     }

@@ -19,8 +19,9 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::clock::System;
 use crate::config::{CaptureMode, Config};
-use crate::turn::{Surrounding, Surroundings, System};
+use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
 
 pub use raw::Raw;
 pub use room::Room;
@@ -41,9 +42,9 @@ struct Shelves {
     keeper: Keeper,
 }
 
-impl Surroundings for Capture {
-    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
-        let live = System.of(request_id, config);
+impl TurnEnvironmentFactory for Capture {
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
+        let live = System.create(request_id, config);
         if config.capture.mode == CaptureMode::Off {
             return live;
         }
@@ -55,10 +56,10 @@ impl Surroundings for Capture {
             &self.0.room,
             shelves,
         ));
-        Surrounding {
+        TurnEnvironment {
             clock: Arc::clone(&tape) as _,
             random: Arc::clone(&tape) as _,
-            tap: Some(tape),
+            observer: Some(tape),
         }
     }
 }

@@ -18,8 +18,8 @@ use super::room::Room;
 use super::stream::Stream;
 use crate::config::Config;
 use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
-use crate::metrics::Outcome;
-use crate::turn::Given;
+use crate::turn::Outcome;
+use crate::turn::TurnState;
 use crate::upstream::Upstream;
 
 /// A turn that runs or is over.
@@ -34,7 +34,7 @@ pub struct Raw {
     pub(super) asked: String,
     pub(super) routes: Vec<Route>,
     pub(super) near: Vec<String>,
-    pub(super) given: Given,
+    pub(super) given: TurnState,
     pub(super) attempts: Vec<RawAttempt>,
     pub(super) status: Option<StatusCode>,
     pub(super) answer_headers: Headers,
@@ -102,7 +102,7 @@ impl Raw {
             asked: String::new(),
             routes: Vec::new(),
             near: Vec::new(),
-            given: Given::default(),
+            given: TurnState::default(),
             attempts: Vec::new(),
             status: None,
             answer_headers: Headers::default(),

@@ -12,10 +12,10 @@ use super::headers::Headers;
 use super::raw::{Ended, Kept, Raw, RawAttempt};
 use super::room::Room;
 use super::stream::Stream;
+use crate::clock::{Clock, Random};
 use crate::config::Config;
 use crate::diagnostics::bundle::Piece;
-use crate::tap::{Seen, Tap};
-use crate::turn::{Clock, Random};
+use crate::turn::{TurnEvent, TurnObserver};
 
 /// Takes down one turn. When the last of its users drops it, the turn is over
 /// and goes to the shelf.
@@ -74,25 +74,25 @@ impl Tape {
     }
 }
 
-impl Tap for Tape {
-    fn saw(&self, seen: Seen<'_>) {
+impl TurnObserver for Tape {
+    fn on_event(&self, event: TurnEvent<'_>) {
         let at_us = self.now();
         if let Some(raw) = self.raw().as_mut() {
-            raw.saw(seen, at_us, &*self.shelf);
+            raw.saw(event, at_us, &*self.shelf);
         }
     }
 }
 
 impl Raw {
-    fn saw(&mut self, seen: Seen<'_>, at_us: u64, shelf: &dyn Shelf) {
+    fn saw(&mut self, seen: TurnEvent<'_>, at_us: u64, shelf: &dyn Shelf) {
         match seen {
-            Seen::ClientRequest { head, body } => {
+            TurnEvent::ClientRequest { head, body } => {
                 self.path = head.uri.to_string();
                 self.headers = Headers::of(&head.headers);
                 self.must(body.len());
                 self.body = Arc::clone(body);
             }
-            Seen::Routes {
+            TurnEvent::Routes {
                 asked,
                 routes,
                 near,
@@ -101,19 +101,19 @@ impl Raw {
                 self.routes = routes.to_vec();
                 self.near = near.to_vec();
             }
-            Seen::Given(given) => {
+            TurnEvent::State(given) => {
                 self.must(sizes(&given.items));
                 self.must(given.tools.as_ref().map_or(0, String::len));
                 self.given = given;
             }
-            Seen::Baggage(blobs) => {
+            TurnEvent::Baggage(blobs) => {
                 self.must(sizes(blobs));
                 let blobs = blobs.iter();
                 self.given
                     .baggage
                     .extend(blobs.map(|(call, blobs)| (call.clone(), blobs.clone())));
             }
-            Seen::UpstreamRequest {
+            TurnEvent::UpstreamRequest {
                 upstream,
                 route,
                 terms,
@@ -144,34 +144,34 @@ impl Raw {
                     fault: None,
                 });
             }
-            Seen::Key(key) => self.attempt(|attempt| attempt.key = Some(key.index())),
-            Seen::UpstreamHead { status, headers } => {
+            TurnEvent::Key(key) => self.attempt(|attempt| attempt.key = Some(key.index())),
+            TurnEvent::UpstreamHead { status, headers } => {
                 let headers = Headers::of(headers);
                 self.attempt(|attempt| attempt.head = Some((at_us, status, headers)));
             }
-            Seen::UpstreamAnswer(bytes) => {
+            TurnEvent::UpstreamBody(bytes) => {
                 let fits = self.fits(bytes.len() + size_of::<Piece>(), shelf);
                 if let Some(attempt) = self.attempts.last_mut() {
                     let room = fits.then_some(&*self.room);
                     attempt.answer.push(bytes, at_us, room);
                 }
             }
-            Seen::UpstreamEnd => self.attempt(|attempt| attempt.ended = true),
-            Seen::AttemptEnd(fault) => self.attempt(|attempt| {
+            TurnEvent::UpstreamEnd => self.attempt(|attempt| attempt.ended = true),
+            TurnEvent::AttemptEnd(fault) => self.attempt(|attempt| {
                 attempt.end_us = Some(at_us);
                 attempt.fault = fault.cloned();
             }),
-            Seen::Ending => self.ending_us = Some(at_us),
-            Seen::ClientHead { status, headers } => {
+            TurnEvent::ShuttingDown => self.ending_us = Some(at_us),
+            TurnEvent::ClientHead { status, headers } => {
                 self.status = Some(status);
                 self.answer_headers = Headers::of(headers);
             }
-            Seen::ClientAnswer(bytes) => {
+            TurnEvent::ClientBody(bytes) => {
                 let fits = self.fits(bytes.len() + size_of::<Piece>(), shelf);
                 let room = fits.then_some(&*self.room);
                 self.answer.push(bytes, at_us, room);
             }
-            Seen::Ended {
+            TurnEvent::Ended {
                 outcome,
                 notes,
                 usage,

@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::{Flags, Inputs, Places, load};
-use crate::metrics::Outcome;
-use crate::tap::{Seen, Tap};
+use crate::turn::Outcome;
+use crate::turn::{TurnEvent, TurnObserver};
 
 fn config(capture: &str) -> Arc<Config> {
     let folder = tempfile::tempdir().unwrap();
@@ -24,21 +24,21 @@ fn run(capture: &Capture, config: &Arc<Config>, id: &str, pieces: &[&[u8]]) {
 }
 
 fn ask(capture: &Capture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
-    let surrounding = capture.of(&id.into(), config);
-    let tap: Arc<dyn Tap> = surrounding.tap.unwrap();
+    let environment = capture.create(&id.into(), config);
+    let observer: Arc<dyn TurnObserver> = environment.observer.unwrap();
     let head = http::Request::post("/v1/responses").body(()).unwrap();
     let head = head.into_parts().0;
     let body = Arc::new(body.to_owned());
-    tap.saw(Seen::ClientRequest {
+    observer.on_event(TurnEvent::ClientRequest {
         head: &head,
         body: &body,
     });
-    surrounding.clock.unix();
+    environment.clock.unix();
     for piece in pieces {
-        tap.saw(Seen::ClientAnswer(piece));
+        observer.on_event(TurnEvent::ClientBody(piece));
     }
     let notes = adapters::notes::Notes::default();
-    tap.saw(Seen::Ended {
+    observer.on_event(TurnEvent::Ended {
         outcome: Outcome::Completed,
         notes: &notes,
         usage: None,
@@ -69,9 +69,9 @@ fn a_turn_is_there_when_it_is_over() {
 #[test]
 fn nothing_is_taken_down_when_it_is_off() {
     let capture = Capture::default();
-    let surrounding = capture.of(&"req_1".into(), &config("mode = \"off\""));
-    assert!(surrounding.tap.is_none());
-    drop(surrounding);
+    let environment = capture.create(&"req_1".into(), &config("mode = \"off\""));
+    assert!(environment.observer.is_none());
+    drop(environment);
     assert!(capture.recent().is_empty());
 }
 

@@ -20,7 +20,7 @@ use registry::RouteSettings;
 use super::ids::Ids;
 use super::opaque;
 use crate::diagnostics::bundle::{Attempt, Turn};
-use crate::turn::{Given, Spelling, stays_from};
+use crate::turn::{Spelling, TurnState, stays_from};
 
 /// A recorded turn with its secrets, and without.
 pub(super) struct Again<'t> {
@@ -179,7 +179,7 @@ impl<'t> Side<'t> {
     }
 
     fn request(&self, way: &Way, purpose: Purpose) -> Option<(Plan, Encoded)> {
-        let Given {
+        let TurnState {
             outputs,
             keeping,
             baggage,

@@ -10,7 +10,7 @@ use super::Scrubber;
 use super::again::{Again, Remade};
 use super::ids::Ids;
 use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
-use crate::turn::Given;
+use crate::turn::TurnState;
 
 /// The most outputs of which each tells of the one before by its id.
 const ID_ROUNDS: usize = 32;
@@ -258,7 +258,7 @@ impl Scrubber {
         route
     }
 
-    fn given<'f>(&self, given: Given, faults: impl Iterator<Item = &'f Fault>) -> Given {
+    fn given<'f>(&self, given: TurnState, faults: impl Iterator<Item = &'f Fault>) -> TurnState {
         let mut given = given;
         for json in given.items.values_mut() {
             *json = self.string(std::mem::take(json));

@@ -1,7 +1,7 @@
 //! Drives a replayed turn in lock-step with what was recorded.
 //!
 //! Time stands still while bytes travel: the driver keeps the runtime busy until
-//! the tap has seen what the upstream sent. Time moves while the driver sleeps,
+//! the observer has seen what the upstream sent. Time moves while the driver sleeps,
 //! and then no byte is on its way: the paused clock of the runtime jumps from
 //! timer to timer in their order, however slow the machine is.
 //!
@@ -25,7 +25,7 @@ use super::error::ReplayError;
 use super::stage::{Progress, Stage, unreached};
 use super::upstream::{NEVER_MADE, Peer, Upstream};
 use crate::diagnostics::bundle::{Attempt, Head, Turn};
-use crate::metrics::Outcome;
+use crate::turn::Outcome;
 
 /// Real time without any progress after which the replay is given up.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -11,11 +11,12 @@ use super::error::ReplayError;
 use super::stage::Taped;
 use super::{alone, request};
 use crate::artifacts::Artifacts;
+use crate::clock::System;
 use crate::config::{CaptureMode, Config};
 use crate::diagnostics::bundle::Turn;
 use crate::diagnostics::capture::{Room, Tape};
 use crate::metrics::Metrics;
-use crate::turn::{Service, Surrounding, Surroundings, System, respond};
+use crate::turn::{Service, TurnEnvironment, TurnEnvironmentFactory, respond};
 
 /// Sends the recorded request to `model`, named in full as `provider/model`, with
 /// the user's own configuration, and tells how that turn went. Nothing of what
@@ -67,7 +68,7 @@ fn ask(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
     serde_json::to_vec(&body).map_err(damaged)
 }
 
-/// The system's surroundings with a tape.
+/// The system's environments with a tape.
 #[derive(Clone, Default)]
 pub(super) struct Onlooker(Arc<Taped>);
 
@@ -78,9 +79,9 @@ impl Onlooker {
     }
 }
 
-impl Surroundings for Onlooker {
-    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
-        let live = System.of(request_id, config);
+impl TurnEnvironmentFactory for Onlooker {
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
+        let live = System.create(request_id, config);
         let taped: Arc<Taped> = Arc::clone(&self.0);
         let tape = Arc::new(Tape::new(
             request_id,
@@ -89,10 +90,10 @@ impl Surroundings for Onlooker {
             &Arc::new(Room::default()),
             taped,
         ));
-        Surrounding {
+        TurnEnvironment {
             clock: Arc::clone(&tape) as _,
             random: Arc::clone(&tape) as _,
-            tap: Some(tape),
+            observer: Some(tape),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The surroundings of a replayed turn: clock, randomness and faults as they
-//! were, and a tap that tells the driver how far the turn is.
+//! The environments of a replayed turn: clock, randomness and faults as they
+//! were, and an observer that tells the driver how far the turn is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,12 @@ use adapters::fault::{Fault, Kind};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::clock::{Clock, Random, System};
 use crate::config::Config;
 use crate::diagnostics::bundle::Turn;
 use crate::diagnostics::capture::{Raw, Room, Shelf, Tape};
-use crate::tap::{Seen, Tap};
-use crate::turn::{Clock, Random, Surrounding, Surroundings, System};
+use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
+use crate::turn::{TurnEvent, TurnObserver};
 
 /// How far a turn is, as its taps saw it.
 #[derive(Clone, Copy, Default)]
@@ -98,49 +99,49 @@ impl Stage {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn saw(&self, seen: &Seen<'_>) {
+    fn saw(&self, seen: &TurnEvent<'_>) {
         let mut progress = self.lock();
         match seen {
-            Seen::UpstreamRequest { .. } => {
+            TurnEvent::UpstreamRequest { .. } => {
                 progress.begun += 1;
                 progress.head = None;
                 progress.pieces = 0;
                 progress.last_piece = None;
             }
-            Seen::UpstreamHead { .. } => progress.head = Some(Instant::now()),
-            Seen::UpstreamAnswer(_) => {
+            TurnEvent::UpstreamHead { .. } => progress.head = Some(Instant::now()),
+            TurnEvent::UpstreamBody(_) => {
                 progress.pieces += 1;
                 progress.last_piece = Some(Instant::now());
             }
-            Seen::AttemptEnd(_) => progress.over = progress.begun,
-            Seen::ClientAnswer(bytes) => {
+            TurnEvent::AttemptEnd(_) => progress.over = progress.begun,
+            TurnEvent::ClientBody(bytes) => {
                 progress.answers += 1;
                 progress.said += bytes.len() as u64;
                 progress.last_answer = Some(Instant::now());
             }
-            Seen::Ended { .. } => progress.ended = true,
-            Seen::ClientRequest { .. }
-            | Seen::Routes { .. }
-            | Seen::Given(_)
-            | Seen::Baggage(_)
-            | Seen::Key(_)
-            | Seen::UpstreamEnd
-            | Seen::Ending
-            | Seen::ClientHead { .. } => {}
+            TurnEvent::Ended { .. } => progress.ended = true,
+            TurnEvent::ClientRequest { .. }
+            | TurnEvent::Routes { .. }
+            | TurnEvent::State(_)
+            | TurnEvent::Baggage(_)
+            | TurnEvent::Key(_)
+            | TurnEvent::UpstreamEnd
+            | TurnEvent::ShuttingDown
+            | TurnEvent::ClientHead { .. } => {}
         }
         drop(progress);
         self.news.notify_one();
     }
 }
 
-/// [`Stage`] as the surroundings of its service.
+/// [`Stage`] as the environments of its service.
 pub(super) struct OnStage(pub(super) Arc<Stage>);
 
-impl Surroundings for OnStage {
-    fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
+impl TurnEnvironmentFactory for OnStage {
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
         let stage = &self.0;
         if !stage.armed.load(Ordering::Relaxed) {
-            return System.of(request_id, config);
+            return System.create(request_id, config);
         }
         let memory = Arc::new(Memory {
             recorded: Arc::clone(&stage.recorded),
@@ -154,10 +155,10 @@ impl Surroundings for OnStage {
             &Arc::new(Room::default()),
             taped,
         ));
-        Surrounding {
+        TurnEnvironment {
             clock: Arc::clone(&tape) as _,
             random: Arc::clone(&tape) as _,
-            tap: Some(Arc::new(Watched {
+            observer: Some(Arc::new(Watched {
                 stage: Arc::clone(stage),
                 tape,
             })),
@@ -171,17 +172,17 @@ struct Watched {
     tape: Arc<Tape>,
 }
 
-impl Tap for Watched {
-    fn saw(&self, seen: Seen<'_>) {
-        self.stage.saw(&seen);
-        self.tape.saw(seen);
+impl TurnObserver for Watched {
+    fn on_event(&self, event: TurnEvent<'_>) {
+        self.stage.saw(&event);
+        self.tape.on_event(event);
     }
 
-    fn unreached(&self) -> Option<(Duration, Fault)> {
+    fn injected_failure(&self) -> Option<(Duration, Fault)> {
         unreached(&self.stage.recorded, self.stage.progress().begun)
     }
 
-    fn next_piece(&self) -> Option<usize> {
+    fn next_chunk_len(&self) -> Option<usize> {
         let progress = self.stage.progress();
         let attempt = progress.begun.checked_sub(1)?;
         let attempt = self.stage.recorded.attempts.get(attempt)?;

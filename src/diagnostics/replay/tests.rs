@@ -24,9 +24,10 @@ use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::diagnostics::bundle::{Piece, Scope, Turn, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
-use crate::metrics::{Metrics, Outcome};
+use crate::metrics::Metrics;
 use crate::sandbox::Player;
 use crate::secrets::{Redactor, Secret};
+use crate::turn::Outcome;
 use crate::turn::{Service, respond};
 
 /// What is run and recorded.

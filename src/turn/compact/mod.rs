@@ -38,7 +38,7 @@ pub(crate) use place::stays_from;
 use summary::{Summarizer, Summary};
 
 use super::caller::TurnKind;
-use super::ctx::Ctx;
+use super::context::TurnContext;
 use super::engine::{self, Pace};
 use super::prepare::History;
 use super::recent::Recent;
@@ -77,7 +77,7 @@ impl Compaction {
 
 /// Answers `POST /v1/responses/compact`: the whole answer as JSON.
 pub(super) async fn endpoint(
-    ctx: &Ctx,
+    ctx: &TurnContext,
     compaction: Box<Compaction>,
     pace: Pace,
     redactor: &(impl Fn() -> Redactor + Send + Sync),
@@ -110,7 +110,7 @@ pub(super) async fn endpoint(
 /// Answers `POST /v1/responses` with a compaction, or with an answer behind one. An
 /// error means that nothing was sent.
 pub(super) async fn run<S: Sink>(
-    ctx: &Ctx,
+    ctx: &TurnContext,
     mut compaction: Box<Compaction>,
     pace: Pace,
     redactor: &(impl Fn() -> Redactor + Send + Sync),
@@ -178,7 +178,7 @@ pub(super) async fn run<S: Sink>(
 /// A summary of the history, with its items kept. A defect on the way costs this
 /// turn alone. The record knows of the fault already.
 async fn summarize(
-    ctx: &Ctx,
+    ctx: &TurnContext,
     compaction: &Compaction,
     pace: Pace,
     redactor: &(impl Fn() -> Redactor + Send + Sync),

@@ -10,8 +10,8 @@ use adapters::responses::assembler::Assembler;
 use adapters::responses::frames::Frames;
 use tokio::time::{Instant, sleep_until};
 
-use crate::tap::Seen;
-use crate::turn::ctx::Ctx;
+use crate::turn::context::TurnContext;
+use crate::turn::observer::TurnEvent;
 use crate::turn::recent::Recent;
 use crate::turn::record::Record;
 use crate::turn::sink::Sink;
@@ -19,7 +19,7 @@ use crate::turn::told::Told;
 
 /// The answer as it is written.
 pub(super) struct Page<'p, S> {
-    ctx: &'p Ctx,
+    ctx: &'p TurnContext,
     assembler: Box<Assembler>,
     frames: Frames,
     heartbeat: Duration,
@@ -31,7 +31,7 @@ pub(super) struct Page<'p, S> {
 impl<'p, S: Sink> Page<'p, S> {
     /// An answer that has not said anything yet.
     pub(super) fn new(
-        ctx: &'p Ctx,
+        ctx: &'p TurnContext,
         assembler: Box<Assembler>,
         heartbeat: Duration,
         sink: &'p mut S,
@@ -126,7 +126,7 @@ impl<'p, S: Sink> Page<'p, S> {
     /// Sends what was written.
     pub(super) async fn send(&mut self) {
         if S::STREAMS {
-            self.ctx.saw(Seen::ClientAnswer(self.frames.bytes()));
+            self.ctx.observe(TurnEvent::ClientBody(self.frames.bytes()));
         }
         self.sink.send(&mut self.frames).await;
         self.last_sent = Instant::now();

@@ -14,7 +14,7 @@ use registry::WindowSource;
 
 use super::{Door, place, wording};
 use crate::secrets::Redactor;
-use crate::turn::ctx::Ctx;
+use crate::turn::context::TurnContext;
 use crate::turn::engine::{self, Pace};
 use crate::turn::prepare::{History, Prepared};
 use crate::turn::record::Record;
@@ -42,7 +42,7 @@ pub(super) struct Summary {
 
 /// What is needed to ask for one.
 pub(super) struct Summarizer<'s> {
-    pub(super) ctx: &'s Ctx,
+    pub(super) ctx: &'s TurnContext,
     pub(super) door: Door,
     pub(super) history: &'s History,
     /// The session's tools, where the request came without them.

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
 use super::Engine;
-use crate::tap::Seen;
+use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
 use crate::upstream::Answer;
 
@@ -25,7 +25,7 @@ impl<S: Sink> Engine<'_, S> {
         let mut reader = Reader::new(&self.way.route.dialect.quirks);
         let mut last_piece = Instant::now();
         let ctx = self.ctx;
-        let mut ending = pin!(ctx.ending.cancelled());
+        let mut ending = pin!(ctx.shutdown.cancelled());
         let heartbeat = self.pace.heartbeat;
         let mut timer = pin!(sleep_until(
             self.next_sign(commit_at)
@@ -33,7 +33,10 @@ impl<S: Sink> Engine<'_, S> {
                 .min(last_piece + idle)
         ));
         loop {
-            let border = ctx.tap.as_ref().and_then(|tap| tap.next_piece());
+            let border = ctx
+                .observer
+                .as_ref()
+                .and_then(|observer| observer.next_chunk_len());
             let piece = tokio::select! {
                 biased;
                 () = &mut ending => return Err(self.ending()),
@@ -70,7 +73,7 @@ impl<S: Sink> Engine<'_, S> {
             };
             last_piece = Instant::now();
             if piece.is_none() {
-                ctx.saw(Seen::UpstreamEnd);
+                ctx.observe(TurnEvent::UpstreamEnd);
             }
             if self.take(&mut reader, piece.as_ref())? {
                 // Before the last event goes out: a client may leave with it.
@@ -104,7 +107,7 @@ impl<S: Sink> Engine<'_, S> {
         };
         match piece {
             Some(bytes) => {
-                self.ctx.saw(Seen::UpstreamAnswer(bytes));
+                self.ctx.observe(TurnEvent::UpstreamBody(bytes));
                 reader.feed(bytes, &mut emit)?;
             }
             None => reader.end(&mut emit)?,

@@ -9,7 +9,7 @@ use super::excerpt;
 use super::json::Eye;
 use super::{Difference, MOST, Scope};
 use crate::diagnostics::bundle::{Attempt, Head, Turn};
-use crate::metrics::Outcome;
+use crate::turn::Outcome;
 
 /// Of a provider's answer so many differences are told: ours shows the rest.
 const MOST_UPSTREAM: usize = 3;
@@ -64,7 +64,7 @@ impl Parts {
     }
 
     /// The program, its configuration, and what was known before.
-    pub(super) fn surroundings(&mut self, left: &Turn, right: &Turn) {
+    pub(super) fn environments(&mut self, left: &Turn, right: &Turn) {
         self.shown("program", &left.version, &right.version);
         let (left_digest, right_digest) = (&left.config_digest, &right.config_digest);
         self.shown("configuration", left_digest, right_digest);

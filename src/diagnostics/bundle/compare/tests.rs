@@ -6,8 +6,8 @@ use adapters::mend::Mend;
 
 use super::{Difference, Scope, compare};
 use crate::diagnostics::bundle::{Omitted, Turn, sample};
-use crate::metrics::Outcome;
 use crate::turn::Lesson;
+use crate::turn::Outcome;
 
 /// The events of the answer; `@` stands for the number of the event.
 const EVENTS: [&str; 6] = [

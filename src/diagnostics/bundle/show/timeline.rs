@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Page, count, fault, pieces, time};
 use crate::diagnostics::bundle::{Attempt, Turn};
-use crate::metrics::Outcome;
+use crate::turn::Outcome;
 
 /// Writes one line for each thing that happened, with the time since the turn
 /// began.

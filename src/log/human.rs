@@ -1,5 +1,6 @@
-//! How a record looks to a person. The record of a turn is a sentence; every
-//! other record has tracing-subscriber's usual form.
+//! The log format for people. The record of a turn becomes a sentence; every other record has the
+//! usual format of tracing-subscriber.
+
 use std::fmt::{self, Display};
 
 use tracing::field::{Field, Visit};
@@ -9,14 +10,12 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The target of the record of a turn.
-pub const TURN: &str = "respondent::turn";
+use super::TURN_TARGET;
 
-/// The form of records for people.
 #[derive(Debug, Default)]
-pub(super) struct Human(Format<Full>);
+pub(super) struct HumanFormat(Format<Full>);
 
-impl<S, N> FormatEvent<S, N> for Human
+impl<S, N> FormatEvent<S, N> for HumanFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -27,8 +26,8 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut turn = Turn::default();
-        if event.metadata().target() == TURN {
+        let mut turn = TurnSentence::default();
+        if event.metadata().target() == TURN_TARGET {
             event.record(&mut turn);
         }
         if turn.outcome.is_empty() {
@@ -39,9 +38,10 @@ where
     }
 }
 
-/// The fields of a turn's record that a person wants to see.
+/// The fields of a turn's record that appear in the sentence, as strings and numbers that are empty
+/// or zero where the record lacks them.
 #[derive(Debug, Default)]
-struct Turn {
+struct TurnSentence {
     request: String,
     outcome: String,
     route: String,
@@ -65,8 +65,8 @@ struct Turn {
     cause: String,
 }
 
-impl Turn {
-    fn text(&mut self, name: &str) -> Option<&mut String> {
+impl TurnSentence {
+    fn text_field(&mut self, name: &str) -> Option<&mut String> {
         Some(match name {
             "request" => &mut self.request,
             "outcome" => &mut self.outcome,
@@ -85,15 +85,15 @@ impl Turn {
     }
 }
 
-impl Visit for Turn {
+impl Visit for TurnSentence {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if let Some(text) = self.text(field.name()) {
+        if let Some(text) = self.text_field(field.name()) {
             *text = format!("{value:?}");
         }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if let Some(text) = self.text(field.name()) {
+        if let Some(text) = self.text_field(field.name()) {
             value.clone_into(text);
         }
     }
@@ -119,15 +119,15 @@ impl Visit for Turn {
     }
 }
 
-/// What is empty or zero is left out.
-impl Display for Turn {
+/// Leaves out whatever is empty or zero.
+impl Display for TurnSentence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.route.is_empty() {
             write!(f, "{} ", self.route)?;
         }
-        write!(f, "{} after {}", self.outcome, Time(self.ms))?;
+        write!(f, "{} after {}", self.outcome, Milliseconds(self.ms))?;
         if let Some(first) = self.first_event_ms.filter(|first| *first < self.ms) {
-            write!(f, " (first event {})", Time(first))?;
+            write!(f, " (first event {})", Milliseconds(first))?;
         }
         if self.input > 0 {
             write!(f, ", {} tokens in", self.input)?;
@@ -143,7 +143,7 @@ impl Display for Turn {
                 }
             }
         }
-        self.shared(f)?;
+        self.write_prefix(f)?;
         if self.output > 0 {
             write!(f, ", {} out", self.output)?;
             if self.reasoning > 0 {
@@ -169,19 +169,19 @@ impl Display for Turn {
             write!(f, "; {}", self.notes)?;
         }
         f.write_str("; ")?;
-        for (said, usual) in [(&self.caller, "other"), (&self.kind, "turn")] {
-            if !said.is_empty() && said != usual {
-                write!(f, "{said} ")?;
+        for (name, default) in [(&self.caller, "other"), (&self.kind, "turn")] {
+            if !name.is_empty() && name != default {
+                write!(f, "{name} ")?;
             }
         }
         f.write_str(&self.request)
     }
 }
 
-impl Turn {
-    /// What the request has in common with the last one: a word as long as all is
-    /// well.
-    fn shared(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl TurnSentence {
+    /// Says whether the request began with the same bytes as the session's last one, so that the
+    /// provider's prompt cache can hit.
+    fn write_prefix(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             shared_percent,
             prefix,
@@ -202,10 +202,10 @@ impl Turn {
     }
 }
 
-/// Milliseconds as a person says them.
-struct Time(u64);
+/// Milliseconds, shown as `28 ms` or `1.4 s`.
+struct Milliseconds(u64);
 
-impl Display for Time {
+impl Display for Milliseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             milliseconds @ ..1000 => write!(f, "{milliseconds} ms"),

@@ -1,32 +1,33 @@
-//! One record, one line: text from outside cannot forge records or drive a
-//! terminal.
+//! Text from outside on one line of a log or a terminal. It can neither forge a record nor send
+//! escape sequences.
+
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
-/// Shows a text with everything escaped that could end a line, move a cursor or
-/// reorder what is read, and cut after a number of characters.
+/// Displays a text from outside, cut after a number of characters. Whatever could end the line,
+/// move the cursor or change the direction of the text is escaped.
 #[derive(Debug, Clone, Copy)]
-pub struct Line<'a> {
+pub struct SafeText<'a> {
     text: &'a str,
-    longest: usize,
+    max_chars: usize,
 }
 
-impl<'a> Line<'a> {
-    /// At most 200 characters of this text.
+impl<'a> SafeText<'a> {
+    /// Displays at most 200 characters of the text.
     pub fn new(text: &'a str) -> Self {
         Self::up_to(text, 200)
     }
 
-    /// At most `longest` characters of this text.
-    pub fn up_to(text: &'a str, longest: usize) -> Self {
-        Self { text, longest }
+    /// Displays at most `max_chars` characters of the text.
+    pub fn up_to(text: &'a str, max_chars: usize) -> Self {
+        Self { text, max_chars }
     }
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for SafeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut characters = self.text.chars();
-        for character in characters.by_ref().take(self.longest) {
+        for character in characters.by_ref().take(self.max_chars) {
             escape(character, f)?;
         }
         if characters.next().is_some() {
@@ -37,17 +38,14 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-/// A writer that takes whole records and escapes each, but for its last newline.
+/// A writer that takes one whole record per call and escapes everything in it but the newline at
+/// its end.
 ///
-/// It holds for every record, whatever its fields are made of. The escapes are
-/// those of JSON, so a JSON record stays one.
+/// The escapes are those of JSON, so a record in JSON stays valid JSON.
 #[derive(Debug)]
-pub struct OneLine<W>(
-    /// Where the records go.
-    pub W,
-);
+pub(super) struct SafeWriter<W>(pub(super) W);
 
-impl<W: Write> Write for OneLine<W> {
+impl<W: Write> Write for SafeWriter<W> {
     fn write(&mut self, record: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(record);
         let (text, end) = text
@@ -81,8 +79,8 @@ fn escape(character: char, to: &mut impl fmt::Write) -> fmt::Result {
     }
 }
 
-/// Control characters of both sets, line separators, and marks that change the
-/// direction of text. All lie in the basic plane, so four digits name them.
+/// Control characters (C0 and C1), line separators, and marks that change the direction of text.
+/// All are in the basic multilingual plane, so four hexadecimal digits are enough to escape them.
 fn is_risky(character: char) -> bool {
     character.is_control()
         || matches!(
@@ -96,33 +94,33 @@ fn is_risky(character: char) -> bool {
 mod tests {
     use std::io::Write;
 
-    use super::{Line, OneLine};
+    use super::{SafeText, SafeWriter};
 
     // S44
     #[test]
     fn a_value_stays_on_its_line() {
         let forged = "gpt\r\n2026-01-01 INFO all is well\x1b[2J\u{9b}31m\u{202e}\u{2028}\0";
-        let shown = Line::new(forged).to_string();
+        let shown = SafeText::new(forged).to_string();
         assert_eq!(
             shown,
             r"gpt\r\n2026-01-01 INFO all is well\u001b[2J\u009b31m\u202e\u2028\u0000"
         );
         assert_eq!(
-            Line::new("Zwölf Boxkämpfer 箱").to_string(),
+            SafeText::new("Zwölf Boxkämpfer 箱").to_string(),
             "Zwölf Boxkämpfer 箱"
         );
     }
 
     #[test]
     fn a_long_value_is_cut_between_characters() {
-        assert_eq!(Line::up_to("äöü", 2).to_string(), "äö…");
-        assert_eq!(Line::up_to("äöü", 3).to_string(), "äöü");
+        assert_eq!(SafeText::up_to("äöü", 2).to_string(), "äö…");
+        assert_eq!(SafeText::up_to("äöü", 3).to_string(), "äöü");
     }
 
     // S44
     #[test]
     fn a_record_is_one_line_and_json_stays_json() {
-        let mut out = OneLine(Vec::new());
+        let mut out = SafeWriter(Vec::new());
         out.write_all(b"{\"m\":\"a\x7fb\xc2\x9b\"}\n").unwrap();
         out.write_all(b"plain\n").unwrap();
         out.write_all(b"one\ntwo\x1b[31m\n").unwrap();

@@ -19,7 +19,7 @@ use crate::config::Config;
 /// holds what was said.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Given {
+pub struct TurnState {
     /// What providers taught, in the order of learning.
     pub lessons: Vec<Lesson>,
     /// Items that the request refers to: id and JSON.
@@ -78,13 +78,13 @@ impl Shared {
         owner: &Arc<str>,
         session: &str,
         routes: &[Route],
-    ) -> Given {
+    ) -> TurnState {
         let now = Instant::now();
-        let mut given = Given {
+        let mut given = TurnState {
             moved_to: self.sessions.moved_to(owner, session),
             outputs: config.context.outputs,
             keeping: self.artifacts.keeping(),
-            ..Given::default()
+            ..TurnState::default()
         };
         for route in routes {
             let (provider, model) = (&route.provider.id, &route.upstream_model);
@@ -122,7 +122,7 @@ impl Shared {
     /// Knows from now on what was known then.
     pub(super) fn restore(
         &self,
-        given: &Given,
+        given: &TurnState,
         config: &Config,
         owner: &Arc<str>,
         session: &str,

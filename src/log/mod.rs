@@ -1,4 +1,11 @@
-//! The log on standard error.
+//! The log of the process on standard error.
+//!
+//! [`safe_text`] keeps every record on one line, whatever a field holds; [`human`] turns the record
+//! of a turn into a sentence for people.
+
+mod human;
+mod safe_text;
+
 use std::{io, panic};
 
 use thiserror::Error;
@@ -8,54 +15,56 @@ use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
-use super::human::Human;
-use super::line::{Line, OneLine};
+pub use safe_text::SafeText;
 
-pub use super::human::TURN;
+use human::HumanFormat;
+use safe_text::SafeWriter;
 
-/// The target of records about turns that are kept.
-pub const CAPTURE: &str = "respondent::capture";
+/// The target of the record that is written when a turn ends. [`human`] knows its fields.
+pub const TURN_TARGET: &str = "respondent::turn";
 
-/// How records look.
+/// The target of records about turns that are kept on disk.
+pub const CAPTURE_TARGET: &str = "respondent::capture";
+
+/// How records are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
-    /// For a reader.
+pub enum RecordFormat {
+    /// Text for people.
     #[default]
     Human,
-    /// One JSON object a line.
+    /// One JSON object on each line.
     Json,
 }
 
-/// Why the log could not be set up.
+/// The reason why [`init`] failed.
 #[derive(Debug, Error)]
 pub enum LogError {
     /// The filter is not of the form `level` or `target=level,...`.
     #[error("the log filter cannot be read: {0}")]
     Filter(#[from] ParseError),
-    /// There is a log already.
+    /// The process has a log already.
     #[error("the log is set up already: {0}")]
     Twice(#[from] TryInitError),
 }
 
-/// Sets up the log of the process, and lets panics speak through it.
+/// Sets up the log of the process. From then on, panics are logged as well.
 ///
-/// `filter` has the form of tracing-subscriber's `EnvFilter`: `info`, or
+/// `filter` has the syntax of tracing-subscriber's `EnvFilter`: `info`, or
 /// `respondent=debug,warn`.
-pub fn init(filter: &str, format: Format) -> Result<(), LogError> {
+pub fn init(filter: &str, format: RecordFormat) -> Result<(), LogError> {
     let filter = EnvFilter::builder().parse(filter)?;
     match format {
-        Format::Human => human(filter, || OneLine(io::stderr())).try_init()?,
-        Format::Json => json(filter, || OneLine(io::stderr())).try_init()?,
+        RecordFormat::Human => human(filter, || SafeWriter(io::stderr())).try_init()?,
+        RecordFormat::Json => json(filter, || SafeWriter(io::stderr())).try_init()?,
     }
     panic::set_hook(Box::new(|info| {
-        // The payload may quote a request, so the place alone is told.
+        // The payload may quote a request, so only the location is logged.
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place = %Line::new(&place), "panicked");
+        tracing::error!(place = %SafeText::new(&place), "panicked");
     }));
     Ok(())
 }
 
-/// Records for people.
 fn human<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -63,12 +72,11 @@ where
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(false)
-        .event_format(Human::default())
+        .event_format(HumanFormat::default())
         .with_writer(writer)
         .finish()
 }
 
-/// Records for programs: one JSON object each, with every field.
 fn json<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -81,15 +89,15 @@ where
         .finish()
 }
 
-/// What is logged while `speak` runs; for tests.
+/// Runs `action` and returns what it logged.
 #[cfg(test)]
-pub(crate) fn spoken(format: Format, speak: impl FnOnce()) -> String {
+pub(crate) fn captured(format: RecordFormat, action: impl FnOnce()) -> String {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
-    struct Memory(Arc<Mutex<Vec<u8>>>);
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Memory {
+    impl io::Write for Buffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -99,13 +107,13 @@ pub(crate) fn spoken(format: Format, speak: impl FnOnce()) -> String {
         }
     }
 
-    let memory = Memory::default();
-    let written = memory.clone();
-    let writer = move || OneLine(memory.clone());
+    let buffer = Buffer::default();
+    let written = buffer.clone();
+    let writer = move || SafeWriter(buffer.clone());
     let filter = EnvFilter::new("info");
     match format {
-        Format::Human => tracing::subscriber::with_default(human(filter, writer), speak),
-        Format::Json => tracing::subscriber::with_default(json(filter, writer), speak),
+        RecordFormat::Human => tracing::subscriber::with_default(human(filter, writer), action),
+        RecordFormat::Json => tracing::subscriber::with_default(json(filter, writer), action),
     }
     let bytes = std::mem::take(&mut *written.0.lock().unwrap());
     let text = String::from_utf8(bytes).unwrap();
@@ -117,16 +125,16 @@ pub(crate) fn spoken(format: Format, speak: impl FnOnce()) -> String {
 mod tests {
     use std::io;
 
-    use super::{Format, spoken};
+    use super::{RecordFormat, captured};
 
     const FORGED: &str = "m\r\n2026-01-01T00:00:00Z ERROR forged\x1b[2J\u{9b}1m\u{2028}";
 
-    fn speak() {
+    fn log_forged_values() {
         let error = io::Error::other(FORGED);
         tracing::info!(model = FORGED, shown = %FORGED, debugged = ?FORGED, %error, "{FORGED}");
     }
 
-    fn is_one_clean_line(text: &str) {
+    fn assert_is_one_clean_line(text: &str) {
         let line = text.strip_suffix('\n').unwrap();
         assert!(line.contains("forged"), "{line}");
         assert!(
@@ -137,16 +145,16 @@ mod tests {
 
     // S44
     #[test]
-    fn a_record_for_a_reader_is_one_line() {
-        let text = spoken(Format::Human, speak);
-        is_one_clean_line(&text);
+    fn a_record_for_people_is_one_line() {
+        let text = captured(RecordFormat::Human, log_forged_values);
+        assert_is_one_clean_line(&text);
     }
 
     // S44
     #[test]
     fn a_json_record_is_one_line_and_keeps_its_values() {
-        let text = spoken(Format::Json, speak);
-        is_one_clean_line(&text);
+        let text = captured(RecordFormat::Json, log_forged_values);
+        assert_is_one_clean_line(&text);
         let record: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(record["model"], FORGED);
         assert_eq!(record["level"], "INFO");

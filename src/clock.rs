@@ -1,0 +1,43 @@
+//! The sources of what would differ if the same work were done again: the wall clock and
+//! randomness. Whoever needs either takes a trait object, so that a replay can pass in what was
+//! recorded.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The wall clock.
+pub trait Clock: Send + Sync {
+    /// Seconds since 1970.
+    fn unix(&self) -> u64;
+}
+
+/// A source of randomness.
+pub trait Random: Send + Sync {
+    /// 128 random bits.
+    fn bits(&self) -> u128;
+}
+
+/// The clock and the randomness of the operating system.
+#[derive(Debug)]
+pub struct System;
+
+impl Clock for System {
+    fn unix(&self) -> u64 {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |elapsed| elapsed.as_secs())
+    }
+}
+
+impl Random for System {
+    fn bits(&self) -> u128 {
+        let mut bytes = [0; 16];
+        // Without randomness ids would repeat, which is worse than a panic; the panic costs this
+        // request alone.
+        #[expect(
+            clippy::expect_used,
+            reason = "an id that repeats would mix up responses"
+        )]
+        getrandom::fill(&mut bytes).expect("the operating system has randomness");
+        u128::from_le_bytes(bytes)
+    }
+}

@@ -1,0 +1,76 @@
+//! The context of a turn: who asks, and everything that would differ if the same turn ran again.
+//! Clock and randomness come from here alone, and all timers are tokio's, so a turn can be replayed.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::caller::Caller;
+use super::observer::{TurnEvent, TurnObserver};
+use crate::clock::{Clock, Random, System};
+use crate::config::Config;
+
+/// The context of one turn. Made for each HTTP request; clones share what is behind the pointers.
+#[derive(Clone)]
+pub struct TurnContext {
+    /// The id of the HTTP request.
+    pub request_id: Arc<str>,
+    /// The owner of the turn. Everything that is stored is keyed by it.
+    pub owner: Arc<str>,
+    /// The client.
+    pub caller: Caller,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Makes ids and jitter.
+    pub random: Arc<dyn Random>,
+    /// Cancelled when the turn has to end at once because the process shuts down.
+    pub shutdown: CancellationToken,
+    /// Observes the turn, if anyone does.
+    pub observer: Option<Arc<dyn TurnObserver>>,
+}
+
+/// What a turn may take from nowhere else: clock, randomness and observer.
+pub struct TurnEnvironment {
+    /// See [`TurnContext::clock`].
+    pub clock: Arc<dyn Clock>,
+    /// See [`TurnContext::random`].
+    pub random: Arc<dyn Random>,
+    /// See [`TurnContext::observer`].
+    pub observer: Option<Arc<dyn TurnObserver>>,
+}
+
+/// Makes the environment of each turn: the real one, one with a recorder, or that of a replay.
+pub trait TurnEnvironmentFactory: Send + Sync {
+    /// Makes the environment of the turn that answers this request.
+    fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment;
+}
+
+impl TurnEnvironmentFactory for System {
+    fn create(&self, _: &Arc<str>, _: &Arc<Config>) -> TurnEnvironment {
+        TurnEnvironment {
+            clock: Arc::new(System),
+            random: Arc::new(System),
+            observer: None,
+        }
+    }
+}
+
+impl TurnContext {
+    /// Passes an event to the observer.
+    pub fn observe(&self, event: TurnEvent<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.on_event(event);
+        }
+    }
+
+    /// A new resource id: the prefix, `_`, and 128 random bits in hexadecimal.
+    pub fn new_id(&self, prefix: &str) -> String {
+        format!("{prefix}_{:032x}", self.random.bits())
+    }
+
+    /// A random number from 0 to 1.
+    pub fn jitter(&self) -> f64 {
+        let bits = u32::try_from(self.random.bits() & 0xFFFF_FFFF).unwrap_or(0);
+        f64::from(bits) / f64::from(u32::MAX)
+    }
+}

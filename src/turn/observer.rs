@@ -1,0 +1,119 @@
+//! What an observer of a turn sees. A recorder implements [`TurnObserver`] to capture a turn, a
+//! replay to drive one. Nothing here may wait: events are sent from the path of the answer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use adapters::event::Usage;
+use adapters::fault::Fault;
+use adapters::notes::Notes;
+use adapters::responses::assembler::Terms;
+use bytes::Bytes;
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use registry::Route;
+
+use super::{Outcome, TurnState};
+use crate::upstream::{AttemptEvent, Key, Upstream};
+
+/// Observes one turn, from the client's request to the end of the answer. The engine drops it when
+/// the turn is over, however it ended.
+pub trait TurnObserver: Send + Sync {
+    /// Called for each event, in the order in which they happen.
+    fn on_event(&self, event: TurnEvent<'_>);
+
+    /// The fault with which the coming attempt fails before the provider answers, and after how
+    /// long. `None` sends the request. Only a replay returns one: a bundle may hold failures that a
+    /// server on loopback cannot produce, such as a name that does not resolve.
+    fn injected_failure(&self) -> Option<(Duration, Fault)> {
+        None
+    }
+
+    /// The length in bytes of the next chunk of the upstream's body. `None` takes chunks as the
+    /// transport delivers them. Only a replay returns one, to cut the body where it was cut before.
+    fn next_chunk_len(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// Something that happened in a turn.
+pub enum TurnEvent<'a> {
+    /// The client's request arrived.
+    ClientRequest {
+        /// Method, path and headers.
+        head: &'a Parts,
+        /// The decoded body. Cloning the `Arc` is cheap.
+        body: &'a Arc<String>,
+    },
+    /// The model name was looked up.
+    Routes {
+        /// The model name of the request.
+        asked: &'a str,
+        /// The route that is tried first, then its fallbacks; empty if the name is unknown.
+        routes: &'a [Route],
+        /// Similar model names, for an unknown one.
+        near: &'a [String],
+    },
+    /// The state of the process that decides about this turn, as it was before the turn.
+    State(TurnState),
+    /// The baggage that was found for calls of the request: blobs by call id.
+    Baggage(&'a HashMap<String, String>),
+    /// An attempt begins: this request goes to a provider.
+    UpstreamRequest {
+        /// The provider, with its address and headers.
+        upstream: &'a Arc<Upstream>,
+        /// The route, with the learned quirks applied.
+        route: &'a Route,
+        /// What the assembler has to know about the provider.
+        terms: &'a Terms,
+        /// The JSON body. Cloning it is cheap.
+        body: &'a Bytes,
+    },
+    /// The API key that the request carries.
+    Key(Key),
+    /// The provider answered with this head.
+    UpstreamHead {
+        /// The HTTP status.
+        status: StatusCode,
+        /// The response headers.
+        headers: &'a HeaderMap,
+    },
+    /// A chunk of the upstream's body, as the transport delivered it.
+    UpstreamBody(&'a [u8]),
+    /// The upstream's body ended by itself.
+    UpstreamEnd,
+    /// The attempt is over, with this fault if it failed.
+    AttemptEnd(Option<&'a Fault>),
+    /// The turn is ended early because the process shuts down.
+    ShuttingDown,
+    /// The head of our answer to the client.
+    ClientHead {
+        /// The HTTP status.
+        status: StatusCode,
+        /// The response headers.
+        headers: &'a HeaderMap,
+    },
+    /// A chunk of our answer: whole server-sent events, or the whole JSON body.
+    ClientBody(&'a [u8]),
+    /// The turn is over.
+    Ended {
+        /// How it ended.
+        outcome: Outcome,
+        /// What was changed between the client's request and the provider's.
+        notes: &'a Notes,
+        /// The tokens that were counted or estimated.
+        usage: Option<Usage>,
+        /// Why it failed, if it did.
+        fault: Option<&'a Fault>,
+    },
+}
+
+impl<'a> From<AttemptEvent<'a>> for TurnEvent<'a> {
+    fn from(event: AttemptEvent<'a>) -> Self {
+        match event {
+            AttemptEvent::Head { status, headers } => Self::UpstreamHead { status, headers },
+            AttemptEvent::ErrorBody(body) => Self::UpstreamBody(body),
+        }
+    }
+}

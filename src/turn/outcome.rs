@@ -1,0 +1,40 @@
+//! How a turn ended, as one word.
+
+use serde::{Deserialize, Serialize};
+
+/// How a turn ended, as the client saw it. Written to log, metrics and bundles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The client got `response.completed`.
+    Completed,
+    /// The client got `response.incomplete`.
+    Incomplete,
+    /// The client got `response.failed`, or an HTTP error after a request to a provider.
+    Failed,
+    /// The request itself was at fault, so no provider was asked.
+    Refused,
+    /// The client left before the end.
+    Disconnected,
+}
+
+impl Outcome {
+    /// The name in log, metrics and bundles.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Disconnected => "disconnected",
+        }
+    }
+
+    /// Whether the client got an error.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Self::Failed | Self::Refused => true,
+            Self::Completed | Self::Incomplete | Self::Disconnected => false,
+        }
+    }
+}
