@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Respondent};
-use crate::artifacts::{Artifacts, Swept};
+use crate::artifacts::{Artifacts, SweepResult};
 use crate::commands::say;
 use crate::config::{Config, Flags, Inputs, Watch, address};
 use crate::diagnostics::bundle::Folder;
@@ -105,9 +105,9 @@ async fn tidy(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
     loop {
         tokio::select! {
             _ = hours.tick() => {}
-            () = artifacts.overfull() => {}
+            () = artifacts.over_quota() => {}
             _ = minutes.tick() => {
-                artifacts.settle().await;
+                artifacts.flush_to_disk().await;
                 continue;
             }
         }
@@ -120,7 +120,7 @@ async fn tidy(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
         if let Ok(swept) = artifacts.sweep().await
             && swept.artifacts > 0
         {
-            let Swept { artifacts, bytes } = swept;
+            let SweepResult { artifacts, bytes } = swept;
             tracing::info!("deleted {artifacts} artifacts of {bytes} bytes");
         }
     }

@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use self::ask::{BadParameter, Params, Wanted, range, span};
 use super::reply;
-use crate::artifacts::owned::{Owned, Unread, is_id};
+use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
 use crate::artifacts::search::{BadQuery, CONTEXT, Found, Limits, Line, Query};
-use crate::artifacts::{Entry, Filter, Part, Piece};
+use crate::artifacts::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText};
 use crate::serve::Body;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, SERVER_ERROR, internal, not_found};
 
@@ -119,7 +119,7 @@ pub struct Sweep {
 }
 
 /// Answers a request to the artifacts.
-pub async fn answer(owned: &Owned, head: &Parts) -> Response<Body> {
+pub async fn answer(owned: &OwnerArtifacts, head: &Parts) -> Response<Body> {
     let below = head.uri.path().strip_prefix("/v1/artifacts");
     let below = below.map(|below| below.split('/').skip(1).collect::<Vec<_>>());
     let delete = head.method == Method::DELETE;
@@ -137,7 +137,7 @@ pub async fn answer(owned: &Owned, head: &Parts) -> Response<Body> {
 /// Why there is no answer.
 enum Refused {
     Parameter(BadParameter),
-    Unread(Unread),
+    Unread(ReadError),
     /// A range beyond the end of so many bytes.
     Range(u64),
 }
@@ -152,21 +152,21 @@ impl Refused {
                 StatusCode::BAD_REQUEST,
                 bad.message.clone(),
             ),
-            Self::Unread(unread @ (Unread::Missing { .. } | Unread::NoId)) => (
+            Self::Unread(unread @ (ReadError::Missing { .. } | ReadError::MalformedId)) => (
                 INVALID_REQUEST,
                 NOT_FOUND,
                 None,
                 StatusCode::NOT_FOUND,
                 unread.to_string(),
             ),
-            Self::Unread(unread @ Unread::Slow) => (
+            Self::Unread(unread @ ReadError::SearchTimeout) => (
                 INVALID_REQUEST,
                 "search_too_slow",
                 Some("q"),
                 StatusCode::BAD_REQUEST,
                 unread.to_string(),
             ),
-            Self::Unread(unread @ Unread::Store(_)) => (
+            Self::Unread(unread @ ReadError::Store(_)) => (
                 SERVER_ERROR,
                 STORE_ERROR,
                 None,
@@ -189,7 +189,7 @@ impl Refused {
         }
         .respond(status);
         match self {
-            Self::Unread(Unread::Store(error)) => {
+            Self::Unread(ReadError::Store(error)) => {
                 tracing::error!("artifacts cannot be read: {error}");
                 let again = HeaderValue::from(AGAIN);
                 response.headers_mut().insert(RETRY_AFTER, again);
@@ -198,7 +198,7 @@ impl Refused {
                 let range = format!("bytes */{bytes}");
                 put(response.headers_mut(), CONTENT_RANGE, &range);
             }
-            Self::Unread(Unread::Missing { .. } | Unread::NoId | Unread::Slow)
+            Self::Unread(ReadError::Missing { .. } | ReadError::MalformedId | ReadError::SearchTimeout)
             | Self::Parameter(_) => {}
         }
         response
@@ -211,21 +211,21 @@ impl From<BadParameter> for Refused {
     }
 }
 
-impl From<Unread> for Refused {
-    fn from(unread: Unread) -> Self {
+impl From<ReadError> for Refused {
+    fn from(unread: ReadError) -> Self {
         Self::Unread(unread)
     }
 }
 
-async fn list(owned: &Owned, head: &Parts) -> Result<Response<Body>, Refused> {
+async fn list(owned: &OwnerArtifacts, head: &Parts) -> Result<Response<Body>, Refused> {
     let params = params(head, &["limit", "after", "session"])?;
     let limit = params.number("limit", &(1..=100), 20)?;
     let limit = usize::try_from(limit).unwrap_or(100);
     let after = params.text("after").map(str::to_owned);
-    if !after.as_deref().is_none_or(is_id) {
+    if !after.as_deref().is_none_or(is_artifact_id) {
         return Err(BadParameter::new("after", "the id of an artifact").into());
     }
-    let filter = Filter {
+    let filter = ArtifactFilter {
         session: params.text("session").map(str::to_owned),
         // One more tells whether there are more.
         limit: limit + 1,
@@ -244,7 +244,7 @@ async fn list(owned: &Owned, head: &Parts) -> Result<Response<Body>, Refused> {
     }))
 }
 
-async fn read(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>, Refused> {
+async fn read(owned: &OwnerArtifacts, head: &Parts, id: &str) -> Result<Response<Body>, Refused> {
     let params = params(head, &["bytes", "lines", "format"])?;
     let as_json = wants_json(&params, &head.headers)?;
     let asked = |name: &'static str| match params.text(name) {
@@ -264,11 +264,11 @@ async fn read(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>, R
         }
         (None, Some((from, to))) => {
             let count = to.map_or(u64::MAX, |to| (to - from).saturating_add(1));
-            (Part::Lines { from, count }, false)
+            (ArtifactRange::Lines { from, count }, false)
         }
         (None, None) => match wanted(owned, &head.headers, id).await? {
             Some(part) => (part, true),
-            None => (Part::Whole, false),
+            None => (ArtifactRange::Whole, false),
         },
     };
     let piece = owned.read(id, &part).await?;
@@ -278,27 +278,27 @@ async fn read(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>, R
     if as_json {
         return Ok(json(&Read::from(piece)));
     }
-    Ok(text(piece, part == Part::Whole, ranged))
+    Ok(text(piece, part == ArtifactRange::Whole, ranged))
 }
 
 /// The part that the Range header asks for.
-async fn wanted(owned: &Owned, headers: &HeaderMap, id: &str) -> Result<Option<Part>, Refused> {
+async fn wanted(owned: &OwnerArtifacts, headers: &HeaderMap, id: &str) -> Result<Option<ArtifactRange>, Refused> {
     let header = headers.get(RANGE).and_then(|value| value.to_str().ok());
     Ok(match header.and_then(range) {
         None => None,
         Some(Wanted::From(from, to)) => Some(bytes(from, to)),
         Some(Wanted::Last(count)) => {
-            let size = owned.read(id, &Part::Bytes(0..0)).await?.entry.bytes;
-            Some(Part::Bytes(size.saturating_sub(count)..size))
+            let size = owned.read(id, &ArtifactRange::Bytes(0..0)).await?.entry.bytes;
+            Some(ArtifactRange::Bytes(size.saturating_sub(count)..size))
         }
     })
 }
 
-fn bytes(from: u64, to: Option<u64>) -> Part {
-    Part::Bytes(from..to.map_or(u64::MAX, |to| to.saturating_add(1)))
+fn bytes(from: u64, to: Option<u64>) -> ArtifactRange {
+    ArtifactRange::Bytes(from..to.map_or(u64::MAX, |to| to.saturating_add(1)))
 }
 
-async fn search(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>, Refused> {
+async fn search(owned: &OwnerArtifacts, head: &Parts, id: &str) -> Result<Response<Body>, Refused> {
     let names = ["q", "regex", "ignore_case", "context", "limit", "from_byte"];
     let params = params(head, &names)?;
     let pattern = params.text("q").unwrap_or_default();
@@ -318,7 +318,7 @@ async fn search(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>,
     Ok(json(&Matches::of(entry.id, found)))
 }
 
-async fn remove(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>, Refused> {
+async fn remove(owned: &OwnerArtifacts, head: &Parts, id: &str) -> Result<Response<Body>, Refused> {
     #[derive(Serialize)]
     struct Gone<'a> {
         id: &'a str,
@@ -334,7 +334,7 @@ async fn remove(owned: &Owned, head: &Parts, id: &str) -> Result<Response<Body>,
     }))
 }
 
-async fn sweep(owned: &Owned, head: &Parts) -> Result<Response<Body>, Refused> {
+async fn sweep(owned: &OwnerArtifacts, head: &Parts) -> Result<Response<Body>, Refused> {
     params(head, &[])?;
     let swept = owned.sweep().await?;
     Ok(json(&Sweep {
@@ -363,8 +363,8 @@ fn wants_json(params: &Params, headers: &HeaderMap) -> Result<bool, BadParameter
 }
 
 /// The text itself. What is known of it stands in the headers.
-fn text(piece: Piece, whole: bool, ranged: bool) -> Response<Body> {
-    let Piece {
+fn text(piece: ArtifactText, whole: bool, ranged: bool) -> Response<Body> {
+    let ArtifactText {
         entry,
         bytes,
         first_line,
@@ -427,8 +427,8 @@ fn sentence(bad: &BadQuery) -> String {
     format!("q cannot be searched for: {bad}.")
 }
 
-impl From<Entry> for Known {
-    fn from(entry: Entry) -> Self {
+impl From<ArtifactEntry> for Known {
+    fn from(entry: ArtifactEntry) -> Self {
         Self {
             object: "artifact".to_owned(),
             id: entry.id,
@@ -445,8 +445,8 @@ impl From<Entry> for Known {
     }
 }
 
-impl From<Piece> for Read {
-    fn from(piece: Piece) -> Self {
+impl From<ArtifactText> for Read {
+    fn from(piece: ArtifactText) -> Self {
         Self {
             artifact: piece.entry.into(),
             from_byte: piece.bytes.start,

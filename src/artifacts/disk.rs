@@ -5,68 +5,68 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use super::known::{Key, Known};
-use super::memory::{self, Memory};
-use super::model::{Entry, Filter, New, Part, Piece, Swept};
-use super::{READ_FAILED, SWEEP_FAILED, StoreError, WRITE_FAILED};
+use super::written_references::{ReferenceKey, WrittenReferences};
+use super::memory::{self, MemoryBackend};
+use super::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
+use super::{READ_FAILED, SWEEP_FAILED, ArtifactError, WRITE_FAILED};
 use crate::metrics::ArtifactCounts;
-use crate::store::{self, Claim, Limits, Putting, Set, Store, Written};
+use crate::store::{self, DataDirLock, SweepLimits, PendingWrite, ArtifactBatch, Store, WrittenBatch};
 
 /// A store, and what stands in for it.
-pub(super) struct Disk {
+pub(super) struct DiskBackend {
     store: Store,
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
     /// Let go after the store is closed.
-    _claim: Claim,
+    _claim: DataDirLock,
 }
 
-struct Shared {
-    memory: Memory,
-    known: Known,
+struct DiskState {
+    memory: MemoryBackend,
+    written: WrittenReferences,
     counts: ArtifactCounts,
     /// Bytes at most.
     quota: u64,
     /// Told when that is passed by a tenth.
-    overfull: Notify,
+    over_quota: Notify,
     /// Which failures were told already.
-    told: [(&'static str, AtomicBool); 3],
+    warned: [(&'static str, AtomicBool); 3],
 }
 
 /// A set of artifacts on its way to the disk.
-pub(super) struct Commit {
-    putting: Putting,
-    shared: Arc<Shared>,
-    keys: Vec<Key>,
+pub(super) struct DiskCommit {
+    putting: PendingWrite,
+    shared: Arc<DiskState>,
+    keys: Vec<ReferenceKey>,
     bytes: u64,
     owner: String,
     session: String,
     now: u64,
 }
 
-impl Disk {
+impl DiskBackend {
     pub(super) fn new(
         store: Store,
-        claim: Claim,
-        memory: Memory,
+        claim: DataDirLock,
+        memory: MemoryBackend,
         quota: u64,
         counts: ArtifactCounts,
     ) -> Self {
         Self {
             store,
-            shared: Arc::new(Shared {
+            shared: Arc::new(DiskState {
                 memory,
-                known: Known::default(),
+                written: WrittenReferences::default(),
                 counts,
                 quota,
-                overfull: Notify::new(),
-                told: [WRITE_FAILED, READ_FAILED, SWEEP_FAILED]
+                over_quota: Notify::new(),
+                warned: [WRITE_FAILED, READ_FAILED, SWEEP_FAILED]
                     .map(|warning| (warning, AtomicBool::new(false))),
             }),
             _claim: claim,
         }
     }
 
-    pub(super) fn knows(
+    pub(super) fn is_kept(
         &self,
         owner: &str,
         session: &str,
@@ -75,21 +75,21 @@ impl Disk {
         now: u64,
     ) -> bool {
         let shared = &self.shared;
-        let (known, refresh) = shared.known.has(Key::new(owner, session, call_id, id), now);
+        let (known, refresh) = shared.written.contains(ReferenceKey::new(owner, session, call_id, id), now);
         if refresh {
             self.refresh(now);
         }
-        known || shared.memory.knows(owner, session, call_id, id, now)
+        known || shared.memory.is_kept(owner, session, call_id, id, now)
     }
 
-    pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<New>, now: u64) -> Commit {
+    pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>, now: u64) -> DiskCommit {
         let (owner, session) = (owner.to_owned(), session.to_owned());
-        let key = |new: &New| Key::new(&owner, &session, &new.call_id, &new.id);
-        Commit {
+        let key = |new: &NewArtifact| ReferenceKey::new(&owner, &session, &new.call_id, &new.id);
+        DiskCommit {
             keys: new.iter().map(key).collect(),
             bytes: new.iter().map(|new| new.text.len() as u64).sum(),
             shared: Arc::clone(&self.shared),
-            putting: self.store.put(Set {
+            putting: self.store.write(ArtifactBatch {
                 owner: owner.clone(),
                 session: session.clone(),
                 new,
@@ -104,11 +104,11 @@ impl Disk {
     pub(super) async fn list(
         &self,
         owner: &str,
-        filter: &Filter,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let all = Filter {
+        filter: &ArtifactFilter,
+    ) -> Result<Vec<ArtifactEntry>, ArtifactError> {
+        let all = ArtifactFilter {
             session: filter.session.clone(),
-            ..Filter::default()
+            ..ArtifactFilter::default()
         };
         let here = self.shared.memory.list(owner, &all);
         let asked = if here.is_empty() { filter } else { &all };
@@ -133,14 +133,14 @@ impl Disk {
         &self,
         owner: &str,
         id: &str,
-        part: &Part,
+        part: &ArtifactRange,
         now: u64,
-    ) -> Result<Option<Piece>, StoreError> {
+    ) -> Result<Option<ArtifactText>, ArtifactError> {
         let found = self.store.read(owner, id, part).await;
         if let Ok(Some(mut piece)) = found {
             if piece.entry.accessed != now {
                 piece.entry.accessed = now;
-                self.store.accessed(owner, id, now).await;
+                self.store.mark_accessed(owner, id, now).await;
             }
             return Ok(Some(piece));
         }
@@ -154,19 +154,19 @@ impl Disk {
         }
     }
 
-    pub(super) async fn delete(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
+    pub(super) async fn delete(&self, owner: &str, id: &str) -> Result<bool, ArtifactError> {
         let here = self.shared.memory.delete(owner, id);
         let there = self.store.delete(owner, id).await;
         // It may be kept again.
-        self.shared.known.forget();
+        self.shared.written.clear();
         let there = there.map_err(|error| self.shared.failed(WRITE_FAILED, &error))?;
         Ok(here || there)
     }
 
-    pub(super) async fn sweep(&self, since: u64, now: u64) -> Result<Swept, StoreError> {
+    pub(super) async fn sweep(&self, since: u64, now: u64) -> Result<SweepResult, ArtifactError> {
         self.refresh(now);
         let mut swept = self.shared.memory.sweep(since);
-        let limits = Limits {
+        let limits = SweepLimits {
             since,
             bytes: self.shared.quota,
         };
@@ -174,7 +174,7 @@ impl Disk {
             let step = self.store.sweep(limits).await;
             let step = step.map_err(|error| self.shared.failed(SWEEP_FAILED, &error))?;
             if step.changed {
-                self.shared.known.forget();
+                self.shared.written.clear();
             }
             swept.artifacts += step.swept.artifacts;
             swept.bytes += step.swept.bytes;
@@ -185,57 +185,57 @@ impl Disk {
     }
 
     pub(super) async fn overfull(&self) {
-        self.shared.overfull.notified().await;
+        self.shared.over_quota.notified().await;
     }
 
     /// One by one; memory has each until the disk has it.
-    pub(super) async fn settle(&self, now: u64) {
-        let Shared { memory, known, .. } = &*self.shared;
+    pub(super) async fn flush_memory(&self, now: u64) {
+        let DiskState { memory, written: known, .. } = &*self.shared;
         for (owner, session, mut new) in memory.references() {
             let Some(text) = memory.text(&new.id) else {
                 continue;
             };
             new.text.clone_from(&text);
             let (call_id, id) = (new.call_id.clone(), new.id.clone());
-            let set = Set {
+            let set = ArtifactBatch {
                 owner: owner.clone(),
                 session: session.clone(),
                 new: vec![new],
                 now,
             };
             // It was told that the disk fails.
-            let Ok(written) = self.store.put(set).done().await else {
+            let Ok(written) = self.store.write(set).done().await else {
                 return;
             };
-            let key = Key::new(&owner, &session, &call_id, &id);
-            known.add(std::iter::once(key).zip(written.numbers), now);
+            let key = ReferenceKey::new(&owner, &session, &call_id, &id);
+            known.add(std::iter::once(key).zip(written.reference_numbers), now);
             memory.forget(&owner, &session, &call_id, &id);
         }
     }
 
     /// Lets the store know what was shown again.
     fn refresh(&self, now: u64) {
-        let known = &self.shared.known;
+        let known = &self.shared.written;
         let shown = known.take_shown();
         if !shown.is_empty()
-            && let Err(unsent) = self.store.shown(shown, now)
+            && let Err(unsent) = self.store.mark_shown(shown, now)
         {
-            known.shown_still(unsent);
+            known.put_back_shown(unsent);
         }
     }
 }
 
-impl Commit {
+impl DiskCommit {
     pub(super) async fn done(self) {
         let shared = self.shared;
         match self.putting.done().await {
-            Ok(Written { numbers, total }) => {
+            Ok(WrittenBatch { reference_numbers: numbers, stored_bytes: total }) => {
                 if total > shared.quota.saturating_add(shared.quota / 10) {
-                    shared.overfull.notify_one();
+                    shared.over_quota.notify_one();
                 }
                 shared.counts.kept(self.keys.len() as u64, self.bytes);
                 shared
-                    .known
+                    .written
                     .add(self.keys.into_iter().zip(numbers), self.now);
             }
             Err(refused) => {
@@ -247,13 +247,13 @@ impl Commit {
     }
 }
 
-impl Shared {
+impl DiskState {
     /// Counts a failure, and tells it the first time.
-    fn failed(&self, warning: &'static str, error: &store::Error) -> StoreError {
+    fn failed(&self, warning: &'static str, error: &store::StoreError) -> ArtifactError {
         self.counts.failed(warning);
         let message = error.to_string();
         let first = self
-            .told
+            .warned
             .iter()
             .any(|(told, before)| *told == warning && !before.swap(true, Ordering::Relaxed));
         if first {
@@ -264,6 +264,6 @@ impl Shared {
             };
             tracing::warn!("{warning}: {message}{instead}; this is told once");
         }
-        StoreError { warning, message }
+        ArtifactError { warning, message }
     }
 }

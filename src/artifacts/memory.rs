@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use adapters::plan::output::OutputKind;
 
 use super::cut;
-use super::model::{Entry, Filter, New, Part, Piece, Swept};
+use super::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
 
 /// What a reference takes besides its names.
-const REFERENCE: usize = 128;
+const REFERENCE_OVERHEAD: usize = 128;
 
 /// Bounded memory, shared by all owners.
-pub(super) struct Memory(Mutex<Shelf>);
+pub(super) struct MemoryBackend(Mutex<HeldTexts>);
 
-struct Shelf {
-    held: HashMap<String, Held>,
+struct HeldTexts {
+    held: HashMap<String, HeldText>,
     /// When each was used last, as a count, and its id.
     order: BTreeMap<u64, String>,
     uses: u64,
@@ -23,17 +23,17 @@ struct Shelf {
     limit: usize,
 }
 
-struct Held {
+struct HeldText {
     text: Arc<String>,
     chars: usize,
     lines: usize,
     /// In the order in which they came.
-    references: Vec<Reference>,
+    references: Vec<HeldReference>,
     used: u64,
     bytes: usize,
 }
 
-struct Reference {
+struct HeldReference {
     owner: String,
     session: String,
     call_id: String,
@@ -44,9 +44,9 @@ struct Reference {
     number: u64,
 }
 
-impl Memory {
+impl MemoryBackend {
     pub(super) fn new(limit: usize) -> Self {
-        Self(Mutex::new(Shelf {
+        Self(Mutex::new(HeldTexts {
             held: HashMap::new(),
             order: BTreeMap::new(),
             uses: 0,
@@ -56,7 +56,7 @@ impl Memory {
     }
 
     /// Keeps what there is room for.
-    pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<New>, now: u64) {
+    pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>, now: u64) {
         let mut shelf = self.shelf();
         for new in new {
             shelf.put(owner, session, new, now);
@@ -64,7 +64,7 @@ impl Memory {
     }
 
     /// Whether this is here. Asking counts as access.
-    pub(super) fn knows(
+    pub(super) fn is_kept(
         &self,
         owner: &str,
         session: &str,
@@ -89,10 +89,10 @@ impl Memory {
     }
 
     /// The owner's artifacts, the newest first.
-    pub(super) fn list(&self, owner: &str, filter: &Filter) -> Vec<Entry> {
+    pub(super) fn list(&self, owner: &str, filter: &ArtifactFilter) -> Vec<ArtifactEntry> {
         let shelf = self.shelf();
         let session = filter.session.as_deref();
-        let mut all: Vec<(u64, Entry)> = shelf
+        let mut all: Vec<(u64, ArtifactEntry)> = shelf
             .held
             .iter()
             .filter_map(|(id, held)| held.entry(id, owner, session))
@@ -102,7 +102,7 @@ impl Memory {
     }
 
     /// A part of an artifact.
-    pub(super) fn read(&self, owner: &str, id: &str, part: &Part, now: u64) -> Option<Piece> {
+    pub(super) fn read(&self, owner: &str, id: &str, part: &ArtifactRange, now: u64) -> Option<ArtifactText> {
         let (entry, text) = {
             let mut shelf = self.shelf();
             let held = shelf.held.get_mut(id)?;
@@ -116,8 +116,8 @@ impl Memory {
             shelf.use_now(id);
             (entry, text)
         };
-        let place = cut::place(&text, part);
-        Some(Piece {
+        let place = cut::locate(&text, part);
+        Some(ArtifactText {
             entry,
             bytes: place.bytes.start as u64..place.bytes.end as u64,
             first_line: place.first_line,
@@ -126,7 +126,7 @@ impl Memory {
     }
 
     /// All references: owner, session, and what was kept, without its text.
-    pub(super) fn references(&self) -> Vec<(String, String, New)> {
+    pub(super) fn references(&self) -> Vec<(String, String, NewArtifact)> {
         let shelf = self.shelf();
         let mut all: Vec<_> = shelf
             .held
@@ -134,8 +134,8 @@ impl Memory {
             .flat_map(|(id, held)| held.references.iter().map(move |one| (id, held, one)))
             .collect();
         all.sort_unstable_by_key(|(_, _, one)| one.number);
-        let copy = |(id, held, one): (&String, &Held, &Reference)| {
-            let new = New {
+        let copy = |(id, held, one): (&String, &HeldText, &HeldReference)| {
+            let new = NewArtifact {
                 id: id.clone(),
                 call_id: one.call_id.clone(),
                 kind: one.kind,
@@ -167,10 +167,10 @@ impl Memory {
     }
 
     /// Forgets what was not used since then.
-    pub(super) fn sweep(&self, since: u64) -> Swept {
+    pub(super) fn sweep(&self, since: u64) -> SweepResult {
         let mut shelf = self.shelf();
         let ids: Vec<String> = shelf.held.keys().cloned().collect();
-        let mut swept = Swept::default();
+        let mut swept = SweepResult::default();
         for id in ids {
             let (_, freed) = shelf.retain(&id, |reference| reference.accessed >= since);
             if let Some(bytes) = freed {
@@ -181,13 +181,13 @@ impl Memory {
         swept
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+    fn shelf(&self) -> MutexGuard<'_, HeldTexts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What of a list is wanted.
-pub(super) fn page(all: impl Iterator<Item = Entry>, filter: &Filter) -> Vec<Entry> {
+pub(super) fn page(all: impl Iterator<Item = ArtifactEntry>, filter: &ArtifactFilter) -> Vec<ArtifactEntry> {
     let limit = match filter.limit {
         0 => usize::MAX,
         limit => limit,
@@ -202,13 +202,13 @@ pub(super) fn page(all: impl Iterator<Item = Entry>, filter: &Filter) -> Vec<Ent
     }
 }
 
-impl Shelf {
-    fn put(&mut self, owner: &str, session: &str, new: New, now: u64) {
+impl HeldTexts {
+    fn put(&mut self, owner: &str, session: &str, new: NewArtifact, now: u64) {
         let id = new.id;
         let size = new.text.len() + id.len();
         let held = self.held.entry(id.clone()).or_insert_with(|| {
             self.bytes += size;
-            Held {
+            HeldText {
                 text: Arc::new(new.text),
                 chars: new.chars,
                 lines: new.lines,
@@ -224,10 +224,10 @@ impl Shelf {
         if let Some(reference) = again {
             reference.accessed = now;
         } else {
-            let size = REFERENCE + owner.len() + session.len() + new.call_id.len();
+            let size = REFERENCE_OVERHEAD + owner.len() + session.len() + new.call_id.len();
             self.bytes += size;
             held.bytes += size;
-            held.references.push(Reference {
+            held.references.push(HeldReference {
                 owner: owner.to_owned(),
                 session: session.to_owned(),
                 call_id: new.call_id,
@@ -264,7 +264,7 @@ impl Shelf {
 
     /// Drops references; tells whether there were such, and how many bytes are free
     /// if nobody refers to the text any more.
-    fn retain(&mut self, id: &str, stays: impl Fn(&Reference) -> bool) -> (bool, Option<usize>) {
+    fn retain(&mut self, id: &str, stays: impl Fn(&HeldReference) -> bool) -> (bool, Option<usize>) {
         let Some(held) = self.held.get_mut(id) else {
             return (false, None);
         };
@@ -278,15 +278,15 @@ impl Shelf {
     }
 }
 
-impl Held {
+impl HeldText {
     /// What an owner knows of it, and a number that is higher for what is newer.
-    fn entry(&self, id: &str, owner: &str, session: Option<&str>) -> Option<(u64, Entry)> {
+    fn entry(&self, id: &str, owner: &str, session: Option<&str>) -> Option<(u64, ArtifactEntry)> {
         let mut mine = self.references.iter().filter(|reference| {
             reference.owner == owner && session.is_none_or(|session| reference.session == session)
         });
         let accessed = mine.clone().map(|reference| reference.accessed).max()?;
         let latest = mine.next_back()?;
-        let entry = Entry {
+        let entry = ArtifactEntry {
             id: id.to_owned(),
             session: latest.session.clone(),
             call_id: latest.call_id.clone(),

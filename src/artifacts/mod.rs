@@ -9,12 +9,10 @@
 //! | `known` | what is on the disk already |
 
 mod clock;
-pub(crate) mod cut;
 mod disk;
-mod known;
+mod written_references;
 mod memory;
-mod model;
-pub mod owned;
+pub mod owner;
 pub mod search;
 #[cfg(test)]
 mod tests;
@@ -28,24 +26,25 @@ use adapters::turn::Item;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use clock::Clock;
-pub use model::{Entry, Filter, New, Part, Piece, Swept};
+pub use crate::store::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
+pub(crate) use crate::store::text_range as cut;
 
 use crate::config::{ArtifactMode, ArtifactSettings, Config};
 use crate::metrics::ArtifactCounts;
-pub use crate::store::InUse;
-use crate::store::{self, Place, Store};
-use disk::Disk;
-use memory::Memory;
+pub use crate::store::DataDirInUse;
+use crate::store::{self, DataDir, Store};
+use disk::DiskBackend;
+use memory::MemoryBackend;
 
 const DAY: u64 = 24 * 60 * 60;
 
 /// Searches at a time: each holds a whole text.
-const SEARCHES: usize = 2;
+const CONCURRENT_SEARCHES: usize = 2;
 
 /// Why something cannot be read or kept now. Trying again may help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{warning}: {message}")]
-pub struct StoreError {
+pub struct ArtifactError {
     /// A stable id, such as `ARTIFACT_STORE_READ_FAILED`.
     pub warning: &'static str,
     /// What went wrong, for people.
@@ -68,19 +67,19 @@ pub const SWEEP_FAILED: &str = "ARTIFACT_STORE_SWEEP_FAILED";
 pub enum Unavailable {
     /// A server runs, and is the one to ask.
     #[error(transparent)]
-    InUse(#[from] InUse),
+    InUse(#[from] DataDirInUse),
     /// They cannot be read.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] ArtifactError),
 }
 
 /// The artifacts of all owners. Clones share them.
 #[derive(Clone)]
-pub struct Artifacts(Arc<Kept>);
+pub struct Artifacts(Arc<ArtifactsInner>);
 
-struct Kept {
+struct ArtifactsInner {
     keeping: Keeping,
-    home: Home,
+    backend: Backend,
     /// Seconds after the last access until an artifact goes.
     keep_for: u64,
     clock: Clock,
@@ -88,37 +87,37 @@ struct Kept {
 }
 
 /// Where artifacts are.
-enum Home {
-    Nowhere,
-    Memory(Memory),
-    Disk(Disk),
+enum Backend {
+    Off,
+    Memory(MemoryBackend),
+    Disk(DiskBackend),
 }
 
 /// What is waited for before an artifact may be mentioned.
-pub struct Commit(Option<disk::Commit>);
+pub struct ArtifactCommit(Option<disk::DiskCommit>);
 
 impl Artifacts {
     /// Opens what the configuration names, and claims the data directory if that is
     /// the disk. Where the disk fails, artifacts are kept in bounded memory, and a
     /// warning says so. An error says that another program has the directory.
-    pub fn open(config: &Config, counts: ArtifactCounts) -> Result<Self, InUse> {
-        let place = Place::new(&config.server.data_dir);
+    pub fn open(config: &Config, counts: ArtifactCounts) -> Result<Self, DataDirInUse> {
+        let place = DataDir::new(&config.server.data_dir);
         Self::opened(&place, &config.artifacts, Clock::system(), counts)
     }
 
     fn opened(
-        place: &Place,
+        place: &DataDir,
         settings: &ArtifactSettings,
         clock: Clock,
         counts: ArtifactCounts,
-    ) -> Result<Self, InUse> {
-        let memory = Memory::new(settings.memory);
+    ) -> Result<Self, DataDirInUse> {
+        let memory = MemoryBackend::new(settings.memory);
         let (keeping, home) = match settings.mode {
-            ArtifactMode::Off => (Keeping::Nothing, Home::Nowhere),
-            ArtifactMode::Memory => (Keeping::Memory, Home::Memory(memory)),
+            ArtifactMode::Off => (Keeping::Nothing, Backend::Off),
+            ArtifactMode::Memory => (Keeping::Memory, Backend::Memory(memory)),
             ArtifactMode::Disk => {
-                let claimed = place.claim()?;
-                let opened = claimed.map_err(store::Error::from).and_then(|claim| {
+                let claimed = place.lock()?;
+                let opened = claimed.map_err(store::StoreError::from).and_then(|claim| {
                     let (store, aside) = Store::open(place, clock.now())?;
                     Ok((store, claim, aside))
                 });
@@ -128,16 +127,16 @@ impl Artifacts {
                             counts.failed(MOVED_ASIDE);
                             warn_of_damage(&aside);
                         }
-                        let disk = Disk::new(store, claim, memory, settings.keep_size, counts);
-                        (Keeping::Disk, Home::Disk(disk))
+                        let disk = DiskBackend::new(store, claim, memory, settings.keep_size, counts);
+                        (Keeping::Disk, Backend::Disk(disk))
                     }
                     Err(error) => {
                         counts.failed(OPEN_FAILED);
                         tracing::warn!(
                             "{OPEN_FAILED}: {} cannot be used, so artifacts are kept in memory until the end of the program: {error}",
-                            place.database().display()
+                            place.database_path().display()
                         );
-                        (Keeping::Memory, Home::Memory(memory))
+                        (Keeping::Memory, Backend::Memory(memory))
                     }
                 }
             }
@@ -148,21 +147,21 @@ impl Artifacts {
     /// Opens what a server has left on the disk, for a program that is none. Makes
     /// no store where there is none, and moves none aside. Blocks.
     pub fn offline(config: &Config) -> Result<Self, Unavailable> {
-        let place = Place::new(&config.server.data_dir);
+        let place = DataDir::new(&config.server.data_dir);
         let settings = &config.artifacts;
-        if !place.database().exists() {
+        if !place.database_path().exists() {
             return Ok(Self::memory(settings.memory));
         }
-        let failed = |error: store::Error| StoreError {
+        let failed = |error: store::StoreError| ArtifactError {
             warning: OPEN_FAILED,
-            message: format!("{} cannot be used: {error}", place.database().display()),
+            message: format!("{} cannot be used: {error}", place.database_path().display()),
         };
-        let claim = place.claim()?.map_err(|error| failed(error.into()))?;
+        let claim = place.lock()?.map_err(|error| failed(error.into()))?;
         let store = Store::open_sound(&place).map_err(failed)?;
-        let memory = Memory::new(0);
+        let memory = MemoryBackend::new(0);
         let counts = ArtifactCounts::default();
-        let disk = Disk::new(store, claim, memory, settings.keep_size, counts);
-        let home = Home::Disk(disk);
+        let disk = DiskBackend::new(store, claim, memory, settings.keep_size, counts);
+        let home = Backend::Disk(disk);
         Ok(Self::new(
             Keeping::Disk,
             home,
@@ -173,22 +172,22 @@ impl Artifacts {
 
     /// Keeps in memory alone, at most so many bytes.
     pub fn memory(limit: usize) -> Self {
-        let home = Home::Memory(Memory::new(limit));
+        let home = Backend::Memory(MemoryBackend::new(limit));
         Self::new(Keeping::Memory, home, 30, Clock::system())
     }
 
     /// Keeps nothing, but lets excerpts say this: for turns that run once more.
-    pub fn pretend(keeping: Keeping) -> Self {
-        Self::new(keeping, Home::Nowhere, 0, Clock::system())
+    pub fn without_store(keeping: Keeping) -> Self {
+        Self::new(keeping, Backend::Off, 0, Clock::system())
     }
 
-    fn new(keeping: Keeping, home: Home, keep_days: u32, clock: Clock) -> Self {
-        Self(Arc::new(Kept {
+    fn new(keeping: Keeping, home: Backend, keep_days: u32, clock: Clock) -> Self {
+        Self(Arc::new(ArtifactsInner {
             keeping,
-            home,
+            backend: home,
             keep_for: u64::from(keep_days) * DAY,
             clock,
-            searches: Arc::new(Semaphore::new(SEARCHES)),
+            searches: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
         }))
     }
 
@@ -199,28 +198,28 @@ impl Artifacts {
 
     /// Whether this artifact was kept for this owner, session and call since the
     /// program started: then it need not be kept again.
-    pub fn knows(&self, owner: &str, session: &str, call_id: &str, id: &str) -> bool {
+    pub fn is_kept(&self, owner: &str, session: &str, call_id: &str, id: &str) -> bool {
         let now = self.0.clock.now();
-        match &self.0.home {
-            Home::Nowhere => true,
-            Home::Memory(memory) => memory.knows(owner, session, call_id, id, now),
-            Home::Disk(disk) => disk.knows(owner, session, call_id, id, now),
+        match &self.0.backend {
+            Backend::Off => true,
+            Backend::Memory(memory) => memory.is_kept(owner, session, call_id, id, now),
+            Backend::Disk(disk) => disk.is_kept(owner, session, call_id, id, now),
         }
     }
 
     /// What is to be kept of an output that an owner's session has, if it is not kept
     /// already.
-    pub fn lacks(
+    pub fn missing_artifact(
         &self,
         (owner, session): (&str, &str),
         output: &Item<'_>,
         artifact: &Artifact,
-    ) -> Option<New> {
+    ) -> Option<NewArtifact> {
         let call_id = output.call_id().unwrap_or_default();
-        if self.knows(owner, session, &call_id, &artifact.id) {
+        if self.is_kept(owner, session, &call_id, &artifact.id) {
             return None;
         }
-        Some(New {
+        Some(NewArtifact {
             id: artifact.id.clone(),
             call_id: call_id.into_owned(),
             kind: artifact.kind,
@@ -232,24 +231,24 @@ impl Artifacts {
 
     /// Begins to keep artifacts. Never fails: what the disk does not take stays in
     /// memory, as far as there is room.
-    pub fn keep(&self, owner: &str, session: &str, new: Vec<New>) -> Commit {
+    pub fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>) -> ArtifactCommit {
         let now = self.0.clock.now();
-        match &self.0.home {
-            Home::Nowhere => Commit(None),
-            Home::Memory(memory) => {
+        match &self.0.backend {
+            Backend::Off => ArtifactCommit(None),
+            Backend::Memory(memory) => {
                 memory.keep(owner, session, new, now);
-                Commit(None)
+                ArtifactCommit(None)
             }
-            Home::Disk(disk) => Commit(Some(disk.keep(owner, session, new, now))),
+            Backend::Disk(disk) => ArtifactCommit(Some(disk.keep(owner, session, new, now))),
         }
     }
 
     /// The owner's artifacts.
-    pub async fn list(&self, owner: &str, filter: &Filter) -> Result<Vec<Entry>, StoreError> {
-        match &self.0.home {
-            Home::Nowhere => Ok(Vec::new()),
-            Home::Memory(memory) => Ok(memory.list(owner, filter)),
-            Home::Disk(disk) => disk.list(owner, filter).await,
+    pub async fn list(&self, owner: &str, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, ArtifactError> {
+        match &self.0.backend {
+            Backend::Off => Ok(Vec::new()),
+            Backend::Memory(memory) => Ok(memory.list(owner, filter)),
+            Backend::Disk(disk) => disk.list(owner, filter).await,
         }
     }
 
@@ -259,54 +258,54 @@ impl Artifacts {
         &self,
         owner: &str,
         id: &str,
-        part: &Part,
-    ) -> Result<Option<Piece>, StoreError> {
+        part: &ArtifactRange,
+    ) -> Result<Option<ArtifactText>, ArtifactError> {
         let now = self.0.clock.now();
-        match &self.0.home {
-            Home::Nowhere => Ok(None),
-            Home::Memory(memory) => Ok(memory.read(owner, id, part, now)),
-            Home::Disk(disk) => disk.read(owner, id, part, now).await,
+        match &self.0.backend {
+            Backend::Off => Ok(None),
+            Backend::Memory(memory) => Ok(memory.read(owner, id, part, now)),
+            Backend::Disk(disk) => disk.read(owner, id, part, now).await,
         }
     }
 
     /// Waits until one more may search.
-    async fn search_turn(&self) -> Option<OwnedSemaphorePermit> {
+    async fn search_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.searches).acquire_owned().await.ok()
     }
 
     /// Ends when much more is kept than the quota, so that a sweep should not wait.
-    pub async fn overfull(&self) {
-        match &self.0.home {
-            Home::Nowhere | Home::Memory(_) => std::future::pending().await,
-            Home::Disk(disk) => disk.overfull().await,
+    pub async fn over_quota(&self) {
+        match &self.0.backend {
+            Backend::Off | Backend::Memory(_) => std::future::pending().await,
+            Backend::Disk(disk) => disk.overfull().await,
         }
     }
 
     /// Brings to the disk what it did not take before, if it takes it now.
-    pub async fn settle(&self) {
-        match &self.0.home {
-            Home::Nowhere | Home::Memory(_) => {}
-            Home::Disk(disk) => disk.settle(self.0.clock.now()).await,
+    pub async fn flush_to_disk(&self) {
+        match &self.0.backend {
+            Backend::Off | Backend::Memory(_) => {}
+            Backend::Disk(disk) => disk.flush_memory(self.0.clock.now()).await,
         }
     }
 
     /// Forgets an artifact; false when there is none.
-    pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
-        match &self.0.home {
-            Home::Nowhere => Ok(false),
-            Home::Memory(memory) => Ok(memory.delete(owner, id)),
-            Home::Disk(disk) => disk.delete(owner, id).await,
+    pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, ArtifactError> {
+        match &self.0.backend {
+            Backend::Off => Ok(false),
+            Backend::Memory(memory) => Ok(memory.delete(owner, id)),
+            Backend::Disk(disk) => disk.delete(owner, id).await,
         }
     }
 
     /// Forgets what is too old, and what is more than the quota.
-    pub async fn sweep(&self) -> Result<Swept, StoreError> {
+    pub async fn sweep(&self) -> Result<SweepResult, ArtifactError> {
         let now = self.0.clock.now();
         let since = now.saturating_sub(self.0.keep_for);
-        match &self.0.home {
-            Home::Nowhere => Ok(Swept::default()),
-            Home::Memory(memory) => Ok(memory.sweep(since)),
-            Home::Disk(disk) => disk.sweep(since, now).await,
+        match &self.0.backend {
+            Backend::Off => Ok(SweepResult::default()),
+            Backend::Memory(memory) => Ok(memory.sweep(since)),
+            Backend::Disk(disk) => disk.sweep(since, now).await,
         }
     }
 }
@@ -318,9 +317,9 @@ fn warn_of_damage(aside: &Path) {
     );
 }
 
-impl Commit {
+impl ArtifactCommit {
     /// Ends when the artifacts can be read back.
-    pub async fn done(self) {
+    pub async fn wait(self) {
         if let Some(commit) = self.0 {
             commit.done().await;
         }

@@ -41,15 +41,15 @@ impl Home {
         }
     }
 
-    fn place(&self) -> Place {
-        Place::new(self.folder.path().join("data"))
+    fn place(&self) -> DataDir {
+        DataDir::new(self.folder.path().join("data"))
     }
 
     fn open(&self) -> Artifacts {
         self.try_open().unwrap()
     }
 
-    fn try_open(&self) -> Result<Artifacts, InUse> {
+    fn try_open(&self) -> Result<Artifacts, DataDirInUse> {
         let now = Arc::clone(&self.now);
         let clock = Clock::new(move || now.load(Ordering::Relaxed));
         Artifacts::opened(&self.place(), &self.settings, clock, self.counts.clone())
@@ -68,8 +68,8 @@ fn id(text: &str) -> String {
     id
 }
 
-fn new(call_id: &str, text: &str) -> New {
-    New {
+fn new(call_id: &str, text: &str) -> NewArtifact {
+    NewArtifact {
         id: id(text),
         call_id: call_id.to_owned(),
         kind: OutputKind::Json,
@@ -83,17 +83,17 @@ fn new(call_id: &str, text: &str) -> New {
 async fn keep(artifacts: &Artifacts, owner: &str, call_id: &str, text: &str) -> String {
     artifacts
         .keep(owner, "s", vec![new(call_id, text)])
-        .done()
+        .wait()
         .await;
     id(text)
 }
 
 async fn whole(artifacts: &Artifacts, owner: &str, id: &str) -> Option<String> {
-    let piece = artifacts.read(owner, id, &Part::Whole).await.unwrap();
+    let piece = artifacts.read(owner, id, &ArtifactRange::Whole).await.unwrap();
     piece.map(|piece| piece.text)
 }
 
-async fn ids(artifacts: &Artifacts, owner: &str, filter: Filter) -> Vec<String> {
+async fn ids(artifacts: &Artifacts, owner: &str, filter: ArtifactFilter) -> Vec<String> {
     let entries = artifacts.list(owner, &filter).await.unwrap();
     entries.into_iter().map(|entry| entry.id).collect()
 }
@@ -131,9 +131,9 @@ async fn what_is_kept_reads_back_byte_for_byte() {
             let read = whole(&artifacts, "me", &id).await;
             assert!(read.as_deref() == Some(text), "{} bytes", text.len());
             let middle = text.len() as u64 / 2;
-            let part = Part::Bytes(middle..middle + 300_000);
+            let part = ArtifactRange::Bytes(middle..middle + 300_000);
             let piece = artifacts.read("me", &id, &part).await.unwrap().unwrap();
-            let place = cut::place(text, &part);
+            let place = cut::locate(text, &part);
             assert!(Some(piece.text.as_str()) == text.get(place.bytes.clone()));
             assert_eq!(piece.first_line, place.first_line);
             assert_eq!(piece.bytes.start, place.bytes.start as u64);
@@ -147,10 +147,10 @@ async fn an_entry_tells_what_was_kept() {
     for (artifacts, persistent) in [(home.open(), true), (Artifacts::memory(1 << 20), false)] {
         let text = "{\n}\n漢";
         let id = keep(&artifacts, "me", "call", text).await;
-        let [entry] = &artifacts.list("me", &Filter::default()).await.unwrap()[..] else {
+        let [entry] = &artifacts.list("me", &ArtifactFilter::default()).await.unwrap()[..] else {
             panic!("not one entry");
         };
-        let expected = Entry {
+        let expected = ArtifactEntry {
             id,
             session: "s".to_owned(),
             call_id: "call".to_owned(),
@@ -173,8 +173,8 @@ async fn another_owner_has_nothing_of_it() {
         let id = keep(&artifacts, "me", "call", "mine").await;
         assert!(!artifacts.delete("you", &id).await.unwrap());
         assert_eq!(whole(&artifacts, "you", &id).await, None);
-        assert!(ids(&artifacts, "you", Filter::default()).await.is_empty());
-        assert!(!artifacts.knows("you", "s", "call", &id));
+        assert!(ids(&artifacts, "you", ArtifactFilter::default()).await.is_empty());
+        assert!(!artifacts.is_kept("you", "s", "call", &id));
         assert_eq!(whole(&artifacts, "me", &id).await.as_deref(), Some("mine"));
     }
 }
@@ -205,9 +205,9 @@ async fn lists_are_the_newest_first_and_have_pages() {
     for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
         for (session, text) in [("a", "1"), ("b", "2"), ("a", "3"), ("b", "4")] {
             let new = vec![new("call", text)];
-            artifacts.keep("me", session, new).done().await;
+            artifacts.keep("me", session, new).wait().await;
         }
-        let of = |session: Option<&str>, limit, after: Option<&str>| Filter {
+        let of = |session: Option<&str>, limit, after: Option<&str>| ArtifactFilter {
             session: session.map(str::to_owned),
             limit,
             after: after.map(id),
@@ -233,13 +233,13 @@ async fn what_was_kept_need_not_be_kept_again() {
     let home = Home::new();
     for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
         let id = id("text");
-        assert!(!artifacts.knows("me", "s", "1", &id));
+        assert!(!artifacts.is_kept("me", "s", "1", &id));
         keep(&artifacts, "me", "1", "text").await;
-        assert!(artifacts.knows("me", "s", "1", &id));
-        assert!(!artifacts.knows("me", "s", "2", &id));
-        assert!(!artifacts.knows("me", "t", "1", &id));
+        assert!(artifacts.is_kept("me", "s", "1", &id));
+        assert!(!artifacts.is_kept("me", "s", "2", &id));
+        assert!(!artifacts.is_kept("me", "t", "1", &id));
         artifacts.delete("me", &id).await.unwrap();
-        assert!(!artifacts.knows("me", "s", "1", &id));
+        assert!(!artifacts.is_kept("me", "s", "1", &id));
     }
 }
 
@@ -249,18 +249,18 @@ async fn a_full_queue_is_waited_for_by_the_commit() {
     let artifacts = home.open();
     let texts: Vec<String> = (0..300).map(|seed| noise(seed, 5000)).collect();
     // This thread runs nothing else, so a caller that waits here waits for ever.
-    let commits: Vec<Commit> = texts
+    let commits: Vec<ArtifactCommit> = texts
         .iter()
         .map(|text| artifacts.keep("me", "s", vec![new("call", text)]))
         .collect();
     for commit in commits {
-        commit.done().await;
+        commit.wait().await;
     }
     for text in &texts {
         let read = whole(&artifacts, "me", &id(text)).await;
         assert!(read.as_ref() == Some(text));
     }
-    let entries = artifacts.list("me", &Filter::default()).await.unwrap();
+    let entries = artifacts.list("me", &ArtifactFilter::default()).await.unwrap();
     assert!(entries.len() == 300 && entries.iter().all(|entry| entry.persistent));
 }
 
@@ -303,10 +303,10 @@ async fn what_was_kept_is_there_after_a_restart() {
     let home = Home::new();
     let id = keep(&home.open(), "me", "call", "text").await;
     let artifacts = home.open();
-    assert!(!artifacts.knows("me", "s", "call", &id));
+    assert!(!artifacts.is_kept("me", "s", "call", &id));
     assert_eq!(whole(&artifacts, "me", &id).await.as_deref(), Some("text"));
     keep(&artifacts, "me", "call", "text").await;
-    assert!(artifacts.knows("me", "s", "call", &id));
+    assert!(artifacts.is_kept("me", "s", "call", &id));
     assert_eq!(store::count(&home.place(), "refs"), 1);
 }
 

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::{put, say};
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
-use crate::artifacts::owned::Owned;
+use crate::artifacts::owner::OwnerArtifacts;
 use crate::artifacts::search::printed;
 use crate::artifacts::{Artifacts, Unavailable};
 use crate::cli;
@@ -294,9 +294,9 @@ impl<'a> Source<'a> {
 }
 
 /// The artifacts on disk, when no server has them.
-pub(super) fn open(config: &Config) -> anyhow::Result<Owned> {
+pub(super) fn open(config: &Config) -> anyhow::Result<OwnerArtifacts> {
     match Artifacts::offline(config) {
-        Ok(artifacts) => Ok(Owned::local(artifacts, config.artifacts.keep_days)),
+        Ok(artifacts) => Ok(OwnerArtifacts::local(artifacts, config.artifacts.keep_days)),
         Err(Unavailable::InUse(error)) => Err(anyhow::anyhow!(
             "{error}; name the address that it listens on with --listen"
         )),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::tools::{LIST, READ, SEARCH};
 use super::{find, list, read};
-use crate::artifacts::owned::{Owned, Unread};
+use crate::artifacts::owner::{OwnerArtifacts, ReadError};
 use crate::artifacts::search::BadQuery;
 
 /// A call.
@@ -37,24 +37,24 @@ pub(super) enum Unanswered {
     #[error("query cannot be searched for: {0}.")]
     Query(#[from] BadQuery),
     #[error("{0} {advice}", advice = advice(.0))]
-    Unread(#[from] Unread),
+    Unread(#[from] ReadError),
 }
 
 /// What the model can do about it.
-fn advice(unread: &Unread) -> &'static str {
+fn advice(unread: &ReadError) -> &'static str {
     match unread {
-        Unread::Missing { .. } => {
+        ReadError::Missing { .. } => {
             "artifact_list shows which there are; else run the command again."
         }
-        Unread::NoId => "Copy the id from the excerpt, or call artifact_list.",
-        Unread::Slow => "Then read around what it finds.",
-        Unread::Store(_) => "Nothing is known to be lost.",
+        ReadError::MalformedId => "Copy the id from the excerpt, or call artifact_list.",
+        ReadError::SearchTimeout => "Then read around what it finds.",
+        ReadError::Store(_) => "Nothing is known to be lost.",
     }
 }
 
 impl Call {
     /// Answers it from these artifacts.
-    pub async fn answer(self, owned: &Owned) -> Outcome {
+    pub async fn answer(self, owned: &OwnerArtifacts) -> Outcome {
         let answered = match &*self.name {
             READ => answered(self.arguments, |ask| read::read(owned, ask)).await,
             SEARCH => answered(self.arguments, |ask| find::find(owned, ask)).await,
@@ -67,7 +67,7 @@ impl Call {
                 failed: false,
             },
             Err(error) => {
-                if let Unanswered::Unread(Unread::Store(error)) = &error {
+                if let Unanswered::Unread(ReadError::Store(error)) = &error {
                     tracing::error!("artifacts cannot be read: {error}");
                 }
                 Outcome::failed(&error)
@@ -113,7 +113,7 @@ impl From<Outcome> for CallToolResponse {
 }
 
 #[cfg(test)]
-pub(super) async fn ask(owned: &Owned, name: &str, arguments: Value) -> Outcome {
+pub(super) async fn ask(owned: &OwnerArtifacts, name: &str, arguments: Value) -> Outcome {
     let Value::Object(arguments) = arguments else {
         panic!("arguments are an object")
     };
@@ -126,11 +126,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::artifacts::owned::filled;
+    use crate::artifacts::owner::owner_with_texts;
 
     #[tokio::test]
     async fn failures_say_what_to_do() {
-        let (owned, ids) = filled(&["text"]).await;
+        let (owned, ids) = owner_with_texts(&["text"]).await;
         let unknown = format!("art_{:032x}", 77);
         for (name, arguments, told) in [
             ("artifact_write", json!({}), "artifact_read"),

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::call::Unanswered;
 use super::read::head;
-use crate::artifacts::owned::{Owned, Unread};
+use crate::artifacts::owner::{OwnerArtifacts, ReadError};
 use crate::artifacts::search::{Found, Limits, Query, printed};
-use crate::artifacts::{Entry, Filter};
+use crate::artifacts::{ArtifactEntry, ArtifactFilter};
 
 /// Matches that are shown when the call does not say.
 pub(super) const LIMIT: usize = 30;
@@ -42,7 +42,7 @@ pub(super) struct Ask {
 }
 
 /// A line that says what it is, then matches as grep prints them.
-pub(super) async fn find(owned: &Owned, ask: Ask) -> Result<String, Unanswered> {
+pub(super) async fn find(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Unanswered> {
     let mut query = Query::new(&ask.query, ask.regex, false)?;
     query.context = ask.context;
     query.limits = Limits {
@@ -69,7 +69,7 @@ pub(super) async fn find(owned: &Owned, ask: Ask) -> Result<String, Unanswered> 
     Ok(out)
 }
 
-fn section(entry: &Entry, query: &str, found: &Found) -> String {
+fn section(entry: &ArtifactEntry, query: &str, found: &Found) -> String {
     let matches = match found.matches {
         1 => "1 match".to_owned(),
         count => format!("{count} matches"),
@@ -87,10 +87,10 @@ fn quoted(query: &str) -> String {
     serde_json::to_string(&(short + more)).unwrap_or_default()
 }
 
-async fn recent(owned: &Owned, text: &str, mut query: Query) -> Result<String, Unanswered> {
-    let filter = Filter {
+async fn recent(owned: &OwnerArtifacts, text: &str, mut query: Query) -> Result<String, Unanswered> {
+    let filter = ArtifactFilter {
         limit: RECENT + 1,
-        ..Filter::default()
+        ..ArtifactFilter::default()
     };
     let entries = owned.list(&filter).await?;
     let all = query.limits;
@@ -108,7 +108,7 @@ async fn recent(owned: &Owned, text: &str, mut query: Query) -> Result<String, U
         let (entry, found) = match owned.search(&entry.id, &query).await {
             Ok(found) => found,
             // It went since the list was made.
-            Err(Unread::Missing { .. }) => continue,
+            Err(ReadError::Missing { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
         searched += 1;
@@ -154,10 +154,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::artifacts::owned::filled;
+    use crate::artifacts::owner::owner_with_texts;
     use crate::mcp::call::ask;
 
-    async fn found(owned: &Owned, arguments: Value) -> String {
+    async fn found(owned: &OwnerArtifacts, arguments: Value) -> String {
         let outcome = ask(owned, "artifact_search", arguments).await;
         assert!(!outcome.failed, "{outcome:?}");
         assert!(outcome.text.len() < 40_000, "{} bytes", outcome.text.len());
@@ -167,7 +167,7 @@ mod tests {
     // S2-Dc
     #[tokio::test]
     async fn matches_stand_below_their_artifact() {
-        let (owned, ids) = filled(&["one\ntwo\nthree two\n", "nothing"]).await;
+        let (owned, ids) = owner_with_texts(&["one\ntwo\nthree two\n", "nothing"]).await;
         let said = found(&owned, json!({"id": ids[0], "query": "two"})).await;
         let line = format!("[artifact {} search \"two\": 2 matches]\n", ids[0]);
         assert_eq!(said, format!("{line}2: two\n3: three two\n"));
@@ -185,7 +185,7 @@ mod tests {
     #[tokio::test]
     async fn a_search_goes_on() {
         let text: String = "hit x\n".repeat(500);
-        let (owned, ids) = filled(&[&text]).await;
+        let (owned, ids) = owner_with_texts(&[&text]).await;
         let mut arguments = json!({"id": ids[0], "query": "hit", "limit": 150});
         let mut lines = 0;
         loop {
@@ -203,7 +203,7 @@ mod tests {
     #[tokio::test]
     async fn all_recent_artifacts_are_searched_newest_first() {
         let many: String = "needle x\n".repeat(100);
-        let (owned, ids) = filled(&["a needle", "hay", &many]).await;
+        let (owned, ids) = owner_with_texts(&["a needle", "hay", &many]).await;
         let said = found(&owned, json!({"query": "needle"})).await;
         assert!(output::is_read_back(&said), "{said}");
         let newest = said.find(&*ids[2]).unwrap();

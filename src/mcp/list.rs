@@ -6,8 +6,8 @@ use adapters::plan::output;
 use serde::Deserialize;
 
 use super::call::Unanswered;
-use crate::artifacts::owned::{Owned, Unread};
-use crate::artifacts::{Entry, Filter, Part};
+use crate::artifacts::owner::{OwnerArtifacts, ReadError};
+use crate::artifacts::{ArtifactEntry, ArtifactFilter, ArtifactRange};
 use crate::diagnostics::listing::date;
 use crate::log::SafeText;
 
@@ -30,9 +30,9 @@ pub(super) struct Ask {
 }
 
 /// A line for each, the newest first, and how it begins.
-pub(super) async fn list(owned: &Owned, ask: Ask) -> Result<String, Unanswered> {
+pub(super) async fn list(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Unanswered> {
     let limit = ask.limit.unwrap_or(LIMIT).clamp(1, MOST);
-    let filter = Filter {
+    let filter = ArtifactFilter {
         session: ask.session,
         limit: limit + 1,
         after: None,
@@ -45,13 +45,13 @@ pub(super) async fn list(owned: &Owned, ask: Ask) -> Result<String, Unanswered> 
     };
     for entry in entries.iter().take(limit) {
         out.push_str(&line(entry));
-        match owned.read(&entry.id, &Part::Bytes(0..START)).await {
+        match owned.read(&entry.id, &ArtifactRange::Bytes(0..START)).await {
             Ok(piece) => {
                 let _ = writeln!(out, "    {}", beginning(&piece.text));
             }
             // It went since the list was made.
-            Err(Unread::Missing { .. } | Unread::NoId) => {}
-            Err(error @ (Unread::Store(_) | Unread::Slow)) => return Err(error.into()),
+            Err(ReadError::Missing { .. } | ReadError::MalformedId) => {}
+            Err(error @ (ReadError::Store(_) | ReadError::SearchTimeout)) => return Err(error.into()),
         }
     }
     if entries.len() > limit {
@@ -60,7 +60,7 @@ pub(super) async fn list(owned: &Owned, ask: Ask) -> Result<String, Unanswered> 
     Ok(out)
 }
 
-fn line(entry: &Entry) -> String {
+fn line(entry: &ArtifactEntry) -> String {
     format!(
         "{} {}, {} characters, {} lines, call {}, session {}, {}\n",
         entry.id,
@@ -84,14 +84,14 @@ fn beginning(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use crate::artifacts::owned::filled;
+    use crate::artifacts::owner::owner_with_texts;
     use crate::mcp::call::ask;
 
     #[tokio::test]
     async fn a_list_tells_what_each_is() {
         let command =
             "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n\ncargo test\nok";
-        let (owned, ids) = filled(&["old", command]).await;
+        let (owned, ids) = owner_with_texts(&["old", command]).await;
         let said = ask(&owned, "artifact_list", json!({})).await.text;
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines.len(), 5, "{said}");

@@ -35,7 +35,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
-use crate::artifacts::owned::Owned;
+use crate::artifacts::owner::OwnerArtifacts;
 use crate::serve::Body;
 use call::{Call, Outcome};
 
@@ -50,7 +50,7 @@ pub trait Answers: Clone + Send + Sync + 'static {
     fn answer(&self, call: Call) -> impl Future<Output = Outcome> + Send;
 }
 
-impl Answers for Owned {
+impl Answers for OwnerArtifacts {
     async fn answer(&self, call: Call) -> Outcome {
         call.answer(self).await
     }
@@ -94,7 +94,7 @@ impl<A: Answers> ServerHandler for Server<A> {
 }
 
 /// Answers `POST /mcp`. Who may ask was checked before.
-pub async fn answer(owned: Owned, head: Parts, body: String) -> Response<Body> {
+pub async fn answer(owned: OwnerArtifacts, head: Parts, body: String) -> Response<Body> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)

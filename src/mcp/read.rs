@@ -6,8 +6,8 @@ use adapters::plan::output;
 use serde::Deserialize;
 
 use super::call::Unanswered;
-use crate::artifacts::owned::Owned;
-use crate::artifacts::{Part, Piece, cut};
+use crate::artifacts::owner::OwnerArtifacts;
+use crate::artifacts::{ArtifactRange, ArtifactText, cut};
 
 /// Characters of a page when the call does not say.
 pub(super) const CHARS: usize = 20_000;
@@ -32,7 +32,7 @@ pub(super) struct Ask {
 
 /// The page: a line that says what it is, the text, and how to read on if there is
 /// more.
-pub(super) async fn read(owned: &Owned, ask: Ask) -> Result<String, Unanswered> {
+pub(super) async fn read(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Unanswered> {
     let chars = ask.max_chars.unwrap_or(CHARS).clamp(1, CHARS_MOST);
     let part = match (ask.from_line, ask.lines, ask.from_byte) {
         (Some(_), _, Some(_)) | (None, Some(_), Some(_)) => {
@@ -41,26 +41,26 @@ pub(super) async fn read(owned: &Owned, ask: Ask) -> Result<String, Unanswered> 
         }
         (None, None, from) => {
             let from = from.unwrap_or(0);
-            Part::Bytes(from..from.saturating_add(BYTES_MOST as u64))
+            ArtifactRange::Bytes(from..from.saturating_add(BYTES_MOST as u64))
         }
         (from, _, None) => {
             // Lines may have any length: no more is read than fits.
             let from = from.unwrap_or(1).max(1);
-            let line = Part::Lines { from, count: 0 };
+            let line = ArtifactRange::Lines { from, count: 0 };
             let at = owned.read(&ask.id, &line).await?.bytes.start;
-            Part::Bytes(at..at.saturating_add(BYTES_MOST as u64))
+            ArtifactRange::Bytes(at..at.saturating_add(BYTES_MOST as u64))
         }
     };
     let mut piece = owned.read(&ask.id, &part).await?;
     if let Some(count) = ask.lines {
-        let end = cut::after_lines(&piece.text, count.max(1));
+        let end = cut::offset_after_lines(&piece.text, count.max(1));
         piece.text.truncate(end);
     }
     Ok(page(&piece, chars))
 }
 
-fn page(piece: &Piece, chars: usize) -> String {
-    let Piece {
+fn page(piece: &ArtifactText, chars: usize) -> String {
+    let ArtifactText {
         entry,
         bytes,
         first_line,
@@ -133,10 +133,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::artifacts::owned::filled;
+    use crate::artifacts::owner::owner_with_texts;
     use crate::mcp::call::ask;
 
-    async fn page(owned: &Owned, arguments: Value) -> String {
+    async fn page(owned: &OwnerArtifacts, arguments: Value) -> String {
         let outcome = ask(owned, "artifact_read", arguments).await;
         assert!(!outcome.failed, "{outcome:?}");
         outcome.text
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// All pages, read on as each says.
-    async fn pages(owned: &Owned, id: &str, chars: usize) -> Vec<String> {
+    async fn pages(owned: &OwnerArtifacts, id: &str, chars: usize) -> Vec<String> {
         let mut all = Vec::new();
         let mut from = ("from_byte".to_owned(), 0);
         loop {
@@ -177,7 +177,7 @@ mod tests {
         let minified = "function(){return 1};".repeat(9_000);
         let mixed = format!("{log}{minified}\n\n\r\n{wide}\nno end");
         let texts = [&*log, &*wide, &*minified, &*mixed, "short", "\n\n\n"];
-        let (owned, ids) = filled(&texts).await;
+        let (owned, ids) = owner_with_texts(&texts).await;
         for (text_of, id) in texts.iter().zip(&ids) {
             for chars in [777, 20_000, 99_999] {
                 let pages = pages(&owned, id, chars).await;
@@ -194,7 +194,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_read() {
-        let (owned, ids) = filled(&["one\ntwo\nthree\nfour"]).await;
+        let (owned, ids) = owner_with_texts(&["one\ntwo\nthree\nfour"]).await;
         let id = &ids[0];
         for (arguments, said) in [
             (

@@ -3,15 +3,15 @@
 use rusqlite::{Connection, params};
 use zstd::bulk::{Compressor, Decompressor};
 
-use super::error::Error;
-use crate::artifacts::Part;
-use crate::artifacts::cut;
+use super::error::StoreError;
+use super::model::ArtifactRange;
+use super::text_range as cut;
 
 /// Bytes of text in a piece at most.
 const CHUNK: usize = 256 << 10;
 
 /// Writes the pieces of a text; tells how many bytes they take.
-pub(super) fn write(connection: &Connection, blob: i64, text: &str) -> Result<usize, Error> {
+pub(super) fn write(connection: &Connection, blob: i64, text: &str) -> Result<usize, StoreError> {
     write_in(connection, blob, text, CHUNK)
 }
 
@@ -20,7 +20,7 @@ fn write_in(
     blob: i64,
     text: &str,
     chunk_size: usize,
-) -> Result<usize, Error> {
+) -> Result<usize, StoreError> {
     let mut compressor = Compressor::new(zstd::DEFAULT_COMPRESSION_LEVEL)?;
     compressor.include_checksum(true)?;
     let mut insert = connection.prepare_cached(
@@ -42,22 +42,22 @@ fn write_in(
         ])?;
         stored += body.len();
         start += bytes;
-        lines += cut::newlines(chunk);
+        lines += cut::count_newlines(chunk);
         rest = after;
     }
     Ok(stored)
 }
 
 /// A part of a text: where it begins, in which line, and what it says.
-pub(super) struct Found {
+pub(super) struct ReadText {
     pub(super) start: u64,
     pub(super) first_line: u64,
     pub(super) text: String,
 }
 
 /// Reads a part of a text, and no pieces that it does not touch.
-pub(super) fn read(connection: &Connection, blob: i64, part: &Part) -> Result<Found, Error> {
-    let span = Span::of(connection, blob, part)?;
+pub(super) fn read(connection: &Connection, blob: i64, part: &ArtifactRange) -> Result<ReadText, StoreError> {
+    let span = ChunkSpan::of(connection, blob, part)?;
     let mut select = connection.prepare_cached(
         "SELECT start, lines, bytes, body FROM chunks
          WHERE blob = ?1 AND start >= ?2 AND start < ?3 AND lines < ?4 ORDER BY start",
@@ -73,20 +73,20 @@ pub(super) fn read(connection: &Connection, blob: i64, part: &Part) -> Result<Fo
         let body = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         let chunk = decompressor
             .decompress(body, bytes.min(CHUNK))
-            .map_err(|_| Error::Damaged("a piece cannot be decompressed"))?;
+            .map_err(|_| StoreError::Damaged("a piece cannot be decompressed"))?;
         let chunk =
-            std::str::from_utf8(&chunk).map_err(|_| Error::Damaged("a piece is not text"))?;
+            std::str::from_utf8(&chunk).map_err(|_| StoreError::Damaged("a piece is not text"))?;
         let (base, _) = *first.get_or_insert((start, lines));
         if base + text.len() as u64 != start || chunk.len() != bytes {
-            return Err(Error::Damaged("a piece is missing"));
+            return Err(StoreError::Damaged("a piece is missing"));
         }
         text.push_str(chunk);
     }
     let (base, lines) = first.unwrap_or_default();
-    let place = cut::place(&text, &shifted(part, base, lines));
+    let place = cut::locate(&text, &shifted(part, base, lines));
     text.truncate(place.bytes.end);
     text.drain(..place.bytes.start);
-    Ok(Found {
+    Ok(ReadText {
         start: base + place.bytes.start as u64,
         first_line: lines + place.first_line,
         text,
@@ -94,7 +94,7 @@ pub(super) fn read(connection: &Connection, blob: i64, part: &Part) -> Result<Fo
 }
 
 /// Which pieces are needed.
-struct Span {
+struct ChunkSpan {
     /// The start of the first.
     from: i64,
     /// Later ones start before this.
@@ -106,8 +106,8 @@ struct Span {
     size: usize,
 }
 
-impl Span {
-    fn of(connection: &Connection, blob: i64, part: &Part) -> Result<Self, Error> {
+impl ChunkSpan {
+    fn of(connection: &Connection, blob: i64, part: &ArtifactRange) -> Result<Self, StoreError> {
         let all = Self {
             from: 0,
             to: i64::MAX,
@@ -116,7 +116,7 @@ impl Span {
         };
         let place = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         match part {
-            Part::Whole => {
+            ArtifactRange::Whole => {
                 let mut sum = connection
                     .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM chunks WHERE blob = ?1")?;
                 let bytes: i64 = sum.query_row([blob], |row| row.get(0))?;
@@ -125,7 +125,7 @@ impl Span {
                     ..all
                 })
             }
-            Part::Bytes(range) => {
+            ArtifactRange::Bytes(range) => {
                 let mut last = connection.prepare_cached(
                     "SELECT coalesce(max(start), 0) FROM chunks WHERE blob = ?1 AND start <= ?2",
                 )?;
@@ -135,7 +135,7 @@ impl Span {
                     ..all
                 })
             }
-            Part::Lines { from, count } => {
+            ArtifactRange::Lines { from, count } => {
                 let before = from.saturating_sub(1);
                 let lines_to = place(before.saturating_add(*count));
                 let Some(ends) = before.checked_sub(1) else {
@@ -157,13 +157,13 @@ impl Span {
 }
 
 /// The same part, counted from where so many bytes and lines have ended.
-fn shifted(part: &Part, bytes: u64, lines: u64) -> Part {
+fn shifted(part: &ArtifactRange, bytes: u64, lines: u64) -> ArtifactRange {
     match part {
-        Part::Whole => Part::Whole,
-        Part::Bytes(range) => {
-            Part::Bytes(range.start.saturating_sub(bytes)..range.end.saturating_sub(bytes))
+        ArtifactRange::Whole => ArtifactRange::Whole,
+        ArtifactRange::Bytes(range) => {
+            ArtifactRange::Bytes(range.start.saturating_sub(bytes)..range.end.saturating_sub(bytes))
         }
-        Part::Lines { from, count } => Part::Lines {
+        ArtifactRange::Lines { from, count } => ArtifactRange::Lines {
             from: from.saturating_sub(lines).max(1),
             count: *count,
         },

@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 
 /// Why the store cannot do what it was asked for.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum StoreError {
     /// The database refuses.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
@@ -24,7 +24,7 @@ pub enum Error {
     Closed,
 }
 
-impl Error {
+impl StoreError {
     /// Whether the file is no sound database.
     pub(super) fn is_corrupt(&self) -> bool {
         match self {

@@ -4,8 +4,8 @@ use adapters::plan::output::OutputKind;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::chunks;
-use super::error::Error;
-use crate::artifacts::{Entry, Filter, Part, Piece};
+use super::error::StoreError;
+use super::model::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText};
 
 /// An artifact is a text's newest reference, among those that are asked for.
 const ENTRIES: &str = "
@@ -23,8 +23,8 @@ const ENTRIES: &str = "
 pub(super) fn list(
     connection: &mut Connection,
     owner: &str,
-    filter: &Filter,
-) -> Result<Vec<Entry>, Error> {
+    filter: &ArtifactFilter,
+) -> Result<Vec<ArtifactEntry>, StoreError> {
     let transaction = connection.transaction()?;
     let session = filter.session.as_deref();
     let mut before = i64::MAX;
@@ -51,7 +51,7 @@ pub(super) fn list(
     let rows = select.query_map(params![owner, session, nothing, before, limit], |row| {
         entry(row)
     })?;
-    Ok(rows.collect::<Result<Vec<Entry>, _>>()?)
+    Ok(rows.collect::<Result<Vec<ArtifactEntry>, _>>()?)
 }
 
 /// A part of an artifact, if the owner has it.
@@ -59,8 +59,8 @@ pub(super) fn read(
     connection: &mut Connection,
     owner: &str,
     id: &str,
-    part: &Part,
-) -> Result<Option<Piece>, Error> {
+    part: &ArtifactRange,
+) -> Result<Option<ArtifactText>, StoreError> {
     // One view of the database: a sweep may come between.
     let transaction = connection.transaction()?;
     let mut select = transaction.prepare_cached(ENTRIES)?;
@@ -74,10 +74,10 @@ pub(super) fn read(
         return Ok(None);
     };
     let found = chunks::read(&transaction, blob, part)?;
-    if matches!(part, Part::Whole) && found.text.len() as u64 != entry.bytes {
-        return Err(Error::Damaged("the end of a text is missing"));
+    if matches!(part, ArtifactRange::Whole) && found.text.len() as u64 != entry.bytes {
+        return Err(StoreError::Damaged("the end of a text is missing"));
     }
-    Ok(Some(Piece {
+    Ok(Some(ArtifactText {
         entry,
         bytes: found.start..found.start + found.text.len() as u64,
         first_line: found.first_line,
@@ -85,9 +85,9 @@ pub(super) fn read(
     }))
 }
 
-fn entry(row: &Row<'_>) -> rusqlite::Result<Entry> {
+fn entry(row: &Row<'_>) -> rusqlite::Result<ArtifactEntry> {
     let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);
-    Ok(Entry {
+    Ok(ArtifactEntry {
         id: row.get(0)?,
         session: row.get(1)?,
         call_id: row.get(2)?,

@@ -13,10 +13,12 @@
 mod chunks;
 mod error;
 mod find;
-pub mod place;
-mod put;
+mod model;
+pub mod data_dir;
+mod batch;
 mod schema;
 mod sweep;
+pub(crate) mod text_range;
 mod writer;
 
 use std::path::PathBuf;
@@ -27,62 +29,62 @@ use rusqlite::Connection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-pub use error::Error;
-pub use place::{Claim, InUse, Place};
-pub use put::Set;
-pub use sweep::{Limits, Step};
-pub use writer::{Refused, Written};
+pub use error::StoreError;
+pub use data_dir::{DataDirLock, DataDirInUse, DataDir};
+pub use batch::ArtifactBatch;
+pub use sweep::{SweepLimits, SweepStep};
+pub use writer::{UnwrittenBatch, WrittenBatch};
 
-use crate::artifacts::{Entry, Filter, Part, Piece};
-use writer::Command;
+pub use model::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
+use writer::WriteCommand;
 
 /// Commands that wait for the thread at most.
-const QUEUE: usize = 64;
+const QUEUED_COMMANDS: usize = 64;
 
 /// Connections that read at a time.
 const READERS: usize = 3;
 
 /// An open database. Dropping it waits until all that was asked for is written.
 pub struct Store {
-    place: Place,
-    commands: Option<mpsc::Sender<Command>>,
+    place: DataDir,
+    commands: Option<mpsc::Sender<WriteCommand>>,
     thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
 }
 
 struct Readers {
-    place: Place,
-    turns: Semaphore,
+    place: DataDir,
+    permits: Semaphore,
     idle: Mutex<Vec<Connection>>,
 }
 
 /// A set on its way to the disk.
-pub struct Putting(State);
+pub struct PendingWrite(PendingState);
 
-enum State {
-    Asked(oneshot::Receiver<Result<Written, Refused>>),
+enum PendingState {
+    Asked(oneshot::Receiver<Result<WrittenBatch, UnwrittenBatch>>),
     /// The queue was full.
-    Full(Set, mpsc::WeakSender<Command>),
-    Closed(Set),
+    Full(ArtifactBatch, mpsc::WeakSender<WriteCommand>),
+    Closed(ArtifactBatch),
 }
 
 impl Store {
     /// Opens the database, and makes it if there is none. One that is damaged is
     /// moved aside, to the path that is told. Blocks.
-    pub fn open(place: &Place, now: u64) -> Result<(Self, Option<PathBuf>), Error> {
-        place.prepare()?;
-        let doubt = place.doubt();
+    pub fn open(place: &DataDir, now: u64) -> Result<(Self, Option<PathBuf>), StoreError> {
+        place.create_files()?;
+        let doubt = place.damage_marker();
         let doubted = doubt.exists();
         let opened = schema::writer(place).and_then(|connection| {
             if doubted && !schema::is_sound(&connection)? {
-                return Err(Error::Damaged("it does not fit together"));
+                return Err(StoreError::Damaged("it does not fit together"));
             }
             Ok(connection)
         });
         let (connection, aside) = match opened {
             Err(error) if error.is_corrupt() => {
                 let aside = place.move_aside(now)?;
-                place.prepare()?;
+                place.create_files()?;
                 (schema::writer(place)?, Some(aside))
             }
             opened => (opened?, None),
@@ -95,19 +97,19 @@ impl Store {
 
     /// Opens a database that is there, and leaves it as it is if that fails.
     /// Blocks.
-    pub fn open_sound(place: &Place) -> Result<Self, Error> {
+    pub fn open_sound(place: &DataDir) -> Result<Self, StoreError> {
         Self::start(place, schema::writer(place)?)
     }
 
-    fn start(place: &Place, connection: Connection) -> Result<Self, Error> {
+    fn start(place: &DataDir, connection: Connection) -> Result<Self, StoreError> {
         let reader = schema::reader(place)?;
-        let (commands, asked) = mpsc::channel(QUEUE);
+        let (commands, asked) = mpsc::channel(QUEUED_COMMANDS);
         Ok(Self {
             thread: Some(writer::start(connection, place.clone(), asked)?),
             commands: Some(commands),
             readers: Arc::new(Readers {
                 place: place.clone(),
-                turns: Semaphore::new(READERS),
+                permits: Semaphore::new(READERS),
                 idle: Mutex::new(vec![reader]),
             }),
             place: place.clone(),
@@ -115,92 +117,92 @@ impl Store {
     }
 
     /// Begins to write a set. Never blocks.
-    pub fn put(&self, set: Set) -> Putting {
+    pub fn write(&self, set: ArtifactBatch) -> PendingWrite {
         let Some(commands) = &self.commands else {
-            return Putting(State::Closed(set));
+            return PendingWrite(PendingState::Closed(set));
         };
         let (reply, answer) = oneshot::channel();
-        Putting(match commands.try_send(Command::Put(set, reply)) {
-            Ok(()) => State::Asked(answer),
+        PendingWrite(match commands.try_send(WriteCommand::Put(set, reply)) {
+            Ok(()) => PendingState::Asked(answer),
             Err(TrySendError::Full(command)) => match command.into_set() {
-                Some(set) => State::Full(set, commands.downgrade()),
-                None => State::Asked(answer),
+                Some(set) => PendingState::Full(set, commands.downgrade()),
+                None => PendingState::Asked(answer),
             },
             Err(TrySendError::Closed(command)) => match command.into_set() {
-                Some(set) => State::Closed(set),
-                None => State::Asked(answer),
+                Some(set) => PendingState::Closed(set),
+                None => PendingState::Asked(answer),
             },
         })
     }
 
     /// These references were shown again. Gives back what cannot be taken down now.
     /// Never blocks.
-    pub fn shown(&self, numbers: Vec<i64>, now: u64) -> Result<(), Vec<i64>> {
+    pub fn mark_shown(&self, numbers: Vec<i64>, now: u64) -> Result<(), Vec<i64>> {
         let Some(commands) = &self.commands else {
             return Err(numbers);
         };
-        let sent = commands.try_send(Command::Shown(numbers, now));
+        let sent = commands.try_send(WriteCommand::Shown(numbers, now));
         sent.map_err(|unsent| match unsent.into_inner() {
-            Command::Shown(numbers, _) => numbers,
-            Command::Put(..) | Command::Accessed(..) | Command::Delete(..) | Command::Sweep(..) => {
+            WriteCommand::Shown(numbers, _) => numbers,
+            WriteCommand::Put(..) | WriteCommand::Accessed(..) | WriteCommand::Delete(..) | WriteCommand::Sweep(..) => {
                 Vec::new()
             }
         })
     }
 
     /// An artifact was read. Waits for a place in the queue, not for the disk.
-    pub async fn accessed(&self, owner: &str, id: &str, now: u64) {
+    pub async fn mark_accessed(&self, owner: &str, id: &str, now: u64) {
         if let Some(commands) = &self.commands {
-            let command = Command::Accessed(owner.to_owned(), id.to_owned(), now);
+            let command = WriteCommand::Accessed(owner.to_owned(), id.to_owned(), now);
             commands.send(command).await.ok();
         }
     }
 
     /// The owner's artifacts.
-    pub async fn list(&self, owner: &str, filter: &Filter) -> Result<Vec<Entry>, Error> {
+    pub async fn list(&self, owner: &str, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, StoreError> {
         let (owner, filter) = (owner.to_owned(), filter.clone());
         self.reading(move |connection| find::list(connection, &owner, &filter))
             .await
     }
 
     /// A part of an artifact.
-    pub async fn read(&self, owner: &str, id: &str, part: &Part) -> Result<Option<Piece>, Error> {
+    pub async fn read(&self, owner: &str, id: &str, part: &ArtifactRange) -> Result<Option<ArtifactText>, StoreError> {
         let (owner, id, part) = (owner.to_owned(), id.to_owned(), part.clone());
         self.reading(move |connection| find::read(connection, &owner, &id, &part))
             .await
     }
 
     /// Deletes an artifact; false when there is none.
-    pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, Error> {
+    pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Delete(owner.to_owned(), id.to_owned(), reply))
+        self.ask(WriteCommand::Delete(owner.to_owned(), id.to_owned(), reply))
             .await?;
-        answer.await.map_err(|_| Error::Closed)?
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Takes a step of a sweep.
-    pub async fn sweep(&self, limits: Limits) -> Result<Step, Error> {
+    pub async fn sweep(&self, limits: SweepLimits) -> Result<SweepStep, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Sweep(limits, reply)).await?;
-        answer.await.map_err(|_| Error::Closed)?
+        self.ask(WriteCommand::Sweep(limits, reply)).await?;
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    async fn ask(&self, command: Command) -> Result<(), Error> {
-        let commands = self.commands.as_ref().ok_or(Error::Closed)?;
-        commands.send(command).await.map_err(|_| Error::Closed)
+    async fn ask(&self, command: WriteCommand) -> Result<(), StoreError> {
+        let commands = self.commands.as_ref().ok_or(StoreError::Closed)?;
+        commands.send(command).await.map_err(|_| StoreError::Closed)
     }
 
     async fn reading<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&mut Connection) -> Result<T, Error> + Send + 'static,
-    ) -> Result<T, Error> {
+        read: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let readers = Arc::clone(&self.readers);
         let _turn = self
             .readers
-            .turns
+            .permits
             .acquire()
             .await
-            .map_err(|_| Error::Closed)?;
+            .map_err(|_| StoreError::Closed)?;
         let read = move || {
             let mut connection = readers.take()?;
             let result = read(&mut connection);
@@ -210,7 +212,7 @@ impl Store {
             result
         };
         let result = tokio::task::spawn_blocking(read).await;
-        writer::checked(&self.place, result.unwrap_or(Err(Error::Closed)))
+        writer::mark_if_corrupt(&self.place, result.unwrap_or(Err(StoreError::Closed)))
     }
 }
 
@@ -224,7 +226,7 @@ impl Drop for Store {
 }
 
 impl Readers {
-    fn take(&self) -> Result<Connection, Error> {
+    fn take(&self) -> Result<Connection, StoreError> {
         let idle = self
             .idle
             .lock()
@@ -239,22 +241,22 @@ impl Readers {
     }
 }
 
-impl Putting {
+impl PendingWrite {
     /// Ends when all of the set is on the disk.
-    pub async fn done(self) -> Result<Written, Refused> {
-        let closed = |new| Refused {
+    pub async fn done(self) -> Result<WrittenBatch, UnwrittenBatch> {
+        let closed = |new| UnwrittenBatch {
             new,
-            error: Error::Closed,
+            error: StoreError::Closed,
         };
         let answer = match self.0 {
-            State::Asked(answer) => answer,
-            State::Closed(set) => return Err(closed(set.new)),
-            State::Full(set, commands) => {
+            PendingState::Asked(answer) => answer,
+            PendingState::Closed(set) => return Err(closed(set.new)),
+            PendingState::Full(set, commands) => {
                 let Some(commands) = commands.upgrade() else {
                     return Err(closed(set.new));
                 };
                 let (reply, answer) = oneshot::channel();
-                if let Err(unsent) = commands.send(Command::Put(set, reply)).await {
+                if let Err(unsent) = commands.send(WriteCommand::Put(set, reply)).await {
                     let set = unsent.0.into_set();
                     return Err(closed(set.map_or_else(Vec::new, |set| set.new)));
                 }
@@ -265,8 +267,8 @@ impl Putting {
     }
 }
 
-impl Command {
-    fn into_set(self) -> Option<Set> {
+impl WriteCommand {
+    fn into_set(self) -> Option<ArtifactBatch> {
         match self {
             Self::Put(set, _) => Some(set),
             Self::Shown(..) | Self::Accessed(..) | Self::Delete(..) | Self::Sweep(..) => None,
@@ -276,7 +278,7 @@ impl Command {
 
 /// What a test does to a database behind the back of the store.
 #[cfg(test)]
-pub(crate) fn meddle(place: &Place, sql: &str) {
+pub(crate) fn execute(place: &DataDir, sql: &str) {
     schema::writer(place)
         .and_then(|connection| Ok(connection.execute_batch(sql)?))
         .unwrap();
@@ -284,7 +286,7 @@ pub(crate) fn meddle(place: &Place, sql: &str) {
 
 /// Rows of a table.
 #[cfg(test)]
-pub(crate) fn count(place: &Place, table: &str) -> i64 {
+pub(crate) fn count(place: &DataDir, table: &str) -> i64 {
     let count = format!("SELECT count(*) FROM {table}");
     let connection = schema::reader(place).unwrap();
     connection.query_row(&count, [], |row| row.get(0)).unwrap()

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::Error;
-use super::place::Place;
+use super::error::StoreError;
+use super::data_dir::DataDir;
 
 /// Each brings the schema from the version of its index to the next.
 const STEPS: [&str; 1] = [include_str!("001.sql")];
@@ -17,8 +17,8 @@ const BUSY: Duration = Duration::from_secs(5);
 const LOG: i64 = 4 << 20;
 
 /// Opens the database to write. Everything committed is on the disk.
-pub(super) fn writer(place: &Place) -> Result<Connection, Error> {
-    let mut connection = Connection::open_with_flags(place.database(), flags())?;
+pub(super) fn writer(place: &DataDir) -> Result<Connection, StoreError> {
+    let mut connection = Connection::open_with_flags(place.database_path(), flags())?;
     connection.busy_timeout(BUSY)?;
     // Has effect only before there are tables.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
@@ -32,15 +32,15 @@ pub(super) fn writer(place: &Place) -> Result<Connection, Error> {
 }
 
 /// Opens the database to read.
-pub(super) fn reader(place: &Place) -> Result<Connection, Error> {
-    let connection = Connection::open_with_flags(place.database(), flags())?;
+pub(super) fn reader(place: &DataDir) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(place.database_path(), flags())?;
     connection.busy_timeout(BUSY)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
 /// Whether all of the database can be read. Takes as long as reading it.
-pub(super) fn is_sound(connection: &Connection) -> Result<bool, Error> {
+pub(super) fn is_sound(connection: &Connection) -> Result<bool, StoreError> {
     let said: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
     Ok(said == "ok")
 }
@@ -49,13 +49,13 @@ fn flags() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-fn migrate(connection: &mut Connection) -> Result<(), Error> {
+fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let done = usize::try_from(version)
         .ok()
         .filter(|done| *done <= STEPS.len());
     let Some(done) = done else {
-        return Err(Error::Newer(version));
+        return Err(StoreError::Newer(version));
     };
     for (step, to) in STEPS.iter().zip(1_i64..).skip(done) {
         let transaction = connection.transaction()?;
@@ -80,8 +80,8 @@ pub(super) mod tests {
     #[test]
     fn all_is_durable_and_checked() {
         let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(folder.path());
-        place.prepare().unwrap();
+        let place = DataDir::new(folder.path());
+        place.create_files().unwrap();
         let connection = writer(&place).unwrap();
         for (pragma, value) in [
             ("journal_mode", "wal"),
@@ -107,6 +107,6 @@ pub(super) mod tests {
     fn a_newer_schema_is_left_alone() {
         let mut connection = in_memory();
         connection.pragma_update(None, "user_version", 2).unwrap();
-        assert!(matches!(migrate(&mut connection), Err(Error::Newer(2))));
+        assert!(matches!(migrate(&mut connection), Err(StoreError::Newer(2))));
     }
 }

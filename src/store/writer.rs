@@ -6,97 +6,97 @@ use std::thread::{self, JoinHandle};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::error::Error;
-use super::place::Place;
-use super::put::{self, Set};
-use super::sweep::{self, Limits, Step};
-use crate::artifacts::New;
+use super::error::StoreError;
+use super::data_dir::DataDir;
+use super::batch::{self, ArtifactBatch};
+use super::sweep::{self, SweepLimits, SweepStep};
+use super::model::NewArtifact;
 
 /// What the thread is asked for.
-pub(super) enum Command {
-    Put(Set, oneshot::Sender<Result<Written, Refused>>),
+pub(super) enum WriteCommand {
+    Put(ArtifactBatch, oneshot::Sender<Result<WrittenBatch, UnwrittenBatch>>),
     Shown(Vec<i64>, u64),
     Accessed(String, String, u64),
-    Delete(String, String, oneshot::Sender<Result<bool, Error>>),
-    Sweep(Limits, oneshot::Sender<Result<Step, Error>>),
+    Delete(String, String, oneshot::Sender<Result<bool, StoreError>>),
+    Sweep(SweepLimits, oneshot::Sender<Result<SweepStep, StoreError>>),
 }
 
 /// Artifacts that are on the disk.
-pub struct Written {
+pub struct WrittenBatch {
     /// The number of each reference.
-    pub numbers: Vec<i64>,
+    pub reference_numbers: Vec<i64>,
     /// Bytes of all texts that are kept, as stored.
-    pub total: u64,
+    pub stored_bytes: u64,
 }
 
 /// Artifacts that could not be written.
-pub struct Refused {
+pub struct UnwrittenBatch {
     /// They.
-    pub new: Vec<New>,
+    pub new: Vec<NewArtifact>,
     /// Why.
-    pub error: Error,
+    pub error: StoreError,
 }
 
 /// Starts the thread. It ends when nobody can ask it any more.
 pub(super) fn start(
     connection: Connection,
-    place: Place,
-    commands: mpsc::Receiver<Command>,
-) -> Result<JoinHandle<()>, Error> {
+    place: DataDir,
+    commands: mpsc::Receiver<WriteCommand>,
+) -> Result<JoinHandle<()>, StoreError> {
     let thread = thread::Builder::new().name("artifacts".to_owned());
     Ok(thread.spawn(move || run(connection, &place, commands))?)
 }
 
-fn run(mut connection: Connection, place: &Place, mut commands: mpsc::Receiver<Command>) {
+fn run(mut connection: Connection, place: &DataDir, mut commands: mpsc::Receiver<WriteCommand>) {
     let connection = &mut connection;
     // Of all texts, as long as it is known.
     let mut total: Option<u64> = None;
     // Nobody may wait for an answer any more.
     while let Some(command) = commands.blocking_recv() {
         match command {
-            Command::Put(set, reply) => {
-                let done = put::put(connection, &set).and_then(|(numbers, stored)| {
+            WriteCommand::Put(set, reply) => {
+                let done = batch::write_batch(connection, &set).and_then(|(numbers, stored)| {
                     let before = match total {
                         Some(before) => before + stored,
-                        None => sweep::total(connection)?,
+                        None => sweep::stored_bytes(connection)?,
                     };
-                    Ok(Written {
-                        numbers,
-                        total: *total.insert(before),
+                    Ok(WrittenBatch {
+                        reference_numbers: numbers,
+                        stored_bytes: *total.insert(before),
                     })
                 });
-                let done = checked(place, done).map_err(|error| Refused {
+                let done = mark_if_corrupt(place, done).map_err(|error| UnwrittenBatch {
                     new: set.new,
                     error,
                 });
                 reply.send(done).ok();
             }
-            Command::Shown(numbers, now) => {
-                checked(place, put::shown(connection, &numbers, now)).ok();
+            WriteCommand::Shown(numbers, now) => {
+                mark_if_corrupt(place, batch::mark_shown(connection, &numbers, now)).ok();
             }
-            Command::Accessed(owner, id, now) => {
-                checked(place, put::accessed(connection, &owner, &id, now)).ok();
+            WriteCommand::Accessed(owner, id, now) => {
+                mark_if_corrupt(place, batch::mark_accessed(connection, &owner, &id, now)).ok();
             }
-            Command::Delete(owner, id, reply) => {
+            WriteCommand::Delete(owner, id, reply) => {
                 total = None;
                 let done = sweep::delete(connection, &owner, &id);
-                reply.send(checked(place, done)).ok();
+                reply.send(mark_if_corrupt(place, done)).ok();
             }
-            Command::Sweep(limits, reply) => {
+            WriteCommand::Sweep(limits, reply) => {
                 total = None;
                 let done = sweep::step(connection, limits);
-                reply.send(checked(place, done)).ok();
+                reply.send(mark_if_corrupt(place, done)).ok();
             }
         }
     }
 }
 
 /// Leaves a sign where the database proves to be damaged.
-pub(super) fn checked<T>(place: &Place, result: Result<T, Error>) -> Result<T, Error> {
+pub(super) fn mark_if_corrupt<T>(place: &DataDir, result: Result<T, StoreError>) -> Result<T, StoreError> {
     if let Err(error) = &result
         && error.is_corrupt()
     {
-        File::create(place.doubt()).ok();
+        File::create(place.damage_marker()).ok();
     }
     result
 }

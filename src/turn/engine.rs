@@ -262,7 +262,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             return Err(fault.clone());
         }
         if let Some(commit) = self.way.commit.take() {
-            self.patiently(commit.done()).await?;
+            self.patiently(commit.wait()).await?;
         }
         let upstream = Arc::clone(&self.way.upstream);
         let patience = if self.ways.has_more() {

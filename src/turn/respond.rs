@@ -23,7 +23,7 @@ use super::stream::EventStream;
 use super::told::Told;
 use super::way::Shared;
 use crate::artifacts::Artifacts;
-use crate::artifacts::owned::{LOCAL, Owned};
+use crate::artifacts::owner::{LOCAL_OWNER, OwnerArtifacts};
 use crate::aside::aside;
 use crate::clock::System;
 use crate::config::Config;
@@ -67,9 +67,9 @@ impl Service {
     }
 
     /// What tool outputs were kept whole, to be read back.
-    pub fn artifacts(&self) -> Owned {
+    pub fn artifacts(&self) -> OwnerArtifacts {
         let keep_days = self.config.load().artifacts.keep_days;
-        Owned::local(self.shared.artifacts.clone(), keep_days)
+        OwnerArtifacts::local(self.shared.artifacts.clone(), keep_days)
     }
 
     /// Knows from now on what was known before a turn, so that the turn goes
@@ -100,7 +100,7 @@ impl Service {
         } = self.environments.create(&request_id, config);
         TurnContext {
             request_id,
-            owner: LOCAL.into(),
+            owner: LOCAL_OWNER.into(),
             caller: Caller::of(&head.headers),
             clock,
             random,
@@ -167,7 +167,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
     let config = service.config.load_full();
     let ctx = TurnContext {
         request_id: request_id(head),
-        owner: LOCAL.into(),
+        owner: LOCAL_OWNER.into(),
         caller: Caller::of(&head.headers),
         clock: Arc::new(System),
         random: Arc::new(System),

@@ -49,7 +49,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(System),
-        Artifacts::pretend(Keeping::Nothing),
+        Artifacts::without_store(Keeping::Nothing),
     );
     (Arc::new(service), player)
 }

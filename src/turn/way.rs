@@ -26,7 +26,7 @@ use super::sessions::Sessions;
 use super::spelling::Spelling;
 use super::tools::Tools;
 use super::weighed::{Weighed, Weighings};
-use crate::artifacts::{Artifacts, Commit, New};
+use crate::artifacts::{Artifacts, ArtifactCommit, NewArtifact};
 use crate::aside::aside;
 use crate::config::Config;
 use crate::upstream::{Upstream, Upstreams};
@@ -76,7 +76,7 @@ pub(super) struct Way {
     pub(super) terms: Terms,
     pub(super) notes: Notes,
     /// What must be kept before the request may mention it.
-    pub(super) commit: Option<Commit>,
+    pub(super) commit: Option<ArtifactCommit>,
 }
 
 /// A turn's request for one provider.
@@ -360,15 +360,15 @@ impl Ways {
     }
 
     /// Begins to keep what the plan shortens.
-    fn keep_whole(&self, turn: &Turn<'_>, plan: &Plan) -> Option<Commit> {
+    fn keep_whole(&self, turn: &Turn<'_>, plan: &Plan) -> Option<ArtifactCommit> {
         let artifacts = &self.shared.artifacts;
-        let new: Vec<New> = plan
+        let new: Vec<NewArtifact> = plan
             .shown
             .iter()
             .filter_map(|(index, shown)| {
                 let item = turn.items.get(*index)?;
                 let artifact = shown.artifact.as_ref()?;
-                artifacts.lacks((&self.owner, &self.session), item, artifact)
+                artifacts.missing_artifact((&self.owner, &self.session), item, artifact)
             })
             .collect();
         (!new.is_empty()).then(|| artifacts.keep(&self.owner, &self.session, new))

@@ -14,8 +14,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use libtest_mimic::Trial;
 use respondent::app::Respondent;
-use respondent::artifacts::owned::LOCAL;
-use respondent::artifacts::{Artifacts, New};
+use respondent::artifacts::owner::LOCAL_OWNER;
+use respondent::artifacts::{Artifacts, NewArtifact};
 use respondent::config::{self, Flags, Inputs, Places};
 use respondent::diagnostics::capture::Capture;
 use respondent::metrics::Metrics;
@@ -90,7 +90,7 @@ async fn server(texts: &[&str]) -> Server {
     let artifacts = Artifacts::memory(1 << 26);
     let mut ids = Vec::new();
     for (number, text) in texts.iter().enumerate() {
-        let new = New {
+        let new = NewArtifact {
             id: id(text),
             call_id: format!("call_{number}"),
             kind: OutputKind::CommandOutput,
@@ -99,7 +99,7 @@ async fn server(texts: &[&str]) -> Server {
             text: (*text).to_owned(),
         };
         ids.push(new.id.clone());
-        artifacts.keep(LOCAL, "a session", vec![new]).done().await;
+        artifacts.keep(LOCAL_OWNER, "a session", vec![new]).wait().await;
     }
     let shutdown = Shutdown::new(std::time::Duration::ZERO);
     let service = Service::new(

@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode, Stdio};
 use adapters::plan::Keeping;
 use adapters::plan::output::OutputKind;
 use libtest_mimic::Trial;
-use respondent::artifacts::{Artifacts, Filter, New, Part, Unavailable};
+use respondent::artifacts::{Artifacts, ArtifactFilter, NewArtifact, ArtifactRange, Unavailable};
 use respondent::config::{self, Config, Flags, Inputs, Places};
 use respondent::metrics::ArtifactCounts;
 use sha2::{Digest, Sha256};
@@ -86,12 +86,12 @@ pub fn child(folder: &OsString) -> ExitCode {
         let seed = u64::from(std::process::id());
         for set in 0.. {
             let count = 1 + set % 3;
-            let new: Vec<New> = (0..count)
+            let new: Vec<NewArtifact> = (0..count)
                 .map(|index| new(seed * 1_000_000 + set * 10 + index))
                 .collect();
             let ids: Vec<String> = new.iter().map(|new| new.id.clone()).collect();
             let session = format!("{seed}/{set}/{count}");
-            artifacts.keep("me", &session, new).done().await;
+            artifacts.keep("me", &session, new).wait().await;
             let mut out = std::io::stdout().lock();
             for id in ids {
                 writeln!(out, "{id}").unwrap();
@@ -102,7 +102,7 @@ pub fn child(folder: &OsString) -> ExitCode {
 }
 
 /// An artifact of a few hundred to some hundred thousand bytes.
-fn new(seed: u64) -> New {
+fn new(seed: u64) -> NewArtifact {
     let mut text = String::new();
     let lines = if seed.is_multiple_of(7) { 40_000 } else { 200 };
     for line in 0..lines {
@@ -113,7 +113,7 @@ fn new(seed: u64) -> New {
         )
         .unwrap();
     }
-    New {
+    NewArtifact {
         id: id(&text),
         call_id: String::new(),
         kind: OutputKind::CommandOutput,
@@ -181,7 +181,7 @@ async fn kills() {
     let artifacts = open(folder.path());
     all_there(&artifacts, &all).await;
     let mut sets = HashMap::<String, usize>::new();
-    for entry in artifacts.list("me", &Filter::default()).await.unwrap() {
+    for entry in artifacts.list("me", &ArtifactFilter::default()).await.unwrap() {
         *sets.entry(entry.session).or_default() += 1;
     }
     for (set, found) in sets {
@@ -192,7 +192,7 @@ async fn kills() {
 
 async fn all_there(artifacts: &Artifacts, printed: &[String]) {
     for printed in printed {
-        let piece = artifacts.read("me", printed, &Part::Whole).await.unwrap();
+        let piece = artifacts.read("me", printed, &ArtifactRange::Whole).await.unwrap();
         let text = piece.expect("what was committed is gone").text;
         assert_eq!(id(&text), *printed);
     }
@@ -257,15 +257,15 @@ async fn offline() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
     let nothing = Artifacts::offline(&config).unwrap();
-    let all = Filter::default();
+    let all = ArtifactFilter::default();
     assert!(nothing.list("me", &all).await.unwrap().is_empty());
     assert!(!config.server.data_dir.exists(), "a look makes no store");
 
     let one = new(1);
     let (id, text) = (one.id.clone(), one.text.clone());
-    open(folder.path()).keep("me", "s", vec![one]).done().await;
+    open(folder.path()).keep("me", "s", vec![one]).wait().await;
     let artifacts = Artifacts::offline(&config).unwrap();
-    let read = artifacts.read("me", &id, &Part::Whole).await.unwrap();
+    let read = artifacts.read("me", &id, &ArtifactRange::Whole).await.unwrap();
     assert_eq!(read.unwrap().text, text);
     assert!(artifacts.delete("me", &id).await.unwrap());
     drop(artifacts);

@@ -3,7 +3,7 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 
 use super::*;
-use crate::artifacts::owned::filled;
+use crate::artifacts::owner::owner_with_texts;
 
 struct Answer {
     status: u16,
@@ -25,7 +25,7 @@ impl Answer {
     }
 }
 
-async fn ask(owned: &Owned, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+async fn ask(owned: &OwnerArtifacts, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::builder().method(method).uri(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -40,7 +40,7 @@ async fn ask(owned: &Owned, method: &str, path: &str, headers: &[(&str, &str)]) 
     }
 }
 
-async fn get(owned: &Owned, path: &str) -> Answer {
+async fn get(owned: &OwnerArtifacts, path: &str) -> Answer {
     ask(owned, "GET", path, &[]).await
 }
 
@@ -49,7 +49,7 @@ const TEXT: &str = "one\ntwo error\ndrei äöü\n四\nfive";
 // S2-Dc
 #[tokio::test]
 async fn an_artifact_is_read_whole_and_in_parts() {
-    let (owned, ids) = filled(&[TEXT]).await;
+    let (owned, ids) = owner_with_texts(&[TEXT]).await;
     let path = format!("/v1/artifacts/{}", ids[0]);
     let whole = get(&owned, &path).await;
     assert_eq!((whole.status, &*whole.body), (200, TEXT));
@@ -83,7 +83,7 @@ async fn an_artifact_is_read_whole_and_in_parts() {
 
 #[tokio::test]
 async fn ranges_are_those_of_http() {
-    let (owned, ids) = filled(&[TEXT]).await;
+    let (owned, ids) = owner_with_texts(&[TEXT]).await;
     let path = format!("/v1/artifacts/{}", ids[0]);
     for (range, status, body, place) in [
         ("bytes=0-2", 206, "one", "bytes 0-2/34"),
@@ -108,7 +108,7 @@ async fn ranges_are_those_of_http() {
 // S2-Dc
 #[tokio::test]
 async fn an_artifact_is_searched() {
-    let (owned, ids) = filled(&[TEXT]).await;
+    let (owned, ids) = owner_with_texts(&[TEXT]).await;
     let path = format!("/v1/artifacts/{}/search", ids[0]);
     let found = get(
         &owned,
@@ -139,7 +139,7 @@ async fn an_artifact_is_searched() {
 
 #[tokio::test]
 async fn lists_have_pages() {
-    let (owned, ids) = filled(&["a", "b", "c"]).await;
+    let (owned, ids) = owner_with_texts(&["a", "b", "c"]).await;
     let list = |query: String| {
         let owned = owned.clone();
         async move {
@@ -174,7 +174,7 @@ async fn lists_have_pages() {
 // S2-Dc
 #[tokio::test]
 async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
-    let (owned, ids) = filled(&["a"]).await;
+    let (owned, ids) = owner_with_texts(&["a"]).await;
     let path = format!("/v1/artifacts/{}", ids[0]);
     let gone = ask(&owned, "DELETE", &path, &[]).await;
     assert_eq!(
@@ -201,11 +201,11 @@ async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
             .body
             .contains("30 days after their last use")
     );
-    let error = crate::artifacts::StoreError {
+    let error = crate::artifacts::ArtifactError {
         warning: "ARTIFACT_STORE_READ_FAILED",
         message: "a path".to_owned(),
     };
-    let refused = Refused::Unread(Unread::Store(error)).respond();
+    let refused = Refused::Unread(ReadError::Store(error)).respond();
     assert_eq!(refused.status(), 503);
     assert_eq!(refused.headers()[RETRY_AFTER], "1");
     let body = refused.into_body().collect().await.unwrap().to_bytes();
@@ -216,7 +216,7 @@ async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
 
 #[tokio::test]
 async fn only_these_paths_are_routes() {
-    let (owned, ids) = filled(&["a"]).await;
+    let (owned, ids) = owner_with_texts(&["a"]).await;
     for (method, path) in [
         ("GET", format!("/v1/artifacts/{}/x", ids[0])),
         ("DELETE", format!("/v1/artifacts/{}/search", ids[0])),

@@ -48,7 +48,7 @@ impl Log {
 
 async fn works(artifacts: &Artifacts, persistent: bool) {
     let id = keep(artifacts, "me", "works", "it works").await;
-    let piece = artifacts.read("me", &id, &Part::Whole).await.unwrap();
+    let piece = artifacts.read("me", &id, &ArtifactRange::Whole).await.unwrap();
     let piece = piece.unwrap();
     assert_eq!(piece.text, "it works");
     assert_eq!(piece.entry.persistent, persistent);
@@ -58,7 +58,7 @@ async fn works(artifacts: &Artifacts, persistent: bool) {
 #[tokio::test]
 async fn a_store_that_cannot_be_opened_is_told_once_and_memory_stands_in() {
     let (log, _guard) = Log::start();
-    let home = Home::new();
+    let home = Backend::new();
     fs::write(home.folder.path().join("data"), "a file").unwrap();
     let artifacts = home.open();
     assert_eq!(artifacts.keeping(), Keeping::Memory);
@@ -72,10 +72,10 @@ async fn a_store_that_cannot_be_opened_is_told_once_and_memory_stands_in() {
 #[tokio::test]
 async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
     let (log, _guard) = Log::start();
-    let home = Home::new();
+    let home = Backend::new();
     let artifacts = home.open();
     let before = keep(&artifacts, "me", "1", "before").await;
-    store::meddle(
+    store::execute(
         &home.place(),
         "ALTER TABLE blobs RENAME COLUMN stored TO gone",
     );
@@ -83,13 +83,13 @@ async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
     works(&artifacts, false).await;
     // What excerpts say stays the same, or their bytes would change.
     assert_eq!(artifacts.keeping(), Keeping::Disk);
-    assert!(artifacts.knows("me", "s", "2", &during));
+    assert!(artifacts.is_kept("me", "s", "2", &during));
     assert_eq!(
         whole(&artifacts, "me", &before).await.as_deref(),
         Some("before")
     );
     assert_eq!(log.warnings(), [WRITE_FAILED]);
-    let entries = artifacts.list("me", &Filter::default()).await.unwrap();
+    let entries = artifacts.list("me", &ArtifactFilter::default()).await.unwrap();
     let persistent: Vec<&str> = entries
         .iter()
         .filter(|entry| entry.persistent)
@@ -97,21 +97,21 @@ async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
         .collect();
     assert_eq!((entries.len(), persistent), (3, vec!["1"]));
 
-    store::meddle(
+    store::execute(
         &home.place(),
         "ALTER TABLE blobs RENAME COLUMN gone TO stored",
     );
     let after = keep(&artifacts, "me", "3", "after").await;
-    let piece = artifacts.read("me", &after, &Part::Whole).await.unwrap();
+    let piece = artifacts.read("me", &after, &ArtifactRange::Whole).await.unwrap();
     assert!(piece.unwrap().entry.persistent);
 }
 
 // S2-De
 #[tokio::test]
 async fn memory_goes_to_the_disk_when_that_works_again() {
-    let home = Home::new();
+    let home = Backend::new();
     let artifacts = home.open();
-    store::meddle(
+    store::execute(
         &home.place(),
         "ALTER TABLE blobs RENAME COLUMN stored TO gone",
     );
@@ -119,17 +119,17 @@ async fn memory_goes_to_the_disk_when_that_works_again() {
     for (owner, call_id, text) in [("me", "1", "one"), ("me", "2", "two"), ("you", "3", "two")] {
         kept.push((owner, keep(&artifacts, owner, call_id, text).await, text));
     }
-    artifacts.settle().await;
+    artifacts.flush_to_disk().await;
     for (owner, id, text) in &kept {
         assert_eq!(whole(&artifacts, owner, id).await.as_deref(), Some(*text));
     }
-    store::meddle(
+    store::execute(
         &home.place(),
         "ALTER TABLE blobs RENAME COLUMN gone TO stored",
     );
-    artifacts.settle().await;
-    assert!(artifacts.knows("me", "s", "1", &kept[0].1));
-    assert!(!artifacts.knows("me", "s", "3", &kept[2].1));
+    artifacts.flush_to_disk().await;
+    assert!(artifacts.is_kept("me", "s", "1", &kept[0].1));
+    assert!(!artifacts.is_kept("me", "s", "3", &kept[2].1));
     assert_eq!(store::count(&home.place(), "refs"), 3);
     drop(artifacts);
     let artifacts = home.open();
@@ -142,15 +142,15 @@ async fn memory_goes_to_the_disk_when_that_works_again() {
 #[tokio::test]
 async fn what_cannot_be_read_or_swept_is_told_once() {
     let (log, _guard) = Log::start();
-    let home = Home::new();
+    let home = Backend::new();
     let artifacts = home.open();
     let id = keep(&artifacts, "me", "1", "text").await;
-    store::meddle(
+    store::execute(
         &home.place(),
         "ALTER TABLE refs RENAME COLUMN accessed TO gone",
     );
     for _ in 0..2 {
-        let error = artifacts.read("me", &id, &Part::Whole).await.unwrap_err();
+        let error = artifacts.read("me", &id, &ArtifactRange::Whole).await.unwrap_err();
         assert_eq!(error.warning, READ_FAILED);
         let error = artifacts.sweep().await.unwrap_err();
         assert_eq!(error.warning, SWEEP_FAILED);
@@ -159,7 +159,7 @@ async fn what_cannot_be_read_or_swept_is_told_once() {
 }
 
 /// The files beside the database, and what the damaged one says.
-fn set_aside(home: &Home) -> Vec<Vec<u8>> {
+fn set_aside(home: &Backend) -> Vec<Vec<u8>> {
     let folder = home.place().database();
     let entries = fs::read_dir(folder.parent().unwrap()).unwrap();
     entries
@@ -172,7 +172,7 @@ fn set_aside(home: &Home) -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun() {
     let (log, _guard) = Log::start();
-    let home = Home::new();
+    let home = Backend::new();
     for count in 1..3 {
         let database = home.place().database();
         fs::create_dir_all(database.parent().unwrap()).unwrap();
@@ -192,7 +192,7 @@ async fn a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun() {
 #[tokio::test]
 async fn damage_that_is_found_later_is_dealt_with_at_the_next_start() {
     let (log, _guard) = Log::start();
-    let home = Home::new();
+    let home = Backend::new();
     let artifacts = home.open();
     let mut kept = Vec::new();
     for seed in 0..20 {
@@ -208,7 +208,7 @@ async fn damage_that_is_found_later_is_dealt_with_at_the_next_start() {
     let artifacts = home.open();
     let mut failed = 0;
     for id in &kept {
-        failed += u64::from(artifacts.read("me", id, &Part::Whole).await.is_err());
+        failed += u64::from(artifacts.read("me", id, &ArtifactRange::Whole).await.is_err());
     }
     assert!(failed > 0);
     drop(artifacts);
@@ -223,9 +223,9 @@ async fn damage_that_is_found_later_is_dealt_with_at_the_next_start() {
 #[tokio::test]
 async fn the_store_of_a_newer_version_is_left_alone() {
     let (log, _guard) = Log::start();
-    let home = Home::new();
+    let home = Backend::new();
     let id = keep(&home.open(), "me", "call", "text").await;
-    store::meddle(&home.place(), "PRAGMA user_version = 9");
+    store::execute(&home.place(), "PRAGMA user_version = 9");
     let artifacts = home.open();
     assert_eq!(artifacts.keeping(), Keeping::Memory);
     assert_eq!(whole(&artifacts, "me", &id).await, None);

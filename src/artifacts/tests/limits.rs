@@ -7,22 +7,22 @@ use super::*;
 // S2-Dd
 #[tokio::test]
 async fn an_artifact_goes_thirty_days_after_its_last_access() {
-    let home = Home::new();
+    let home = Backend::new();
     let artifacts = home.open();
     let left = keep(&artifacts, "me", "1", "left alone").await;
     let read = keep(&artifacts, "me", "2", "read").await;
     let shown = keep(&artifacts, "me", "3", "shown").await;
     home.days_pass(20);
     assert!(whole(&artifacts, "me", &read).await.is_some());
-    assert!(artifacts.knows("me", "s", "3", &shown));
+    assert!(artifacts.is_kept("me", "s", "3", &shown));
     assert_eq!(artifacts.sweep().await.unwrap().artifacts, 0);
     home.days_pass(11);
     let swept = artifacts.sweep().await.unwrap();
     assert_eq!(swept.artifacts, 1);
     assert!(swept.bytes > 0);
     assert_eq!(whole(&artifacts, "me", &left).await, None);
-    assert!(!artifacts.knows("me", "s", "1", &left));
-    let mut entries = ids(&artifacts, "me", Filter::default()).await;
+    assert!(!artifacts.is_kept("me", "s", "1", &left));
+    let mut entries = ids(&artifacts, "me", ArtifactFilter::default()).await;
     entries.sort();
     let mut expected = [read, shown];
     expected.sort();
@@ -35,7 +35,7 @@ async fn an_artifact_goes_thirty_days_after_its_last_access() {
 
 #[tokio::test]
 async fn a_reference_goes_without_the_text_that_others_refer_to() {
-    let home = Home::new();
+    let home = Backend::new();
     let artifacts = home.open();
     let id = keep(&artifacts, "me", "1", "text").await;
     keep(&artifacts, "you", "1", "text").await;
@@ -44,13 +44,13 @@ async fn a_reference_goes_without_the_text_that_others_refer_to() {
     home.days_pass(11);
     assert_eq!(artifacts.sweep().await.unwrap().artifacts, 0);
     assert_eq!(whole(&artifacts, "me", &id).await, None);
-    assert!(!artifacts.knows("me", "s", "1", &id));
+    assert!(!artifacts.is_kept("me", "s", "1", &id));
     assert!(whole(&artifacts, "you", &id).await.is_some());
 }
 
 #[tokio::test]
 async fn beyond_the_quota_the_longest_unread_goes_and_the_disk_is_given_back() {
-    let mut home = Home::new();
+    let mut home = Backend::new();
     home.settings.keep_size = 600_000;
     let artifacts = home.open();
     let mut kept = Vec::new();
@@ -61,7 +61,7 @@ async fn beyond_the_quota_the_longest_unread_goes_and_the_disk_is_given_back() {
     whole(&artifacts, "me", &kept[7]).await.unwrap();
     let database = home.place().database();
     artifacts.sweep().await.unwrap();
-    let left = ids(&artifacts, "me", Filter::default()).await;
+    let left = ids(&artifacts, "me", ArtifactFilter::default()).await;
     assert!(left.contains(&kept[7]));
     let newest: Vec<&String> = kept.iter().rev().take(left.len() - 1).collect();
     assert!(newest.iter().all(|id| left.contains(id)), "{left:?}");
@@ -71,12 +71,12 @@ async fn beyond_the_quota_the_longest_unread_goes_and_the_disk_is_given_back() {
     }
     let bytes = database.metadata().unwrap().len();
     assert!(bytes < 1_000_000, "{bytes} bytes");
-    assert_eq!(artifacts.sweep().await.unwrap(), Swept::default());
+    assert_eq!(artifacts.sweep().await.unwrap(), SweepResult::default());
 }
 
 #[tokio::test]
 async fn what_passes_the_quota_by_a_tenth_is_told_at_once() {
-    let mut home = Home::new();
+    let mut home = Backend::new();
     home.settings.keep_size = 600_000;
     let artifacts = home.open();
     let told = || {
@@ -108,9 +108,9 @@ async fn memory_is_bounded_and_the_longest_unused_goes() {
         kept.push(keep(&artifacts, "me", "call", &noise(seed, 10_000)).await);
         whole(&artifacts, "me", &kept[0]).await.unwrap();
     }
-    let left = ids(&artifacts, "me", Filter::default()).await;
+    let left = ids(&artifacts, "me", ArtifactFilter::default()).await;
     assert_eq!(left, [kept[4].clone(), kept[3].clone(), kept[0].clone()]);
     let large = keep(&artifacts, "me", "call", &noise(9, 40_000)).await;
     assert_eq!(whole(&artifacts, "me", &large).await, None);
-    assert!(!artifacts.knows("me", "s", "call", &large));
+    assert!(!artifacts.is_kept("me", "s", "call", &large));
 }

@@ -51,7 +51,7 @@ async fn run(recorded: Turn, config: Config) -> Result<Turn, ReplayError> {
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(onlooker.clone()),
-        Artifacts::pretend(recorded.given.keeping),
+        Artifacts::without_store(recorded.given.keeping),
     ));
     let (head, body) = request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();

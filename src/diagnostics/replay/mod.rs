@@ -116,7 +116,7 @@ async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
         Arc::new(Metrics::new()),
         ending.clone(),
         Arc::new(OnStage(Arc::clone(&stage))),
-        Artifacts::pretend(recorded.given.keeping),
+        Artifacts::without_store(recorded.given.keeping),
     ));
     let (head, body) = request(&recorded)?;
     // A request that makes no sense has no memory to go with it.

@@ -107,7 +107,7 @@ impl Scene<'_> {
             Arc::new(Metrics::new()),
             ending.clone(),
             Arc::new(onlooker.clone()),
-            Artifacts::pretend(self.keeping),
+            Artifacts::without_store(self.keeping),
         ));
         for (place, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");

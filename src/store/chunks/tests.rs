@@ -24,11 +24,11 @@ fn database(text: &str, chunk: usize) -> Connection {
     connection
 }
 
-fn parts() -> impl Strategy<Value = Part> {
+fn parts() -> impl Strategy<Value = ArtifactRange> {
     prop_oneof![
-        Just(Part::Whole),
-        (0..120u64, 0..60u64).prop_map(|(start, length)| Part::Bytes(start..start + length)),
-        (0..20u64, 0..12u64).prop_map(|(from, count)| Part::Lines { from, count }),
+        Just(ArtifactRange::Whole),
+        (0..120u64, 0..60u64).prop_map(|(start, length)| ArtifactRange::Bytes(start..start + length)),
+        (0..20u64, 0..12u64).prop_map(|(from, count)| ArtifactRange::Lines { from, count }),
     ]
 }
 
@@ -38,7 +38,7 @@ proptest! {
         text in "([a-z漢é😀]{0,5}\r?\n?){0,24}", chunk in 4..24usize, part in parts(),
     ) {
         let found = read(&database(&text, chunk), 1, &part).unwrap();
-        let place = cut::place(&text, &part);
+        let place = cut::locate(&text, &part);
         prop_assert_eq!(Some(found.text.as_str()), text.get(place.bytes.clone()));
         prop_assert_eq!(found.start, place.bytes.start as u64);
         prop_assert_eq!(found.first_line, place.first_line);
@@ -50,16 +50,16 @@ fn a_part_needs_no_other_pieces() {
     // Pieces of two lines each.
     let text = "a1\nb2\nc3\nd4\ne5\nf6\n";
     for part in [
-        Part::Bytes(6..12),
-        Part::Bytes(8..9),
-        Part::Lines { from: 4, count: 1 },
+        ArtifactRange::Bytes(6..12),
+        ArtifactRange::Bytes(8..9),
+        ArtifactRange::Lines { from: 4, count: 1 },
     ] {
         let connection = database(text, 6);
         connection
             .execute("DELETE FROM chunks WHERE start <> 6", [])
             .unwrap();
         let found = read(&connection, 1, &part).unwrap();
-        let wanted = text.get(cut::place(text, &part).bytes).unwrap();
+        let wanted = text.get(cut::locate(text, &part).bytes).unwrap();
         assert_eq!(found.text, wanted, "{part:?}");
     }
 }
@@ -75,7 +75,7 @@ fn a_missing_or_damaged_piece_is_told() {
         let connection = database("a1\nb2\nc3\nd4\ne5\nf6\n", 6);
         connection.execute(damage, []).unwrap();
         assert!(
-            matches!(read(&connection, 1, &Part::Whole), Err(Error::Damaged(_))),
+            matches!(read(&connection, 1, &ArtifactRange::Whole), Err(StoreError::Damaged(_))),
             "{damage}"
         );
     }

@@ -5,7 +5,7 @@ use adapters::plan::{Bounds, Keeping, Plan};
 use adapters::turn::Turn;
 
 use super::Summarizer;
-use crate::artifacts::New;
+use crate::artifacts::NewArtifact;
 
 impl Summarizer<'_> {
     /// Keeps the outputs of a history that may be needed once it is gone, and tells of
@@ -19,11 +19,11 @@ impl Summarizer<'_> {
         let (owner, session) = (&self.ctx.owner, &self.history.session.id);
         let new = listed.iter().filter_map(|listed| {
             let item = turn.items.get(listed.index)?;
-            artifacts.lacks((owner, session), item, &listed.artifact)
+            artifacts.missing_artifact((owner, session), item, &listed.artifact)
         });
-        let new: Vec<New> = new.collect();
+        let new: Vec<NewArtifact> = new.collect();
         if !new.is_empty() {
-            artifacts.keep(owner, session, new).done().await;
+            artifacts.keep(owner, session, new).wait().await;
         }
         compact::list(turn, &listed, bounds)
     }

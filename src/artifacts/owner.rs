@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::search::{self, Found, Query};
-use super::{Artifacts, Entry, Filter, Part, Piece, StoreError, Swept};
+use super::{Artifacts, ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, ArtifactError, SweepResult};
 
 /// The owner of all that is done with the server's own token, or without one.
-pub const LOCAL: &str = "local";
+pub const LOCAL_OWNER: &str = "local";
 
 /// Whether this is the form of an artifact id: `art_` and 32 hexadecimal digits.
-pub fn is_id(text: &str) -> bool {
+pub fn is_artifact_id(text: &str) -> bool {
     text.strip_prefix("art_").is_some_and(|digits| {
         let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         digits.len() == 32 && digits.bytes().all(hex)
@@ -19,11 +19,11 @@ pub fn is_id(text: &str) -> bool {
 }
 
 /// How long a search may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The artifacts of one owner.
 #[derive(Clone, Debug)]
-pub struct Owned {
+pub struct OwnerArtifacts {
     artifacts: Artifacts,
     owner: &'static str,
     keep_days: u32,
@@ -31,9 +31,9 @@ pub struct Owned {
 
 /// Says stop when nobody waits any more.
 #[derive(Default)]
-struct Stop(Arc<AtomicBool>);
+struct StopOnDrop(Arc<AtomicBool>);
 
-impl Drop for Stop {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -41,7 +41,7 @@ impl Drop for Stop {
 
 /// Why an artifact cannot be read back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unread {
+pub enum ReadError {
     /// There is none of this id, or none any more.
     #[error(
         "There is no artifact {id}: it is unknown or expired. Artifacts go {keep_days} days after their last use."
@@ -54,58 +54,58 @@ pub enum Unread {
     },
     /// What was asked for is no id.
     #[error("This is no artifact id; one is art_ and 32 hexadecimal digits.")]
-    NoId,
+    MalformedId,
     /// A search came to no end.
     #[error("The search took longer than {} seconds; search for a plain text or a simpler expression.", PATIENCE.as_secs())]
-    Slow,
+    SearchTimeout,
     /// The store cannot be read now.
     #[error("The artifacts cannot be read now ({}); send the same request again.", .0.warning)]
-    Store(#[from] StoreError),
+    Store(#[from] ArtifactError),
 }
 
-impl Owned {
+impl OwnerArtifacts {
     /// What belongs to the server's own token. Artifacts are kept for so many days
     /// after their last use.
     pub fn local(artifacts: Artifacts, keep_days: u32) -> Self {
         Self {
             artifacts,
-            owner: LOCAL,
+            owner: LOCAL_OWNER,
             keep_days,
         }
     }
 
     /// As [`Artifacts::list`].
-    pub async fn list(&self, filter: &Filter) -> Result<Vec<Entry>, Unread> {
+    pub async fn list(&self, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, ReadError> {
         Ok(self.artifacts.list(self.owner, filter).await?)
     }
 
     /// A part of an artifact. The id is checked before the store is asked.
-    pub async fn read(&self, id: &str, part: &Part) -> Result<Piece, Unread> {
-        check(id)?;
+    pub async fn read(&self, id: &str, part: &ArtifactRange) -> Result<ArtifactText, ReadError> {
+        check_id(id)?;
         let piece = self.artifacts.read(self.owner, id, part).await?;
         piece.ok_or_else(|| self.missing(id))
     }
 
     /// Searches an artifact, on a thread where it may take its time, but not for ever.
     /// Few do so at once: each holds a whole text.
-    pub async fn search(&self, id: &str, query: &Query) -> Result<(Entry, Found), Unread> {
-        tokio::time::timeout(PATIENCE, self.searched(id, query))
+    pub async fn search(&self, id: &str, query: &Query) -> Result<(ArtifactEntry, Found), ReadError> {
+        tokio::time::timeout(SEARCH_TIMEOUT, self.searched(id, query))
             .await
-            .unwrap_or(Err(Unread::Slow))
+            .unwrap_or(Err(ReadError::SearchTimeout))
     }
 
-    async fn searched(&self, id: &str, query: &Query) -> Result<(Entry, Found), Unread> {
+    async fn searched(&self, id: &str, query: &Query) -> Result<(ArtifactEntry, Found), ReadError> {
         let failed = || {
-            Unread::Store(StoreError {
+            ReadError::Store(ArtifactError {
                 warning: "ARTIFACT_SEARCH_FAILED",
                 message: "the search came to no end".to_owned(),
             })
         };
-        let turn = self.artifacts.search_turn().await.ok_or_else(failed)?;
-        let piece = self.read(id, &Part::Whole).await?;
+        let turn = self.artifacts.search_permit().await.ok_or_else(failed)?;
+        let piece = self.read(id, &ArtifactRange::Whole).await?;
         let query = query.clone();
         let text = piece.text;
-        let stop = Stop::default();
+        let stop = StopOnDrop::default();
         let stopped = Arc::clone(&stop.0);
         let found = tokio::task::spawn_blocking(move || {
             let _turn = turn;
@@ -115,8 +115,8 @@ impl Owned {
     }
 
     /// Forgets an artifact.
-    pub async fn delete(&self, id: &str) -> Result<(), Unread> {
-        check(id)?;
+    pub async fn delete(&self, id: &str) -> Result<(), ReadError> {
+        check_id(id)?;
         if self.artifacts.delete(self.owner, id).await? {
             Ok(())
         } else {
@@ -125,32 +125,32 @@ impl Owned {
     }
 
     /// As [`Artifacts::sweep`].
-    pub async fn sweep(&self) -> Result<Swept, Unread> {
+    pub async fn sweep(&self) -> Result<SweepResult, ReadError> {
         Ok(self.artifacts.sweep().await?)
     }
 
-    fn missing(&self, id: &str) -> Unread {
-        Unread::Missing {
+    fn missing(&self, id: &str) -> ReadError {
+        ReadError::Missing {
             id: id.to_owned(),
             keep_days: self.keep_days,
         }
     }
 }
 
-fn check(id: &str) -> Result<(), Unread> {
-    if is_id(id) { Ok(()) } else { Err(Unread::NoId) }
+fn check_id(id: &str) -> Result<(), ReadError> {
+    if is_artifact_id(id) { Ok(()) } else { Err(ReadError::MalformedId) }
 }
 
 /// An artifact store with texts in it, for tests: the ids in the order given.
 #[cfg(test)]
-pub(crate) async fn filled(texts: &[&str]) -> (Owned, Vec<String>) {
+pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<String>) {
     use adapters::plan::output::OutputKind;
 
     let artifacts = Artifacts::memory(1 << 24);
     let mut ids = Vec::new();
     for (number, text) in texts.iter().enumerate() {
         let id = format!("art_{number:032x}");
-        let new = super::New {
+        let new = super::NewArtifact {
             id: id.clone(),
             call_id: format!("call_{number}"),
             kind: OutputKind::CommandOutput,
@@ -158,10 +158,10 @@ pub(crate) async fn filled(texts: &[&str]) -> (Owned, Vec<String>) {
             lines: text.lines().count(),
             text: (*text).to_owned(),
         };
-        artifacts.keep(LOCAL, "session_1", vec![new]).done().await;
+        artifacts.keep(LOCAL_OWNER, "session_1", vec![new]).wait().await;
         ids.push(id);
     }
-    (Owned::local(artifacts, 30), ids)
+    (OwnerArtifacts::local(artifacts, 30), ids)
 }
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn ids_have_one_form() {
-        assert!(is_id("art_0123456789abcdef0123456789abcdef"));
+        assert!(is_artifact_id("art_0123456789abcdef0123456789abcdef"));
         for bad in [
             "",
             "art_",
@@ -181,21 +181,21 @@ mod tests {
             "art_../../../../../../../../../../et",
             "art_'; drop table blobs; --xxxxxxxxx",
         ] {
-            assert!(!is_id(bad), "{bad}");
+            assert!(!is_artifact_id(bad), "{bad}");
         }
     }
 
     #[tokio::test]
     async fn the_outcomes_are_told_apart() {
-        let (owned, ids) = filled(&["text"]).await;
+        let (owned, ids) = owner_with_texts(&["text"]).await;
         assert_eq!(
-            owned.read(&ids[0], &Part::Whole).await.unwrap().text,
+            owned.read(&ids[0], &ArtifactRange::Whole).await.unwrap().text,
             "text"
         );
         let unknown = format!("art_{:032x}", 99);
-        let missing = owned.read(&unknown, &Part::Whole).await.unwrap_err();
+        let missing = owned.read(&unknown, &ArtifactRange::Whole).await.unwrap_err();
         assert!(missing.to_string().contains("30 days"), "{missing}");
-        assert_eq!(owned.delete("x").await, Err(Unread::NoId));
+        assert_eq!(owned.delete("x").await, Err(ReadError::MalformedId));
         owned.delete(&ids[0]).await.unwrap();
         assert!(owned.delete(&ids[0]).await.is_err());
     }

@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 
-use super::model::Part;
+use super::model::ArtifactRange;
 
 /// Where a part stands in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TextPosition {
     /// In bytes, at boundaries of characters.
     pub bytes: Range<usize>,
     /// The line in which it begins; the first line is 1.
@@ -15,30 +15,30 @@ pub(crate) struct Place {
 }
 
 /// Finds a part. What lies beyond the end is empty, and stands at the end.
-pub(crate) fn place(text: &str, part: &Part) -> Place {
+pub(crate) fn locate(text: &str, part: &ArtifactRange) -> TextPosition {
     let bytes = match part {
-        Part::Whole => 0..text.len(),
-        Part::Bytes(range) => whole_characters(text, range),
-        Part::Lines { from, count } => {
-            let start = after_lines(text, from.saturating_sub(1));
+        ArtifactRange::Whole => 0..text.len(),
+        ArtifactRange::Bytes(range) => widen_to_chars(text, range),
+        ArtifactRange::Lines { from, count } => {
+            let start = offset_after_lines(text, from.saturating_sub(1));
             let rest = text.get(start..).unwrap_or_default();
-            start..start + after_lines(rest, *count)
+            start..start + offset_after_lines(rest, *count)
         }
     };
     let before = text.get(..bytes.start).unwrap_or_default();
-    Place {
-        first_line: 1 + newlines(before),
+    TextPosition {
+        first_line: 1 + count_newlines(before),
         bytes,
     }
 }
 
 /// How many lines end in a text.
-pub(crate) fn newlines(text: &str) -> u64 {
+pub(crate) fn count_newlines(text: &str) -> u64 {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
 }
 
 /// Where so many lines have ended; the end of the text if it has fewer.
-pub(crate) fn after_lines(text: &str, count: u64) -> usize {
+pub(crate) fn offset_after_lines(text: &str, count: u64) -> usize {
     let Some(last) = count.checked_sub(1) else {
         return 0;
     };
@@ -49,7 +49,7 @@ pub(crate) fn after_lines(text: &str, count: u64) -> usize {
 }
 
 /// A range within the text, widened to whole characters.
-pub(crate) fn whole_characters(text: &str, range: &Range<u64>) -> Range<usize> {
+pub(crate) fn widen_to_chars(text: &str, range: &Range<u64>) -> Range<usize> {
     let within = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(text.len());
     let start = text.floor_char_boundary(within(range.start));
     if range.end <= range.start {
@@ -82,7 +82,7 @@ mod tests {
         fn lines_are_those_that_a_reader_counts(
             text in "([a-z漢é😀\r]{0,3}\n?){0,12}", from in 0..16u64, count in 0..16u64,
         ) {
-            let found = place(&text, &Part::Lines { from, count });
+            let found = locate(&text, &ArtifactRange::Lines { from, count });
             let lines = lines_of(&text);
             let skip = usize::try_from(from.max(1) - 1).unwrap();
             let wanted: String =
@@ -91,7 +91,7 @@ mod tests {
             if !wanted.is_empty() {
                 prop_assert_eq!(found.first_line, from.max(1));
             }
-            let lines_before = newlines(text.get(..found.bytes.start).unwrap());
+            let lines_before = count_newlines(text.get(..found.bytes.start).unwrap());
             prop_assert_eq!(found.first_line, lines_before + 1);
         }
 
@@ -99,7 +99,7 @@ mod tests {
         fn bytes_are_widened_to_whole_characters(
             text in "[a漢é😀\r\n]{0,12}", start in 0..60u64, length in 0..60u64,
         ) {
-            let found = place(&text, &Part::Bytes(start..start + length));
+            let found = locate(&text, &ArtifactRange::Bytes(start..start + length));
             let wanted: String = text
                 .char_indices()
                 .filter(|(at, c)| {
@@ -116,25 +116,25 @@ mod tests {
     fn what_lies_beyond_the_end_is_empty_and_stands_at_the_end() {
         let text = "a\nb";
         for part in [
-            Part::Bytes(7..9),
-            Part::Bytes(u64::MAX - 1..u64::MAX),
-            Part::Lines { from: 3, count: 1 },
-            Part::Lines {
+            ArtifactRange::Bytes(7..9),
+            ArtifactRange::Bytes(u64::MAX - 1..u64::MAX),
+            ArtifactRange::Lines { from: 3, count: 1 },
+            ArtifactRange::Lines {
                 from: u64::MAX,
                 count: u64::MAX,
             },
         ] {
-            let found = place(text, &part);
+            let found = locate(text, &part);
             assert_eq!(
                 found,
-                Place {
+                TextPosition {
                     bytes: 3..3,
                     first_line: 2
                 },
                 "{part:?}"
             );
         }
-        let backwards = Part::Bytes(Range { start: 2, end: 1 });
-        assert_eq!(place(text, &backwards).bytes, 2..2);
+        let backwards = ArtifactRange::Bytes(Range { start: 2, end: 1 });
+        assert_eq!(locate(text, &backwards).bytes, 2..2);
     }
 }

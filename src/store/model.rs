@@ -6,7 +6,7 @@ use adapters::plan::output::OutputKind;
 
 /// A tool output that is to be kept whole.
 #[derive(Clone)]
-pub struct New {
+pub struct NewArtifact {
     /// `art_` and 32 hexadecimal digits of the SHA-256 of the text.
     pub id: String,
     /// The call that it answers; empty if that is not known.
@@ -23,7 +23,7 @@ pub struct New {
 
 /// What is known of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct ArtifactEntry {
     /// As [`New::id`].
     pub id: String,
     /// The session whose tool made it; the latest of several.
@@ -48,7 +48,7 @@ pub struct Entry {
 
 /// Which part of an artifact is wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum ArtifactRange {
     /// All of it.
     Whole,
     /// These bytes, widened to whole characters.
@@ -64,9 +64,9 @@ pub enum Part {
 
 /// A part of an artifact.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct ArtifactText {
     /// What it is a part of.
-    pub entry: Entry,
+    pub entry: ArtifactEntry,
     /// Where it stands in the whole.
     pub bytes: Range<u64>,
     /// The line in which it begins; the first line is 1.
@@ -77,7 +77,7 @@ pub struct Piece {
 
 /// Which artifacts are listed: the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct ArtifactFilter {
     /// Of this session alone.
     pub session: Option<String>,
     /// At most so many; all when it is 0.
@@ -88,7 +88,7 @@ pub struct Filter {
 
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// Artifacts that are gone.
     pub artifacts: u64,
     /// Bytes of disk that are free again.

@@ -7,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sha2::{Digest, Sha256};
 
 /// References remembered at most, twice: the newer and the older.
-const MOST: usize = 1 << 16;
+const MAX_REFERENCES: usize = 1 << 16;
 
 /// Seconds in which a reference need not be refreshed.
-const FRESH: u64 = 60 * 60;
+const REFRESH_SECONDS: u64 = 60 * 60;
 
 /// References that wait for their refresh before it is worth a write.
-const WORTH: usize = 256;
+const REFRESH_BATCH: usize = 256;
 
 /// Names a reference: what owner, session, call and artifact it is of.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Key([u8; 16]);
+pub(super) struct ReferenceKey([u8; 16]);
 
-impl Key {
+impl ReferenceKey {
     pub(super) fn new(owner: &str, session: &str, call_id: &str, id: &str) -> Self {
         let mut hash = Sha256::new();
         for name in [owner, session, call_id, id] {
@@ -36,47 +36,47 @@ impl Key {
 
 /// References that are on the disk, by their keys.
 #[derive(Default)]
-pub(super) struct Known(Mutex<Inner>);
+pub(super) struct WrittenReferences(Mutex<ReferenceGenerations>);
 
 #[derive(Default)]
-struct Inner {
-    newer: HashMap<Key, Reference>,
-    older: HashMap<Key, Reference>,
+struct ReferenceGenerations {
+    newer: HashMap<ReferenceKey, WrittenReference>,
+    older: HashMap<ReferenceKey, WrittenReference>,
     /// Numbers of references that were shown again.
     shown: Vec<i64>,
 }
 
 #[derive(Clone, Copy)]
-struct Reference {
+struct WrittenReference {
     /// In the database.
     number: i64,
     /// When its last refresh was, or is going to be.
     refreshed: u64,
 }
 
-impl Known {
+impl WrittenReferences {
     /// These are on the disk.
-    pub(super) fn add(&self, references: impl Iterator<Item = (Key, i64)>, now: u64) {
+    pub(super) fn add(&self, references: impl Iterator<Item = (ReferenceKey, i64)>, now: u64) {
         let mut inner = self.inner();
         for (key, number) in references {
             let refreshed = now;
-            inner.put(key, Reference { number, refreshed });
+            inner.put(key, WrittenReference { number, refreshed });
         }
     }
 
     /// Whether this is on the disk. Asking counts as showing it; the second tells
     /// whether there is enough to refresh.
-    pub(super) fn has(&self, key: Key, now: u64) -> (bool, bool) {
+    pub(super) fn contains(&self, key: ReferenceKey, now: u64) -> (bool, bool) {
         let mut inner = self.inner();
         let Some(mut reference) = inner.get(key) else {
             return (false, false);
         };
-        if now.saturating_sub(reference.refreshed) >= FRESH {
+        if now.saturating_sub(reference.refreshed) >= REFRESH_SECONDS {
             reference.refreshed = now;
             inner.put(key, reference);
             inner.shown.push(reference.number);
         }
-        (true, inner.shown.len() >= WORTH)
+        (true, inner.shown.len() >= REFRESH_BATCH)
     }
 
     /// Takes what is to be refreshed.
@@ -85,26 +85,26 @@ impl Known {
     }
 
     /// Puts back what could not be refreshed now.
-    pub(super) fn shown_still(&self, mut numbers: Vec<i64>) {
+    pub(super) fn put_back_shown(&self, mut numbers: Vec<i64>) {
         let mut inner = self.inner();
-        numbers.truncate(MOST.saturating_sub(inner.shown.len()));
+        numbers.truncate(MAX_REFERENCES.saturating_sub(inner.shown.len()));
         inner.shown.append(&mut numbers);
     }
 
     /// Knows nothing any more.
-    pub(super) fn forget(&self) {
+    pub(super) fn clear(&self) {
         let mut inner = self.inner();
         inner.newer.clear();
         inner.older.clear();
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, ReferenceGenerations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
-    fn get(&mut self, key: Key) -> Option<Reference> {
+impl ReferenceGenerations {
+    fn get(&mut self, key: ReferenceKey) -> Option<WrittenReference> {
         if let Some(reference) = self.newer.get(&key) {
             return Some(*reference);
         }
@@ -114,8 +114,8 @@ impl Inner {
         Some(reference)
     }
 
-    fn put(&mut self, key: Key, reference: Reference) {
-        if self.newer.len() >= MOST {
+    fn put(&mut self, key: ReferenceKey, reference: WrittenReference) {
+        if self.newer.len() >= MAX_REFERENCES {
             self.older = mem::take(&mut self.newer);
         }
         self.newer.insert(key, reference);
@@ -126,44 +126,44 @@ impl Inner {
 mod tests {
     use super::*;
 
-    fn key(call_id: &str) -> Key {
-        Key::new("owner", "session", call_id, "art_1")
+    fn key(call_id: &str) -> ReferenceKey {
+        ReferenceKey::new("owner", "session", call_id, "art_1")
     }
 
     #[test]
     fn names_do_not_run_into_each_other() {
-        assert!(Key::new("a", "bc", "", "") != Key::new("ab", "c", "", ""));
+        assert!(ReferenceKey::new("a", "bc", "", "") != ReferenceKey::new("ab", "c", "", ""));
     }
 
     #[test]
     fn what_is_shown_again_is_refreshed_once_an_hour() {
-        let known = Known::default();
+        let known = WrittenReferences::default();
         known.add([(key("1"), 7)].into_iter(), 1000);
         for (now, refreshed) in [
-            (1000 + FRESH - 1, vec![]),
-            (1000 + FRESH, vec![7]),
-            (1000 + FRESH + 1, vec![]),
-            (1000 + 2 * FRESH, vec![7]),
+            (1000 + REFRESH_SECONDS - 1, vec![]),
+            (1000 + REFRESH_SECONDS, vec![7]),
+            (1000 + REFRESH_SECONDS + 1, vec![]),
+            (1000 + 2 * REFRESH_SECONDS, vec![7]),
         ] {
-            assert_eq!(known.has(key("1"), now), (true, false));
+            assert_eq!(known.contains(key("1"), now), (true, false));
             assert_eq!(known.take_shown(), refreshed, "{now}");
         }
-        assert_eq!(known.has(key("2"), 1000), (false, false));
+        assert_eq!(known.contains(key("2"), 1000), (false, false));
     }
 
     #[test]
     fn it_is_bounded_and_keeps_what_is_in_use() {
-        let known = Known::default();
+        let known = WrittenReferences::default();
         known.add([(key("used"), 1)].into_iter(), 0);
-        for number in 0..3 * MOST {
+        for number in 0..3 * MAX_REFERENCES {
             known.add([(key(&number.to_string()), 2)].into_iter(), 0);
-            if number % (MOST / 2) == 0 {
-                assert!(known.has(key("used"), 0).0);
+            if number % (MAX_REFERENCES / 2) == 0 {
+                assert!(known.contains(key("used"), 0).0);
             }
         }
-        assert!(known.has(key("used"), 0).0);
-        assert!(!known.has(key("0"), 0).0);
+        assert!(known.contains(key("used"), 0).0);
+        assert!(!known.contains(key("0"), 0).0);
         let inner = known.inner();
-        assert!(inner.newer.len() <= MOST && inner.older.len() <= MOST);
+        assert!(inner.newer.len() <= MAX_REFERENCES && inner.older.len() <= MAX_REFERENCES);
     }
 }

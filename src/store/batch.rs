@@ -3,38 +3,38 @@
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::chunks;
-use super::error::Error;
-use crate::artifacts::New;
+use super::error::StoreError;
+use super::model::NewArtifact;
 
 /// Artifacts of one turn, kept together.
-pub struct Set {
+pub struct ArtifactBatch {
     /// Whose.
     pub owner: String,
     /// The session.
     pub session: String,
     /// What is kept.
-    pub new: Vec<New>,
+    pub new: Vec<NewArtifact>,
     /// Seconds since 1970.
     pub now: u64,
 }
 
 /// Writes a set in one transaction; tells the number of each reference, and how many
 /// bytes were stored.
-pub(super) fn put(connection: &mut Connection, set: &Set) -> Result<(Vec<i64>, u64), Error> {
+pub(super) fn write_batch(connection: &mut Connection, set: &ArtifactBatch) -> Result<(Vec<i64>, u64), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut bytes = 0;
     let numbers = set.new.iter().map(|new| {
-        let (blob, stored) = blob(&transaction, new)?;
+        let (blob, stored) = insert_text(&transaction, new)?;
         bytes += stored as u64;
-        reference(&transaction, set, new, blob)
+        insert_reference(&transaction, set, new, blob)
     });
-    let numbers = numbers.collect::<Result<Vec<i64>, Error>>()?;
+    let numbers = numbers.collect::<Result<Vec<i64>, StoreError>>()?;
     transaction.commit()?;
     Ok((numbers, bytes))
 }
 
 /// The text, once: its number, and how many bytes it took now.
-fn blob(connection: &Connection, new: &New) -> Result<(i64, usize), Error> {
+fn insert_text(connection: &Connection, new: &NewArtifact) -> Result<(i64, usize), StoreError> {
     let mut select = connection.prepare_cached("SELECT number FROM blobs WHERE id = ?1")?;
     let known = select.query_row([&new.id], |row| row.get(0)).optional()?;
     if let Some(blob) = known {
@@ -55,7 +55,7 @@ fn blob(connection: &Connection, new: &New) -> Result<(i64, usize), Error> {
     Ok((blob, stored))
 }
 
-fn reference(connection: &Connection, set: &Set, new: &New, blob: i64) -> Result<i64, Error> {
+fn insert_reference(connection: &Connection, set: &ArtifactBatch, new: &NewArtifact, blob: i64) -> Result<i64, StoreError> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO refs (blob, owner, session, call, kind, created, accessed)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
@@ -77,7 +77,7 @@ fn reference(connection: &Connection, set: &Set, new: &New, blob: i64) -> Result
 }
 
 /// References were shown again.
-pub(super) fn shown(connection: &mut Connection, numbers: &[i64], now: u64) -> Result<(), Error> {
+pub(super) fn mark_shown(connection: &mut Connection, numbers: &[i64], now: u64) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let mut update =
@@ -91,12 +91,12 @@ pub(super) fn shown(connection: &mut Connection, numbers: &[i64], now: u64) -> R
 }
 
 /// An artifact was read.
-pub(super) fn accessed(
+pub(super) fn mark_accessed(
     connection: &Connection,
     owner: &str,
     id: &str,
     now: u64,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let mut update = connection.prepare_cached(
         "UPDATE refs SET accessed = ?3
          WHERE owner = ?1 AND blob = (SELECT number FROM blobs WHERE id = ?2)",
