@@ -12,9 +12,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{self, Respondent};
-use crate::artifacts::{Artifacts, SweepResult};
+use crate::artifacts::Artifacts;
+use crate::clock::{Clock, System};
 use crate::commands::say;
-use crate::config::{Config, Flags, Inputs, Watch, address};
+use crate::config::{ArtifactMode, Config, Flags, Inputs, Watch, address};
 use crate::diagnostics::bundle::Folder;
 use crate::diagnostics::capture::Capture;
 use crate::log;
@@ -23,6 +24,7 @@ use crate::sandbox::{Player, scene};
 use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
+use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::turn::Service;
 
 /// Serves until a signal asks to stop, and returns when all turns have ended.
@@ -46,7 +48,13 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         tracing::warn!("{warning}");
     }
     let metrics = Arc::new(Metrics::new());
-    let artifacts = open_artifacts(&config, &metrics)?;
+    let store = open_store(&config)?;
+    let artifacts = Artifacts::open(
+        &config.artifacts,
+        store,
+        Arc::new(System),
+        metrics.artifacts(),
+    );
     say(&greeting(&config, address, &codex_print))?;
 
     let limits = ListenLimits {
@@ -88,13 +96,21 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the artifacts, and says what to do if another server has them.
-fn open_artifacts(config: &Config, metrics: &Metrics) -> anyhow::Result<Artifacts> {
-    Artifacts::open(config, metrics.artifacts()).map_err(|in_use| {
-        anyhow::anyhow!(
+/// Opens the store if anything is to be kept in it. A store that cannot be used is left to its users
+/// to report; a data directory that another server uses ends the start.
+fn open_store(config: &Config) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
+    match config.artifacts.mode {
+        ArtifactMode::Off | ArtifactMode::Memory => return Ok(None),
+        ArtifactMode::Disk => {}
+    }
+    let data_dir = DataDir::new(&config.server.data_dir);
+    match Store::open(&data_dir, System.unix()) {
+        Ok(store) => Ok(Some(Ok(Arc::new(store)))),
+        Err(OpenError::Unusable(error)) => Ok(Some(Err(error))),
+        Err(OpenError::InUse(in_use)) => anyhow::bail!(
             "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
-        )
-    })
+        ),
+    }
 }
 
 /// Deletes kept turns and artifacts that are too old, whether or not new ones come,

@@ -227,26 +227,26 @@ row S2-Da "an excerpt does not name its call" $excerpt/mod.rs \
 row S2-Db "a kind has another name" $output/mod.rs \
   's/"opaque_tool_output"/"opaque"/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
-row S2-Dc "parts lose their first byte" src/artifacts/cut.rs \
+row S2-Dc "parts lose their first byte" src/store/text_range.rs \
   's/let start = text.floor_char_boundary(within(range.start));/let start = text.floor_char_boundary(within(range.start + 1));/' \
   lib an_artifact_is_read_whole_and_in_parts
-row S2-Dc "a page ends a line early" src/artifacts/cut.rs \
+row S2-Dc "a page ends a line early" src/store/text_range.rs \
   's/map_or(text.len(), |newline| newline + 1)/map_or(text.len(), |newline| newline)/' \
   it "S2-Dc an artifact comes back byte for byte"
 row S2-Dd "an access does not keep an artifact" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE created < ?1/' \
-  lib an_artifact_goes_thirty_days_after_its_last_access
+  lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row S2-Dd "nothing goes" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE accessed < ?1 AND 0/' \
-  lib an_artifact_goes_thirty_days_after_its_last_access
-row S2-Dd "others may read the files" src/store/place.rs \
-  's/0o600/0o644/' lib all_files_are_the_owners_alone
+  lib an_artifact_is_deleted_thirty_days_after_its_last_access
+row S2-Dd "others may read the files" src/store/data_dir.rs \
+  's/0o600/0o644/' lib only_the_owner_can_read_the_files
 row S2-De "every failure is told" src/artifacts/disk.rs \
   's/&& !before.swap(true, Ordering::Relaxed)/\&\& !before.swap(false, Ordering::Relaxed)/' \
-  lib a_write_that_fails_is_told_once_and_memory_stands_in
+  lib a_failed_write_is_reported_once_and_replaced_by_memory
 row S2-De "what the disk does not take is lost" src/artifacts/disk.rs \
-  's/^                shared.memory.keep(owner, session, refused.new, self.now);/                let _ = (owner, session, self.now);/' \
-  lib a_write_that_fails_is_told_once_and_memory_stands_in
+  's/unwritten.artifacts, self.now/Vec::new(), self.now/' \
+  lib a_failed_write_is_reported_once_and_replaced_by_memory
 row S2-Df "a server has another home than the folder of its test" tests/it/proxy.rs \
   's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
   it "S2-Df S2-Ta outputs lie in the store below the home of the test"

@@ -20,9 +20,9 @@ use self::ask::{BadParameter, Params, Wanted, range, span};
 use super::reply;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
 use crate::artifacts::search::{BadQuery, CONTEXT, Found, Limits, Line, Query};
-use crate::artifacts::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText};
 use crate::serve::Body;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, SERVER_ERROR, internal, not_found};
+use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText};
 
 /// The code of the answer when there is no such artifact.
 pub const NOT_FOUND: &str = "artifact_not_found";
@@ -198,7 +198,9 @@ impl Refused {
                 let range = format!("bytes */{bytes}");
                 put(response.headers_mut(), CONTENT_RANGE, &range);
             }
-            Self::Unread(ReadError::Missing { .. } | ReadError::MalformedId | ReadError::SearchTimeout)
+            Self::Unread(
+                ReadError::Missing { .. } | ReadError::MalformedId | ReadError::SearchTimeout,
+            )
             | Self::Parameter(_) => {}
         }
         response
@@ -282,13 +284,21 @@ async fn read(owned: &OwnerArtifacts, head: &Parts, id: &str) -> Result<Response
 }
 
 /// The part that the Range header asks for.
-async fn wanted(owned: &OwnerArtifacts, headers: &HeaderMap, id: &str) -> Result<Option<ArtifactRange>, Refused> {
+async fn wanted(
+    owned: &OwnerArtifacts,
+    headers: &HeaderMap,
+    id: &str,
+) -> Result<Option<ArtifactRange>, Refused> {
     let header = headers.get(RANGE).and_then(|value| value.to_str().ok());
     Ok(match header.and_then(range) {
         None => None,
         Some(Wanted::From(from, to)) => Some(bytes(from, to)),
         Some(Wanted::Last(count)) => {
-            let size = owned.read(id, &ArtifactRange::Bytes(0..0)).await?.entry.bytes;
+            let size = owned
+                .read(id, &ArtifactRange::Bytes(0..0))
+                .await?
+                .entry
+                .bytes;
             Some(ArtifactRange::Bytes(size.saturating_sub(count)..size))
         }
     })

@@ -1,41 +1,42 @@
-//! Artifacts on the disk, and in memory those that it does not take.
+//! Artifacts in the store, and in memory while the disk does not take them.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use super::written_references::{ReferenceKey, WrittenReferences};
 use super::memory::{self, MemoryBackend};
-use super::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
-use super::{READ_FAILED, SWEEP_FAILED, ArtifactError, WRITE_FAILED};
+use super::written_references::{ReferenceKey, WrittenReferences};
+use super::{ArtifactError, READ_FAILED, SWEEP_FAILED, WRITE_FAILED};
 use crate::metrics::ArtifactCounts;
-use crate::store::{self, DataDirLock, SweepLimits, PendingWrite, ArtifactBatch, Store, WrittenBatch};
+use crate::store::{
+    ArtifactBatch, ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact,
+    PendingWrite, Store, StoreError, SweepLimits, SweepResult, WrittenBatch,
+};
 
-/// A store, and what stands in for it.
 pub(super) struct DiskBackend {
-    store: Store,
-    shared: Arc<DiskState>,
-    /// Let go after the store is closed.
-    _claim: DataDirLock,
+    store: Arc<Store>,
+    state: Arc<DiskState>,
 }
 
 struct DiskState {
+    /// What the disk did not take.
     memory: MemoryBackend,
     written: WrittenReferences,
     counts: ArtifactCounts,
-    /// Bytes at most.
+    /// The most bytes that texts may take on disk.
     quota: u64,
-    /// Told when that is passed by a tenth.
+    /// Notified when the quota is exceeded by a tenth.
     over_quota: Notify,
-    /// Which failures were told already.
+    /// For each warning, whether it was logged already.
     warned: [(&'static str, AtomicBool); 3],
 }
 
-/// A set of artifacts on its way to the disk.
+/// A batch on its way to the disk.
 pub(super) struct DiskCommit {
-    putting: PendingWrite,
-    shared: Arc<DiskState>,
+    pending: PendingWrite,
+    state: Arc<DiskState>,
     keys: Vec<ReferenceKey>,
     bytes: u64,
     owner: String,
@@ -45,15 +46,14 @@ pub(super) struct DiskCommit {
 
 impl DiskBackend {
     pub(super) fn new(
-        store: Store,
-        claim: DataDirLock,
+        store: Arc<Store>,
         memory: MemoryBackend,
         quota: u64,
         counts: ArtifactCounts,
     ) -> Self {
         Self {
             store,
-            shared: Arc::new(DiskState {
+            state: Arc::new(DiskState {
                 memory,
                 written: WrittenReferences::default(),
                 counts,
@@ -62,7 +62,6 @@ impl DiskBackend {
                 warned: [WRITE_FAILED, READ_FAILED, SWEEP_FAILED]
                     .map(|warning| (warning, AtomicBool::new(false))),
             }),
-            _claim: claim,
         }
     }
 
@@ -74,25 +73,32 @@ impl DiskBackend {
         id: &str,
         now: u64,
     ) -> bool {
-        let shared = &self.shared;
-        let (known, refresh) = shared.written.contains(ReferenceKey::new(owner, session, call_id, id), now);
+        let state = &self.state;
+        let key = ReferenceKey::new(owner, session, call_id, id);
+        let (is_written, refresh) = state.written.contains(key, now);
         if refresh {
-            self.refresh(now);
+            self.refresh_access_times(now);
         }
-        known || shared.memory.is_kept(owner, session, call_id, id, now)
+        is_written || state.memory.is_kept(owner, session, call_id, id, now)
     }
 
-    pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>, now: u64) -> DiskCommit {
+    pub(super) fn keep(
+        &self,
+        owner: &str,
+        session: &str,
+        artifacts: Vec<NewArtifact>,
+        now: u64,
+    ) -> DiskCommit {
         let (owner, session) = (owner.to_owned(), session.to_owned());
         let key = |new: &NewArtifact| ReferenceKey::new(&owner, &session, &new.call_id, &new.id);
         DiskCommit {
-            keys: new.iter().map(key).collect(),
-            bytes: new.iter().map(|new| new.text.len() as u64).sum(),
-            shared: Arc::clone(&self.shared),
-            putting: self.store.write(ArtifactBatch {
+            keys: artifacts.iter().map(key).collect(),
+            bytes: artifacts.iter().map(|new| new.text.len() as u64).sum(),
+            state: Arc::clone(&self.state),
+            pending: self.store.write(ArtifactBatch {
                 owner: owner.clone(),
                 session: session.clone(),
-                new,
+                artifacts,
                 now,
             }),
             owner,
@@ -110,153 +116,160 @@ impl DiskBackend {
             session: filter.session.clone(),
             ..ArtifactFilter::default()
         };
-        let here = self.shared.memory.list(owner, &all);
-        let asked = if here.is_empty() { filter } else { &all };
-        let there = self.store.list(owner, asked).await;
-        let mut there = there.map_err(|error| self.shared.failed(READ_FAILED, &error))?;
-        if here.is_empty() {
-            return Ok(there);
+        let in_memory = self.state.memory.list(owner, &all);
+        let filter_on_disk = if in_memory.is_empty() { filter } else { &all };
+        let on_disk = self.store.list(owner, filter_on_disk).await;
+        let mut entries = on_disk.map_err(|error| self.state.failed(READ_FAILED, &error))?;
+        if in_memory.is_empty() {
+            return Ok(entries);
         }
-        there.extend(
-            here.into_iter()
-                .filter(|entry| {
-                    // Stands there already, of another call.
-                    !there.iter().any(|other| other.id == entry.id)
-                })
-                .collect::<Vec<_>>(),
-        );
-        there.sort_by_key(|entry| std::cmp::Reverse(entry.created));
-        Ok(memory::page(there.into_iter(), filter))
+        let only_in_memory: Vec<_> = in_memory
+            .into_iter()
+            .filter(|entry| !entries.iter().any(|other| other.id == entry.id))
+            .collect();
+        entries.extend(only_in_memory);
+        entries.sort_by_key(|entry| Reverse(entry.created));
+        Ok(memory::page(entries.into_iter(), filter))
     }
 
     pub(super) async fn read(
         &self,
         owner: &str,
         id: &str,
-        part: &ArtifactRange,
+        range: &ArtifactRange,
         now: u64,
     ) -> Result<Option<ArtifactText>, ArtifactError> {
-        let found = self.store.read(owner, id, part).await;
-        if let Ok(Some(mut piece)) = found {
-            if piece.entry.accessed != now {
-                piece.entry.accessed = now;
+        let on_disk = self.store.read(owner, id, range).await;
+        if let Ok(Some(mut read)) = on_disk {
+            if read.entry.accessed != now {
+                read.entry.accessed = now;
                 self.store.mark_accessed(owner, id, now).await;
             }
-            return Ok(Some(piece));
+            return Ok(Some(read));
         }
-        let here = self.shared.memory.read(owner, id, part, now);
-        match found {
+        let in_memory = self.state.memory.read(owner, id, range, now);
+        match on_disk {
             Err(error) => {
-                let failed = self.shared.failed(READ_FAILED, &error);
-                here.map_or(Err(failed), |piece| Ok(Some(piece)))
+                let failed = self.state.failed(READ_FAILED, &error);
+                in_memory.map_or(Err(failed), |read| Ok(Some(read)))
             }
-            Ok(_) => Ok(here),
+            Ok(_) => Ok(in_memory),
         }
     }
 
     pub(super) async fn delete(&self, owner: &str, id: &str) -> Result<bool, ArtifactError> {
-        let here = self.shared.memory.delete(owner, id);
-        let there = self.store.delete(owner, id).await;
-        // It may be kept again.
-        self.shared.written.clear();
-        let there = there.map_err(|error| self.shared.failed(WRITE_FAILED, &error))?;
-        Ok(here || there)
+        let from_memory = self.state.memory.delete(owner, id);
+        let from_disk = self.store.delete(owner, id).await;
+        // The same output may have to be kept again.
+        self.state.written.clear();
+        let from_disk = from_disk.map_err(|error| self.state.failed(WRITE_FAILED, &error))?;
+        Ok(from_memory || from_disk)
     }
 
-    pub(super) async fn sweep(&self, since: u64, now: u64) -> Result<SweepResult, ArtifactError> {
-        self.refresh(now);
-        let mut swept = self.shared.memory.sweep(since);
+    pub(super) async fn sweep(
+        &self,
+        accessed_since: u64,
+        now: u64,
+    ) -> Result<SweepResult, ArtifactError> {
+        self.refresh_access_times(now);
+        let mut result = self.state.memory.sweep(accessed_since);
         let limits = SweepLimits {
-            since,
-            bytes: self.shared.quota,
+            accessed_since,
+            max_bytes: self.state.quota,
         };
         loop {
             let step = self.store.sweep(limits).await;
-            let step = step.map_err(|error| self.shared.failed(SWEEP_FAILED, &error))?;
-            if step.changed {
-                self.shared.written.clear();
+            let step = step.map_err(|error| self.state.failed(SWEEP_FAILED, &error))?;
+            if step.references_deleted {
+                self.state.written.clear();
             }
-            swept.artifacts += step.swept.artifacts;
-            swept.bytes += step.swept.bytes;
+            result.artifacts += step.swept.artifacts;
+            result.bytes += step.swept.bytes;
             if !step.more {
-                return Ok(swept);
+                return Ok(result);
             }
         }
     }
 
-    pub(super) async fn overfull(&self) {
-        self.shared.over_quota.notified().await;
+    pub(super) async fn over_quota(&self) {
+        self.state.over_quota.notified().await;
     }
 
-    /// One by one; memory has each until the disk has it.
+    /// Writes what is in memory one by one. Each artifact stays in memory until the disk has it.
     pub(super) async fn flush_memory(&self, now: u64) {
-        let DiskState { memory, written: known, .. } = &*self.shared;
-        for (owner, session, mut new) in memory.references() {
-            let Some(text) = memory.text(&new.id) else {
+        let DiskState {
+            memory, written, ..
+        } = &*self.state;
+        for (owner, session, mut artifact) in memory.references() {
+            let Some(text) = memory.text(&artifact.id) else {
                 continue;
             };
-            new.text.clone_from(&text);
-            let (call_id, id) = (new.call_id.clone(), new.id.clone());
-            let set = ArtifactBatch {
+            artifact.text.clone_from(&text);
+            let (call_id, id) = (artifact.call_id.clone(), artifact.id.clone());
+            let batch = ArtifactBatch {
                 owner: owner.clone(),
                 session: session.clone(),
-                new: vec![new],
+                artifacts: vec![artifact],
                 now,
             };
-            // It was told that the disk fails.
-            let Ok(written) = self.store.write(set).done().await else {
+            // A failure needs no second warning.
+            let Ok(batch) = self.store.write(batch).done().await else {
                 return;
             };
             let key = ReferenceKey::new(&owner, &session, &call_id, &id);
-            known.add(std::iter::once(key).zip(written.reference_numbers), now);
+            written.add(std::iter::once(key).zip(batch.reference_numbers), now);
             memory.forget(&owner, &session, &call_id, &id);
         }
     }
 
-    /// Lets the store know what was shown again.
-    fn refresh(&self, now: u64) {
-        let known = &self.shared.written;
-        let shown = known.take_shown();
+    fn refresh_access_times(&self, now: u64) {
+        let written = &self.state.written;
+        let shown = written.take_shown();
         if !shown.is_empty()
             && let Err(unsent) = self.store.mark_shown(shown, now)
         {
-            known.put_back_shown(unsent);
+            written.put_back_shown(unsent);
         }
     }
 }
 
 impl DiskCommit {
-    pub(super) async fn done(self) {
-        let shared = self.shared;
-        match self.putting.done().await {
-            Ok(WrittenBatch { reference_numbers: numbers, stored_bytes: total }) => {
-                if total > shared.quota.saturating_add(shared.quota / 10) {
-                    shared.over_quota.notify_one();
+    pub(super) async fn wait(self) {
+        let state = self.state;
+        match self.pending.done().await {
+            Ok(WrittenBatch {
+                reference_numbers,
+                stored_bytes,
+            }) => {
+                if stored_bytes > state.quota.saturating_add(state.quota / 10) {
+                    state.over_quota.notify_one();
                 }
-                shared.counts.kept(self.keys.len() as u64, self.bytes);
-                shared
+                state.counts.kept(self.keys.len() as u64, self.bytes);
+                state
                     .written
-                    .add(self.keys.into_iter().zip(numbers), self.now);
+                    .add(self.keys.into_iter().zip(reference_numbers), self.now);
             }
-            Err(refused) => {
-                shared.failed(WRITE_FAILED, &refused.error);
+            Err(unwritten) => {
+                state.failed(WRITE_FAILED, &unwritten.error);
                 let (owner, session) = (&self.owner, &self.session);
-                shared.memory.keep(owner, session, refused.new, self.now);
+                state
+                    .memory
+                    .keep(owner, session, unwritten.artifacts, self.now);
             }
         }
     }
 }
 
 impl DiskState {
-    /// Counts a failure, and tells it the first time.
-    fn failed(&self, warning: &'static str, error: &store::StoreError) -> ArtifactError {
+    /// Counts a failure, and logs it the first time.
+    fn failed(&self, warning: &'static str, error: &StoreError) -> ArtifactError {
         self.counts.failed(warning);
         let message = error.to_string();
-        let first = self
+        let is_first = self
             .warned
             .iter()
-            .any(|(told, before)| *told == warning && !before.swap(true, Ordering::Relaxed));
-        if first {
+            .any(|(id, before)| *id == warning && !before.swap(true, Ordering::Relaxed));
+        if is_first {
             let instead = if warning == WRITE_FAILED {
                 "; what the disk does not take is kept in memory"
             } else {

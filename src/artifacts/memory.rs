@@ -1,23 +1,25 @@
-//! Artifacts in memory. Beyond the limit those go that were not used for longest.
+//! Artifacts in memory. Beyond the limit the least recently used ones are dropped.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use adapters::plan::output::OutputKind;
 
-use super::cut;
-use super::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
+use crate::store::text_range;
+use crate::store::{
+    ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
+};
 
-/// What a reference takes besides its names.
+/// The memory that a reference takes besides its strings, in bytes.
 const REFERENCE_OVERHEAD: usize = 128;
 
-/// Bounded memory, shared by all owners.
 pub(super) struct MemoryBackend(Mutex<HeldTexts>);
 
 struct HeldTexts {
     held: HashMap<String, HeldText>,
-    /// When each was used last, as a count, and its id.
+    /// The ids by their last use, which is a value of `uses`.
     order: BTreeMap<u64, String>,
+    /// Counts up with each use.
     uses: u64,
     bytes: usize,
     limit: usize,
@@ -27,7 +29,7 @@ struct HeldText {
     text: Arc<String>,
     chars: usize,
     lines: usize,
-    /// In the order in which they came.
+    /// The oldest first.
     references: Vec<HeldReference>,
     used: u64,
     bytes: usize,
@@ -40,7 +42,7 @@ struct HeldReference {
     kind: OutputKind,
     created: u64,
     accessed: u64,
-    /// Grows from one to the next.
+    /// Increases from one reference to the next.
     number: u64,
 }
 
@@ -55,11 +57,10 @@ impl MemoryBackend {
         }))
     }
 
-    /// Keeps what there is room for.
     pub(super) fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>, now: u64) {
-        let mut shelf = self.shelf();
+        let mut texts = self.lock();
         for new in new {
-            shelf.put(owner, session, new, now);
+            texts.put(owner, session, new, now);
         }
     }
 
@@ -72,8 +73,8 @@ impl MemoryBackend {
         id: &str,
         now: u64,
     ) -> bool {
-        let mut shelf = self.shelf();
-        let Some(held) = shelf.held.get_mut(id) else {
+        let mut texts = self.lock();
+        let Some(held) = texts.held.get_mut(id) else {
             return false;
         };
         let known = held.references.iter_mut().find(|reference| {
@@ -84,15 +85,14 @@ impl MemoryBackend {
             return false;
         };
         reference.accessed = now;
-        shelf.use_now(id);
+        texts.mark_used(id);
         true
     }
 
-    /// The owner's artifacts, the newest first.
     pub(super) fn list(&self, owner: &str, filter: &ArtifactFilter) -> Vec<ArtifactEntry> {
-        let shelf = self.shelf();
+        let texts = self.lock();
         let session = filter.session.as_deref();
-        let mut all: Vec<(u64, ArtifactEntry)> = shelf
+        let mut all: Vec<(u64, ArtifactEntry)> = texts
             .held
             .iter()
             .filter_map(|(id, held)| held.entry(id, owner, session))
@@ -101,11 +101,16 @@ impl MemoryBackend {
         page(all.into_iter().map(|(_, entry)| entry), filter)
     }
 
-    /// A part of an artifact.
-    pub(super) fn read(&self, owner: &str, id: &str, part: &ArtifactRange, now: u64) -> Option<ArtifactText> {
+    pub(super) fn read(
+        &self,
+        owner: &str,
+        id: &str,
+        range: &ArtifactRange,
+        now: u64,
+    ) -> Option<ArtifactText> {
         let (entry, text) = {
-            let mut shelf = self.shelf();
-            let held = shelf.held.get_mut(id)?;
+            let mut texts = self.lock();
+            let held = texts.held.get_mut(id)?;
             for reference in &mut held.references {
                 if reference.owner == owner {
                     reference.accessed = now;
@@ -113,22 +118,22 @@ impl MemoryBackend {
             }
             let (_, entry) = held.entry(id, owner, None)?;
             let text = Arc::clone(&held.text);
-            shelf.use_now(id);
+            texts.mark_used(id);
             (entry, text)
         };
-        let place = cut::locate(&text, part);
+        let position = text_range::locate(&text, range);
         Some(ArtifactText {
             entry,
-            bytes: place.bytes.start as u64..place.bytes.end as u64,
-            first_line: place.first_line,
-            text: text.get(place.bytes).unwrap_or_default().to_owned(),
+            bytes: position.bytes.start as u64..position.bytes.end as u64,
+            first_line: position.first_line,
+            text: text.get(position.bytes).unwrap_or_default().to_owned(),
         })
     }
 
-    /// All references: owner, session, and what was kept, without its text.
+    /// All references, the oldest first: owner, session, and the artifact without its text.
     pub(super) fn references(&self) -> Vec<(String, String, NewArtifact)> {
-        let shelf = self.shelf();
-        let mut all: Vec<_> = shelf
+        let texts = self.lock();
+        let mut all: Vec<_> = texts
             .held
             .iter()
             .flat_map(|(id, held)| held.references.iter().map(move |one| (id, held, one)))
@@ -148,31 +153,29 @@ impl MemoryBackend {
         all.into_iter().map(copy).collect()
     }
 
-    /// The whole text of an artifact, whoever has it.
+    /// The whole text of an artifact, whoever owns it.
     pub(super) fn text(&self, id: &str) -> Option<Arc<String>> {
-        Some(Arc::clone(&self.shelf().held.get(id)?.text))
+        Some(Arc::clone(&self.lock().held.get(id)?.text))
     }
 
-    /// Forgets a reference.
     pub(super) fn forget(&self, owner: &str, session: &str, call_id: &str, id: &str) {
-        self.shelf().retain(id, |one| {
+        self.lock().retain(id, |one| {
             (&*one.owner, &*one.session, &*one.call_id) != (owner, session, call_id)
         });
     }
 
-    /// Forgets an artifact; false when there is none.
+    /// Deletes an artifact of an owner; false if there is none.
     pub(super) fn delete(&self, owner: &str, id: &str) -> bool {
-        let mut shelf = self.shelf();
-        shelf.retain(id, |reference| reference.owner != owner).0
+        let mut texts = self.lock();
+        texts.retain(id, |reference| reference.owner != owner).0
     }
 
-    /// Forgets what was not used since then.
-    pub(super) fn sweep(&self, since: u64) -> SweepResult {
-        let mut shelf = self.shelf();
-        let ids: Vec<String> = shelf.held.keys().cloned().collect();
+    pub(super) fn sweep(&self, accessed_since: u64) -> SweepResult {
+        let mut texts = self.lock();
+        let ids: Vec<String> = texts.held.keys().cloned().collect();
         let mut swept = SweepResult::default();
         for id in ids {
-            let (_, freed) = shelf.retain(&id, |reference| reference.accessed >= since);
+            let (_, freed) = texts.retain(&id, |reference| reference.accessed >= accessed_since);
             if let Some(bytes) = freed {
                 swept.artifacts += 1;
                 swept.bytes += bytes as u64;
@@ -181,13 +184,16 @@ impl MemoryBackend {
         swept
     }
 
-    fn shelf(&self) -> MutexGuard<'_, HeldTexts> {
+    fn lock(&self) -> MutexGuard<'_, HeldTexts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What of a list is wanted.
-pub(super) fn page(all: impl Iterator<Item = ArtifactEntry>, filter: &ArtifactFilter) -> Vec<ArtifactEntry> {
+/// The part of a list that a filter selects.
+pub(super) fn page(
+    all: impl Iterator<Item = ArtifactEntry>,
+    filter: &ArtifactFilter,
+) -> Vec<ArtifactEntry> {
     let limit = match filter.limit {
         0 => usize::MAX,
         limit => limit,
@@ -217,11 +223,11 @@ impl HeldTexts {
                 bytes: size,
             }
         });
-        let again = held.references.iter_mut().find(|reference| {
+        let existing = held.references.iter_mut().find(|reference| {
             (&*reference.owner, &*reference.session, &*reference.call_id)
                 == (owner, session, &*new.call_id)
         });
-        if let Some(reference) = again {
+        if let Some(reference) = existing {
             reference.accessed = now;
         } else {
             let size = REFERENCE_OVERHEAD + owner.len() + session.len() + new.call_id.len();
@@ -237,7 +243,7 @@ impl HeldTexts {
                 number: self.uses,
             });
         }
-        self.use_now(&id);
+        self.mark_used(&id);
         while self.bytes > self.limit {
             let Some((_, oldest)) = self.order.pop_first() else {
                 break;
@@ -246,7 +252,7 @@ impl HeldTexts {
         }
     }
 
-    fn use_now(&mut self, id: &str) {
+    fn mark_used(&mut self, id: &str) {
         self.uses += 1;
         if let Some(held) = self.held.get_mut(id) {
             self.order.remove(&held.used);
@@ -262,9 +268,13 @@ impl HeldTexts {
         Some(held.bytes)
     }
 
-    /// Drops references; tells whether there were such, and how many bytes are free
-    /// if nobody refers to the text any more.
-    fn retain(&mut self, id: &str, stays: impl Fn(&HeldReference) -> bool) -> (bool, Option<usize>) {
+    /// Drops the references for which `stays` is false. Returns whether there were any, and how many
+    /// bytes are freed if no reference to the text is left.
+    fn retain(
+        &mut self,
+        id: &str,
+        stays: impl Fn(&HeldReference) -> bool,
+    ) -> (bool, Option<usize>) {
         let Some(held) = self.held.get_mut(id) else {
             return (false, None);
         };
@@ -279,7 +289,7 @@ impl HeldTexts {
 }
 
 impl HeldText {
-    /// What an owner knows of it, and a number that is higher for what is newer.
+    /// The entry for an owner, and the number of its newest reference.
     fn entry(&self, id: &str, owner: &str, session: Option<&str>) -> Option<(u64, ArtifactEntry)> {
         let mut mine = self.references.iter().filter(|reference| {
             reference.owner == owner && session.is_none_or(|session| reference.session == session)

@@ -1,21 +1,20 @@
-//! Tool outputs kept whole, to be read back.
+//! Artifacts: tool outputs that were too long to send, kept whole so that they can be read back.
 //!
-//! | module | noun |
+//! | module | what it does |
 //! |---|---|
-//! | `model` | an artifact, a part of it, a list |
-//! | [`cut`] | where a part stands in a text |
-//! | `disk` | the store, with memory for what it does not take |
-//! | `memory` | bounded memory |
-//! | `known` | what is on the disk already |
+//! | [`owner`] | the artifacts of one owner, as clients and tools read them |
+//! | [`search`] | searches the text of an artifact |
+//! | `disk` | keeps artifacts in the store, or in memory while the disk fails |
+//! | `memory` | keeps artifacts in bounded memory |
+//! | `written_references` | remembers what is on disk already |
 
-mod clock;
 mod disk;
-mod written_references;
 mod memory;
 pub mod owner;
 pub mod search;
 #[cfg(test)]
 mod tests;
+mod written_references;
 
 use std::fmt;
 use std::path::Path;
@@ -25,23 +24,22 @@ use adapters::plan::{self, Artifact, Keeping};
 use adapters::turn::Item;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-pub use clock::Clock;
-pub use crate::store::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
-pub(crate) use crate::store::text_range as cut;
-
-use crate::config::{ArtifactMode, ArtifactSettings, Config};
+use crate::clock::{Clock, System};
+use crate::config::{ArtifactMode, ArtifactSettings};
 use crate::metrics::ArtifactCounts;
-pub use crate::store::DataDirInUse;
-use crate::store::{self, DataDir, Store};
+use crate::store::{
+    ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, Store, SweepResult,
+    UnusableStore,
+};
 use disk::DiskBackend;
 use memory::MemoryBackend;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// Searches at a time: each holds a whole text.
+/// The most searches at the same time. Each holds a whole text in memory.
 const CONCURRENT_SEARCHES: usize = 2;
 
-/// Why something cannot be read or kept now. Trying again may help.
+/// An artifact cannot be read or kept at the moment. Trying again may help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{warning}: {message}")]
 pub struct ArtifactError {
@@ -51,27 +49,16 @@ pub struct ArtifactError {
     pub message: String,
 }
 
-/// The store could not be opened.
+/// The id of the warning that the store could not be opened.
 pub const OPEN_FAILED: &str = "ARTIFACT_STORE_OPEN_FAILED";
-/// It was damaged; it was moved aside and a new one begun.
+/// The id of the warning that a damaged store was moved aside and an empty one created.
 pub const MOVED_ASIDE: &str = "ARTIFACT_STORE_MOVED_ASIDE";
-/// An artifact could not be written.
+/// The id of the warning that an artifact could not be written.
 pub const WRITE_FAILED: &str = "ARTIFACT_STORE_WRITE_FAILED";
-/// An artifact could not be read.
+/// The id of the warning that an artifact could not be read.
 pub const READ_FAILED: &str = "ARTIFACT_STORE_READ_FAILED";
-/// What is too old or too much could not be deleted.
+/// The id of the warning that old artifacts could not be deleted.
 pub const SWEEP_FAILED: &str = "ARTIFACT_STORE_SWEEP_FAILED";
-
-/// Why a program that is no server cannot have the artifacts.
-#[derive(Debug, thiserror::Error)]
-pub enum Unavailable {
-    /// A server runs, and is the one to ask.
-    #[error(transparent)]
-    InUse(#[from] DataDirInUse),
-    /// They cannot be read.
-    #[error(transparent)]
-    Store(#[from] ArtifactError),
-}
 
 /// The artifacts of all owners. Clones share them.
 #[derive(Clone)]
@@ -80,126 +67,101 @@ pub struct Artifacts(Arc<ArtifactsInner>);
 struct ArtifactsInner {
     keeping: Keeping,
     backend: Backend,
-    /// Seconds after the last access until an artifact goes.
+    /// Seconds after the last access until an artifact is deleted.
     keep_for: u64,
-    clock: Clock,
+    clock: Arc<dyn Clock>,
     searches: Arc<Semaphore>,
 }
 
-/// Where artifacts are.
 enum Backend {
+    /// Nothing is kept.
     Off,
     Memory(MemoryBackend),
     Disk(DiskBackend),
 }
 
-/// What is waited for before an artifact may be mentioned.
+/// Artifacts on their way to the disk. An artifact may be mentioned to a model only after
+/// [`ArtifactCommit::wait`].
 pub struct ArtifactCommit(Option<disk::DiskCommit>);
 
 impl Artifacts {
-    /// Opens what the configuration names, and claims the data directory if that is
-    /// the disk. Where the disk fails, artifacts are kept in bounded memory, and a
-    /// warning says so. An error says that another program has the directory.
-    pub fn open(config: &Config, counts: ArtifactCounts) -> Result<Self, DataDirInUse> {
-        let place = DataDir::new(&config.server.data_dir);
-        Self::opened(&place, &config.artifacts, Clock::system(), counts)
-    }
-
-    fn opened(
-        place: &DataDir,
+    /// Keeps artifacts as the settings say. With `mode = "disk"` they go to the store that the
+    /// program has opened. Without a store they are kept in bounded memory; if it could not be
+    /// opened, a warning is logged.
+    pub fn open(
         settings: &ArtifactSettings,
-        clock: Clock,
+        store: Option<Result<Arc<Store>, UnusableStore>>,
+        clock: Arc<dyn Clock>,
         counts: ArtifactCounts,
-    ) -> Result<Self, DataDirInUse> {
+    ) -> Self {
         let memory = MemoryBackend::new(settings.memory);
-        let (keeping, home) = match settings.mode {
-            ArtifactMode::Off => (Keeping::Nothing, Backend::Off),
-            ArtifactMode::Memory => (Keeping::Memory, Backend::Memory(memory)),
-            ArtifactMode::Disk => {
-                let claimed = place.lock()?;
-                let opened = claimed.map_err(store::StoreError::from).and_then(|claim| {
-                    let (store, aside) = Store::open(place, clock.now())?;
-                    Ok((store, claim, aside))
-                });
-                match opened {
-                    Ok((store, claim, aside)) => {
-                        if let Some(aside) = aside {
-                            counts.failed(MOVED_ASIDE);
-                            warn_of_damage(&aside);
-                        }
-                        let disk = DiskBackend::new(store, claim, memory, settings.keep_size, counts);
-                        (Keeping::Disk, Backend::Disk(disk))
-                    }
-                    Err(error) => {
-                        counts.failed(OPEN_FAILED);
-                        tracing::warn!(
-                            "{OPEN_FAILED}: {} cannot be used, so artifacts are kept in memory until the end of the program: {error}",
-                            place.database_path().display()
-                        );
-                        (Keeping::Memory, Backend::Memory(memory))
-                    }
+        let (keeping, backend) = match (settings.mode, store) {
+            (ArtifactMode::Off, _) => (Keeping::Nothing, Backend::Off),
+            (ArtifactMode::Memory, _) | (ArtifactMode::Disk, None) => {
+                (Keeping::Memory, Backend::Memory(memory))
+            }
+            (ArtifactMode::Disk, Some(Ok(store))) => {
+                if let Some(moved_to) = store.moved_aside() {
+                    counts.failed(MOVED_ASIDE);
+                    warn_of_damage(moved_to);
                 }
+                let disk = DiskBackend::new(store, memory, settings.keep_size, counts);
+                (Keeping::Disk, Backend::Disk(disk))
+            }
+            (ArtifactMode::Disk, Some(Err(UnusableStore { database, error }))) => {
+                counts.failed(OPEN_FAILED);
+                tracing::warn!(
+                    "{OPEN_FAILED}: {} cannot be used, so artifacts are kept in memory until the end of the program: {error}",
+                    database.display()
+                );
+                (Keeping::Memory, Backend::Memory(memory))
             }
         };
-        Ok(Self::new(keeping, home, settings.keep_days, clock))
+        Self::new(keeping, backend, settings.keep_days, clock)
     }
 
-    /// Opens what a server has left on the disk, for a program that is none. Makes
-    /// no store where there is none, and moves none aside. Blocks.
-    pub fn offline(config: &Config) -> Result<Self, Unavailable> {
-        let place = DataDir::new(&config.server.data_dir);
-        let settings = &config.artifacts;
-        if !place.database_path().exists() {
-            return Ok(Self::memory(settings.memory));
-        }
-        let failed = |error: store::StoreError| ArtifactError {
-            warning: OPEN_FAILED,
-            message: format!("{} cannot be used: {error}", place.database_path().display()),
-        };
-        let claim = place.lock()?.map_err(|error| failed(error.into()))?;
-        let store = Store::open_sound(&place).map_err(failed)?;
-        let memory = MemoryBackend::new(0);
-        let counts = ArtifactCounts::default();
-        let disk = DiskBackend::new(store, claim, memory, settings.keep_size, counts);
-        let home = Backend::Disk(disk);
-        Ok(Self::new(
+    /// Reads what a server has left in the store, for a program that is no server.
+    pub fn of_store(settings: &ArtifactSettings, store: Arc<Store>) -> Self {
+        let (memory, counts) = (MemoryBackend::new(0), ArtifactCounts::default());
+        let disk = DiskBackend::new(store, memory, settings.keep_size, counts);
+        let clock = Arc::new(System);
+        Self::new(
             Keeping::Disk,
-            home,
+            Backend::Disk(disk),
             settings.keep_days,
-            Clock::system(),
-        ))
+            clock,
+        )
     }
 
-    /// Keeps in memory alone, at most so many bytes.
+    /// Keeps artifacts in memory only, `limit` bytes at most.
     pub fn memory(limit: usize) -> Self {
-        let home = Backend::Memory(MemoryBackend::new(limit));
-        Self::new(Keeping::Memory, home, 30, Clock::system())
+        let backend = Backend::Memory(MemoryBackend::new(limit));
+        Self::new(Keeping::Memory, backend, 30, Arc::new(System))
     }
 
-    /// Keeps nothing, but lets excerpts say this: for turns that run once more.
+    /// Keeps nothing, while excerpts say what they said in the recorded turn. For replays.
     pub fn without_store(keeping: Keeping) -> Self {
-        Self::new(keeping, Backend::Off, 0, Clock::system())
+        Self::new(keeping, Backend::Off, 0, Arc::new(System))
     }
 
-    fn new(keeping: Keeping, home: Backend, keep_days: u32, clock: Clock) -> Self {
+    fn new(keeping: Keeping, backend: Backend, keep_days: u32, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(ArtifactsInner {
             keeping,
-            backend: home,
+            backend,
             keep_for: u64::from(keep_days) * DAY,
             clock,
             searches: Arc::new(Semaphore::new(CONCURRENT_SEARCHES)),
         }))
     }
 
-    /// What is said about where artifacts are.
+    /// Where excerpts say that the whole output is kept.
     pub fn keeping(&self) -> Keeping {
         self.0.keeping
     }
 
-    /// Whether this artifact was kept for this owner, session and call since the
-    /// program started: then it need not be kept again.
+    /// Whether this artifact is kept already for this owner, session and call. Counts as access.
     pub fn is_kept(&self, owner: &str, session: &str, call_id: &str, id: &str) -> bool {
-        let now = self.0.clock.now();
+        let now = self.now();
         match &self.0.backend {
             Backend::Off => true,
             Backend::Memory(memory) => memory.is_kept(owner, session, call_id, id, now),
@@ -207,7 +169,7 @@ impl Artifacts {
         }
     }
 
-    /// What is to be kept of an output that an owner's session has, if it is not kept
+    /// The artifact to keep for an output of this owner and session, or `None` if it is kept
     /// already.
     pub fn missing_artifact(
         &self,
@@ -229,22 +191,26 @@ impl Artifacts {
         })
     }
 
-    /// Begins to keep artifacts. Never fails: what the disk does not take stays in
-    /// memory, as far as there is room.
-    pub fn keep(&self, owner: &str, session: &str, new: Vec<NewArtifact>) -> ArtifactCommit {
-        let now = self.0.clock.now();
+    /// Starts to keep artifacts. This never fails: what the disk does not take stays in memory, as
+    /// far as there is room.
+    pub fn keep(&self, owner: &str, session: &str, artifacts: Vec<NewArtifact>) -> ArtifactCommit {
+        let now = self.now();
         match &self.0.backend {
             Backend::Off => ArtifactCommit(None),
             Backend::Memory(memory) => {
-                memory.keep(owner, session, new, now);
+                memory.keep(owner, session, artifacts, now);
                 ArtifactCommit(None)
             }
-            Backend::Disk(disk) => ArtifactCommit(Some(disk.keep(owner, session, new, now))),
+            Backend::Disk(disk) => ArtifactCommit(Some(disk.keep(owner, session, artifacts, now))),
         }
     }
 
-    /// The owner's artifacts.
-    pub async fn list(&self, owner: &str, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, ArtifactError> {
+    /// Lists the artifacts of an owner, the newest first.
+    pub async fn list(
+        &self,
+        owner: &str,
+        filter: &ArtifactFilter,
+    ) -> Result<Vec<ArtifactEntry>, ArtifactError> {
         match &self.0.backend {
             Backend::Off => Ok(Vec::new()),
             Backend::Memory(memory) => Ok(memory.list(owner, filter)),
@@ -252,44 +218,43 @@ impl Artifacts {
         }
     }
 
-    /// A part of an artifact; `None` for one that is unknown, expired or another
-    /// owner's. Reading counts as access.
+    /// Reads a range of an artifact; `None` if it is unknown, expired or another owner's. Counts
+    /// as access.
     pub async fn read(
         &self,
         owner: &str,
         id: &str,
-        part: &ArtifactRange,
+        range: &ArtifactRange,
     ) -> Result<Option<ArtifactText>, ArtifactError> {
-        let now = self.0.clock.now();
+        let now = self.now();
         match &self.0.backend {
             Backend::Off => Ok(None),
-            Backend::Memory(memory) => Ok(memory.read(owner, id, part, now)),
-            Backend::Disk(disk) => disk.read(owner, id, part, now).await,
+            Backend::Memory(memory) => Ok(memory.read(owner, id, range, now)),
+            Backend::Disk(disk) => disk.read(owner, id, range, now).await,
         }
     }
 
-    /// Waits until one more may search.
     async fn search_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.searches).acquire_owned().await.ok()
     }
 
-    /// Ends when much more is kept than the quota, so that a sweep should not wait.
+    /// Waits until artifacts exceed the quota by so much that a sweep should not wait.
     pub async fn over_quota(&self) {
         match &self.0.backend {
             Backend::Off | Backend::Memory(_) => std::future::pending().await,
-            Backend::Disk(disk) => disk.overfull().await,
+            Backend::Disk(disk) => disk.over_quota().await,
         }
     }
 
-    /// Brings to the disk what it did not take before, if it takes it now.
+    /// Writes to the disk what it did not take before, if it works again.
     pub async fn flush_to_disk(&self) {
         match &self.0.backend {
             Backend::Off | Backend::Memory(_) => {}
-            Backend::Disk(disk) => disk.flush_memory(self.0.clock.now()).await,
+            Backend::Disk(disk) => disk.flush_memory(self.now()).await,
         }
     }
 
-    /// Forgets an artifact; false when there is none.
+    /// Deletes an artifact; false if there is none.
     pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, ArtifactError> {
         match &self.0.backend {
             Backend::Off => Ok(false),
@@ -298,30 +263,34 @@ impl Artifacts {
         }
     }
 
-    /// Forgets what is too old, and what is more than the quota.
+    /// Deletes artifacts that are too old, and the least recently used ones beyond the quota.
     pub async fn sweep(&self) -> Result<SweepResult, ArtifactError> {
-        let now = self.0.clock.now();
-        let since = now.saturating_sub(self.0.keep_for);
+        let now = self.now();
+        let accessed_since = now.saturating_sub(self.0.keep_for);
         match &self.0.backend {
             Backend::Off => Ok(SweepResult::default()),
-            Backend::Memory(memory) => Ok(memory.sweep(since)),
-            Backend::Disk(disk) => disk.sweep(since, now).await,
+            Backend::Memory(memory) => Ok(memory.sweep(accessed_since)),
+            Backend::Disk(disk) => disk.sweep(accessed_since, now).await,
         }
+    }
+
+    fn now(&self) -> u64 {
+        self.0.clock.unix()
     }
 }
 
-fn warn_of_damage(aside: &Path) {
+fn warn_of_damage(moved_to: &Path) {
     tracing::warn!(
         "{MOVED_ASIDE}: the store of artifacts was damaged; it is now {}, and a new one was begun",
-        aside.display()
+        moved_to.display()
     );
 }
 
 impl ArtifactCommit {
-    /// Ends when the artifacts can be read back.
+    /// Waits until the artifacts can be read back.
     pub async fn wait(self) {
         if let Some(commit) = self.0 {
-            commit.done().await;
+            commit.wait().await;
         }
     }
 }

@@ -1,16 +1,17 @@
-//! The artifacts of one owner, as they are read back.
+//! The artifacts of one owner, as clients and tools read them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::search::{self, Found, Query};
-use super::{Artifacts, ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, ArtifactError, SweepResult};
+use super::{ArtifactError, Artifacts};
+use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, SweepResult};
 
-/// The owner of all that is done with the server's own token, or without one.
+/// The owner of every request with the server's own token, or without one.
 pub const LOCAL_OWNER: &str = "local";
 
-/// Whether this is the form of an artifact id: `art_` and 32 hexadecimal digits.
+/// Whether a text has the form of an artifact id: `art_` and 32 lower-case hexadecimal digits.
 pub fn is_artifact_id(text: &str) -> bool {
     text.strip_prefix("art_").is_some_and(|digits| {
         let hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -18,7 +19,6 @@ pub fn is_artifact_id(text: &str) -> bool {
     })
 }
 
-/// How long a search may take.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The artifacts of one owner.
@@ -29,7 +29,7 @@ pub struct OwnerArtifacts {
     keep_days: u32,
 }
 
-/// Says stop when nobody waits any more.
+/// Stops a search when the future that waits for it is dropped.
 #[derive(Default)]
 struct StopOnDrop(Arc<AtomicBool>);
 
@@ -39,33 +39,32 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Why an artifact cannot be read back.
+/// The reason why an artifact cannot be read. The messages are for clients.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// There is none of this id, or none any more.
+    /// No artifact has this id, or it is expired.
     #[error(
         "There is no artifact {id}: it is unknown or expired. Artifacts go {keep_days} days after their last use."
     )]
     Missing {
-        /// What was asked for.
+        /// The requested id.
         id: String,
-        /// How long artifacts are kept.
+        /// The days for which artifacts are kept after their last use.
         keep_days: u32,
     },
-    /// What was asked for is no id.
+    /// The requested id is malformed.
     #[error("This is no artifact id; one is art_ and 32 hexadecimal digits.")]
     MalformedId,
-    /// A search came to no end.
-    #[error("The search took longer than {} seconds; search for a plain text or a simpler expression.", PATIENCE.as_secs())]
+    /// A search took too long.
+    #[error("The search took longer than {} seconds; search for a plain text or a simpler expression.", SEARCH_TIMEOUT.as_secs())]
     SearchTimeout,
-    /// The store cannot be read now.
+    /// The store cannot be read at the moment.
     #[error("The artifacts cannot be read now ({}); send the same request again.", .0.warning)]
     Store(#[from] ArtifactError),
 }
 
 impl OwnerArtifacts {
-    /// What belongs to the server's own token. Artifacts are kept for so many days
-    /// after their last use.
+    /// The artifacts of [`LOCAL_OWNER`], which are kept for `keep_days` days after their last use.
     pub fn local(artifacts: Artifacts, keep_days: u32) -> Self {
         Self {
             artifacts,
@@ -74,47 +73,55 @@ impl OwnerArtifacts {
         }
     }
 
-    /// As [`Artifacts::list`].
+    /// See [`Artifacts::list`].
     pub async fn list(&self, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, ReadError> {
         Ok(self.artifacts.list(self.owner, filter).await?)
     }
 
-    /// A part of an artifact. The id is checked before the store is asked.
-    pub async fn read(&self, id: &str, part: &ArtifactRange) -> Result<ArtifactText, ReadError> {
+    /// Reads a range of an artifact. A malformed id is refused without a query.
+    pub async fn read(&self, id: &str, range: &ArtifactRange) -> Result<ArtifactText, ReadError> {
         check_id(id)?;
-        let piece = self.artifacts.read(self.owner, id, part).await?;
-        piece.ok_or_else(|| self.missing(id))
+        let read = self.artifacts.read(self.owner, id, range).await?;
+        read.ok_or_else(|| self.missing(id))
     }
 
-    /// Searches an artifact, on a thread where it may take its time, but not for ever.
-    /// Few do so at once: each holds a whole text.
-    pub async fn search(&self, id: &str, query: &Query) -> Result<(ArtifactEntry, Found), ReadError> {
-        tokio::time::timeout(SEARCH_TIMEOUT, self.searched(id, query))
+    /// Searches an artifact on a blocking thread, within a time limit. Only a few searches run at
+    /// the same time, since each holds a whole text.
+    pub async fn search(
+        &self,
+        id: &str,
+        query: &Query,
+    ) -> Result<(ArtifactEntry, Found), ReadError> {
+        tokio::time::timeout(SEARCH_TIMEOUT, self.search_unbounded(id, query))
             .await
             .unwrap_or(Err(ReadError::SearchTimeout))
     }
 
-    async fn searched(&self, id: &str, query: &Query) -> Result<(ArtifactEntry, Found), ReadError> {
+    async fn search_unbounded(
+        &self,
+        id: &str,
+        query: &Query,
+    ) -> Result<(ArtifactEntry, Found), ReadError> {
         let failed = || {
             ReadError::Store(ArtifactError {
                 warning: "ARTIFACT_SEARCH_FAILED",
                 message: "the search came to no end".to_owned(),
             })
         };
-        let turn = self.artifacts.search_permit().await.ok_or_else(failed)?;
-        let piece = self.read(id, &ArtifactRange::Whole).await?;
+        let permit = self.artifacts.search_permit().await.ok_or_else(failed)?;
+        let read = self.read(id, &ArtifactRange::Whole).await?;
         let query = query.clone();
-        let text = piece.text;
+        let text = read.text;
         let stop = StopOnDrop::default();
         let stopped = Arc::clone(&stop.0);
         let found = tokio::task::spawn_blocking(move || {
-            let _turn = turn;
+            let _permit = permit;
             search::search(&text, &query, &stopped)
         });
-        Ok((piece.entry, found.await.map_err(|_| failed())?))
+        Ok((read.entry, found.await.map_err(|_| failed())?))
     }
 
-    /// Forgets an artifact.
+    /// Deletes an artifact.
     pub async fn delete(&self, id: &str) -> Result<(), ReadError> {
         check_id(id)?;
         if self.artifacts.delete(self.owner, id).await? {
@@ -124,7 +131,7 @@ impl OwnerArtifacts {
         }
     }
 
-    /// As [`Artifacts::sweep`].
+    /// See [`Artifacts::sweep`].
     pub async fn sweep(&self) -> Result<SweepResult, ReadError> {
         Ok(self.artifacts.sweep().await?)
     }
@@ -138,10 +145,14 @@ impl OwnerArtifacts {
 }
 
 fn check_id(id: &str) -> Result<(), ReadError> {
-    if is_artifact_id(id) { Ok(()) } else { Err(ReadError::MalformedId) }
+    if is_artifact_id(id) {
+        Ok(())
+    } else {
+        Err(ReadError::MalformedId)
+    }
 }
 
-/// An artifact store with texts in it, for tests: the ids in the order given.
+/// Artifacts with these texts, and their ids in the same order.
 #[cfg(test)]
 pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<String>) {
     use adapters::plan::output::OutputKind;
@@ -150,7 +161,7 @@ pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<Str
     let mut ids = Vec::new();
     for (number, text) in texts.iter().enumerate() {
         let id = format!("art_{number:032x}");
-        let new = super::NewArtifact {
+        let new = crate::store::NewArtifact {
             id: id.clone(),
             call_id: format!("call_{number}"),
             kind: OutputKind::CommandOutput,
@@ -158,7 +169,10 @@ pub(crate) async fn owner_with_texts(texts: &[&str]) -> (OwnerArtifacts, Vec<Str
             lines: text.lines().count(),
             text: (*text).to_owned(),
         };
-        artifacts.keep(LOCAL_OWNER, "session_1", vec![new]).wait().await;
+        artifacts
+            .keep(LOCAL_OWNER, "session_1", vec![new])
+            .wait()
+            .await;
         ids.push(id);
     }
     (OwnerArtifacts::local(artifacts, 30), ids)
@@ -169,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_have_one_form() {
+    fn malformed_ids_are_recognized() {
         assert!(is_artifact_id("art_0123456789abcdef0123456789abcdef"));
         for bad in [
             "",
@@ -186,14 +200,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_outcomes_are_told_apart() {
+    async fn missing_and_malformed_ids_are_told_apart() {
         let (owned, ids) = owner_with_texts(&["text"]).await;
         assert_eq!(
-            owned.read(&ids[0], &ArtifactRange::Whole).await.unwrap().text,
+            owned
+                .read(&ids[0], &ArtifactRange::Whole)
+                .await
+                .unwrap()
+                .text,
             "text"
         );
         let unknown = format!("art_{:032x}", 99);
-        let missing = owned.read(&unknown, &ArtifactRange::Whole).await.unwrap_err();
+        let missing = owned
+            .read(&unknown, &ArtifactRange::Whole)
+            .await
+            .unwrap_err();
         assert!(missing.to_string().contains("30 days"), "{missing}");
         assert_eq!(owned.delete("x").await, Err(ReadError::MalformedId));
         owned.delete(&ids[0]).await.unwrap();

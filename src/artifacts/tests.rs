@@ -1,4 +1,4 @@
-//! What holds wherever artifacts are, and what the disk adds.
+//! Artifacts in memory and on disk behave the same; the disk adds restarts.
 
 mod failures;
 mod limits;
@@ -14,19 +14,29 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use super::*;
+use crate::store::{self, DataDir, DataDirInUse, OpenError};
 
-/// When the tests begin; seconds since 1970.
+/// The time at which the tests begin, in seconds since 1970.
 const START: u64 = 1_700_000_000;
 
-/// A data directory and what opens it.
-struct Home {
+/// A clock that the test sets.
+struct TestClock(Arc<AtomicU64>);
+
+impl Clock for TestClock {
+    fn unix(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A data directory with the settings to open it.
+struct TestDir {
     folder: TempDir,
     settings: ArtifactSettings,
     now: Arc<AtomicU64>,
     counts: ArtifactCounts,
 }
 
-impl Home {
+impl TestDir {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
@@ -41,7 +51,7 @@ impl Home {
         }
     }
 
-    fn place(&self) -> DataDir {
+    fn data_dir(&self) -> DataDir {
         DataDir::new(self.folder.path().join("data"))
     }
 
@@ -50,9 +60,21 @@ impl Home {
     }
 
     fn try_open(&self) -> Result<Artifacts, DataDirInUse> {
-        let now = Arc::clone(&self.now);
-        let clock = Clock::new(move || now.load(Ordering::Relaxed));
-        Artifacts::opened(&self.place(), &self.settings, clock, self.counts.clone())
+        let clock = TestClock(Arc::clone(&self.now));
+        let store = match self.settings.mode {
+            ArtifactMode::Off | ArtifactMode::Memory => None,
+            ArtifactMode::Disk => match Store::open(&self.data_dir(), clock.unix()) {
+                Ok(store) => Some(Ok(Arc::new(store))),
+                Err(OpenError::Unusable(error)) => Some(Err(error)),
+                Err(OpenError::InUse(error)) => return Err(error),
+            },
+        };
+        Ok(Artifacts::open(
+            &self.settings,
+            store,
+            Arc::new(clock),
+            self.counts.clone(),
+        ))
     }
 
     fn days_pass(&self, days: u64) {
@@ -79,7 +101,7 @@ fn new(call_id: &str, text: &str) -> NewArtifact {
     }
 }
 
-/// Keeps texts for an owner and tells their ids.
+/// Keeps a text for an owner and returns its id.
 async fn keep(artifacts: &Artifacts, owner: &str, call_id: &str, text: &str) -> String {
     artifacts
         .keep(owner, "s", vec![new(call_id, text)])
@@ -89,7 +111,10 @@ async fn keep(artifacts: &Artifacts, owner: &str, call_id: &str, text: &str) -> 
 }
 
 async fn whole(artifacts: &Artifacts, owner: &str, id: &str) -> Option<String> {
-    let piece = artifacts.read(owner, id, &ArtifactRange::Whole).await.unwrap();
+    let piece = artifacts
+        .read(owner, id, &ArtifactRange::Whole)
+        .await
+        .unwrap();
     piece.map(|piece| piece.text)
 }
 
@@ -98,7 +123,7 @@ async fn ids(artifacts: &Artifacts, owner: &str, filter: ArtifactFilter) -> Vec<
     entries.into_iter().map(|entry| entry.id).collect()
 }
 
-/// A text that does not compress.
+/// A text that does not compress well.
 fn noise(seed: u64, bytes: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -118,8 +143,8 @@ fn noise(seed: u64, bytes: usize) -> String {
 // S2-Dc
 #[tokio::test]
 async fn what_is_kept_reads_back_byte_for_byte() {
-    let home = Home::new();
-    for artifacts in [home.open(), Artifacts::memory(8 << 20)] {
+    let dir = TestDir::new();
+    for artifacts in [dir.open(), Artifacts::memory(8 << 20)] {
         for text in [
             "",
             "\r\n漢字 no end",
@@ -133,21 +158,25 @@ async fn what_is_kept_reads_back_byte_for_byte() {
             let middle = text.len() as u64 / 2;
             let part = ArtifactRange::Bytes(middle..middle + 300_000);
             let piece = artifacts.read("me", &id, &part).await.unwrap().unwrap();
-            let place = cut::locate(text, &part);
-            assert!(Some(piece.text.as_str()) == text.get(place.bytes.clone()));
-            assert_eq!(piece.first_line, place.first_line);
-            assert_eq!(piece.bytes.start, place.bytes.start as u64);
+            let position = store::text_range::locate(text, &part);
+            assert!(Some(piece.text.as_str()) == text.get(position.bytes.clone()));
+            assert_eq!(piece.first_line, position.first_line);
+            assert_eq!(piece.bytes.start, position.bytes.start as u64);
         }
     }
 }
 
 #[tokio::test]
-async fn an_entry_tells_what_was_kept() {
-    let home = Home::new();
-    for (artifacts, persistent) in [(home.open(), true), (Artifacts::memory(1 << 20), false)] {
+async fn an_entry_describes_what_was_kept() {
+    let dir = TestDir::new();
+    for (artifacts, persistent) in [(dir.open(), true), (Artifacts::memory(1 << 20), false)] {
         let text = "{\n}\n漢";
         let id = keep(&artifacts, "me", "call", text).await;
-        let [entry] = &artifacts.list("me", &ArtifactFilter::default()).await.unwrap()[..] else {
+        let [entry] = &artifacts
+            .list("me", &ArtifactFilter::default())
+            .await
+            .unwrap()[..]
+        else {
             panic!("not one entry");
         };
         let expected = ArtifactEntry {
@@ -168,12 +197,16 @@ async fn an_entry_tells_what_was_kept() {
 
 #[tokio::test]
 async fn another_owner_has_nothing_of_it() {
-    let home = Home::new();
-    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+    let dir = TestDir::new();
+    for artifacts in [dir.open(), Artifacts::memory(1 << 20)] {
         let id = keep(&artifacts, "me", "call", "mine").await;
         assert!(!artifacts.delete("you", &id).await.unwrap());
         assert_eq!(whole(&artifacts, "you", &id).await, None);
-        assert!(ids(&artifacts, "you", ArtifactFilter::default()).await.is_empty());
+        assert!(
+            ids(&artifacts, "you", ArtifactFilter::default())
+                .await
+                .is_empty()
+        );
         assert!(!artifacts.is_kept("you", "s", "call", &id));
         assert_eq!(whole(&artifacts, "me", &id).await.as_deref(), Some("mine"));
     }
@@ -181,8 +214,8 @@ async fn another_owner_has_nothing_of_it() {
 
 #[tokio::test]
 async fn the_same_text_is_stored_once_and_stays_while_anyone_refers_to_it() {
-    let home = Home::new();
-    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+    let dir = TestDir::new();
+    for artifacts in [dir.open(), Artifacts::memory(1 << 20)] {
         for (owner, call_id) in [("me", "1"), ("me", "2"), ("you", "3")] {
             keep(&artifacts, owner, call_id, "the same").await;
         }
@@ -195,14 +228,14 @@ async fn the_same_text_is_stored_once_and_stays_while_anyone_refers_to_it() {
             Some("the same")
         );
     }
-    assert_eq!(store::count(&home.place(), "blobs"), 1);
-    assert_eq!(store::count(&home.place(), "refs"), 1);
+    assert_eq!(store::count_rows(&dir.data_dir(), "blobs"), 1);
+    assert_eq!(store::count_rows(&dir.data_dir(), "refs"), 1);
 }
 
 #[tokio::test]
 async fn lists_are_the_newest_first_and_have_pages() {
-    let home = Home::new();
-    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+    let dir = TestDir::new();
+    for artifacts in [dir.open(), Artifacts::memory(1 << 20)] {
         for (session, text) in [("a", "1"), ("b", "2"), ("a", "3"), ("b", "4")] {
             let new = vec![new("call", text)];
             artifacts.keep("me", session, new).wait().await;
@@ -230,8 +263,8 @@ async fn lists_are_the_newest_first_and_have_pages() {
 
 #[tokio::test]
 async fn what_was_kept_need_not_be_kept_again() {
-    let home = Home::new();
-    for artifacts in [home.open(), Artifacts::memory(1 << 20)] {
+    let dir = TestDir::new();
+    for artifacts in [dir.open(), Artifacts::memory(1 << 20)] {
         let id = id("text");
         assert!(!artifacts.is_kept("me", "s", "1", &id));
         keep(&artifacts, "me", "1", "text").await;
@@ -245,10 +278,10 @@ async fn what_was_kept_need_not_be_kept_again() {
 
 #[tokio::test]
 async fn a_full_queue_is_waited_for_by_the_commit() {
-    let home = Home::new();
-    let artifacts = home.open();
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     let texts: Vec<String> = (0..300).map(|seed| noise(seed, 5000)).collect();
-    // This thread runs nothing else, so a caller that waits here waits for ever.
+    // Nothing else runs on this thread, so a call that waited here would wait forever.
     let commits: Vec<ArtifactCommit> = texts
         .iter()
         .map(|text| artifacts.keep("me", "s", vec![new("call", text)]))
@@ -260,15 +293,18 @@ async fn a_full_queue_is_waited_for_by_the_commit() {
         let read = whole(&artifacts, "me", &id(text)).await;
         assert!(read.as_ref() == Some(text));
     }
-    let entries = artifacts.list("me", &ArtifactFilter::default()).await.unwrap();
+    let entries = artifacts
+        .list("me", &ArtifactFilter::default())
+        .await
+        .unwrap();
     assert!(entries.len() == 300 && entries.iter().all(|entry| entry.persistent));
 }
 
 // S2-Dd
 #[tokio::test]
-async fn all_files_are_the_owners_alone() {
-    let home = Home::new();
-    let artifacts = home.open();
+async fn only_the_owner_can_read_the_files() {
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     keep(&artifacts, "me", "call", "text").await;
     let mut seen = Vec::new();
     let mut look = |path: &Path| {
@@ -276,7 +312,7 @@ async fn all_files_are_the_owners_alone() {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         seen.push((name, format!("{mode:o}")));
     };
-    let data = home.folder.path().join("data");
+    let data = dir.folder.path().join("data");
     look(&data);
     for folder in [data.clone(), data.join("artifacts")] {
         for entry in fs::read_dir(folder).unwrap() {
@@ -300,27 +336,27 @@ async fn all_files_are_the_owners_alone() {
 
 #[tokio::test]
 async fn what_was_kept_is_there_after_a_restart() {
-    let home = Home::new();
-    let id = keep(&home.open(), "me", "call", "text").await;
-    let artifacts = home.open();
+    let dir = TestDir::new();
+    let id = keep(&dir.open(), "me", "call", "text").await;
+    let artifacts = dir.open();
     assert!(!artifacts.is_kept("me", "s", "call", &id));
     assert_eq!(whole(&artifacts, "me", &id).await.as_deref(), Some("text"));
     keep(&artifacts, "me", "call", "text").await;
     assert!(artifacts.is_kept("me", "s", "call", &id));
-    assert_eq!(store::count(&home.place(), "refs"), 1);
+    assert_eq!(store::count_rows(&dir.data_dir(), "refs"), 1);
 }
 
 #[tokio::test]
-async fn one_program_has_a_data_directory() {
-    let mut home = Home::new();
-    let first = home.open();
-    let refused = home.try_open().unwrap_err();
-    assert_eq!(refused.0, home.folder.path().join("data"));
-    home.settings.mode = ArtifactMode::Memory;
-    assert_eq!(home.open().keeping(), Keeping::Memory);
-    home.settings.mode = ArtifactMode::Off;
-    assert_eq!(home.open().keeping(), Keeping::Nothing);
-    home.settings.mode = ArtifactMode::Disk;
+async fn one_process_uses_a_data_directory() {
+    let mut dir = TestDir::new();
+    let first = dir.open();
+    let refused = dir.try_open().unwrap_err();
+    assert_eq!(refused.0, dir.folder.path().join("data"));
+    dir.settings.mode = ArtifactMode::Memory;
+    assert_eq!(dir.open().keeping(), Keeping::Memory);
+    dir.settings.mode = ArtifactMode::Off;
+    assert_eq!(dir.open().keeping(), Keeping::Nothing);
+    dir.settings.mode = ArtifactMode::Disk;
     drop(first);
-    assert_eq!(home.open().keeping(), Keeping::Disk);
+    assert_eq!(dir.open().keeping(), Keeping::Disk);
 }

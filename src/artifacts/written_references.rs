@@ -1,4 +1,4 @@
-//! What is on the disk already, so that it need not be written with every turn.
+//! Remembers which references are on disk already, so that they are not written again each turn.
 
 use std::collections::HashMap;
 use std::mem;
@@ -6,16 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-/// References remembered at most, twice: the newer and the older.
+/// The most references in each of the two generations.
 const MAX_REFERENCES: usize = 1 << 16;
 
-/// Seconds in which a reference need not be refreshed.
+/// The access time of a reference is written again after this many seconds.
 const REFRESH_SECONDS: u64 = 60 * 60;
 
-/// References that wait for their refresh before it is worth a write.
+/// The number of references whose access time is written together.
 const REFRESH_BATCH: usize = 256;
 
-/// Names a reference: what owner, session, call and artifact it is of.
+/// A hash of the owner, session, call and artifact of a reference.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ReferenceKey([u8; 16]);
 
@@ -34,7 +34,7 @@ impl ReferenceKey {
     }
 }
 
-/// References that are on the disk, by their keys.
+/// The references that are on disk. Bounded: the older generation is dropped when the newer is full.
 #[derive(Default)]
 pub(super) struct WrittenReferences(Mutex<ReferenceGenerations>);
 
@@ -42,32 +42,32 @@ pub(super) struct WrittenReferences(Mutex<ReferenceGenerations>);
 struct ReferenceGenerations {
     newer: HashMap<ReferenceKey, WrittenReference>,
     older: HashMap<ReferenceKey, WrittenReference>,
-    /// Numbers of references that were shown again.
+    /// The numbers of references whose access time has to be written.
     shown: Vec<i64>,
 }
 
 #[derive(Clone, Copy)]
 struct WrittenReference {
-    /// In the database.
+    /// The row number in the database.
     number: i64,
-    /// When its last refresh was, or is going to be.
+    /// When its access time was last written, or scheduled to be; in seconds since 1970.
     refreshed: u64,
 }
 
 impl WrittenReferences {
-    /// These are on the disk.
+    /// Adds references that are on disk now.
     pub(super) fn add(&self, references: impl Iterator<Item = (ReferenceKey, i64)>, now: u64) {
-        let mut inner = self.inner();
+        let mut inner = self.lock();
         for (key, number) in references {
             let refreshed = now;
             inner.put(key, WrittenReference { number, refreshed });
         }
     }
 
-    /// Whether this is on the disk. Asking counts as showing it; the second tells
-    /// whether there is enough to refresh.
+    /// Returns whether the reference is on disk, and whether enough access times wait to be
+    /// written. Asking counts as access.
     pub(super) fn contains(&self, key: ReferenceKey, now: u64) -> (bool, bool) {
-        let mut inner = self.inner();
+        let mut inner = self.lock();
         let Some(mut reference) = inner.get(key) else {
             return (false, false);
         };
@@ -79,26 +79,25 @@ impl WrittenReferences {
         (true, inner.shown.len() >= REFRESH_BATCH)
     }
 
-    /// Takes what is to be refreshed.
+    /// Takes the numbers of the references whose access time has to be written.
     pub(super) fn take_shown(&self) -> Vec<i64> {
-        mem::take(&mut self.inner().shown)
+        mem::take(&mut self.lock().shown)
     }
 
-    /// Puts back what could not be refreshed now.
+    /// Puts back what could not be written now.
     pub(super) fn put_back_shown(&self, mut numbers: Vec<i64>) {
-        let mut inner = self.inner();
+        let mut inner = self.lock();
         numbers.truncate(MAX_REFERENCES.saturating_sub(inner.shown.len()));
         inner.shown.append(&mut numbers);
     }
 
-    /// Knows nothing any more.
     pub(super) fn clear(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.lock();
         inner.newer.clear();
         inner.older.clear();
     }
 
-    fn inner(&self) -> MutexGuard<'_, ReferenceGenerations> {
+    fn lock(&self) -> MutexGuard<'_, ReferenceGenerations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -108,7 +107,7 @@ impl ReferenceGenerations {
         if let Some(reference) = self.newer.get(&key) {
             return Some(*reference);
         }
-        // What is in use must not go with the older half.
+        // A reference that is in use must not be dropped with the older generation.
         let reference = self.older.remove(&key)?;
         self.put(key, reference);
         Some(reference)
@@ -131,39 +130,39 @@ mod tests {
     }
 
     #[test]
-    fn names_do_not_run_into_each_other() {
+    fn names_are_hashed_apart() {
         assert!(ReferenceKey::new("a", "bc", "", "") != ReferenceKey::new("ab", "c", "", ""));
     }
 
     #[test]
-    fn what_is_shown_again_is_refreshed_once_an_hour() {
-        let known = WrittenReferences::default();
-        known.add([(key("1"), 7)].into_iter(), 1000);
+    fn an_access_time_is_written_once_an_hour() {
+        let written = WrittenReferences::default();
+        written.add([(key("1"), 7)].into_iter(), 1000);
         for (now, refreshed) in [
             (1000 + REFRESH_SECONDS - 1, vec![]),
             (1000 + REFRESH_SECONDS, vec![7]),
             (1000 + REFRESH_SECONDS + 1, vec![]),
             (1000 + 2 * REFRESH_SECONDS, vec![7]),
         ] {
-            assert_eq!(known.contains(key("1"), now), (true, false));
-            assert_eq!(known.take_shown(), refreshed, "{now}");
+            assert_eq!(written.contains(key("1"), now), (true, false));
+            assert_eq!(written.take_shown(), refreshed, "{now}");
         }
-        assert_eq!(known.contains(key("2"), 1000), (false, false));
+        assert_eq!(written.contains(key("2"), 1000), (false, false));
     }
 
     #[test]
-    fn it_is_bounded_and_keeps_what_is_in_use() {
-        let known = WrittenReferences::default();
-        known.add([(key("used"), 1)].into_iter(), 0);
+    fn it_is_bounded_and_keeps_references_in_use() {
+        let written = WrittenReferences::default();
+        written.add([(key("used"), 1)].into_iter(), 0);
         for number in 0..3 * MAX_REFERENCES {
-            known.add([(key(&number.to_string()), 2)].into_iter(), 0);
+            written.add([(key(&number.to_string()), 2)].into_iter(), 0);
             if number % (MAX_REFERENCES / 2) == 0 {
-                assert!(known.contains(key("used"), 0).0);
+                assert!(written.contains(key("used"), 0).0);
             }
         }
-        assert!(known.contains(key("used"), 0).0);
-        assert!(!known.contains(key("0"), 0).0);
-        let inner = known.inner();
+        assert!(written.contains(key("used"), 0).0);
+        assert!(!written.contains(key("0"), 0).0);
+        let inner = written.lock();
         assert!(inner.newer.len() <= MAX_REFERENCES && inner.older.len() <= MAX_REFERENCES);
     }
 }

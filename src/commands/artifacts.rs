@@ -2,6 +2,7 @@
 //! store itself when none runs.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::Context;
@@ -15,12 +16,13 @@ use super::{put, say};
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::artifacts::search::printed;
-use crate::artifacts::{Artifacts, Unavailable};
+use crate::artifacts::{Artifacts, OPEN_FAILED};
 use crate::cli;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
 use crate::diagnostics::listing::ago;
 use crate::log::SafeText;
+use crate::store::{DataDir, OpenError, Store};
 
 const PATH: &str = "/v1/artifacts";
 
@@ -293,15 +295,18 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The artifacts on disk, when no server has them.
+/// The artifacts on disk, for when no server runs.
 pub(super) fn open(config: &Config) -> anyhow::Result<OwnerArtifacts> {
-    match Artifacts::offline(config) {
-        Ok(artifacts) => Ok(OwnerArtifacts::local(artifacts, config.artifacts.keep_days)),
-        Err(Unavailable::InUse(error)) => Err(anyhow::anyhow!(
-            "{error}; name the address that it listens on with --listen"
-        )),
-        Err(Unavailable::Store(error)) => Err(error.into()),
-    }
+    let settings = &config.artifacts;
+    let artifacts = match Store::open_existing(&DataDir::new(&config.server.data_dir)) {
+        Ok(Some(store)) => Artifacts::of_store(settings, Arc::new(store)),
+        Ok(None) => Artifacts::memory(settings.memory),
+        Err(OpenError::InUse(error)) => {
+            anyhow::bail!("{error}; name the address that it listens on with --listen")
+        }
+        Err(OpenError::Unusable(error)) => anyhow::bail!("{OPEN_FAILED}: {error}"),
+    };
+    Ok(OwnerArtifacts::local(artifacts, settings.keep_days))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::call::Unanswered;
 use super::read::head;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
 use crate::artifacts::search::{Found, Limits, Query, printed};
-use crate::artifacts::{ArtifactEntry, ArtifactFilter};
+use crate::store::{ArtifactEntry, ArtifactFilter};
 
 /// Matches that are shown when the call does not say.
 pub(super) const LIMIT: usize = 30;
@@ -87,7 +87,11 @@ fn quoted(query: &str) -> String {
     serde_json::to_string(&(short + more)).unwrap_or_default()
 }
 
-async fn recent(owned: &OwnerArtifacts, text: &str, mut query: Query) -> Result<String, Unanswered> {
+async fn recent(
+    owned: &OwnerArtifacts,
+    text: &str,
+    mut query: Query,
+) -> Result<String, Unanswered> {
     let filter = ArtifactFilter {
         limit: RECENT + 1,
         ..ArtifactFilter::default()

@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use super::call::Unanswered;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
-use crate::artifacts::{ArtifactEntry, ArtifactFilter, ArtifactRange};
 use crate::diagnostics::listing::date;
 use crate::log::SafeText;
+use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange};
 
 /// How many are listed when the call does not say.
 pub(super) const LIMIT: usize = 20;
@@ -51,7 +51,9 @@ pub(super) async fn list(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Una
             }
             // It went since the list was made.
             Err(ReadError::Missing { .. } | ReadError::MalformedId) => {}
-            Err(error @ (ReadError::Store(_) | ReadError::SearchTimeout)) => return Err(error.into()),
+            Err(error @ (ReadError::Store(_) | ReadError::SearchTimeout)) => {
+                return Err(error.into());
+            }
         }
     }
     if entries.len() > limit {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::call::Unanswered;
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::artifacts::{ArtifactRange, ArtifactText, cut};
+use crate::store::{ArtifactRange, ArtifactText, text_range};
 
 /// Characters of a page when the call does not say.
 pub(super) const CHARS: usize = 20_000;
@@ -53,7 +53,7 @@ pub(super) async fn read(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Una
     };
     let mut piece = owned.read(&ask.id, &part).await?;
     if let Some(count) = ask.lines {
-        let end = cut::offset_after_lines(&piece.text, count.max(1));
+        let end = text_range::offset_after_lines(&piece.text, count.max(1));
         piece.text.truncate(end);
     }
     Ok(page(&piece, chars))

@@ -1,4 +1,4 @@
-//! Writing: texts and whose they are.
+//! Writes artifacts: each text once, and a reference for each owner, session and call that has it.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
@@ -6,37 +6,46 @@ use super::chunks;
 use super::error::StoreError;
 use super::model::NewArtifact;
 
-/// Artifacts of one turn, kept together.
+/// The artifacts of one turn, written in one transaction.
 pub struct ArtifactBatch {
-    /// Whose.
+    /// The owner.
     pub owner: String,
     /// The session.
     pub session: String,
-    /// What is kept.
-    pub new: Vec<NewArtifact>,
-    /// Seconds since 1970.
+    /// The artifacts.
+    pub artifacts: Vec<NewArtifact>,
+    /// The time of writing, in seconds since 1970.
     pub now: u64,
 }
 
-/// Writes a set in one transaction; tells the number of each reference, and how many
-/// bytes were stored.
-pub(super) fn write_batch(connection: &mut Connection, set: &ArtifactBatch) -> Result<(Vec<i64>, u64), StoreError> {
+/// Writes a batch. Returns the number of each reference, and how many bytes the texts take that
+/// were not stored before.
+pub(super) fn write(
+    connection: &mut Connection,
+    batch: &ArtifactBatch,
+) -> Result<(Vec<i64>, u64), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut bytes = 0;
-    let numbers = set.new.iter().map(|new| {
-        let (blob, stored) = insert_text(&transaction, new)?;
+    let numbers = batch.artifacts.iter().map(|artifact| {
+        let (blob, stored) = insert_text(&transaction, artifact)?;
         bytes += stored as u64;
-        insert_reference(&transaction, set, new, blob)
+        insert_reference(&transaction, batch, artifact, blob)
     });
     let numbers = numbers.collect::<Result<Vec<i64>, StoreError>>()?;
     transaction.commit()?;
     Ok((numbers, bytes))
 }
 
-/// The text, once: its number, and how many bytes it took now.
-fn insert_text(connection: &Connection, new: &NewArtifact) -> Result<(i64, usize), StoreError> {
+/// Stores the text unless it is stored already. Returns its row number, and the bytes it takes if
+/// it is new.
+fn insert_text(
+    connection: &Connection,
+    artifact: &NewArtifact,
+) -> Result<(i64, usize), StoreError> {
     let mut select = connection.prepare_cached("SELECT number FROM blobs WHERE id = ?1")?;
-    let known = select.query_row([&new.id], |row| row.get(0)).optional()?;
+    let known = select
+        .query_row([&artifact.id], |row| row.get(0))
+        .optional()?;
     if let Some(blob) = known {
         return Ok((blob, 0));
     }
@@ -44,18 +53,23 @@ fn insert_text(connection: &Connection, new: &NewArtifact) -> Result<(i64, usize
         "INSERT INTO blobs (id, chars, lines, bytes, stored) VALUES (?1, ?2, ?3, ?4, 0)",
     )?;
     let blob = insert.insert(params![
-        new.id,
-        signed(new.chars),
-        signed(new.lines),
-        signed(new.text.len())
+        artifact.id,
+        signed(artifact.chars),
+        signed(artifact.lines),
+        signed(artifact.text.len())
     ])?;
-    let stored = chunks::write(connection, blob, &new.text)?;
+    let stored = chunks::write(connection, blob, &artifact.text)?;
     let mut update = connection.prepare_cached("UPDATE blobs SET stored = ?2 WHERE number = ?1")?;
     update.execute(params![blob, signed(stored)])?;
     Ok((blob, stored))
 }
 
-fn insert_reference(connection: &Connection, set: &ArtifactBatch, new: &NewArtifact, blob: i64) -> Result<i64, StoreError> {
+fn insert_reference(
+    connection: &Connection,
+    batch: &ArtifactBatch,
+    artifact: &NewArtifact,
+    blob: i64,
+) -> Result<i64, StoreError> {
     let mut insert = connection.prepare_cached(
         "INSERT INTO refs (blob, owner, session, call, kind, created, accessed)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)
@@ -65,19 +79,23 @@ fn insert_reference(connection: &Connection, set: &ArtifactBatch, new: &NewArtif
     let number = insert.query_row(
         params![
             blob,
-            set.owner,
-            set.session,
-            new.call_id,
-            new.kind.name(),
-            set.now.cast_signed()
+            batch.owner,
+            batch.session,
+            artifact.call_id,
+            artifact.kind.name(),
+            batch.now.cast_signed()
         ],
         |row| row.get(0),
     )?;
     Ok(number)
 }
 
-/// References were shown again.
-pub(super) fn mark_shown(connection: &mut Connection, numbers: &[i64], now: u64) -> Result<(), StoreError> {
+/// Updates the access time of references.
+pub(super) fn mark_shown(
+    connection: &mut Connection,
+    numbers: &[i64],
+    now: u64,
+) -> Result<(), StoreError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     {
         let mut update =
@@ -90,7 +108,7 @@ pub(super) fn mark_shown(connection: &mut Connection, numbers: &[i64], now: u64)
     Ok(())
 }
 
-/// An artifact was read.
+/// Updates the access time of all references that an owner has to an artifact.
 pub(super) fn mark_accessed(
     connection: &Connection,
     owner: &str,

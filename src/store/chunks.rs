@@ -1,21 +1,21 @@
-//! Texts in compressed pieces, so that a part can be read without the whole.
+//! Stores a text in compressed chunks, so that a range can be read without decompressing the whole.
 
 use rusqlite::{Connection, params};
 use zstd::bulk::{Compressor, Decompressor};
 
 use super::error::StoreError;
 use super::model::ArtifactRange;
-use super::text_range as cut;
+use super::text_range;
 
-/// Bytes of text in a piece at most.
-const CHUNK: usize = 256 << 10;
+/// The most bytes of text in a chunk.
+const CHUNK_SIZE: usize = 256 << 10;
 
-/// Writes the pieces of a text; tells how many bytes they take.
+/// Writes the chunks of a text. Returns how many bytes they take.
 pub(super) fn write(connection: &Connection, blob: i64, text: &str) -> Result<usize, StoreError> {
-    write_in(connection, blob, text, CHUNK)
+    write_with_chunk_size(connection, blob, text, CHUNK_SIZE)
 }
 
-fn write_in(
+fn write_with_chunk_size(
     connection: &Connection,
     blob: i64,
     text: &str,
@@ -42,22 +42,27 @@ fn write_in(
         ])?;
         stored += body.len();
         start += bytes;
-        lines += cut::count_newlines(chunk);
+        lines += text_range::count_newlines(chunk);
         rest = after;
     }
     Ok(stored)
 }
 
-/// A part of a text: where it begins, in which line, and what it says.
+/// A range that was read from a text.
 pub(super) struct ReadText {
+    /// The offset in bytes at which it begins.
     pub(super) start: u64,
     pub(super) first_line: u64,
     pub(super) text: String,
 }
 
-/// Reads a part of a text, and no pieces that it does not touch.
-pub(super) fn read(connection: &Connection, blob: i64, part: &ArtifactRange) -> Result<ReadText, StoreError> {
-    let span = ChunkSpan::of(connection, blob, part)?;
+/// Reads a range of a text, and only the chunks that it touches.
+pub(super) fn read(
+    connection: &Connection,
+    blob: i64,
+    range: &ArtifactRange,
+) -> Result<ReadText, StoreError> {
+    let span = ChunkSpan::new(connection, blob, range)?;
     let mut select = connection.prepare_cached(
         "SELECT start, lines, bytes, body FROM chunks
          WHERE blob = ?1 AND start >= ?2 AND start < ?3 AND lines < ?4 ORDER BY start",
@@ -72,7 +77,7 @@ pub(super) fn read(connection: &Connection, blob: i64, part: &ArtifactRange) -> 
         let bytes = usize::try_from(row.get::<_, i64>(2)?).unwrap_or_default();
         let body = row.get_ref(3)?.as_blob().map_err(rusqlite::Error::from)?;
         let chunk = decompressor
-            .decompress(body, bytes.min(CHUNK))
+            .decompress(body, bytes.min(CHUNK_SIZE))
             .map_err(|_| StoreError::Damaged("a piece cannot be decompressed"))?;
         let chunk =
             std::str::from_utf8(&chunk).map_err(|_| StoreError::Damaged("a piece is not text"))?;
@@ -83,39 +88,39 @@ pub(super) fn read(connection: &Connection, blob: i64, part: &ArtifactRange) -> 
         text.push_str(chunk);
     }
     let (base, lines) = first.unwrap_or_default();
-    let place = cut::locate(&text, &shifted(part, base, lines));
-    text.truncate(place.bytes.end);
-    text.drain(..place.bytes.start);
+    let position = text_range::locate(&text, &relative_to(range, base, lines));
+    text.truncate(position.bytes.end);
+    text.drain(..position.bytes.start);
     Ok(ReadText {
-        start: base + place.bytes.start as u64,
-        first_line: lines + place.first_line,
+        start: base + position.bytes.start as u64,
+        first_line: lines + position.first_line,
         text,
     })
 }
 
-/// Which pieces are needed.
+/// The chunks that a range touches.
 struct ChunkSpan {
-    /// The start of the first.
+    /// The start of the first chunk.
     from: i64,
-    /// Later ones start before this.
+    /// All chunks start before this offset,
     to: i64,
-    /// And fewer lines end before them.
+    /// and fewer lines than this end before them.
     lines_to: i64,
-    /// Bytes of them together, as far as that is worth a look: a text that grows is
-    /// copied, and long ones are long to copy.
+    /// The size of the text to reserve, in bytes; 0 unless the whole text is read. A string that
+    /// grows is copied, which takes long for a long text.
     size: usize,
 }
 
 impl ChunkSpan {
-    fn of(connection: &Connection, blob: i64, part: &ArtifactRange) -> Result<Self, StoreError> {
+    fn new(connection: &Connection, blob: i64, range: &ArtifactRange) -> Result<Self, StoreError> {
         let all = Self {
             from: 0,
             to: i64::MAX,
             lines_to: i64::MAX,
             size: 0,
         };
-        let place = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        match part {
+        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        match range {
             ArtifactRange::Whole => {
                 let mut sum = connection
                     .prepare_cached("SELECT coalesce(sum(bytes), 0) FROM chunks WHERE blob = ?1")?;
@@ -130,24 +135,24 @@ impl ChunkSpan {
                     "SELECT coalesce(max(start), 0) FROM chunks WHERE blob = ?1 AND start <= ?2",
                 )?;
                 Ok(Self {
-                    from: last.query_row(params![blob, place(range.start)], |row| row.get(0))?,
-                    to: place(range.end.max(range.start.saturating_add(1))),
+                    from: last.query_row(params![blob, signed(range.start)], |row| row.get(0))?,
+                    to: signed(range.end.max(range.start.saturating_add(1))),
                     ..all
                 })
             }
             ArtifactRange::Lines { from, count } => {
                 let before = from.saturating_sub(1);
-                let lines_to = place(before.saturating_add(*count));
+                let lines_to = signed(before.saturating_add(*count));
                 let Some(ends) = before.checked_sub(1) else {
                     return Ok(Self { lines_to, ..all });
                 };
-                // The line before the first ends in the last piece before which
-                // fewer lines ended.
+                // The line before the first one ends in the last chunk before which fewer lines
+                // have ended.
                 let mut last = connection.prepare_cached(
                     "SELECT coalesce(max(start), 0) FROM chunks WHERE blob = ?1 AND lines <= ?2",
                 )?;
                 Ok(Self {
-                    from: last.query_row(params![blob, place(ends)], |row| row.get(0))?,
+                    from: last.query_row(params![blob, signed(ends)], |row| row.get(0))?,
                     lines_to,
                     ..all
                 })
@@ -156,9 +161,9 @@ impl ChunkSpan {
     }
 }
 
-/// The same part, counted from where so many bytes and lines have ended.
-fn shifted(part: &ArtifactRange, bytes: u64, lines: u64) -> ArtifactRange {
-    match part {
+/// The same range, counted from a place before which this many bytes and lines have ended.
+fn relative_to(range: &ArtifactRange, bytes: u64, lines: u64) -> ArtifactRange {
+    match range {
         ArtifactRange::Whole => ArtifactRange::Whole,
         ArtifactRange::Bytes(range) => {
             ArtifactRange::Bytes(range.start.saturating_sub(bytes)..range.end.saturating_sub(bytes))

@@ -1,50 +1,53 @@
-//! Where the database is. The folder and all in it are the owner's alone.
+//! The data directory: where the database is, and the lock that lets one process at a time write
+//! to it. Everything in it can be read by its owner alone.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// What `SQLite` appends to the name of a database for the files beside it.
-const BESIDE: [&str; 3] = ["", "-wal", "-shm"];
+/// The suffixes of the database file and of the files that `SQLite` keeps beside it.
+const DATABASE_SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// The files of the store. They need not exist.
+/// A data directory, which need not exist yet.
 #[derive(Clone, Debug)]
 pub struct DataDir {
-    data_dir: PathBuf,
+    path: PathBuf,
 }
 
-/// Who may write in a data directory: one program at a time, until this is dropped.
+/// An exclusive lock on a data directory. Dropping it releases the lock.
 #[derive(Debug)]
-pub struct DataDirLock(#[expect(dead_code, reason = "the lock goes with it")] File);
+pub(super) struct DataDirLock(#[expect(dead_code, reason = "the open file holds the lock")] File);
 
-/// Another program has the data directory.
+/// Another process has locked the data directory.
 #[derive(Debug, thiserror::Error)]
 #[error("the data directory {} is in use by another respondent", .0.display())]
-pub struct DataDirInUse(pub PathBuf);
+pub struct DataDirInUse(
+    /// The data directory.
+    pub PathBuf,
+);
 
 impl DataDir {
-    /// The files of this data directory.
-    pub fn new(data_dir: impl Into<PathBuf>) -> Self {
-        Self {
-            data_dir: data_dir.into(),
-        }
+    /// The data directory at this path. Nothing is created.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
     }
 
-    /// The database.
+    /// The path of the database.
     pub fn database_path(&self) -> PathBuf {
         self.folder().join("artifacts.db")
     }
 
-    /// Claims the data directory. The error within is that of the disk.
-    pub fn lock(&self) -> Result<io::Result<DataDirLock>, DataDirInUse> {
-        let opened = create_private_dir(&self.data_dir).and_then(|()| {
+    /// Locks the data directory, and creates it if it does not exist. The inner error is an I/O
+    /// error, such as a read-only file system.
+    pub(super) fn lock(&self) -> Result<io::Result<DataDirLock>, DataDirInUse> {
+        let opened = create_private_dir(&self.path).and_then(|()| {
             OpenOptions::new()
                 .write(true)
                 .create(true)
                 .truncate(false)
                 .mode(0o600)
-                .open(self.data_dir.join("respondent.lock"))
+                .open(self.path.join("respondent.lock"))
         });
         let file = match opened {
             Ok(file) => file,
@@ -52,15 +55,15 @@ impl DataDir {
         };
         match file.try_lock() {
             Ok(()) => Ok(Ok(DataDirLock(file))),
-            Err(TryLockError::WouldBlock) => Err(DataDirInUse(self.data_dir.clone())),
+            Err(TryLockError::WouldBlock) => Err(DataDirInUse(self.path.clone())),
             Err(TryLockError::Error(error)) => Ok(Err(error)),
         }
     }
 
-    /// Makes the folder and an empty database, whose permissions the files beside
-    /// it get as well.
+    /// Creates the folder and an empty database file with private permissions. `SQLite` gives the
+    /// files beside it the same permissions.
     pub(super) fn create_files(&self) -> io::Result<()> {
-        create_private_dir(&self.data_dir)?;
+        create_private_dir(&self.path)?;
         let folder = self.folder();
         create_private_dir(&folder)?;
         set_mode(&folder, 0o700)?;
@@ -70,8 +73,8 @@ impl DataDir {
             .truncate(false)
             .mode(0o600)
             .open(self.database_path())?;
-        for path in self.files() {
-            match set_mode(&path, 0o600) {
+        for suffix in DATABASE_SUFFIXES {
+            match set_mode(&self.file_beside(suffix), 0o600) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
             }
@@ -79,12 +82,15 @@ impl DataDir {
         Ok(())
     }
 
-    /// Moves the database aside; tells where it is now.
+    /// Renames a damaged database and returns its new path.
     pub(super) fn move_aside(&self, now: u64) -> io::Result<PathBuf> {
-        let free = |attempt: &u32| !self.moved_aside_path(now, *attempt, "").exists();
-        let attempt = (0..1000).find(free).unwrap_or_default();
-        for ending in BESIDE {
-            match fs::rename(self.file_beside(ending), self.moved_aside_path(now, attempt, ending)) {
+        let is_free = |attempt: &u32| !self.moved_aside_path(now, *attempt, "").exists();
+        let attempt = (0..1000).find(is_free).unwrap_or_default();
+        for suffix in DATABASE_SUFFIXES {
+            match fs::rename(
+                self.file_beside(suffix),
+                self.moved_aside_path(now, attempt, suffix),
+            ) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}
             }
@@ -92,31 +98,27 @@ impl DataDir {
         Ok(self.moved_aside_path(now, attempt, ""))
     }
 
-    /// The sign that the database was found damaged, which is looked into at the
-    /// next start.
+    /// An empty file that marks the database as possibly damaged. The next start checks the
+    /// database if the file exists.
     pub(super) fn damage_marker(&self) -> PathBuf {
         self.file_beside(".doubt")
     }
 
-    fn files(&self) -> impl Iterator<Item = PathBuf> {
-        BESIDE.into_iter().map(|ending| self.file_beside(ending))
+    fn file_beside(&self, suffix: &str) -> PathBuf {
+        self.folder().join(format!("artifacts.db{suffix}"))
     }
 
-    fn file_beside(&self, ending: &str) -> PathBuf {
-        self.folder().join(format!("artifacts.db{ending}"))
-    }
-
-    fn moved_aside_path(&self, now: u64, attempt: u32, ending: &str) -> PathBuf {
-        let again = match attempt {
+    fn moved_aside_path(&self, now: u64, attempt: u32, suffix: &str) -> PathBuf {
+        let number = match attempt {
             0 => String::new(),
             attempt => format!("-{attempt}"),
         };
-        let name = format!("artifacts.damaged-{now}{again}.db{ending}");
+        let name = format!("artifacts.damaged-{now}{number}.db{suffix}");
         self.folder().join(name)
     }
 
     fn folder(&self) -> PathBuf {
-        self.data_dir.join("artifacts")
+        self.path.join("artifacts")
     }
 }
 

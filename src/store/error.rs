@@ -1,31 +1,55 @@
-//! What can go wrong with the database.
+//! The errors of the store.
 
 use std::io;
+use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
-/// Why the store cannot do what it was asked for.
+use super::DataDirInUse;
+
+/// The reason why the store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process uses the data directory.
+    #[error(transparent)]
+    InUse(#[from] DataDirInUse),
+    /// The database cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] UnusableStore),
+}
+
+/// A database that cannot be used, because of its files or its content.
+#[derive(Debug, thiserror::Error)]
+#[error("{} cannot be used: {error}", .database.display())]
+pub struct UnusableStore {
+    /// The path of the database.
+    pub database: PathBuf,
+    /// The reason.
+    pub error: StoreError,
+}
+
+/// The reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database refuses.
+    /// `SQLite` refused.
     #[error(transparent)]
     Sqlite(#[from] rusqlite::Error),
-    /// Its files cannot be made or moved.
+    /// A file could not be created, opened or renamed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A newer version of the program wrote it.
+    /// A newer version of the program wrote the database, with this schema version.
     #[error("it was written by a newer version of Respondent (schema {0})")]
     Newer(i64),
-    /// What was stored does not fit together.
+    /// The content of the database is inconsistent.
     #[error("what is stored is damaged: {0}")]
     Damaged(&'static str),
-    /// The thread that writes is gone.
+    /// The writer thread has ended.
     #[error("it is closed")]
     Closed,
 }
 
 impl StoreError {
-    /// Whether the file is no sound database.
+    /// Whether the database itself is damaged, so that a new one has to take its place.
     pub(super) fn is_corrupt(&self) -> bool {
         match self {
             Self::Sqlite(error) => matches!(

@@ -1,4 +1,4 @@
-//! Reading: what there is, and parts of it.
+//! Lists artifacts and reads ranges of them.
 
 use adapters::plan::output::OutputKind;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -7,8 +7,8 @@ use super::chunks;
 use super::error::StoreError;
 use super::model::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText};
 
-/// An artifact is a text's newest reference, among those that are asked for.
-const ENTRIES: &str = "
+/// Selects one row per text: its newest reference among those that match.
+const SELECT_ENTRIES: &str = "
     SELECT blobs.id, refs.session, refs.call, refs.kind, blobs.chars, blobs.lines, blobs.bytes,
            refs.created, mine.accessed, blobs.number
     FROM (SELECT blob, max(number) AS latest, max(accessed) AS accessed
@@ -19,7 +19,6 @@ const ENTRIES: &str = "
     JOIN refs ON refs.number = mine.latest
     JOIN blobs ON blobs.number = mine.blob";
 
-/// The owner's artifacts, the newest first.
 pub(super) fn list(
     connection: &mut Connection,
     owner: &str,
@@ -45,7 +44,7 @@ pub(super) fn list(
         0 => -1,
         limit => i64::try_from(limit).unwrap_or(i64::MAX),
     };
-    let sql = format!("{ENTRIES} WHERE mine.latest < ?4 ORDER BY mine.latest DESC LIMIT ?5");
+    let sql = format!("{SELECT_ENTRIES} WHERE mine.latest < ?4 ORDER BY mine.latest DESC LIMIT ?5");
     let mut select = transaction.prepare_cached(&sql)?;
     let nothing: Option<&str> = None;
     let rows = select.query_map(params![owner, session, nothing, before, limit], |row| {
@@ -54,16 +53,15 @@ pub(super) fn list(
     Ok(rows.collect::<Result<Vec<ArtifactEntry>, _>>()?)
 }
 
-/// A part of an artifact, if the owner has it.
 pub(super) fn read(
     connection: &mut Connection,
     owner: &str,
     id: &str,
-    part: &ArtifactRange,
+    range: &ArtifactRange,
 ) -> Result<Option<ArtifactText>, StoreError> {
-    // One view of the database: a sweep may come between.
+    // One transaction, so that a sweep between the two queries is not seen.
     let transaction = connection.transaction()?;
-    let mut select = transaction.prepare_cached(ENTRIES)?;
+    let mut select = transaction.prepare_cached(SELECT_ENTRIES)?;
     let nothing: Option<&str> = None;
     let found = select
         .query_row(params![owner, nothing, id], |row| {
@@ -73,8 +71,8 @@ pub(super) fn read(
     let Some((entry, blob)) = found else {
         return Ok(None);
     };
-    let found = chunks::read(&transaction, blob, part)?;
-    if matches!(part, ArtifactRange::Whole) && found.text.len() as u64 != entry.bytes {
+    let found = chunks::read(&transaction, blob, range)?;
+    if matches!(range, ArtifactRange::Whole) && found.text.len() as u64 != entry.bytes {
         return Err(StoreError::Damaged("the end of a text is missing"));
     }
     Ok(Some(ArtifactText {
@@ -101,7 +99,7 @@ fn entry(row: &Row<'_>) -> rusqlite::Result<ArtifactEntry> {
     })
 }
 
-/// The kind of this name; kinds of other versions are opaque.
+/// The kind with this name. A name of another version of the program counts as opaque.
 fn kind(name: &str) -> OutputKind {
     [
         OutputKind::CommandOutput,

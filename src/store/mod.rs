@@ -1,218 +1,217 @@
-//! The database of artifacts, and the only SQL.
+//! The database of the server, and the only SQL.
 //!
-//! | module | noun |
+//! The program opens the store once and hands it to its users; the artifacts are one of them.
+//!
+//! | module | what it does |
 //! |---|---|
-//! | [`place`] | the files, and who may write them |
-//! | `schema` | opening, and the steps from older versions |
+//! | `data_dir` | the files, and the lock that lets one process write |
+//! | `schema` | opens a database and migrates old ones |
 //! | `writer` | the one thread that writes |
-//! | `put` | writing texts and whose they are |
-//! | `chunks` | texts in compressed pieces |
-//! | `find` | what there is, and parts of it |
-//! | `sweep` | deleting, and giving the disk back |
+//! | `model` | artifacts as they are written, listed and read |
+//! | `batch` | writes artifacts |
+//! | `pending` | waits until a batch is written |
+//! | `readers` | the connections that read |
+//! | `chunks` | stores a text in compressed chunks |
+//! | `text_range` | finds a range of bytes or lines in a text |
+//! | `find` | lists artifacts and reads ranges of them |
+//! | `sweep` | deletes artifacts and gives their disk space back |
 
+mod batch;
 mod chunks;
+mod data_dir;
 mod error;
 mod find;
 mod model;
-pub mod data_dir;
-mod batch;
+mod pending;
+mod readers;
 mod schema;
 mod sweep;
 pub(crate) mod text_range;
 mod writer;
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
-use tokio::sync::mpsc::error::TrySendError;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
-pub use error::StoreError;
-pub use data_dir::{DataDirLock, DataDirInUse, DataDir};
 pub use batch::ArtifactBatch;
+pub use data_dir::{DataDir, DataDirInUse};
+pub use error::{OpenError, StoreError, UnusableStore};
+pub use model::{
+    ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, SweepResult,
+};
+pub use pending::PendingWrite;
 pub use sweep::{SweepLimits, SweepStep};
 pub use writer::{UnwrittenBatch, WrittenBatch};
 
-pub use model::{ArtifactEntry, ArtifactFilter, NewArtifact, ArtifactRange, ArtifactText, SweepResult};
+use data_dir::DataDirLock;
+use readers::Readers;
 use writer::WriteCommand;
 
-/// Commands that wait for the thread at most.
+/// The most commands that wait for the writer thread.
 const QUEUED_COMMANDS: usize = 64;
 
-/// Connections that read at a time.
-const READERS: usize = 3;
-
-/// An open database. Dropping it waits until all that was asked for is written.
+/// An open database. The data directory stays locked until the store is dropped, and dropping it
+/// waits until everything that was queued is written.
 pub struct Store {
-    place: DataDir,
+    data_dir: DataDir,
     commands: Option<mpsc::Sender<WriteCommand>>,
     thread: Option<JoinHandle<()>>,
     readers: Arc<Readers>,
-}
-
-struct Readers {
-    place: DataDir,
-    permits: Semaphore,
-    idle: Mutex<Vec<Connection>>,
-}
-
-/// A set on its way to the disk.
-pub struct PendingWrite(PendingState);
-
-enum PendingState {
-    Asked(oneshot::Receiver<Result<WrittenBatch, UnwrittenBatch>>),
-    /// The queue was full.
-    Full(ArtifactBatch, mpsc::WeakSender<WriteCommand>),
-    Closed(ArtifactBatch),
+    moved_aside: Option<PathBuf>,
+    // The last field, so that it is released after the connections are closed.
+    _lock: DataDirLock,
 }
 
 impl Store {
-    /// Opens the database, and makes it if there is none. One that is damaged is
-    /// moved aside, to the path that is told. Blocks.
-    pub fn open(place: &DataDir, now: u64) -> Result<(Self, Option<PathBuf>), StoreError> {
-        place.create_files()?;
-        let doubt = place.damage_marker();
-        let doubted = doubt.exists();
-        let opened = schema::writer(place).and_then(|connection| {
-            if doubted && !schema::is_sound(&connection)? {
-                return Err(StoreError::Damaged("it does not fit together"));
+    /// Locks the data directory and opens its database, which is created if there is none. A
+    /// damaged database is moved aside and an empty one created in its place; see
+    /// [`Store::moved_aside`]. `now` is in seconds since 1970. Blocks.
+    pub fn open(data_dir: &DataDir, now: u64) -> Result<Self, OpenError> {
+        let lock = data_dir.lock()?;
+        let opened = lock.map_err(StoreError::from).and_then(|lock| {
+            data_dir.create_files()?;
+            let marker = data_dir.damage_marker();
+            let marked = marker.exists();
+            let opened = schema::writer(data_dir).and_then(|connection| {
+                if marked && !schema::is_sound(&connection)? {
+                    return Err(StoreError::Damaged("it does not fit together"));
+                }
+                Ok(connection)
+            });
+            let (connection, moved_aside) = match opened {
+                Err(error) if error.is_corrupt() => {
+                    let moved_to = data_dir.move_aside(now)?;
+                    data_dir.create_files()?;
+                    (schema::writer(data_dir)?, Some(moved_to))
+                }
+                opened => (opened?, None),
+            };
+            if marked {
+                std::fs::remove_file(marker)?;
             }
-            Ok(connection)
+            Self::start(data_dir, lock, connection, moved_aside)
         });
-        let (connection, aside) = match opened {
-            Err(error) if error.is_corrupt() => {
-                let aside = place.move_aside(now)?;
-                place.create_files()?;
-                (schema::writer(place)?, Some(aside))
-            }
-            opened => (opened?, None),
-        };
-        if doubted {
-            std::fs::remove_file(doubt)?;
+        Ok(opened.map_err(|error| unusable(data_dir, error))?)
+    }
+
+    /// Opens the database that a server left behind, for a program that is no server. Returns
+    /// `None` if there is none; creates nothing and moves nothing aside. Blocks.
+    pub fn open_existing(data_dir: &DataDir) -> Result<Option<Self>, OpenError> {
+        if !data_dir.database_path().exists() {
+            return Ok(None);
         }
-        Ok((Self::start(place, connection)?, aside))
+        let lock = data_dir.lock()?;
+        let opened = lock.map_err(StoreError::from).and_then(|lock| {
+            let connection = schema::writer(data_dir)?;
+            Self::start(data_dir, lock, connection, None)
+        });
+        Ok(Some(opened.map_err(|error| unusable(data_dir, error))?))
     }
 
-    /// Opens a database that is there, and leaves it as it is if that fails.
-    /// Blocks.
-    pub fn open_sound(place: &DataDir) -> Result<Self, StoreError> {
-        Self::start(place, schema::writer(place)?)
+    /// Where the damaged database is, if one was moved aside when this store was opened.
+    pub fn moved_aside(&self) -> Option<&Path> {
+        self.moved_aside.as_deref()
     }
 
-    fn start(place: &DataDir, connection: Connection) -> Result<Self, StoreError> {
-        let reader = schema::reader(place)?;
-        let (commands, asked) = mpsc::channel(QUEUED_COMMANDS);
+    fn start(
+        data_dir: &DataDir,
+        lock: DataDirLock,
+        connection: Connection,
+        moved_aside: Option<PathBuf>,
+    ) -> Result<Self, StoreError> {
+        let readers = Readers::open(data_dir)?;
+        let (commands, queue) = mpsc::channel(QUEUED_COMMANDS);
         Ok(Self {
-            thread: Some(writer::start(connection, place.clone(), asked)?),
+            thread: Some(writer::start(connection, data_dir.clone(), queue)?),
             commands: Some(commands),
-            readers: Arc::new(Readers {
-                place: place.clone(),
-                permits: Semaphore::new(READERS),
-                idle: Mutex::new(vec![reader]),
-            }),
-            place: place.clone(),
+            readers: Arc::new(readers),
+            data_dir: data_dir.clone(),
+            moved_aside,
+            _lock: lock,
         })
     }
 
-    /// Begins to write a set. Never blocks.
-    pub fn write(&self, set: ArtifactBatch) -> PendingWrite {
-        let Some(commands) = &self.commands else {
-            return PendingWrite(PendingState::Closed(set));
-        };
-        let (reply, answer) = oneshot::channel();
-        PendingWrite(match commands.try_send(WriteCommand::Put(set, reply)) {
-            Ok(()) => PendingState::Asked(answer),
-            Err(TrySendError::Full(command)) => match command.into_set() {
-                Some(set) => PendingState::Full(set, commands.downgrade()),
-                None => PendingState::Asked(answer),
-            },
-            Err(TrySendError::Closed(command)) => match command.into_set() {
-                Some(set) => PendingState::Closed(set),
-                None => PendingState::Asked(answer),
-            },
-        })
+    /// Queues a batch for the writer thread. Never blocks.
+    pub fn write(&self, batch: ArtifactBatch) -> PendingWrite {
+        PendingWrite::queue(self.commands.as_ref(), batch)
     }
 
-    /// These references were shown again. Gives back what cannot be taken down now.
-    /// Never blocks.
-    pub fn mark_shown(&self, numbers: Vec<i64>, now: u64) -> Result<(), Vec<i64>> {
+    /// Records that these references were shown to the model again. Returns them if the queue is
+    /// full. Never blocks.
+    pub fn mark_shown(&self, references: Vec<i64>, now: u64) -> Result<(), Vec<i64>> {
         let Some(commands) = &self.commands else {
-            return Err(numbers);
+            return Err(references);
         };
-        let sent = commands.try_send(WriteCommand::Shown(numbers, now));
+        let sent = commands.try_send(WriteCommand::MarkShown(references, now));
         sent.map_err(|unsent| match unsent.into_inner() {
-            WriteCommand::Shown(numbers, _) => numbers,
-            WriteCommand::Put(..) | WriteCommand::Accessed(..) | WriteCommand::Delete(..) | WriteCommand::Sweep(..) => {
-                Vec::new()
-            }
+            WriteCommand::MarkShown(references, _) => references,
+            WriteCommand::Write(..)
+            | WriteCommand::MarkAccessed(..)
+            | WriteCommand::Delete(..)
+            | WriteCommand::Sweep(..) => Vec::new(),
         })
     }
 
-    /// An artifact was read. Waits for a place in the queue, not for the disk.
+    /// Records that an artifact was read. Waits for room in the queue, not for the disk.
     pub async fn mark_accessed(&self, owner: &str, id: &str, now: u64) {
         if let Some(commands) = &self.commands {
-            let command = WriteCommand::Accessed(owner.to_owned(), id.to_owned(), now);
+            let command = WriteCommand::MarkAccessed(owner.to_owned(), id.to_owned(), now);
             commands.send(command).await.ok();
         }
     }
 
-    /// The owner's artifacts.
-    pub async fn list(&self, owner: &str, filter: &ArtifactFilter) -> Result<Vec<ArtifactEntry>, StoreError> {
+    /// Lists the artifacts of an owner, the newest first.
+    pub async fn list(
+        &self,
+        owner: &str,
+        filter: &ArtifactFilter,
+    ) -> Result<Vec<ArtifactEntry>, StoreError> {
         let (owner, filter) = (owner.to_owned(), filter.clone());
-        self.reading(move |connection| find::list(connection, &owner, &filter))
+        self.run_reader(move |connection| find::list(connection, &owner, &filter))
             .await
     }
 
-    /// A part of an artifact.
-    pub async fn read(&self, owner: &str, id: &str, part: &ArtifactRange) -> Result<Option<ArtifactText>, StoreError> {
-        let (owner, id, part) = (owner.to_owned(), id.to_owned(), part.clone());
-        self.reading(move |connection| find::read(connection, &owner, &id, &part))
+    /// Reads a range of an artifact; `None` if the owner has no artifact with this id.
+    pub async fn read(
+        &self,
+        owner: &str,
+        id: &str,
+        range: &ArtifactRange,
+    ) -> Result<Option<ArtifactText>, StoreError> {
+        let (owner, id, range) = (owner.to_owned(), id.to_owned(), range.clone());
+        self.run_reader(move |connection| find::read(connection, &owner, &id, &range))
             .await
     }
 
-    /// Deletes an artifact; false when there is none.
+    /// Deletes an artifact; false if the owner has no artifact with this id.
     pub async fn delete(&self, owner: &str, id: &str) -> Result<bool, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(WriteCommand::Delete(owner.to_owned(), id.to_owned(), reply))
+        self.queue(WriteCommand::Delete(owner.to_owned(), id.to_owned(), reply))
             .await?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Takes a step of a sweep.
+    /// Does one step of a sweep. Steps are short, so that other writes need not wait for long.
     pub async fn sweep(&self, limits: SweepLimits) -> Result<SweepStep, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(WriteCommand::Sweep(limits, reply)).await?;
+        self.queue(WriteCommand::Sweep(limits, reply)).await?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    async fn ask(&self, command: WriteCommand) -> Result<(), StoreError> {
+    async fn queue(&self, command: WriteCommand) -> Result<(), StoreError> {
         let commands = self.commands.as_ref().ok_or(StoreError::Closed)?;
         commands.send(command).await.map_err(|_| StoreError::Closed)
     }
 
-    async fn reading<T: Send + 'static>(
+    async fn run_reader<T: Send + 'static>(
         &self,
         read: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let readers = Arc::clone(&self.readers);
-        let _turn = self
-            .readers
-            .permits
-            .acquire()
-            .await
-            .map_err(|_| StoreError::Closed)?;
-        let read = move || {
-            let mut connection = readers.take()?;
-            let result = read(&mut connection);
-            if result.is_ok() {
-                readers.give(connection);
-            }
-            result
-        };
-        let result = tokio::task::spawn_blocking(read).await;
-        writer::mark_if_corrupt(&self.place, result.unwrap_or(Err(StoreError::Closed)))
+        let result = Arc::clone(&self.readers).run(read).await;
+        writer::mark_if_corrupt(&self.data_dir, result)
     }
 }
 
@@ -225,69 +224,25 @@ impl Drop for Store {
     }
 }
 
-impl Readers {
-    fn take(&self) -> Result<Connection, StoreError> {
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        idle.map_or_else(|| schema::reader(&self.place), Ok)
-    }
-
-    fn give(&self, connection: Connection) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(connection);
+fn unusable(data_dir: &DataDir, error: StoreError) -> UnusableStore {
+    UnusableStore {
+        database: data_dir.database_path(),
+        error,
     }
 }
 
-impl PendingWrite {
-    /// Ends when all of the set is on the disk.
-    pub async fn done(self) -> Result<WrittenBatch, UnwrittenBatch> {
-        let closed = |new| UnwrittenBatch {
-            new,
-            error: StoreError::Closed,
-        };
-        let answer = match self.0 {
-            PendingState::Asked(answer) => answer,
-            PendingState::Closed(set) => return Err(closed(set.new)),
-            PendingState::Full(set, commands) => {
-                let Some(commands) = commands.upgrade() else {
-                    return Err(closed(set.new));
-                };
-                let (reply, answer) = oneshot::channel();
-                if let Err(unsent) = commands.send(WriteCommand::Put(set, reply)).await {
-                    let set = unsent.0.into_set();
-                    return Err(closed(set.map_or_else(Vec::new, |set| set.new)));
-                }
-                answer
-            }
-        };
-        answer.await.unwrap_or_else(|_| Err(closed(Vec::new())))
-    }
-}
-
-impl WriteCommand {
-    fn into_set(self) -> Option<ArtifactBatch> {
-        match self {
-            Self::Put(set, _) => Some(set),
-            Self::Shown(..) | Self::Accessed(..) | Self::Delete(..) | Self::Sweep(..) => None,
-        }
-    }
-}
-
-/// What a test does to a database behind the back of the store.
+/// Executes SQL behind the back of the store.
 #[cfg(test)]
-pub(crate) fn execute(place: &DataDir, sql: &str) {
-    schema::writer(place)
+pub(crate) fn execute(data_dir: &DataDir, sql: &str) {
+    schema::writer(data_dir)
         .and_then(|connection| Ok(connection.execute_batch(sql)?))
         .unwrap();
 }
 
-/// Rows of a table.
+/// The number of rows of a table.
 #[cfg(test)]
-pub(crate) fn count(place: &DataDir, table: &str) -> i64 {
+pub(crate) fn count_rows(data_dir: &DataDir, table: &str) -> i64 {
     let count = format!("SELECT count(*) FROM {table}");
-    let connection = schema::reader(place).unwrap();
+    let connection = schema::reader(data_dir).unwrap();
     connection.query_row(&count, [], |row| row.get(0)).unwrap()
 }

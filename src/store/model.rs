@@ -1,96 +1,96 @@
-//! The nouns of the artifact store.
+//! Artifacts as they are written, listed and read.
 
 use std::ops::Range;
 
 use adapters::plan::output::OutputKind;
 
-/// A tool output that is to be kept whole.
+/// A tool output to be kept whole.
 #[derive(Clone)]
 pub struct NewArtifact {
-    /// `art_` and 32 hexadecimal digits of the SHA-256 of the text.
+    /// `art_` and the first 32 hexadecimal digits of the SHA-256 of the text.
     pub id: String,
-    /// The call that it answers; empty if that is not known.
+    /// The id of the call that the output answers; empty if it is unknown.
     pub call_id: String,
-    /// What it is.
+    /// The kind of the output.
     pub kind: OutputKind,
-    /// Unicode scalar values.
+    /// Length in Unicode scalar values.
     pub chars: usize,
-    /// Lines.
+    /// Number of lines.
     pub lines: usize,
-    /// The text.
+    /// The whole text.
     pub text: String,
 }
 
-/// What is known of an artifact.
+/// Everything about an artifact but its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactEntry {
-    /// As [`New::id`].
+    /// See [`NewArtifact::id`].
     pub id: String,
-    /// The session whose tool made it; the latest of several.
+    /// The session whose tool call produced it; the latest one if there are several.
     pub session: String,
-    /// The call that it answers.
+    /// The id of the call that it answers.
     pub call_id: String,
-    /// What it is.
+    /// The kind of the output.
     pub kind: OutputKind,
-    /// Unicode scalar values.
+    /// Length in Unicode scalar values.
     pub chars: u64,
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Bytes of UTF-8.
+    /// Length in bytes of UTF-8.
     pub bytes: u64,
-    /// Seconds since 1970.
+    /// When it was first kept, in seconds since 1970.
     pub created: u64,
-    /// When it was last shown or read, in seconds since 1970.
+    /// When it was last shown to a model or read, in seconds since 1970.
     pub accessed: u64,
-    /// It is on disk, not only in memory.
+    /// Whether it is on disk. False if it is in memory only.
     pub persistent: bool,
 }
 
-/// Which part of an artifact is wanted.
+/// The range of an artifact to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ArtifactRange {
-    /// All of it.
+    /// The whole text.
     Whole,
-    /// These bytes, widened to whole characters.
+    /// A range of bytes, widened to whole characters.
     Bytes(Range<u64>),
-    /// So many lines from this one on; the first line is 1.
+    /// A number of lines.
     Lines {
-        /// The first line.
+        /// The first line; lines are counted from 1.
         from: u64,
-        /// How many.
+        /// The number of lines.
         count: u64,
     },
 }
 
-/// A part of an artifact.
+/// A range of an artifact that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArtifactText {
-    /// What it is a part of.
+    /// The artifact.
     pub entry: ArtifactEntry,
-    /// Where it stands in the whole.
+    /// The range in bytes, which may be smaller or wider than the requested one.
     pub bytes: Range<u64>,
-    /// The line in which it begins; the first line is 1.
+    /// The line in which the range begins; lines are counted from 1.
     pub first_line: u64,
-    /// Its text.
+    /// The text of the range.
     pub text: String,
 }
 
-/// Which artifacts are listed: the newest first.
+/// Selects artifacts to list, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArtifactFilter {
-    /// Of this session alone.
+    /// Only artifacts of this session.
     pub session: Option<String>,
-    /// At most so many; all when it is 0.
+    /// The most artifacts to return; 0 means all.
     pub limit: usize,
-    /// Only those that come after this one in the list.
+    /// Only artifacts that follow the one with this id in the list.
     pub after: Option<String>,
 }
 
-/// What a sweep did.
+/// The sum of what a sweep deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepResult {
-    /// Artifacts that are gone.
+    /// The number of deleted artifacts.
     pub artifacts: u64,
-    /// Bytes of disk that are free again.
+    /// The disk space they took, in bytes.
     pub bytes: u64,
 }

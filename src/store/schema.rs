@@ -1,48 +1,48 @@
-//! Opening the database: its settings, and the steps from older versions.
+//! Opens the database with its settings, and migrates it from older versions.
 
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::StoreError;
 use super::data_dir::DataDir;
+use super::error::StoreError;
 
-/// Each brings the schema from the version of its index to the next.
-const STEPS: [&str; 1] = [include_str!("001.sql")];
+/// The migrations. The one at index N brings the schema from version N to N + 1.
+const MIGRATIONS: [&str; 1] = [include_str!("001.sql")];
 
-/// How long to wait for another connection. Writers do not wait: there is one.
-const BUSY: Duration = Duration::from_secs(5);
+/// How long a connection waits for another one. Only readers ever wait: there is one writer.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the log is cut to after it was long, in bytes.
-const LOG: i64 = 4 << 20;
+/// The size in bytes to which the write-ahead log is truncated after it has grown.
+const WAL_SIZE_LIMIT: i64 = 4 << 20;
 
-/// Opens the database to write. Everything committed is on the disk.
-pub(super) fn writer(place: &DataDir) -> Result<Connection, StoreError> {
-    let mut connection = Connection::open_with_flags(place.database_path(), flags())?;
-    connection.busy_timeout(BUSY)?;
-    // Has effect only before there are tables.
+/// Opens the connection that writes. A commit returns when its data is on the disk.
+pub(super) fn writer(data_dir: &DataDir) -> Result<Connection, StoreError> {
+    let mut connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // This has an effect only before the first table is created.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "secure_delete", "FAST")?;
-    connection.pragma_update(None, "journal_size_limit", LOG)?;
+    connection.pragma_update(None, "journal_size_limit", WAL_SIZE_LIMIT)?;
     migrate(&mut connection)?;
     Ok(connection)
 }
 
-/// Opens the database to read.
-pub(super) fn reader(place: &DataDir) -> Result<Connection, StoreError> {
-    let connection = Connection::open_with_flags(place.database_path(), flags())?;
-    connection.busy_timeout(BUSY)?;
+/// Opens a connection that only reads.
+pub(super) fn reader(data_dir: &DataDir) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(data_dir.database_path(), flags())?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
-/// Whether all of the database can be read. Takes as long as reading it.
+/// Whether the whole database is readable and consistent. Takes as long as reading it.
 pub(super) fn is_sound(connection: &Connection) -> Result<bool, StoreError> {
-    let said: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
-    Ok(said == "ok")
+    let result: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+    Ok(result == "ok")
 }
 
 fn flags() -> OpenFlags {
@@ -53,13 +53,13 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let done = usize::try_from(version)
         .ok()
-        .filter(|done| *done <= STEPS.len());
+        .filter(|done| *done <= MIGRATIONS.len());
     let Some(done) = done else {
         return Err(StoreError::Newer(version));
     };
-    for (step, to) in STEPS.iter().zip(1_i64..).skip(done) {
+    for (migration, to) in MIGRATIONS.iter().zip(1_i64..).skip(done) {
         let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
+        transaction.execute_batch(migration)?;
         transaction.pragma_update(None, "user_version", to)?;
         transaction.commit()?;
     }
@@ -70,7 +70,7 @@ fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
 pub(super) mod tests {
     use super::*;
 
-    /// An empty database of the current schema.
+    /// An empty database with the current schema.
     pub(in crate::store) fn in_memory() -> Connection {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection).unwrap();
@@ -78,11 +78,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn all_is_durable_and_checked() {
+    fn the_settings_make_commits_durable() {
         let folder = tempfile::tempdir().unwrap();
-        let place = DataDir::new(folder.path());
-        place.create_files().unwrap();
-        let connection = writer(&place).unwrap();
+        let data_dir = DataDir::new(folder.path());
+        data_dir.create_files().unwrap();
+        let connection = writer(&data_dir).unwrap();
         for (pragma, value) in [
             ("journal_mode", "wal"),
             ("synchronous", "2"),
@@ -107,6 +107,9 @@ pub(super) mod tests {
     fn a_newer_schema_is_left_alone() {
         let mut connection = in_memory();
         connection.pragma_update(None, "user_version", 2).unwrap();
-        assert!(matches!(migrate(&mut connection), Err(StoreError::Newer(2))));
+        assert!(matches!(
+            migrate(&mut connection),
+            Err(StoreError::Newer(2))
+        ));
     }
 }

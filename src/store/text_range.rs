@@ -1,22 +1,22 @@
-//! Which part of a text is meant. A line ends with its `\n`; the last one may lack
-//! it. A `\r` is a character like any other.
+//! Finds a range of bytes or lines in a text. A line includes the `\n` that ends it, which the last
+//! line may lack. A `\r` is a character like any other.
 
 use std::ops::Range;
 
 use super::model::ArtifactRange;
 
-/// Where a part stands in a text.
+/// The position of a range in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TextPosition {
-    /// In bytes, at boundaries of characters.
+    /// The range in bytes, at boundaries of characters.
     pub bytes: Range<usize>,
-    /// The line in which it begins; the first line is 1.
+    /// The line in which it begins; lines are counted from 1.
     pub first_line: u64,
 }
 
-/// Finds a part. What lies beyond the end is empty, and stands at the end.
-pub(crate) fn locate(text: &str, part: &ArtifactRange) -> TextPosition {
-    let bytes = match part {
+/// Finds a range. One that lies beyond the end is empty and positioned at the end.
+pub(crate) fn locate(text: &str, range: &ArtifactRange) -> TextPosition {
+    let bytes = match range {
         ArtifactRange::Whole => 0..text.len(),
         ArtifactRange::Bytes(range) => widen_to_chars(text, range),
         ArtifactRange::Lines { from, count } => {
@@ -32,12 +32,12 @@ pub(crate) fn locate(text: &str, part: &ArtifactRange) -> TextPosition {
     }
 }
 
-/// How many lines end in a text.
+/// The number of line ends in a text.
 pub(crate) fn count_newlines(text: &str) -> u64 {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
 }
 
-/// Where so many lines have ended; the end of the text if it has fewer.
+/// The offset after this many lines, or the end of the text if it has fewer.
 pub(crate) fn offset_after_lines(text: &str, count: u64) -> usize {
     let Some(last) = count.checked_sub(1) else {
         return 0;
@@ -48,9 +48,13 @@ pub(crate) fn offset_after_lines(text: &str, count: u64) -> usize {
         .map_or(text.len(), |newline| newline + 1)
 }
 
-/// A range within the text, widened to whole characters.
+/// Cuts a range at the end of the text and widens it to whole characters.
 pub(crate) fn widen_to_chars(text: &str, range: &Range<u64>) -> Range<usize> {
-    let within = |place: u64| usize::try_from(place).unwrap_or(usize::MAX).min(text.len());
+    let within = |offset: u64| {
+        usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(text.len())
+    };
     let start = text.floor_char_boundary(within(range.start));
     if range.end <= range.start {
         return start..start;

@@ -26,9 +26,10 @@ use super::sessions::Sessions;
 use super::spelling::Spelling;
 use super::tools::Tools;
 use super::weighed::{Weighed, Weighings};
-use crate::artifacts::{Artifacts, ArtifactCommit, NewArtifact};
+use crate::artifacts::{ArtifactCommit, Artifacts};
 use crate::aside::aside;
 use crate::config::Config;
+use crate::store::NewArtifact;
 use crate::upstream::{Upstream, Upstreams};
 
 /// What all turns share.

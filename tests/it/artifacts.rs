@@ -14,14 +14,15 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use libtest_mimic::Trial;
 use respondent::app::Respondent;
+use respondent::artifacts::Artifacts;
 use respondent::artifacts::owner::LOCAL_OWNER;
-use respondent::artifacts::{Artifacts, NewArtifact};
 use respondent::config::{self, Flags, Inputs, Places};
 use respondent::diagnostics::capture::Capture;
 use respondent::metrics::Metrics;
 use respondent::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
+use respondent::store::NewArtifact;
 use respondent::turn::Service;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -99,7 +100,10 @@ async fn server(texts: &[&str]) -> Server {
             text: (*text).to_owned(),
         };
         ids.push(new.id.clone());
-        artifacts.keep(LOCAL_OWNER, "a session", vec![new]).wait().await;
+        artifacts
+            .keep(LOCAL_OWNER, "a session", vec![new])
+            .wait()
+            .await;
     }
     let shutdown = Shutdown::new(std::time::Duration::ZERO);
     let service = Service::new(

@@ -9,13 +9,16 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 use adapters::plan::Keeping;
 use adapters::plan::output::OutputKind;
 use libtest_mimic::Trial;
-use respondent::artifacts::{Artifacts, ArtifactFilter, NewArtifact, ArtifactRange, Unavailable};
+use respondent::artifacts::Artifacts;
+use respondent::clock::{Clock, System};
 use respondent::config::{self, Config, Flags, Inputs, Places};
 use respondent::metrics::ArtifactCounts;
+use respondent::store::{ArtifactFilter, ArtifactRange, DataDir, NewArtifact, OpenError, Store};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
@@ -141,7 +144,14 @@ fn config(folder: &Path) -> Config {
 }
 
 fn open(folder: &Path) -> Artifacts {
-    Artifacts::open(&config(folder), ArtifactCounts::default()).unwrap()
+    let config = config(folder);
+    let store = Store::open(&DataDir::new(&config.server.data_dir), System.unix()).unwrap();
+    Artifacts::open(
+        &config.artifacts,
+        Some(Ok(Arc::new(store))),
+        Arc::new(System),
+        ArtifactCounts::default(),
+    )
 }
 
 /// Runs the child until it has printed so many ids, and kills it; tells all that it
@@ -181,7 +191,11 @@ async fn kills() {
     let artifacts = open(folder.path());
     all_there(&artifacts, &all).await;
     let mut sets = HashMap::<String, usize>::new();
-    for entry in artifacts.list("me", &ArtifactFilter::default()).await.unwrap() {
+    for entry in artifacts
+        .list("me", &ArtifactFilter::default())
+        .await
+        .unwrap()
+    {
         *sets.entry(entry.session).or_default() += 1;
     }
     for (set, found) in sets {
@@ -192,7 +206,10 @@ async fn kills() {
 
 async fn all_there(artifacts: &Artifacts, printed: &[String]) {
     for printed in printed {
-        let piece = artifacts.read("me", printed, &ArtifactRange::Whole).await.unwrap();
+        let piece = artifacts
+            .read("me", printed, &ArtifactRange::Whole)
+            .await
+            .unwrap();
         let text = piece.expect("what was committed is gone").text;
         assert_eq!(id(&text), *printed);
     }
@@ -221,9 +238,8 @@ async fn second() {
     ] {
         assert!(said.contains(words), "{said}");
     }
-    let mut config = config(data.path());
-    config.server.data_dir = data.path().join("data");
-    let Err(Unavailable::InUse(_)) = Artifacts::offline(&config) else {
+    let data_dir = DataDir::new(data.path().join("data"));
+    let Err(OpenError::InUse(_)) = Store::open_existing(&data_dir) else {
         panic!("a command opens the store of a running server");
     };
     let memory = setup.clone().tables("[artifacts]\nmode = \"memory\"");
@@ -256,26 +272,31 @@ async fn unwritable() {
 async fn offline() {
     let folder = tempfile::tempdir().unwrap();
     let config = config(folder.path());
-    let nothing = Artifacts::offline(&config).unwrap();
-    let all = ArtifactFilter::default();
-    assert!(nothing.list("me", &all).await.unwrap().is_empty());
-    assert!(!config.server.data_dir.exists(), "a look makes no store");
+    let data_dir = DataDir::new(&config.server.data_dir);
+    assert!(Store::open_existing(&data_dir).unwrap().is_none());
+    assert!(
+        !config.server.data_dir.exists(),
+        "looking for a store creates none"
+    );
 
     let one = new(1);
     let (id, text) = (one.id.clone(), one.text.clone());
     open(folder.path()).keep("me", "s", vec![one]).wait().await;
-    let artifacts = Artifacts::offline(&config).unwrap();
-    let read = artifacts.read("me", &id, &ArtifactRange::Whole).await.unwrap();
+    let store = Store::open_existing(&data_dir).unwrap().unwrap();
+    let artifacts = Artifacts::of_store(&config.artifacts, Arc::new(store));
+    let read = artifacts
+        .read("me", &id, &ArtifactRange::Whole)
+        .await
+        .unwrap();
     assert_eq!(read.unwrap().text, text);
     assert!(artifacts.delete("me", &id).await.unwrap());
     drop(artifacts);
 
     let database = config.server.data_dir.join("artifacts/artifacts.db");
     std::fs::write(&database, "garbage".repeat(1000)).unwrap();
-    let Err(Unavailable::Store(error)) = Artifacts::offline(&config) else {
+    let Err(OpenError::Unusable(_)) = Store::open_existing(&data_dir) else {
         panic!("a command takes garbage for a store");
     };
-    assert_eq!(error.warning, "ARTIFACT_STORE_OPEN_FAILED");
     let left = std::fs::read(&database).unwrap();
     assert!(left.starts_with(b"garbage"), "a command moves the store");
 }

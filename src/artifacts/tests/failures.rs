@@ -1,4 +1,4 @@
-//! The disk fails, and turns go on.
+//! Turns go on while the disk fails.
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use tracing::subscriber::DefaultGuard;
 
 use super::*;
 
-/// The log of this thread.
+/// Captures the log of this thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -46,9 +46,12 @@ impl Log {
     }
 }
 
-async fn works(artifacts: &Artifacts, persistent: bool) {
+async fn assert_keeps(artifacts: &Artifacts, persistent: bool) {
     let id = keep(artifacts, "me", "works", "it works").await;
-    let piece = artifacts.read("me", &id, &ArtifactRange::Whole).await.unwrap();
+    let piece = artifacts
+        .read("me", &id, &ArtifactRange::Whole)
+        .await
+        .unwrap();
     let piece = piece.unwrap();
     assert_eq!(piece.text, "it works");
     assert_eq!(piece.entry.persistent, persistent);
@@ -56,32 +59,32 @@ async fn works(artifacts: &Artifacts, persistent: bool) {
 
 // S2-De
 #[tokio::test]
-async fn a_store_that_cannot_be_opened_is_told_once_and_memory_stands_in() {
+async fn a_store_that_cannot_be_opened_is_reported_once_and_replaced_by_memory() {
     let (log, _guard) = Log::start();
-    let home = Backend::new();
-    fs::write(home.folder.path().join("data"), "a file").unwrap();
-    let artifacts = home.open();
+    let dir = TestDir::new();
+    fs::write(dir.folder.path().join("data"), "a file").unwrap();
+    let artifacts = dir.open();
     assert_eq!(artifacts.keeping(), Keeping::Memory);
-    works(&artifacts, false).await;
-    works(&artifacts, false).await;
+    assert_keeps(&artifacts, false).await;
+    assert_keeps(&artifacts, false).await;
     artifacts.sweep().await.unwrap();
     assert_eq!(log.warnings(), [OPEN_FAILED]);
 }
 
 // S2-De
 #[tokio::test]
-async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
+async fn a_failed_write_is_reported_once_and_replaced_by_memory() {
     let (log, _guard) = Log::start();
-    let home = Backend::new();
-    let artifacts = home.open();
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     let before = keep(&artifacts, "me", "1", "before").await;
     store::execute(
-        &home.place(),
+        &dir.data_dir(),
         "ALTER TABLE blobs RENAME COLUMN stored TO gone",
     );
     let during = keep(&artifacts, "me", "2", "during").await;
-    works(&artifacts, false).await;
-    // What excerpts say stays the same, or their bytes would change.
+    assert_keeps(&artifacts, false).await;
+    // Excerpts keep saying the same, or the prompt prefix would change.
     assert_eq!(artifacts.keeping(), Keeping::Disk);
     assert!(artifacts.is_kept("me", "s", "2", &during));
     assert_eq!(
@@ -89,7 +92,10 @@ async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
         Some("before")
     );
     assert_eq!(log.warnings(), [WRITE_FAILED]);
-    let entries = artifacts.list("me", &ArtifactFilter::default()).await.unwrap();
+    let entries = artifacts
+        .list("me", &ArtifactFilter::default())
+        .await
+        .unwrap();
     let persistent: Vec<&str> = entries
         .iter()
         .filter(|entry| entry.persistent)
@@ -98,21 +104,24 @@ async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
     assert_eq!((entries.len(), persistent), (3, vec!["1"]));
 
     store::execute(
-        &home.place(),
+        &dir.data_dir(),
         "ALTER TABLE blobs RENAME COLUMN gone TO stored",
     );
     let after = keep(&artifacts, "me", "3", "after").await;
-    let piece = artifacts.read("me", &after, &ArtifactRange::Whole).await.unwrap();
+    let piece = artifacts
+        .read("me", &after, &ArtifactRange::Whole)
+        .await
+        .unwrap();
     assert!(piece.unwrap().entry.persistent);
 }
 
 // S2-De
 #[tokio::test]
-async fn memory_goes_to_the_disk_when_that_works_again() {
-    let home = Backend::new();
-    let artifacts = home.open();
+async fn memory_is_written_to_the_disk_when_it_works_again() {
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     store::execute(
-        &home.place(),
+        &dir.data_dir(),
         "ALTER TABLE blobs RENAME COLUMN stored TO gone",
     );
     let mut kept = Vec::new();
@@ -124,15 +133,15 @@ async fn memory_goes_to_the_disk_when_that_works_again() {
         assert_eq!(whole(&artifacts, owner, id).await.as_deref(), Some(*text));
     }
     store::execute(
-        &home.place(),
+        &dir.data_dir(),
         "ALTER TABLE blobs RENAME COLUMN gone TO stored",
     );
     artifacts.flush_to_disk().await;
     assert!(artifacts.is_kept("me", "s", "1", &kept[0].1));
     assert!(!artifacts.is_kept("me", "s", "3", &kept[2].1));
-    assert_eq!(store::count(&home.place(), "refs"), 3);
+    assert_eq!(store::count_rows(&dir.data_dir(), "refs"), 3);
     drop(artifacts);
-    let artifacts = home.open();
+    let artifacts = dir.open();
     for (owner, id, text) in &kept {
         assert_eq!(whole(&artifacts, owner, id).await.as_deref(), Some(*text));
     }
@@ -140,17 +149,20 @@ async fn memory_goes_to_the_disk_when_that_works_again() {
 
 // S2-De
 #[tokio::test]
-async fn what_cannot_be_read_or_swept_is_told_once() {
+async fn failed_reads_and_sweeps_are_reported_once() {
     let (log, _guard) = Log::start();
-    let home = Backend::new();
-    let artifacts = home.open();
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     let id = keep(&artifacts, "me", "1", "text").await;
     store::execute(
-        &home.place(),
+        &dir.data_dir(),
         "ALTER TABLE refs RENAME COLUMN accessed TO gone",
     );
     for _ in 0..2 {
-        let error = artifacts.read("me", &id, &ArtifactRange::Whole).await.unwrap_err();
+        let error = artifacts
+            .read("me", &id, &ArtifactRange::Whole)
+            .await
+            .unwrap_err();
         assert_eq!(error.warning, READ_FAILED);
         let error = artifacts.sweep().await.unwrap_err();
         assert_eq!(error.warning, SWEEP_FAILED);
@@ -158,9 +170,9 @@ async fn what_cannot_be_read_or_swept_is_told_once() {
     assert_eq!(log.warnings(), [READ_FAILED, SWEEP_FAILED]);
 }
 
-/// The files beside the database, and what the damaged one says.
-fn set_aside(home: &Backend) -> Vec<Vec<u8>> {
-    let folder = home.place().database();
+/// The contents of the databases that were moved aside.
+fn moved_aside(dir: &TestDir) -> Vec<Vec<u8>> {
+    let folder = dir.data_dir().database_path();
     let entries = fs::read_dir(folder.parent().unwrap()).unwrap();
     entries
         .map(|entry| entry.unwrap().path())
@@ -170,19 +182,19 @@ fn set_aside(home: &Backend) -> Vec<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun() {
+async fn a_file_that_is_no_database_is_moved_aside() {
     let (log, _guard) = Log::start();
-    let home = Backend::new();
+    let dir = TestDir::new();
     for count in 1..3 {
-        let database = home.place().database();
+        let database = dir.data_dir().database_path();
         fs::create_dir_all(database.parent().unwrap()).unwrap();
         let garbage = format!("garbage {count} ").repeat(1000);
         fs::write(&database, &garbage).unwrap();
-        let artifacts = home.open();
+        let artifacts = dir.open();
         assert_eq!(artifacts.keeping(), Keeping::Disk);
-        works(&artifacts, true).await;
+        assert_keeps(&artifacts, true).await;
         drop(artifacts);
-        let aside = set_aside(&home);
+        let aside = moved_aside(&dir);
         assert_eq!(aside.len(), count);
         assert!(aside.contains(&garbage.into_bytes()));
     }
@@ -190,47 +202,52 @@ async fn a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun() {
 }
 
 #[tokio::test]
-async fn damage_that_is_found_later_is_dealt_with_at_the_next_start() {
+async fn damage_found_later_is_repaired_at_the_next_start() {
     let (log, _guard) = Log::start();
-    let home = Backend::new();
-    let artifacts = home.open();
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     let mut kept = Vec::new();
     for seed in 0..20 {
         kept.push(keep(&artifacts, "me", "call", &noise(seed, 20_000)).await);
     }
     drop(artifacts);
-    let database = home.place().database();
+    let database = dir.data_dir().database_path();
     let mut bytes = fs::read(&database).unwrap();
-    // The schema stays as it is, so that opening goes well.
+    // The schema stays intact, so that opening succeeds.
     bytes[16384..].fill(0xff);
     fs::write(&database, &bytes).unwrap();
 
-    let artifacts = home.open();
+    let artifacts = dir.open();
     let mut failed = 0;
     for id in &kept {
-        failed += u64::from(artifacts.read("me", id, &ArtifactRange::Whole).await.is_err());
+        failed += u64::from(
+            artifacts
+                .read("me", id, &ArtifactRange::Whole)
+                .await
+                .is_err(),
+        );
     }
     assert!(failed > 0);
     drop(artifacts);
-    let artifacts = home.open();
-    works(&artifacts, true).await;
-    assert_eq!(set_aside(&home).len(), 1);
+    let artifacts = dir.open();
+    assert_keeps(&artifacts, true).await;
+    assert_eq!(moved_aside(&dir).len(), 1);
     drop(artifacts);
-    works(&home.open(), true).await;
+    assert_keeps(&dir.open(), true).await;
     assert_eq!(log.warnings(), [READ_FAILED, MOVED_ASIDE]);
 }
 
 #[tokio::test]
 async fn the_store_of_a_newer_version_is_left_alone() {
     let (log, _guard) = Log::start();
-    let home = Backend::new();
-    let id = keep(&home.open(), "me", "call", "text").await;
-    store::execute(&home.place(), "PRAGMA user_version = 9");
-    let artifacts = home.open();
+    let dir = TestDir::new();
+    let id = keep(&dir.open(), "me", "call", "text").await;
+    store::execute(&dir.data_dir(), "PRAGMA user_version = 9");
+    let artifacts = dir.open();
     assert_eq!(artifacts.keeping(), Keeping::Memory);
     assert_eq!(whole(&artifacts, "me", &id).await, None);
-    works(&artifacts, false).await;
+    assert_keeps(&artifacts, false).await;
     drop(artifacts);
     assert_eq!(log.warnings(), [OPEN_FAILED]);
-    assert!(set_aside(&home).is_empty());
+    assert!(moved_aside(&dir).is_empty());
 }

@@ -1,4 +1,4 @@
-//! What goes, and when.
+//! When artifacts are deleted.
 
 use std::task::{Context, Waker};
 
@@ -6,17 +6,17 @@ use super::*;
 
 // S2-Dd
 #[tokio::test]
-async fn an_artifact_goes_thirty_days_after_its_last_access() {
-    let home = Backend::new();
-    let artifacts = home.open();
+async fn an_artifact_is_deleted_thirty_days_after_its_last_access() {
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     let left = keep(&artifacts, "me", "1", "left alone").await;
     let read = keep(&artifacts, "me", "2", "read").await;
     let shown = keep(&artifacts, "me", "3", "shown").await;
-    home.days_pass(20);
+    dir.days_pass(20);
     assert!(whole(&artifacts, "me", &read).await.is_some());
     assert!(artifacts.is_kept("me", "s", "3", &shown));
     assert_eq!(artifacts.sweep().await.unwrap().artifacts, 0);
-    home.days_pass(11);
+    dir.days_pass(11);
     let swept = artifacts.sweep().await.unwrap();
     assert_eq!(swept.artifacts, 1);
     assert!(swept.bytes > 0);
@@ -27,21 +27,21 @@ async fn an_artifact_goes_thirty_days_after_its_last_access() {
     let mut expected = [read, shown];
     expected.sort();
     assert_eq!(entries, expected);
-    home.days_pass(31);
+    dir.days_pass(31);
     assert_eq!(artifacts.sweep().await.unwrap().artifacts, 2);
-    assert_eq!(store::count(&home.place(), "chunks"), 0);
-    assert_eq!(store::count(&home.place(), "blobs"), 0);
+    assert_eq!(store::count_rows(&dir.data_dir(), "chunks"), 0);
+    assert_eq!(store::count_rows(&dir.data_dir(), "blobs"), 0);
 }
 
 #[tokio::test]
-async fn a_reference_goes_without_the_text_that_others_refer_to() {
-    let home = Backend::new();
-    let artifacts = home.open();
+async fn a_text_stays_while_another_owner_refers_to_it() {
+    let dir = TestDir::new();
+    let artifacts = dir.open();
     let id = keep(&artifacts, "me", "1", "text").await;
     keep(&artifacts, "you", "1", "text").await;
-    home.days_pass(20);
+    dir.days_pass(20);
     whole(&artifacts, "you", &id).await.unwrap();
-    home.days_pass(11);
+    dir.days_pass(11);
     assert_eq!(artifacts.sweep().await.unwrap().artifacts, 0);
     assert_eq!(whole(&artifacts, "me", &id).await, None);
     assert!(!artifacts.is_kept("me", "s", "1", &id));
@@ -49,17 +49,17 @@ async fn a_reference_goes_without_the_text_that_others_refer_to() {
 }
 
 #[tokio::test]
-async fn beyond_the_quota_the_longest_unread_goes_and_the_disk_is_given_back() {
-    let mut home = Backend::new();
-    home.settings.keep_size = 600_000;
-    let artifacts = home.open();
+async fn beyond_the_quota_the_least_recently_used_are_deleted_and_the_disk_is_freed() {
+    let mut dir = TestDir::new();
+    dir.settings.keep_size = 600_000;
+    let artifacts = dir.open();
     let mut kept = Vec::new();
     for seed in 0..50 {
         kept.push(keep(&artifacts, "me", "call", &noise(seed, 100_000)).await);
-        home.now.fetch_add(1, Ordering::Relaxed);
+        dir.now.fetch_add(1, Ordering::Relaxed);
     }
     whole(&artifacts, "me", &kept[7]).await.unwrap();
-    let database = home.place().database();
+    let database = dir.data_dir().database_path();
     artifacts.sweep().await.unwrap();
     let left = ids(&artifacts, "me", ArtifactFilter::default()).await;
     assert!(left.contains(&kept[7]));
@@ -75,33 +75,33 @@ async fn beyond_the_quota_the_longest_unread_goes_and_the_disk_is_given_back() {
 }
 
 #[tokio::test]
-async fn what_passes_the_quota_by_a_tenth_is_told_at_once() {
-    let mut home = Backend::new();
-    home.settings.keep_size = 600_000;
-    let artifacts = home.open();
-    let told = || {
-        let soon = std::pin::pin!(artifacts.overfull());
+async fn exceeding_the_quota_by_a_tenth_is_reported_at_once() {
+    let mut dir = TestDir::new();
+    dir.settings.keep_size = 600_000;
+    let artifacts = dir.open();
+    let is_over_quota = || {
+        let soon = std::pin::pin!(artifacts.over_quota());
         soon.poll(&mut Context::from_waker(Waker::noop()))
             .is_ready()
     };
-    // Noise of 16 digits takes half of its bytes and a little more.
+    // Hexadecimal noise compresses to slightly more than half of its size.
     let mut stored = 0;
     let mut seed = 0;
-    while !told() {
+    while !is_over_quota() {
         keep(&artifacts, "me", "call", &noise(seed, 100_000)).await;
         seed += 1;
         stored += 50_000;
-        assert!(stored < 800_000, "{seed} texts, and nobody is told");
+        assert!(stored < 800_000, "{seed} texts, and nothing is reported");
     }
-    assert!(seed > 5, "told after {seed} texts");
+    assert!(seed > 5, "reported after {seed} texts");
     artifacts.sweep().await.unwrap();
-    assert!(!told());
+    assert!(!is_over_quota());
     keep(&artifacts, "me", "call", "little").await;
-    assert!(!told());
+    assert!(!is_over_quota());
 }
 
 #[tokio::test]
-async fn memory_is_bounded_and_the_longest_unused_goes() {
+async fn memory_is_bounded_and_drops_the_least_recently_used() {
     let artifacts = Artifacts::memory(35_000);
     let mut kept = Vec::new();
     for seed in 0..5 {

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::artifacts::cut;
 use crate::store::schema;
+use crate::store::text_range;
 
 /// A database with the text of one artifact, in pieces of so many bytes.
 fn database(text: &str, chunk: usize) -> Connection {
@@ -12,7 +12,7 @@ fn database(text: &str, chunk: usize) -> Connection {
     connection
         .execute("INSERT INTO blobs VALUES (1, 'art_1', 0, 0, 0, 0)", [])
         .unwrap();
-    let stored = write_in(&connection, 1, text, chunk).unwrap();
+    let stored = write_with_chunk_size(&connection, 1, text, chunk).unwrap();
     let sum: i64 = connection
         .query_row(
             "SELECT coalesce(sum(length(body)), 0) FROM chunks",
@@ -27,7 +27,8 @@ fn database(text: &str, chunk: usize) -> Connection {
 fn parts() -> impl Strategy<Value = ArtifactRange> {
     prop_oneof![
         Just(ArtifactRange::Whole),
-        (0..120u64, 0..60u64).prop_map(|(start, length)| ArtifactRange::Bytes(start..start + length)),
+        (0..120u64, 0..60u64)
+            .prop_map(|(start, length)| ArtifactRange::Bytes(start..start + length)),
         (0..20u64, 0..12u64).prop_map(|(from, count)| ArtifactRange::Lines { from, count }),
     ]
 }
@@ -38,7 +39,7 @@ proptest! {
         text in "([a-z漢é😀]{0,5}\r?\n?){0,24}", chunk in 4..24usize, part in parts(),
     ) {
         let found = read(&database(&text, chunk), 1, &part).unwrap();
-        let place = cut::locate(&text, &part);
+        let place = text_range::locate(&text, &part);
         prop_assert_eq!(Some(found.text.as_str()), text.get(place.bytes.clone()));
         prop_assert_eq!(found.start, place.bytes.start as u64);
         prop_assert_eq!(found.first_line, place.first_line);
@@ -59,7 +60,7 @@ fn a_part_needs_no_other_pieces() {
             .execute("DELETE FROM chunks WHERE start <> 6", [])
             .unwrap();
         let found = read(&connection, 1, &part).unwrap();
-        let wanted = text.get(cut::locate(text, &part).bytes).unwrap();
+        let wanted = text.get(text_range::locate(text, &part).bytes).unwrap();
         assert_eq!(found.text, wanted, "{part:?}");
     }
 }
@@ -75,7 +76,10 @@ fn a_missing_or_damaged_piece_is_told() {
         let connection = database("a1\nb2\nc3\nd4\ne5\nf6\n", 6);
         connection.execute(damage, []).unwrap();
         assert!(
-            matches!(read(&connection, 1, &ArtifactRange::Whole), Err(StoreError::Damaged(_))),
+            matches!(
+                read(&connection, 1, &ArtifactRange::Whole),
+                Err(StoreError::Damaged(_))
+            ),
             "{damage}"
         );
     }

@@ -5,7 +5,7 @@ use adapters::plan::{Bounds, Keeping, Plan};
 use adapters::turn::Turn;
 
 use super::Summarizer;
-use crate::artifacts::NewArtifact;
+use crate::store::NewArtifact;
 
 impl Summarizer<'_> {
     /// Keeps the outputs of a history that may be needed once it is gone, and tells of
