@@ -104,7 +104,7 @@ impl Record {
     /// The turn will be sent again in other words.
     pub(super) fn healed(&mut self, fault: &Fault, mend: Mend) {
         self.notes.add("healed", mend.to_string());
-        self.metrics.healed(&self.provider, &self.model);
+        self.metrics.adapted(&self.provider, &self.model);
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 

@@ -1,11 +1,14 @@
-//! What `/metrics` shows, in the Prometheus text format.
+//! The metrics of the process, as `GET /metrics` shows them in the Prometheus text format.
+
+mod artifact_counts;
+mod figures;
+mod labels;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -14,6 +17,13 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::log::SafeText;
+use labels::{
+    CompactionLabels, FailoverLabels, FaultLabels, ProviderLabel, ReasonLabel, RouteLabels,
+    TokenLabels, TurnLabels,
+};
+
+pub use artifact_counts::ArtifactCounts;
+pub use figures::{PrefixFigures, Tokens, TurnFigures};
 
 /// The counters of the process.
 pub struct Metrics {
@@ -38,75 +48,7 @@ pub struct Metrics {
     artifacts: ArtifactCounts,
 }
 
-/// Counts what happens to artifacts. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub struct ArtifactCounts {
-    kept: Counter,
-    bytes: Counter,
-    failures: Family<WarningLabel, Counter>,
-}
-
-impl ArtifactCounts {
-    /// So many were written to the disk, with so many bytes of text.
-    pub fn kept(&self, artifacts: u64, bytes: u64) {
-        self.kept.inc_by(artifacts);
-        self.bytes.inc_by(bytes);
-    }
-
-    /// The store failed, under the id of its warning.
-    pub fn failed(&self, warning: &'static str) {
-        self.failures.get_or_create(&WarningLabel { warning }).inc();
-    }
-}
-
-/// One finished turn.
-#[derive(Debug, Clone, Copy)]
-pub struct TurnFigures<'a> {
-    /// The provider's id.
-    pub provider: &'a str,
-    /// The provider's name of the model.
-    pub model: &'a str,
-    /// How it ended.
-    pub outcome: &'static str,
-    /// From the request's head to the last event.
-    pub duration: Duration,
-    /// From the request's head to the first event, if there was one.
-    pub first_event: Option<Duration>,
-    /// What it used.
-    pub tokens: Tokens,
-    /// What that cost in US dollars, where the price is known.
-    pub cost: Option<f64>,
-    /// Our estimate of the input, where the provider counted it.
-    pub estimated: Option<u64>,
-    /// What its request had in common with the last one of the session.
-    pub prefix: Option<PrefixFigures>,
-}
-
-/// A request beside the last one of its session.
-#[derive(Debug, Clone, Copy)]
-pub struct PrefixFigures {
-    /// Bytes of the request.
-    pub sent: u64,
-    /// Those that both begin with.
-    pub shared: u64,
-    /// Why they are not more.
-    pub reason: &'static str,
-}
-
-/// Tokens of a turn, as the usage object counts them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tokens {
-    /// All input, cached included.
-    pub input: u64,
-    /// The cached part of the input.
-    pub cached: u64,
-    /// All output, reasoning included.
-    pub output: u64,
-    /// The reasoning part of the output.
-    pub reasoning: u64,
-}
-
-/// Counts one open stream until it is dropped.
+/// An open stream, counted until this is dropped. Made by [`Metrics::open_stream`].
 #[derive(Debug)]
 pub struct OpenStream(Gauge);
 
@@ -116,66 +58,13 @@ impl Drop for OpenStream {
     }
 }
 
-/// Most pairs of provider and model with their own series; later ones share one.
-const ROUTES: usize = 256;
-/// The labels of what is beyond that.
+/// The most pairs of provider and model that have series of their own; later pairs share one.
+const MAX_ROUTES: usize = 256;
+/// The label of the pairs beyond [`MAX_ROUTES`].
 const OTHER: &str = "other";
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TurnLabels {
-    provider: String,
-    model: String,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct TokenLabels {
-    provider: String,
-    model: String,
-    kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RouteLabels {
-    provider: String,
-    model: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ProviderLabel {
-    provider: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FailoverLabels {
-    from: String,
-    to: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct FaultLabels {
-    kind: &'static str,
-    side: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct CompactionLabels {
-    door: &'static str,
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WarningLabel {
-    warning: &'static str,
-}
-
 impl Metrics {
-    /// All at zero.
+    /// All counters at zero.
     pub fn new() -> Self {
         let seconds: fn() -> Histogram = || Histogram::new(exponential_buckets(0.05, 2.0, 15));
         let mut metrics = Self {
@@ -279,23 +168,7 @@ impl Metrics {
             "Requests that the guard or a limit refused",
             self.refused.clone(),
         );
-        let artifacts = &self.artifacts;
-        registry.register(
-            "artifacts_kept",
-            "Tool outputs that were written to the disk whole",
-            artifacts.kept.clone(),
-        );
-        registry.register_with_unit(
-            "artifacts_kept",
-            "Their text",
-            Unit::Bytes,
-            artifacts.bytes.clone(),
-        );
-        registry.register(
-            "artifact_failures",
-            "Failures of the store of artifacts by the id of their warning",
-            artifacts.failures.clone(),
-        );
+        self.artifacts.register(registry);
     }
 
     /// The counts of artifacts.
@@ -375,12 +248,12 @@ impl Metrics {
         self.turns.get_or_create(&labels).inc();
     }
 
-    /// Counts a fault under the names of its kind and side.
+    /// Counts a fault under the labels of its kind and side.
     pub fn fault(&self, kind: &'static str, side: &'static str) {
         self.faults.get_or_create(&FaultLabels { kind, side }).inc();
     }
 
-    /// Counts a compaction under the names of its door and result.
+    /// Counts a compaction under the labels of its trigger and result.
     pub fn compaction(&self, door: &'static str, result: &'static str) {
         self.compactions
             .get_or_create(&CompactionLabels { door, result })
@@ -395,7 +268,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Shows whether a provider is left alone.
+    /// Sets whether a provider is skipped because it is down.
     pub fn provider_down(&self, provider: &str, down: bool) {
         let (provider, _) = self.route(provider, "");
         self.down
@@ -415,15 +288,15 @@ impl Metrics {
             .inc();
     }
 
-    /// Counts a turn that was sent again in another form after a refusal.
-    pub fn healed(&self, provider: &str, model: &str) {
+    /// Counts a turn that was adapted: encoded again after a refusal and sent once more.
+    pub fn adapted(&self, provider: &str, model: &str) {
         let (provider, model) = self.route(provider, model);
         self.healed
             .get_or_create(&RouteLabels { provider, model })
             .inc();
     }
 
-    /// Counts a stream as open until the value is dropped.
+    /// Counts a stream as open until the returned value is dropped.
     pub fn open_stream(&self) -> OpenStream {
         self.open_streams.inc();
         OpenStream(self.open_streams.clone())
@@ -450,7 +323,7 @@ impl Metrics {
         if routes.contains(&route) {
             return route;
         }
-        if routes.len() >= ROUTES {
+        if routes.len() >= MAX_ROUTES {
             return (OTHER.to_owned(), OTHER.to_owned());
         }
         routes.insert(route.clone());
@@ -477,7 +350,7 @@ impl fmt::Debug for Metrics {
 mod tests {
     use std::time::Duration;
 
-    use super::{Metrics, PrefixFigures, ROUTES, Tokens, TurnFigures};
+    use super::{MAX_ROUTES, Metrics, PrefixFigures, Tokens, TurnFigures};
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
         TurnFigures {
@@ -512,7 +385,7 @@ mod tests {
         metrics.provider_down("q", true);
         metrics.provider_down("q", false);
         metrics.failover(("p", "m"), ("q", "maker/m"));
-        metrics.healed("p", "m");
+        metrics.adapted("p", "m");
         metrics.refused("host");
         metrics.artifacts().kept(2, 5000);
         metrics.artifacts().failed("ARTIFACT_STORE_WRITE_FAILED");
@@ -554,7 +427,7 @@ mod tests {
     fn series_are_bounded_and_labels_stay_on_their_line() {
         let metrics = Metrics::new();
         metrics.turn(&turn("p", "a\"b\nc"));
-        for index in 0..ROUTES * 2 {
+        for index in 0..MAX_ROUTES * 2 {
             metrics.turn(&turn("p", &format!("m{index}")));
         }
         let text = metrics.render();
@@ -563,7 +436,7 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("respondent_turns_total"))
             .count();
-        assert_eq!(series, ROUTES + 1);
+        assert_eq!(series, MAX_ROUTES + 1);
         assert!(text.contains(r#"model="other",outcome="completed"} 257"#));
     }
 }
