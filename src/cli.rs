@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Flags;
-use crate::diagnostics::capture::selection::{Id, Span};
-use crate::diagnostics::capture::{Selection, Wanted};
+use crate::diagnostics::selection::{Id, Selection, Span, Wanted};
 
 /// Exit code for what is as it was, and for everything that went as asked.
 pub const SAME: u8 = 0;

@@ -5,8 +5,8 @@ use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{Respondent, reply};
 use crate::diagnostics::bundle::BundleError;
-use crate::diagnostics::capture::Wanted;
 use crate::diagnostics::listing::Listing;
+use crate::diagnostics::selection::Wanted;
 use crate::serve::Body;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request};
 

@@ -13,8 +13,7 @@ use super::say;
 use crate::cli::{DIFFERENT, SAME};
 use crate::config::Config;
 use crate::diagnostics::bundle::{self, Bundle, FixtureError, Scope, Turn};
-use crate::diagnostics::capture::selection::Span;
-use crate::diagnostics::capture::{Selection, Wanted};
+use crate::diagnostics::selection::{Selection, Span, Wanted};
 
 pub use fetch::listing;
 

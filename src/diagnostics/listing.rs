@@ -6,9 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::bundle::Turn;
-use super::capture::Selection;
 use super::line::Line;
+use super::selection::{Row, Selection};
 use crate::metrics::Outcome;
 
 /// The turns that are kept.
@@ -19,29 +18,6 @@ pub struct Listing {
     pub started_ms: Option<u64>,
     /// The newest first.
     pub turns: Vec<Row>,
-}
-
-/// One turn.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Row {
-    /// The id of the HTTP request.
-    pub request_id: String,
-    /// The id of the response, if one was begun.
-    pub response_id: Option<String>,
-    /// When it began, in milliseconds since 1970.
-    pub began_ms: u64,
-    /// How long it took.
-    pub took_us: u64,
-    /// How it ended.
-    pub outcome: Option<Outcome>,
-    /// Provider, slash, the provider's name of the model; none was reached.
-    pub route: Option<String>,
-    /// Whether it ended in a failure, of whatever side.
-    pub failed: bool,
-    /// Whether it is in memory, whole.
-    pub memory: bool,
-    /// Whether it is in the folder, redacted.
-    pub disk: bool,
 }
 
 impl Listing {
@@ -103,38 +79,6 @@ impl Listing {
                     select.missing()
                 )
             }
-        }
-    }
-}
-
-impl Row {
-    /// A turn in the folder.
-    pub fn of_disk(turn: &Turn) -> Self {
-        Self {
-            request_id: turn.request_id.clone(),
-            response_id: turn.response_id(),
-            began_ms: turn.began_ms,
-            took_us: turn.took_us,
-            outcome: turn.outcome,
-            route: turn.attempts.last().map(|attempt| attempt.route.clone()),
-            failed: turn.failed(),
-            memory: false,
-            disk: true,
-        }
-    }
-
-    /// Whether it is selected, of rows that come newest first: the newest that
-    /// is, or all of a time.
-    pub fn is(&self, select: &Selection, now: SystemTime) -> bool {
-        match select {
-            Selection::Failed => self.failed,
-            Selection::Last => true,
-            Selection::Response(id) => self.response_id.as_ref() == Some(id),
-            Selection::Request(id) => self.request_id == *id,
-            Selection::Since(span) => now
-                .checked_sub(*span)
-                .and_then(|from| from.duration_since(UNIX_EPOCH).ok())
-                .is_none_or(|from| u128::from(self.began_ms) >= from.as_millis()),
         }
     }
 }

@@ -7,3 +7,4 @@ pub mod listing;
 pub mod log;
 pub mod redact;
 pub mod replay;
+pub mod selection;

@@ -8,9 +8,10 @@ use http::StatusCode;
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::capture::{Capture, Wanted};
+use crate::diagnostics::capture::Capture;
 use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::Listing;
+use crate::diagnostics::selection::Wanted;
 
 const TURNS: &str = "/diagnostics/turns";
 

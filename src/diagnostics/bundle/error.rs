@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::io;
 
-use super::manifest::VERSION;
+use super::VERSION;
 use crate::diagnostics::line::Line;
 
 /// Why a bundle cannot be read or written.

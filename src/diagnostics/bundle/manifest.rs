@@ -3,10 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::Shown;
-use super::{Bundle, BundleError, MOST_TURNS};
-
-/// The layout that is written. Every layout from 1 to this one is read.
-pub(super) const VERSION: u64 = 1;
+use super::{Bundle, BundleError, MOST_TURNS, VERSION};
 
 const FORMAT: &str = "respondent-bundle";
 

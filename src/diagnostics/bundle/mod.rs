@@ -41,6 +41,8 @@ pub struct Bundle {
     pub turns: Vec<Turn>,
 }
 
+/// The layout that is written. Every layout from 1 to this one is read.
+const VERSION: u64 = 1;
 /// Bytes of the file.
 const MOST_COMPRESSED: u64 = 256 << 20;
 /// Bytes of the tar in it.

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::{Capture, Raw, Selection, Wanted};
+use super::clean::{clean, scrubber};
+use super::{Capture, Raw};
 use crate::config::Config;
-use crate::diagnostics::bundle::{Bundle, BundleError, Folder, Kept, Turn};
-use crate::diagnostics::listing::Row;
-use crate::diagnostics::redact::{Keep, Scrubber};
+use crate::diagnostics::bundle::{Bundle, BundleError, Folder, Kept};
+use crate::diagnostics::redact::Keep;
+use crate::diagnostics::selection::{Row, Selection, Wanted};
 
 /// Where a turn is. What is in memory is whole.
 enum Place {
@@ -98,15 +99,6 @@ fn on_disk(kept: &Kept) -> Option<(Row, Place)> {
     let bundle = Bundle::read(&kept.path).ok()?;
     let row = bundle.turns.first().map(Row::of_disk)?;
     Some((row, Place::Disk(kept.path.clone())))
-}
-
-/// A turn without secrets, as the configuration knew them when it ran.
-pub(super) fn clean(raw: &Raw, keep: Keep) -> Turn {
-    scrubber(&raw.config, keep).turn(&raw.turn())
-}
-
-fn scrubber(config: &Config, keep: Keep) -> Scrubber {
-    Scrubber::new(config.redactor(), keep)
 }
 
 impl Raw {

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 
-use super::choice::clean;
+use super::clean::clean;
 use super::raw::Raw;
 use crate::diagnostics::bundle::{Bundle, Folder};
 use crate::diagnostics::line::Line;

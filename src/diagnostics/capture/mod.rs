@@ -6,12 +6,12 @@
 //! it goes to the ring, and to the [`keeper`] if it is to be written.
 
 mod choice;
+mod clean;
 mod headers;
 mod keeper;
 mod raw;
 mod ring;
 mod room;
-pub mod selection;
 mod stream;
 mod tape;
 #[cfg(test)]
@@ -24,7 +24,6 @@ use crate::turn::{Surrounding, Surroundings, System};
 
 pub use raw::Raw;
 pub use room::Room;
-pub use selection::{Selection, Wanted};
 pub use tape::{Shelf, Tape};
 
 use keeper::Keeper;

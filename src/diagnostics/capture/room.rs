@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::stream::BLOCK;
+/// The longest one: a body of any length takes no more than it has, and is not
+/// moved while it grows.
+pub(super) const BLOCK: usize = 64 << 10;
 
 /// How many bytes turns take: those that run, those that are kept, and those that
 /// wait to be written. Together they may take what the configuration gives to

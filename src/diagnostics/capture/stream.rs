@@ -1,13 +1,10 @@
 //! The pieces of a body, as far as there was room.
 
-use super::room::Room;
+use super::room::{BLOCK, Room};
 use crate::diagnostics::bundle::Piece;
 
 /// The shortest block of memory. Further ones are half as long as what was kept.
 const LEAST: usize = 256;
-/// The longest one: a body of any length takes no more than it has, and is not
-/// moved while it grows.
-pub(super) const BLOCK: usize = 64 << 10;
 
 /// What passed of a body.
 #[derive(Default)]

@@ -3,9 +3,13 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
+
+use super::bundle::Turn;
+use crate::metrics::Outcome;
 
 /// Which turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +25,29 @@ pub enum Selection {
     Request(String),
     /// All that began so long ago at most.
     Since(Duration),
+}
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Row {
+    /// The id of the HTTP request.
+    pub request_id: String,
+    /// The id of the response, if one was begun.
+    pub response_id: Option<String>,
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// How long it took.
+    pub took_us: u64,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+    /// Provider, slash, the provider's name of the model; none was reached.
+    pub route: Option<String>,
+    /// Whether it ended in a failure, of whatever side.
+    pub failed: bool,
+    /// Whether it is in memory, whole.
+    pub memory: bool,
+    /// Whether it is in the folder, redacted.
+    pub disk: bool,
 }
 
 /// What is wanted of them: the query of `GET /diagnostics/bundle`, such as
@@ -129,6 +156,38 @@ impl fmt::Display for Selection {
             Self::Response(id) => write!(f, "response:{id}"),
             Self::Request(id) => write!(f, "request:{id}"),
             Self::Since(time) => write!(f, "since:{}", time.as_secs()),
+        }
+    }
+}
+
+impl Row {
+    /// A turn in the folder.
+    pub fn of_disk(turn: &Turn) -> Self {
+        Self {
+            request_id: turn.request_id.clone(),
+            response_id: turn.response_id(),
+            began_ms: turn.began_ms,
+            took_us: turn.took_us,
+            outcome: turn.outcome,
+            route: turn.attempts.last().map(|attempt| attempt.route.clone()),
+            failed: turn.failed(),
+            memory: false,
+            disk: true,
+        }
+    }
+
+    /// Whether it is selected, of rows that come newest first: the newest that
+    /// is, or all of a time.
+    pub fn is(&self, select: &Selection, now: SystemTime) -> bool {
+        match select {
+            Selection::Failed => self.failed,
+            Selection::Last => true,
+            Selection::Response(id) => self.response_id.as_ref() == Some(id),
+            Selection::Request(id) => self.request_id == *id,
+            Selection::Since(span) => now
+                .checked_sub(*span)
+                .and_then(|from| from.duration_since(UNIX_EPOCH).ok())
+                .is_none_or(|from| u128::from(self.began_ms) >= from.as_millis()),
         }
     }
 }
