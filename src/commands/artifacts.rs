@@ -20,7 +20,7 @@ use crate::cli;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
 use crate::diagnostics::line::Line;
-use crate::diagnostics::listing::ago;
+use crate::diagnostics::listing::time_ago;
 
 const PATH: &str = "/v1/artifacts";
 
@@ -168,8 +168,8 @@ fn table(rows: &[Known], now: SystemTime) -> String {
             Line::up_to(&row.kind, 32).to_string(),
             row.bytes,
             row.lines,
-            ago(row.created_at.saturating_mul(1000), now),
-            ago(row.last_used_at.saturating_mul(1000), now),
+            time_ago(row.created_at.saturating_mul(1000), now),
+            time_ago(row.last_used_at.saturating_mul(1000), now),
             if row.persistent { "disk" } else { "memory" },
             Line::up_to(
                 if row.call_id.is_empty() {

@@ -7,24 +7,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::line::Line;
-use super::selection::{Row, Selection};
+use super::selection::{ListedTurn, Selection};
 use crate::metrics::Outcome;
 
 /// The turns that are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Listing {
+pub struct TurnListing {
     /// When the server started, in milliseconds since 1970; none is told by no
     /// server, but by the folder.
     pub started_ms: Option<u64>,
     /// The newest first.
-    pub turns: Vec<Row>,
+    pub turns: Vec<ListedTurn>,
 }
 
-impl Listing {
+impl TurnListing {
     /// A table for people.
     pub fn table(&self, now: SystemTime) -> String {
         let mut out = String::new();
-        let route = |row: &Row| Line::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
+        let route =
+            |row: &ListedTurn| Line::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
         let width = self.turns.iter().map(|row| route(row).chars().count());
         let width = width.max().unwrap_or(0).max("route".len());
         // Writing to a string cannot fail.
@@ -37,22 +38,22 @@ impl Listing {
             let _ = writeln!(
                 out,
                 "{:>10}  {:>7}  {:<12}  {:<width$}  {:<36}  {:<37}  {}",
-                ago(row.began_ms, now),
-                took(row.took_us),
+                time_ago(row.began_ms, now),
+                short_duration(row.took_us),
                 row.outcome.map_or("-", Outcome::label),
                 route(row),
                 Line::up_to(&row.request_id, 64).to_string(),
                 Line::up_to(row.response_id.as_deref().unwrap_or("-"), 64).to_string(),
-                place(row),
+                storage_label(row),
             );
         }
         out
     }
 
     /// Why there is no turn as selected, and what there is.
-    pub fn none_of(&self, select: &Selection) -> String {
+    pub fn explain_no_match(&self, select: &Selection) -> String {
         let since = self.started_ms.map_or(String::new(), |started| {
-            format!(" since the server started at {}", date(started))
+            format!(" since the server started at {}", http_date(started))
         });
         if self.turns.is_empty() {
             return format!("no turn is kept{since}");
@@ -76,14 +77,14 @@ impl Listing {
             | Selection::Since(_) => {
                 format!(
                     "there is no {}; {count} {kept} kept: {hint}",
-                    select.missing()
+                    select.describe()
                 )
             }
         }
     }
 }
 
-fn place(row: &Row) -> &'static str {
+fn storage_label(row: &ListedTurn) -> &'static str {
     match (row.memory, row.disk) {
         (true, true) => "memory, disk",
         (true, false) => "memory",
@@ -93,16 +94,16 @@ fn place(row: &Row) -> &'static str {
 }
 
 /// Milliseconds since 1970 as a date of HTTP, which says its zone.
-pub fn date(ms: u64) -> String {
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS)))
+pub fn http_date(ms: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS)))
 }
 
 /// The last moment that such a date can tell: the year 9999.
-const LAST_MS: u64 = 253_402_300_799_000;
+const MAX_DATE_MS: u64 = 253_402_300_799_000;
 
 /// How long ago that was, of milliseconds since 1970.
-pub fn ago(ms: u64, now: SystemTime) -> String {
-    let then = UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS));
+pub fn time_ago(ms: u64, now: SystemTime) -> String {
+    let then = UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS));
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
     match seconds {
         0..120 => format!("{seconds}s ago"),
@@ -112,7 +113,7 @@ pub fn ago(ms: u64, now: SystemTime) -> String {
     }
 }
 
-fn took(us: u64) -> String {
+fn short_duration(us: u64) -> String {
     match us / 1000 {
         ms @ 0..1000 => format!("{ms}ms"),
         ms @ 1000..120_000 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
@@ -124,8 +125,8 @@ fn took(us: u64) -> String {
 mod tests {
     use super::*;
 
-    fn row() -> Row {
-        Row {
+    fn row() -> ListedTurn {
+        ListedTurn {
             request_id: "req_1".to_owned(),
             response_id: None,
             began_ms: 1_000_000,
@@ -138,8 +139,8 @@ mod tests {
         }
     }
 
-    fn listing(turns: Vec<Row>) -> Listing {
-        Listing {
+    fn listing(turns: Vec<ListedTurn>) -> TurnListing {
+        TurnListing {
             started_ms: Some(784_111_777_000),
             turns,
         }
@@ -170,15 +171,15 @@ mod tests {
     #[test]
     fn what_is_there_is_told_when_the_wanted_is_not() {
         let started = "since the server started at Sun, 06 Nov 1994 08:49:37 GMT";
-        let none = listing(Vec::new()).none_of(&Selection::Failed);
+        let none = listing(Vec::new()).explain_no_match(&Selection::Failed);
         assert_eq!(none, format!("no turn is kept {started}"));
         let one = listing(vec![row()]);
         assert_eq!(
-            one.none_of(&Selection::Failed),
+            one.explain_no_match(&Selection::Failed),
             format!("no turn has failed {started}; 1 other turn is kept: --last takes the newest")
         );
         assert_eq!(
-            one.none_of(&Selection::Response("resp_2".into())),
+            one.explain_no_match(&Selection::Response("resp_2".into())),
             "there is no turn with the response resp_2; 1 turn is kept: \
              `respondent bundle list` shows them"
         );
@@ -194,17 +195,17 @@ mod tests {
             (7200, "2h ago"),
             (172_800, "2d ago"),
         ] {
-            assert_eq!(ago((360_000 - ago_s) * 1000, now), text);
+            assert_eq!(time_ago((360_000 - ago_s) * 1000, now), text);
         }
         // The clock was set back.
-        assert_eq!(ago(u64::MAX, now), "0s ago");
+        assert_eq!(time_ago(u64::MAX, now), "0s ago");
         for (us, text) in [
             (900, "0ms"),
             (999_999, "999ms"),
             (1_999_999, "1.9s"),
             (180_000_000, "3m"),
         ] {
-            assert_eq!(took(us), text);
+            assert_eq!(short_duration(us), text);
         }
     }
 }

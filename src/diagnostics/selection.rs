@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::bundle::Turn;
+use super::bundle::BundleTurn;
 use crate::metrics::Outcome;
 
 /// Which turns.
@@ -29,7 +29,7 @@ pub enum Selection {
 
 /// One turn.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Row {
+pub struct ListedTurn {
     /// The id of the HTTP request.
     pub request_id: String,
     /// The id of the response, if one was begun.
@@ -53,9 +53,9 @@ pub struct Row {
 /// What is wanted of them: the query of `GET /diagnostics/bundle`, such as
 /// `select=since:3600&images=1`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct BundleQuery {
     /// Which turns.
-    pub select: Selection,
+    pub selection: Selection,
     /// Images are kept whole, else their hash.
     pub images: bool,
     /// Encrypted contents are kept whole, else their hash.
@@ -65,30 +65,32 @@ pub struct Wanted {
 /// A parameter that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{name} must be {wants}.")]
-pub struct BadParameter {
+pub struct BadBundleQuery {
     /// Its name; that of an unknown one is not repeated.
     pub name: &'static str,
     /// What it takes.
     pub wants: &'static str,
 }
 
-const SELECT: BadParameter = BadParameter {
+const BAD_SELECT: BadBundleQuery = BadBundleQuery {
     name: "select",
     wants: "failed, last, response:ID, request:ID or since:SECONDS",
 };
 
-impl Wanted {
+impl BundleQuery {
     /// The query of a URL, without the question mark.
-    pub fn of_query(query: &str) -> Result<Self, BadParameter> {
+    pub fn from_query(query: &str) -> Result<Self, BadBundleQuery> {
         let mut wanted = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
-                "select" => wanted.select = Selection::of_query(value).ok_or(SELECT)?,
-                "images" => wanted.images = switch(value, "images")?,
-                "encrypted" => wanted.encrypted = switch(value, "encrypted")?,
+                "select" => {
+                    wanted.selection = Selection::from_query_value(value).ok_or(BAD_SELECT)?
+                }
+                "images" => wanted.images = parse_flag(value, "images")?,
+                "encrypted" => wanted.encrypted = parse_flag(value, "encrypted")?,
                 _ => {
-                    return Err(BadParameter {
+                    return Err(BadBundleQuery {
                         name: "each parameter",
                         wants: "one of select, images and encrypted",
                     });
@@ -99,8 +101,8 @@ impl Wanted {
     }
 
     /// The query of a URL, without the question mark.
-    pub fn query(&self) -> String {
-        let mut query = format!("select={}", self.select);
+    pub fn to_query(&self) -> String {
+        let mut query = format!("select={}", self.selection);
         for (name, on) in [("images", self.images), ("encrypted", self.encrypted)] {
             if on {
                 query.push('&');
@@ -112,11 +114,11 @@ impl Wanted {
     }
 }
 
-fn switch(value: &str, name: &'static str) -> Result<bool, BadParameter> {
+fn parse_flag(value: &str, name: &'static str) -> Result<bool, BadBundleQuery> {
     match value {
         "1" => Ok(true),
         "0" => Ok(false),
-        _ => Err(BadParameter {
+        _ => Err(BadBundleQuery {
             name,
             wants: "0 or 1",
         }),
@@ -124,25 +126,25 @@ fn switch(value: &str, name: &'static str) -> Result<bool, BadParameter> {
 }
 
 impl Selection {
-    fn of_query(value: &str) -> Option<Self> {
+    fn from_query_value(value: &str) -> Option<Self> {
         Some(match value.split_once(':') {
             None if value == "failed" => Self::Failed,
             None if value == "last" => Self::Last,
-            Some(("response", id)) => Self::Response(id.parse::<Id>().ok()?.0),
-            Some(("request", id)) => Self::Request(id.parse::<Id>().ok()?.0),
+            Some(("response", id)) => Self::Response(id.parse::<TurnId>().ok()?.0),
+            Some(("request", id)) => Self::Request(id.parse::<TurnId>().ok()?.0),
             Some(("since", seconds)) => Self::Since(Duration::from_secs(seconds.parse().ok()?)),
             None | Some(_) => return None,
         })
     }
 
     /// What there is none of, in words that follow "no".
-    pub fn missing(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Self::Failed => "turn that failed".to_owned(),
             Self::Last => "turn".to_owned(),
             Self::Response(id) => format!("turn with the response {id}"),
             Self::Request(id) => format!("turn with the request {id}"),
-            Self::Since(time) => format!("turn of the last {}", Span(*time)),
+            Self::Since(time) => format!("turn of the last {}", TimeSpan(*time)),
         }
     }
 }
@@ -160,9 +162,9 @@ impl fmt::Display for Selection {
     }
 }
 
-impl Row {
+impl ListedTurn {
     /// A turn in the folder.
-    pub fn of_disk(turn: &Turn) -> Self {
+    pub fn from_bundle_turn(turn: &BundleTurn) -> Self {
         Self {
             request_id: turn.request_id.clone(),
             response_id: turn.response_id(),
@@ -170,7 +172,7 @@ impl Row {
             took_us: turn.took_us,
             outcome: turn.outcome,
             route: turn.attempts.last().map(|attempt| attempt.route.clone()),
-            failed: turn.failed(),
+            failed: turn.is_failure(),
             memory: false,
             disk: true,
         }
@@ -178,7 +180,7 @@ impl Row {
 
     /// Whether it is selected, of rows that come newest first: the newest that
     /// is, or all of a time.
-    pub fn is(&self, select: &Selection, now: SystemTime) -> bool {
+    pub fn matches(&self, select: &Selection, now: SystemTime) -> bool {
         match select {
             Selection::Failed => self.failed,
             Selection::Last => true,
@@ -194,12 +196,12 @@ impl Row {
 
 /// An id that a query and a file name can carry as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Id(
+pub struct TurnId(
     /// 1 to 128 ASCII letters, digits, `_` and `-`.
     pub String,
 );
 
-impl FromStr for Id {
+impl FromStr for TurnId {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -214,14 +216,14 @@ impl FromStr for Id {
 
 /// A time span in words: `90s`, `15m`, `1h`, `2d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span(
+pub struct TimeSpan(
     /// Whole seconds.
     pub Duration,
 );
 
 const UNITS: [(char, u64); 4] = [('d', 86_400), ('h', 3600), ('m', 60), ('s', 1)];
 
-impl FromStr for Span {
+impl FromStr for TimeSpan {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -244,7 +246,7 @@ impl FromStr for Span {
 }
 
 /// In the largest unit that says it exactly.
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
         let exact = UNITS
@@ -261,10 +263,10 @@ impl fmt::Display for Span {
 mod tests {
     use super::*;
 
-    fn wanted(select: Selection) -> Wanted {
-        Wanted {
-            select,
-            ..Wanted::default()
+    fn wanted(select: Selection) -> BundleQuery {
+        BundleQuery {
+            selection: select,
+            ..BundleQuery::default()
         }
     }
 
@@ -287,18 +289,25 @@ mod tests {
                 Selection::Since(Duration::from_hours(1)),
             ),
         ] {
-            assert_eq!(Wanted::of_query(query), Ok(wanted(expected)), "{query}");
+            assert_eq!(
+                BundleQuery::from_query(query),
+                Ok(wanted(expected)),
+                "{query}"
+            );
         }
-        let all = Wanted {
-            select: Selection::Last,
+        let all = BundleQuery {
+            selection: Selection::Last,
             images: true,
             encrypted: true,
         };
         assert_eq!(
-            Wanted::of_query("images=1&select=last&encrypted=1"),
+            BundleQuery::from_query("images=1&select=last&encrypted=1"),
             Ok(all)
         );
-        assert_eq!(Wanted::of_query("images=0"), Ok(Wanted::default()));
+        assert_eq!(
+            BundleQuery::from_query("images=0"),
+            Ok(BundleQuery::default())
+        );
     }
 
     #[test]
@@ -311,12 +320,12 @@ mod tests {
             Selection::Since(Duration::from_secs(90)),
         ] {
             for (images, encrypted) in [(false, false), (true, false), (false, true)] {
-                let wanted = Wanted {
-                    select: select.clone(),
+                let wanted = BundleQuery {
+                    selection: select.clone(),
                     images,
                     encrypted,
                 };
-                assert_eq!(Wanted::of_query(&wanted.query()), Ok(wanted));
+                assert_eq!(BundleQuery::from_query(&wanted.to_query()), Ok(wanted));
             }
         }
     }
@@ -338,7 +347,7 @@ mod tests {
             ("encrypted=2", "encrypted"),
             ("Select=last", "each parameter"),
         ] {
-            let bad = Wanted::of_query(query).map_err(|bad| bad.name);
+            let bad = BundleQuery::from_query(query).map_err(|bad| bad.name);
             assert_eq!(bad, Err(name), "{query}");
         }
     }
@@ -346,11 +355,11 @@ mod tests {
     #[test]
     fn times_are_read_and_told() {
         for (text, seconds) in [("90s", 90), ("15m", 900), ("1h", 3600), ("2d", 172_800)] {
-            let span: Span = text.parse().unwrap();
+            let span: TimeSpan = text.parse().unwrap();
             assert_eq!(span.0.as_secs(), seconds);
             assert_eq!(span.to_string(), text);
         }
-        assert_eq!("60m".parse::<Span>().unwrap().to_string(), "1h");
+        assert_eq!("60m".parse::<TimeSpan>().unwrap().to_string(), "1h");
         for bad in [
             "",
             "h",
@@ -366,7 +375,7 @@ mod tests {
             "99999999999999999999d",
             "999999999999999999d",
         ] {
-            assert!(bad.parse::<Span>().is_err(), "{bad}");
+            assert!(bad.parse::<TimeSpan>().is_err(), "{bad}");
         }
     }
 }

@@ -9,7 +9,7 @@ use super::call::Unanswered;
 use crate::artifacts::owned::{Owned, Unread};
 use crate::artifacts::{Entry, Filter, Part};
 use crate::diagnostics::line::Line;
-use crate::diagnostics::listing::date;
+use crate::diagnostics::listing::http_date;
 
 /// How many are listed when the call does not say.
 pub(super) const LIMIT: usize = 20;
@@ -69,7 +69,7 @@ fn line(entry: &Entry) -> String {
         entry.lines,
         Line::up_to(&entry.call_id, 64),
         Line::up_to(&entry.session, 80),
-        date(entry.created.saturating_mul(1000)),
+        http_date(entry.created.saturating_mul(1000)),
     )
 }
 

@@ -248,7 +248,11 @@ impl<'e, S: Sink> Engine<'e, S> {
     }
 
     async fn exchange(&mut self) -> Result<(), Fault> {
-        let unreached = self.ctx.tap.as_ref().and_then(|tap| tap.unreached());
+        let unreached = self
+            .ctx
+            .tap
+            .as_ref()
+            .and_then(|tap| tap.recorded_connect_failure());
         if let Some((after, fault)) = &unreached
             && fault.kind == Kind::Overloaded
         {

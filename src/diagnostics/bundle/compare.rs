@@ -13,7 +13,7 @@ mod tests;
 
 use std::fmt;
 
-use super::Turn;
+use super::BundleTurn;
 use crate::diagnostics::line::Line;
 
 /// So many differences of one part are told.
@@ -46,7 +46,7 @@ pub struct Difference {
 
 /// Every place where the turns differ; at most twenty of one part, and then how
 /// many more.
-pub fn compare(left: &Turn, right: &Turn, what: Scope) -> Vec<Difference> {
+pub fn compare(left: &BundleTurn, right: &BundleTurn, what: Scope) -> Vec<Difference> {
     let mut found = parts::Parts::new(what);
     match what {
         Scope::Replay => {

@@ -3,11 +3,11 @@
 use std::fmt::{self, Display};
 use std::iter::once;
 
-use super::Turn;
+use super::BundleTurn;
 
 /// One entry. Numbers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum BundleEntry {
     /// What the file is.
     Manifest,
     /// What is told of a turn.
@@ -24,7 +24,7 @@ pub(super) enum Entry {
     Answer(usize),
 }
 
-impl Entry {
+impl BundleEntry {
     /// What stands after the `turn.json` of a turn, in this order.
     pub(super) fn bodies(turn: usize, attempts: usize) -> impl Iterator<Item = Self> {
         let of_attempts = (1..=attempts).flat_map(move |attempt| {
@@ -63,7 +63,7 @@ impl Entry {
     }
 }
 
-impl Display for Entry {
+impl Display for BundleEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Manifest => f.write_str("bundle.json"),
@@ -81,35 +81,35 @@ impl Display for Entry {
     }
 }
 
-impl Turn {
+impl BundleTurn {
     /// What an entry holds, if it is a body.
-    pub(super) fn body(&self, entry: Entry) -> Option<&Vec<u8>> {
+    pub(super) fn body(&self, entry: BundleEntry) -> Option<&Vec<u8>> {
         let attempt = |number: usize| self.attempts.get(number.checked_sub(1)?);
         match entry {
-            Entry::Manifest | Entry::Turn(_) => None,
-            Entry::Request(_) => Some(&self.request.body),
-            Entry::Plan(_) => Some(&self.plan),
-            Entry::AttemptRequest(_, number) => Some(&attempt(number)?.body),
-            Entry::AttemptAnswer(_, number) => Some(&attempt(number)?.answer),
-            Entry::Answer(_) => Some(&self.answer.body),
+            BundleEntry::Manifest | BundleEntry::Turn(_) => None,
+            BundleEntry::Request(_) => Some(&self.request.body),
+            BundleEntry::Plan(_) => Some(&self.plan),
+            BundleEntry::AttemptRequest(_, number) => Some(&attempt(number)?.body),
+            BundleEntry::AttemptAnswer(_, number) => Some(&attempt(number)?.answer),
+            BundleEntry::Answer(_) => Some(&self.answer.body),
         }
     }
 
     /// The place of what an entry holds, if it is a body.
-    pub(super) fn body_mut(&mut self, entry: Entry) -> Option<&mut Vec<u8>> {
+    pub(super) fn body_mut(&mut self, entry: BundleEntry) -> Option<&mut Vec<u8>> {
         match entry {
-            Entry::Manifest | Entry::Turn(_) => None,
-            Entry::Request(_) => Some(&mut self.request.body),
-            Entry::Plan(_) => Some(&mut self.plan),
-            Entry::AttemptRequest(_, number) => {
+            BundleEntry::Manifest | BundleEntry::Turn(_) => None,
+            BundleEntry::Request(_) => Some(&mut self.request.body),
+            BundleEntry::Plan(_) => Some(&mut self.plan),
+            BundleEntry::AttemptRequest(_, number) => {
                 let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
                 Some(&mut attempt.body)
             }
-            Entry::AttemptAnswer(_, number) => {
+            BundleEntry::AttemptAnswer(_, number) => {
                 let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
                 Some(&mut attempt.answer)
             }
-            Entry::Answer(_) => Some(&mut self.answer.body),
+            BundleEntry::Answer(_) => Some(&mut self.answer.body),
         }
     }
 }
@@ -120,10 +120,10 @@ mod tests {
 
     #[test]
     fn a_name_is_read_as_it_is_written() {
-        let all = Entry::bodies(3, 2).chain([Entry::Manifest, Entry::Turn(1000)]);
+        let all = BundleEntry::bodies(3, 2).chain([BundleEntry::Manifest, BundleEntry::Turn(1000)]);
         for entry in all {
             let name = entry.to_string();
-            assert_eq!(Entry::parse(name.as_bytes()), Some(entry), "{name}");
+            assert_eq!(BundleEntry::parse(name.as_bytes()), Some(entry), "{name}");
         }
     }
 
@@ -150,8 +150,8 @@ mod tests {
             "turns\\1\\answer",
             "turns/1/answer\0",
         ] {
-            assert_eq!(Entry::parse(name.as_bytes()), None, "{name}");
+            assert_eq!(BundleEntry::parse(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(Entry::parse(b"turns/1/answer\xff"), None);
+        assert_eq!(BundleEntry::parse(b"turns/1/answer\xff"), None);
     }
 }

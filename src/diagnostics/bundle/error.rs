@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::io;
 
-use super::VERSION;
+use super::FORMAT_VERSION;
 use crate::diagnostics::line::Line;
 
 /// Why a bundle cannot be read or written.
@@ -20,40 +20,40 @@ pub enum BundleError {
     NotABundle,
     /// The layout is of a later version.
     #[error(
-        "the bundle has layout {version}, and this program knows layouts up to {VERSION}: \
+        "the bundle has layout {version}, and this program knows layouts up to {FORMAT_VERSION}: \
          use respondent {made_by}, which made it, or a newer one"
     )]
-    Newer {
+    NewerFormat {
         /// Its layout.
         version: u64,
         /// The version of the program that made it.
-        made_by: Shown,
+        made_by: PrintableText,
     },
     /// The layout is known, and yet something in it is not.
     #[error(
         "{entry} says what this program does not understand ({reason}): \
          use respondent {made_by}, which made the bundle"
     )]
-    Strange {
+    UnknownContent {
         /// Where.
-        entry: Shown,
+        entry: PrintableText,
         /// What.
-        reason: Shown,
+        reason: PrintableText,
         /// The version of the program that made it.
-        made_by: Shown,
+        made_by: PrintableText,
     },
     /// Bytes are missing or are others.
     #[error("the bundle is damaged ({0}): get it again from where it came from")]
-    Damaged(Shown),
+    Damaged(PrintableText),
     /// An entry is not there.
     #[error("the bundle is damaged ({0} is missing): get it again from where it came from")]
-    Lacks(Shown),
+    MissingEntry(PrintableText),
     /// No bundle has such an entry.
     #[error(
         "\"{0}\" has no business in a bundle: do not trust this file, \
          nothing of it was used"
     )]
-    Foreign(Shown),
+    ForeignEntry(PrintableText),
     /// Its size, or the size of something in it.
     #[error("the bundle is too large ({what} are more than {most}): put fewer turns into it")]
     TooLarge {
@@ -64,10 +64,10 @@ pub enum BundleError {
     },
     /// There is no turn in it.
     #[error("the bundle holds no turn: make another one")]
-    Empty,
+    NoTurns,
     /// What is told of a turn cannot be.
     #[error("turn {turn} does not agree with itself ({what}): make the bundle again")]
-    Wrong {
+    Inconsistent {
         /// Its place, from 1.
         turn: usize,
         /// What is wrong.
@@ -75,20 +75,20 @@ pub enum BundleError {
     },
     /// It cannot be packed.
     #[error("the bundle cannot be packed: {0}")]
-    Unpacked(#[source] io::Error),
+    PackFailed(#[source] io::Error),
 }
 
 /// A text from outside, fit to be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown(String);
+pub struct PrintableText(String);
 
-impl Shown {
+impl PrintableText {
     pub(super) fn new(text: impl Display) -> Self {
         Self(Line::new(&text.to_string()).to_string())
     }
 }
 
-impl Display for Shown {
+impl Display for PrintableText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -13,9 +13,9 @@ mod read;
 #[cfg(test)]
 pub(crate) mod sample;
 mod show;
-mod stamp;
 #[cfg(test)]
 mod tests;
+mod timestamp;
 mod turn;
 mod write;
 
@@ -23,9 +23,12 @@ pub use compare::{Difference, Scope, compare};
 pub use diff::diff;
 pub use error::BundleError;
 pub use fixture::{FixtureError, Written, to_fixture};
-pub use folder::{Folder, Kept, Limits};
+pub use folder::{BundleFolder, RetentionLimits, StoredBundle};
 pub use show::show;
-pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
+pub use turn::{
+    BodyChunk, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+    OmittedPart,
+};
 
 /// What one file holds. Without `Debug`: it holds what was said.
 #[derive(Clone, Default, PartialEq)]
@@ -38,19 +41,19 @@ pub struct Bundle {
     /// The same of encrypted contents.
     pub encrypted: bool,
     /// At least one.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<BundleTurn>,
 }
 
 /// The layout that is written. Every layout from 1 to this one is read.
-const VERSION: u64 = 1;
+const FORMAT_VERSION: u64 = 1;
 /// Bytes of the file.
-const MOST_COMPRESSED: u64 = 256 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 20;
 /// Bytes of the tar in it.
-const MOST_BYTES: u64 = 512 << 20;
+const MAX_TAR_BYTES: u64 = 512 << 20;
 /// Bytes of one `turn.json`: reading it takes a multiple of them.
-const MOST_JSON: u64 = 64 << 20;
-const MOST_TURNS: usize = 1000;
-const MOST_ATTEMPTS: usize = 1000;
+const MAX_TURN_JSON_BYTES: u64 = 64 << 20;
+const MAX_TURNS: usize = 1000;
+const MAX_ATTEMPTS: usize = 1000;
 /// Of the memory that decompressing takes, as a power of two. Every level of
 /// `zstd` up to 19 keeps to it.
-const WINDOW_LOG: u32 = 23;
+const MAX_WINDOW_LOG: u32 = 23;

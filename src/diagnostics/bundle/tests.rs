@@ -181,7 +181,7 @@ fn a_file_beyond_the_limit_is_not_read() {
     // It takes no room: nothing was written to it.
     std::fs::File::create(&path)
         .unwrap()
-        .set_len(MOST_COMPRESSED + 1)
+        .set_len(MAX_FILE_BYTES + 1)
         .unwrap();
     let error = Bundle::read(&path).map(|_| ()).unwrap_err();
     assert_eq!(
@@ -444,7 +444,7 @@ fn what_would_not_be_read_is_not_written() {
         "the bundle holds no turn: make another one"
     );
     assert_eq!(
-        said(|it| it.turns = vec![Turn::default(); 1001]),
+        said(|it| it.turns = vec![BundleTurn::default(); 1001]),
         "the bundle is too large (its turns are more than 1000): put fewer turns into it"
     );
     assert_eq!(
@@ -505,12 +505,14 @@ fn bombs_stop_at_a_limit() {
 #[test]
 fn all_that_is_in_a_bundle_counts() {
     let (bytes, size) = (valid(), tar(&entries()).len() as u64);
-    assert!(Bundle::within(&bytes, size).is_ok());
+    assert!(Bundle::from_bytes_limited(&bytes, size).is_ok());
     let mut start = tar(&entries()[..2]);
     start.truncate(start.len() - 1024);
     start.extend(header(b"turns/1/request.json", 500 << 20, EntryType::Regular).as_bytes());
     for bytes in [bytes, bomb(&start)] {
-        let said = Bundle::within(&bytes, size - 1).map(|_| ()).unwrap_err();
+        let said = Bundle::from_bytes_limited(&bytes, size - 1)
+            .map(|_| ())
+            .unwrap_err();
         assert_eq!(
             said.to_string(),
             format!(
@@ -543,7 +545,7 @@ fn a_flood_of_entries_stops_at_the_first_that_is_too_many() {
 #[test]
 fn a_window_beyond_the_limit_is_refused() {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
-    encoder.window_log(WINDOW_LOG + 1).unwrap();
+    encoder.window_log(MAX_WINDOW_LOG + 1).unwrap();
     encoder.write_all(&tar(&entries())).unwrap();
     let said = error(&encoder.finish().unwrap());
     assert!(said.contains("too much memory"), "{said}");

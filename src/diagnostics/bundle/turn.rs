@@ -17,7 +17,7 @@ use crate::turn::Given;
 /// One turn.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Turn {
+pub struct BundleTurn {
     /// The id of the HTTP request.
     pub request_id: String,
     /// The version of the program that ran it.
@@ -39,11 +39,11 @@ pub struct Turn {
     /// When the program wanted to stop and ended the turn.
     pub ending_us: Option<u64>,
     /// What the client sent.
-    pub request: Request,
+    pub request: BundleRequest,
     /// What the client got.
-    pub answer: Answer,
+    pub answer: BundleResponse,
     /// The requests to providers, in their order.
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<BundleAttempt>,
     /// Routes, dialects and models; times of a stream.
     pub settings: Settings,
     /// Milliseconds: see `heartbeat` in the configuration.
@@ -59,7 +59,7 @@ pub struct Turn {
     pub random: Vec<String>,
     /// What was too large to be kept. A turn that lacks something cannot be
     /// replayed.
-    pub omitted: Vec<Omitted>,
+    pub omitted: Vec<OmittedPart>,
     /// The plan of the first attempt as JSON; empty when there was none.
     #[serde(skip)]
     pub plan: Vec<u8>,
@@ -68,7 +68,7 @@ pub struct Turn {
 /// The client's request.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct BundleRequest {
     /// The path of the URL.
     pub path: String,
     /// Names in lower case and values; the values of few are kept.
@@ -81,13 +81,13 @@ pub struct Request {
 /// Our answer to the client.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
+pub struct BundleResponse {
     /// The HTTP status; 0 when the client left before it.
     pub status: u16,
     /// Names in lower case and values.
     pub headers: Vec<(String, String)>,
     /// How `body` was cut.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<BodyChunk>,
     /// Server-sent events, or a JSON document.
     #[serde(skip)]
     pub body: Vec<u8>,
@@ -96,7 +96,7 @@ pub struct Answer {
 /// One request to a provider.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Attempt {
+pub struct BundleAttempt {
     /// When it began.
     pub at_us: u64,
     /// When it was over.
@@ -117,9 +117,9 @@ pub struct Attempt {
     pub estimated_input: u64,
     /// The head of the answer. None came: the provider was not reached, or did
     /// not answer.
-    pub head: Option<Head>,
+    pub head: Option<BundleResponseHead>,
     /// How `answer` was cut.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<BodyChunk>,
     /// Whether the answer's body ended by itself.
     pub ended: bool,
     /// What it ended with.
@@ -135,7 +135,7 @@ pub struct Attempt {
 /// The head of a provider's answer.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
+pub struct BundleResponseHead {
     /// When it came.
     pub at_us: u64,
     /// Its status.
@@ -147,7 +147,7 @@ pub struct Head {
 /// A piece of a body, as a pair in JSON.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(from = "(u64, usize)", into = "(u64, usize)")]
-pub struct Piece {
+pub struct BodyChunk {
     /// When it passed.
     pub at_us: u64,
     /// Its bytes.
@@ -157,7 +157,7 @@ pub struct Piece {
 /// Something that was not kept whole.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Omitted {
+pub struct OmittedPart {
     /// What it is: `request`, `attempt 1 request`, `attempt 1 answer`, `answer`.
     pub what: String,
     /// Its bytes.
@@ -166,7 +166,7 @@ pub struct Omitted {
     pub kept: u64,
 }
 
-impl Turn {
+impl BundleTurn {
     /// The id of the response, if one was begun.
     pub fn response_id(&self) -> Option<String> {
         // The first randomness of a turn is its response id.
@@ -177,17 +177,17 @@ impl Turn {
     }
 
     /// Whether it ended in a failure, of whatever side.
-    pub fn failed(&self) -> bool {
+    pub fn is_failure(&self) -> bool {
         self.outcome.is_some_and(Outcome::is_failure)
     }
 
     /// Whether all of it was kept.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.omitted.is_empty()
     }
 
     /// Takes the notes over.
-    pub fn note(&mut self, notes: &Notes) {
+    pub fn set_notes(&mut self, notes: &Notes) {
         self.notes = notes
             .iter()
             .map(|note| (note.code.to_owned(), note.detail.clone()))
@@ -195,14 +195,14 @@ impl Turn {
     }
 }
 
-impl From<(u64, usize)> for Piece {
+impl From<(u64, usize)> for BodyChunk {
     fn from((at_us, length): (u64, usize)) -> Self {
         Self { at_us, length }
     }
 }
 
-impl From<Piece> for (u64, usize) {
-    fn from(piece: Piece) -> Self {
+impl From<BodyChunk> for (u64, usize) {
+    fn from(piece: BodyChunk) -> Self {
         (piece.at_us, piece.length)
     }
 }

@@ -5,53 +5,53 @@
 //! bodies, and nothing else happens on the way of the turn. When the turn is over
 //! it goes to the ring, and to the [`keeper`] if it is to be written.
 
-mod choice;
-mod clean;
 mod headers;
-mod keeper;
-mod raw;
+mod memory_budget;
+mod query;
+mod recorded_body;
+mod recorded_turn;
+mod recorder;
+mod redacted;
 mod ring;
-mod room;
-mod stream;
-mod tape;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::{CaptureMode, Config};
 use crate::turn::{Surrounding, Surroundings, System};
 
-pub use raw::Raw;
-pub use room::Room;
-pub use tape::{Shelf, Tape};
+pub use memory_budget::MemoryBudget;
+pub use recorded_turn::RecordedTurn;
+pub use recorder::{FinishedTurnSink, Recorder};
 
-use keeper::Keeper;
-use ring::Ring;
+use ring::TurnRing;
+use writer::BundleWriter;
 
 /// What is known of recent turns. Clones share it.
 #[derive(Clone, Default)]
-pub struct Capture(Arc<Shelves>);
+pub struct TurnCapture(Arc<RecentTurns>);
 
 #[derive(Default)]
-struct Shelves {
-    ring: Mutex<Ring>,
-    room: Arc<Room>,
-    keeper: Keeper,
+struct RecentTurns {
+    lock_ring: Mutex<TurnRing>,
+    budget: Arc<MemoryBudget>,
+    writer: BundleWriter,
 }
 
-impl Surroundings for Capture {
+impl Surroundings for TurnCapture {
     fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
         let live = System.of(request_id, config);
         if config.capture.mode == CaptureMode::Off {
             return live;
         }
-        let shelves: Arc<Shelves> = Arc::clone(&self.0);
-        let tape = Arc::new(Tape::new(
+        let shelves: Arc<RecentTurns> = Arc::clone(&self.0);
+        let tape = Arc::new(Recorder::new(
             request_id,
             config,
             (live.clock, live.random),
-            &self.0.room,
+            &self.0.budget,
             shelves,
         ));
         Surrounding {
@@ -62,65 +62,67 @@ impl Surroundings for Capture {
     }
 }
 
-impl Capture {
+impl TurnCapture {
     /// Waits until the turns that are to be written are, for a moment.
     pub fn flush(&self) {
-        self.0.keeper.flush();
+        self.0.writer.flush();
     }
 
     /// Forgets what a new configuration gives no room to, or does not want to be
     /// known at all.
-    pub fn limit(&self, config: &Config) {
+    pub fn apply_limits(&self, config: &Config) {
         let capture = &config.capture;
         let (recent, memory) = match capture.mode {
             CaptureMode::Off => (0, 0),
             CaptureMode::Failures | CaptureMode::All => (capture.recent, capture.memory),
         };
-        self.0.limit(recent, memory);
+        self.0.evict_beyond(recent, memory);
     }
 
     /// The turns in memory, the newest first.
-    pub(crate) fn recent(&self) -> Vec<Arc<Raw>> {
+    pub(crate) fn recent(&self) -> Vec<Arc<RecordedTurn>> {
         self.0.ring().newest_first()
     }
 }
 
-impl Shelves {
-    fn limit(&self, recent: usize, memory: usize) {
-        let gone = self.ring().limit(recent);
+impl RecentTurns {
+    fn evict_beyond(&self, recent: usize, memory: usize) {
+        let gone = self.ring().truncate(recent);
         // Outside of the lock: it may be much.
         drop(gone);
-        while self.room.taken() > memory && self.make_room() {}
+        while self.budget.taken() > memory && self.evict_oldest() {}
     }
 
-    fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
-        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    fn ring(&self) -> std::sync::MutexGuard<'_, TurnRing> {
+        self.lock_ring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelf for Shelves {
-    fn put(&self, raw: Raw) {
+impl FinishedTurnSink for RecentTurns {
+    fn add(&self, raw: RecordedTurn) {
         let raw = Arc::new(raw);
         let capture = &raw.config.capture;
         let (recent, memory) = (capture.recent, capture.memory);
         let is_kept = match capture.mode {
             CaptureMode::All => true,
-            CaptureMode::Failures => raw.failed(),
+            CaptureMode::Failures => raw.is_failure(),
             CaptureMode::Off => false,
         };
         if is_kept {
-            self.keeper.keep(Arc::clone(&raw));
+            self.writer.write_bundle(Arc::clone(&raw));
         }
         // A huge request that went well would stand in memory beside the next one.
         if is_kept || raw.body.len() <= memory / 2 {
-            self.ring().put(raw);
+            self.ring().push(raw);
         }
         // Requests are kept whatever the room.
-        self.limit(recent, memory);
+        self.evict_beyond(recent, memory);
     }
 
-    fn make_room(&self) -> bool {
-        let oldest = self.ring().pop();
+    fn evict_oldest(&self) -> bool {
+        let oldest = self.ring().pop_oldest();
         oldest.is_some()
     }
 }

@@ -17,19 +17,19 @@ use adapters::plan::{Bounds, Forgetful, Placed, Plan, plan};
 use adapters::responses::request::Source;
 use registry::RouteSettings;
 
-use super::ids::Ids;
+use super::ids::ChangedArtifactIds;
 use super::opaque;
-use crate::diagnostics::bundle::{Attempt, Turn};
+use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::turn::{Given, Spelling, stays_from};
 
 /// A recorded turn with its secrets, and without.
-pub(super) struct Again<'t> {
-    old: Side<'t>,
-    new: Side<'t>,
+pub(super) struct Reencoder<'t> {
+    old: TurnSide<'t>,
+    new: TurnSide<'t>,
 }
 
 /// What becomes of a request.
-pub(super) enum Remade {
+pub(super) enum Reencoded {
     /// The request and its size in tokens, estimated.
     Body(Vec<u8>, u64),
     /// It cannot be made again; nothing in it was shortened.
@@ -39,32 +39,32 @@ pub(super) enum Remade {
 }
 
 /// One of the two.
-struct Side<'t> {
-    turn: &'t Turn,
+struct TurnSide<'t> {
+    turn: &'t BundleTurn,
     source: Source,
 }
 
 /// How a request was made.
-struct Way {
+struct RequestVariant {
     /// The place of its route.
     route: usize,
     /// What was known of the model.
     mends: Vec<Mend>,
 }
 
-impl<'t> Again<'t> {
+impl<'t> Reencoder<'t> {
     /// None of what is no request.
-    pub(super) fn of(old: &'t Turn, new: &'t Turn) -> Option<Self> {
+    pub(super) fn of(old: &'t BundleTurn, new: &'t BundleTurn) -> Option<Self> {
         Some(Self {
-            old: Side::of(old)?,
-            new: Side::of(new)?,
+            old: TurnSide::of(old)?,
+            new: TurnSide::of(new)?,
         })
     }
 
     /// The artifact ids that are others now.
-    pub(super) fn ids(&self) -> Option<Ids> {
+    pub(super) fn ids(&self) -> Option<ChangedArtifactIds> {
         let (old, new) = (self.old.source.turn().ok()?, self.new.source.turn().ok()?);
-        Some(Ids::between(&old, &new))
+        Some(ChangedArtifactIds::between(&old, &new))
     }
 
     /// The plan as JSON, if it is known how it was made.
@@ -80,10 +80,10 @@ impl<'t> Again<'t> {
     }
 
     /// The request of an attempt.
-    pub(super) fn request(&self, index: usize) -> Remade {
+    pub(super) fn request(&self, index: usize) -> Reencoded {
         let attempts = &self.old.turn.attempts;
         let Some(attempt) = attempts.get(index) else {
-            return Remade::Unknown;
+            return Reencoded::Unknown;
         };
         let mut whole = true;
         for way in self.ways(attempts, index) {
@@ -103,19 +103,19 @@ impl<'t> Again<'t> {
                 if attempt.body.len() < sent.body.len() {
                     body.truncate(attempt.body.len());
                 }
-                return Remade::Body(body, made.estimated_tokens);
+                return Reencoded::Body(body, made.estimated_tokens);
             }
         }
         if whole {
-            Remade::Whole
+            Reencoded::Whole
         } else {
-            Remade::Unknown
+            Reencoded::Unknown
         }
     }
 
     /// The ways that the attempt may have taken, the likeliest first: what the attempts
     /// before it taught was learned, unless it did not help.
-    fn ways(&self, attempts: &[Attempt], index: usize) -> Vec<Way> {
+    fn ways(&self, attempts: &[BundleAttempt], index: usize) -> Vec<RequestVariant> {
         let Some(attempt) = attempts.get(index) else {
             return Vec::new();
         };
@@ -138,7 +138,7 @@ impl<'t> Again<'t> {
         let most = taught.len();
         let counts = (0..=most).rev();
         counts
-            .map(|count| Way {
+            .map(|count| RequestVariant {
                 route,
                 mends: known
                     .iter()
@@ -165,8 +165,8 @@ impl<'t> Again<'t> {
     }
 }
 
-impl<'t> Side<'t> {
-    fn of(turn: &'t Turn) -> Option<Self> {
+impl<'t> TurnSide<'t> {
+    fn of(turn: &'t BundleTurn) -> Option<Self> {
         let body = String::from_utf8(turn.request.body.clone()).ok()?;
         let items = turn.given.items.iter();
         let items: HashMap<String, Arc<str>> = items
@@ -178,7 +178,7 @@ impl<'t> Side<'t> {
         })
     }
 
-    fn request(&self, way: &Way, purpose: Purpose) -> Option<(Plan, Encoded)> {
+    fn request(&self, way: &RequestVariant, purpose: Purpose) -> Option<(Plan, Encoded)> {
         let Given {
             outputs,
             keeping,
@@ -209,7 +209,7 @@ impl<'t> Side<'t> {
         spelling.request(&source.turn().ok()?, &Forgetful).ok()
     }
 
-    fn plan(&self, attempt: &Attempt, reasoning: bool) -> Option<Vec<u8>> {
+    fn plan(&self, attempt: &BundleAttempt, reasoning: bool) -> Option<Vec<u8>> {
         let given = &self.turn.given;
         let bounds = Bounds {
             window: attempt.window?,

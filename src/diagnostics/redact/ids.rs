@@ -8,7 +8,7 @@ use adapters::turn::Turn;
 use memchr::memmem;
 
 use super::opaque;
-use super::strings::Strings;
+use super::strings::BodyStrings;
 
 const HEAD: &[u8] = b"art_";
 /// Bytes of an id.
@@ -16,9 +16,9 @@ const SIZE: usize = 36;
 
 /// The ids that change, by their former one. All have the same length.
 #[derive(Default, PartialEq, Eq)]
-pub(super) struct Ids(HashMap<Vec<u8>, Vec<u8>>);
+pub(super) struct ChangedArtifactIds(HashMap<Vec<u8>, Vec<u8>>);
 
-impl Ids {
+impl ChangedArtifactIds {
     /// Those of the outputs of a turn that differ in another form of it.
     pub(super) fn between(old: &Turn<'_>, new: &Turn<'_>) -> Self {
         let pairs = old.items.iter().zip(&new.items);
@@ -46,7 +46,7 @@ impl Ids {
                 blob.copy_from_slice(sealed.as_bytes());
             }
         }
-        let strings = Strings::of(&text);
+        let strings = BodyStrings::of(&text);
         if strings.events {
             for values in strings.texts() {
                 let parts = values.iter().map(|value| value.part.clone());

@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use self::filler::Filler;
-use self::strings::Strings;
+use self::strings::BodyStrings;
 use crate::secrets::{Redactor, Secret};
 
 /// Replaces secrets, known and unknown, in a turn.
@@ -79,7 +79,7 @@ impl Scrubber {
         if text.is_empty() {
             return text;
         }
-        let strings = Strings::of(&text);
+        let strings = BodyStrings::of(&text);
         self.opaque(&mut text, &strings);
         let blobs = self.blobs(&mut text);
         if strings.events {

@@ -11,7 +11,7 @@ use regex::bytes::Regex;
 
 use super::Scrubber;
 use super::filler::by_hash;
-use super::strings::{Strings, Value};
+use super::strings::{BodyStrings, Value};
 
 static DATA_URLS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)").ok());
@@ -22,14 +22,14 @@ static BLOBS: LazyLock<Option<Regex>> =
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
 
 /// What a member holds.
-enum Content {
+enum OpaqueContent {
     File,
     Encrypted,
 }
 
 impl Scrubber {
     /// Hashes in place of contents.
-    pub(super) fn opaque(&self, text: &mut [u8], strings: &Strings) {
+    pub(super) fn opaque(&self, text: &mut [u8], strings: &BodyStrings) {
         if !self.keep.images {
             let Some(urls) = DATA_URLS.as_ref() else {
                 return;
@@ -54,9 +54,9 @@ impl Scrubber {
             };
             for (parts, value) in all.into_iter().zip(values) {
                 match content(text, value, &parts) {
-                    Some(Content::File) if !self.keep.images => hash(text, &parts),
-                    Some(Content::Encrypted) if !self.keep.encrypted => hash(text, &parts),
-                    Some(Content::File | Content::Encrypted) | None => {}
+                    Some(OpaqueContent::File) if !self.keep.images => hash(text, &parts),
+                    Some(OpaqueContent::Encrypted) if !self.keep.encrypted => hash(text, &parts),
+                    Some(OpaqueContent::File | OpaqueContent::Encrypted) | None => {}
                 }
             }
         }
@@ -143,11 +143,11 @@ pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option
 }
 
 /// What a value holds, by the name of its member.
-fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content> {
+fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<OpaqueContent> {
     let name = text.get(value.name.clone())?;
     let value = text.get(value.part.clone())?;
     if FILES.contains(&name) {
-        return (!value.starts_with(b"data:")).then_some(Content::File);
+        return (!value.starts_with(b"data:")).then_some(OpaqueContent::File);
     }
     match name {
         b"encrypted_content" => {
@@ -155,7 +155,7 @@ fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content
                 (value.starts_with("rsp1.") && Baggage::open(value).is_some())
                     || (value.starts_with("rsc1.") && Blob::open(value).is_some())
             });
-            (!ours).then_some(Content::Encrypted)
+            (!ours).then_some(OpaqueContent::Encrypted)
         }
         b"signature" | b"thought_signature" | b"data" if is_opaque(text, parts) => {
             let start = parts.first()?.start;
@@ -166,9 +166,9 @@ fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content
                 && memmem::find(around, b"encrypted").is_none()
                 && memmem::find(behind, b"encrypted").is_none();
             Some(if file {
-                Content::File
+                OpaqueContent::File
             } else {
-                Content::Encrypted
+                OpaqueContent::Encrypted
             })
         }
         _ => None,

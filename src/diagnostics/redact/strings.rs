@@ -20,7 +20,7 @@ const INDICES: [&[u8]; 6] = [
 
 /// The strings of a body.
 #[derive(Default)]
-pub(super) struct Strings {
+pub(super) struct BodyStrings {
     /// What may be written over without breaking the form: contents of strings
     /// and of names, and what has no form.
     pub(super) free: Vec<Range<usize>>,
@@ -42,7 +42,7 @@ pub(super) struct Value {
     pub(super) delta: bool,
 }
 
-impl Strings {
+impl BodyStrings {
     /// Those of a JSON document or of server-sent events; none of a body that is
     /// neither, which is free as a whole.
     pub(super) fn of(body: &[u8]) -> Self {
@@ -78,7 +78,7 @@ impl Strings {
 
     /// Reads one document, as far as it is one.
     fn document(&mut self, body: &[u8], part: Range<usize>) {
-        let mut nodes = vec![Node::default()];
+        let mut nodes = vec![JsonNode::default()];
         let mut open: Vec<usize> = vec![0];
         let first = self.values.len();
         let mut owners: Vec<usize> = Vec::new();
@@ -88,7 +88,7 @@ impl Strings {
             let here = open.last().copied().unwrap_or(0);
             match byte {
                 b'{' | b'[' => {
-                    let node = Node::within(&nodes, here, *byte == b'{');
+                    let node = JsonNode::within(&nodes, here, *byte == b'{');
                     open.push(nodes.len());
                     nodes.push(node);
                 }
@@ -174,7 +174,7 @@ impl Strings {
 
 /// An object or array of a document.
 #[derive(Default)]
-struct Node {
+struct JsonNode {
     parent: usize,
     object: bool,
     /// The member that it is the value of.
@@ -189,7 +189,7 @@ struct Node {
     tells: u64,
 }
 
-impl Node {
+impl JsonNode {
     fn within(nodes: &[Self], parent: usize, object: bool) -> Self {
         let around = nodes.get(parent);
         let under = around.map_or(0..0, |node| node.name.clone());
@@ -253,7 +253,7 @@ data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"argu
 
 data: [DONE]
 "#;
-        let strings = Strings::of(body);
+        let strings = BodyStrings::of(body);
         let texts: Vec<String> = strings
             .texts()
             .iter()

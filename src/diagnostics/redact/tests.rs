@@ -177,7 +177,9 @@ fn our_blobs_are_opened() {
 // S2-Ee
 #[test]
 fn all_of_a_turn_is_scrubbed() {
-    use crate::diagnostics::bundle::{Answer, Attempt, Head, Request, Turn};
+    use crate::diagnostics::bundle::{
+        BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+    };
     let headers = || {
         vec![
             ("authorization".to_owned(), format!("Bearer {KEY}")),
@@ -198,38 +200,38 @@ fn all_of_a_turn_is_scrubbed() {
                 .caused_by(format!("d {KEY}")),
         )
     };
-    let mut turn = Turn {
+    let mut turn = BundleTurn {
         request_id: "req_1".into(),
         fault: fault(),
         notes: vec![("code".into(), format!("said {KEY}"))],
-        request: Request {
+        request: BundleRequest {
             path: format!("/v1/responses?key={KEY}"),
             headers: headers(),
             body: body(),
         },
-        answer: Answer {
+        answer: BundleResponse {
             headers: headers(),
             body: body(),
-            ..Answer::default()
+            ..BundleResponse::default()
         },
-        attempts: vec![Attempt {
+        attempts: vec![BundleAttempt {
             route: format!("acme/{KEY}"),
             url: format!(
                 "https://u:{}@acme.example/v1/{KEY}/chat?key=short&api-version=2",
                 KEY.replace('/', "%2F")
             ),
             headers: headers(),
-            head: Some(Head {
+            head: Some(BundleResponseHead {
                 headers: headers(),
-                ..Head::default()
+                ..BundleResponseHead::default()
             }),
             fault: fault(),
             body: body(),
             answer: body(),
-            ..Attempt::default()
+            ..BundleAttempt::default()
         }],
         plan: body(),
-        ..Turn::default()
+        ..BundleTurn::default()
     };
     turn.settings.asked = KEY.into();
     turn.given.moved_to = Some(KEY.into());
@@ -447,7 +449,7 @@ fn escaped(text: &str, mask: u64) -> String {
 
 /// All strings of a body together, unescaped as far as it goes.
 fn readings(text: &[u8]) -> Vec<Vec<u8>> {
-    let strings = Strings::of(text);
+    let strings = BodyStrings::of(text);
     let mut texts: Vec<Vec<u8>> = strings
         .texts()
         .iter()

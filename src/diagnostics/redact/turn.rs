@@ -7,9 +7,11 @@ use adapters::fault::Fault;
 use registry::{RouteSettings, Settings};
 
 use super::Scrubber;
-use super::again::{Again, Remade};
-use super::ids::Ids;
-use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
+use super::again::{Reencoded, Reencoder};
+use super::ids::ChangedArtifactIds;
+use crate::diagnostics::bundle::{
+    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
+};
 use crate::turn::Given;
 
 /// The most outputs of which each tells of the one before by its id.
@@ -17,7 +19,7 @@ const ID_ROUNDS: usize = 32;
 
 impl Scrubber {
     /// The turn without secrets. A turn that has none comes back as it is.
-    pub fn turn(&self, turn: &Turn) -> Turn {
+    pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
         let new = self.scrubbed(turn.clone());
         let is_same = turn.request.body == new.request.body
             && turn.given.items == new.given.items
@@ -30,13 +32,13 @@ impl Scrubber {
     }
 
     /// What the program made of the request is made again without secrets.
-    fn again(&self, old: &Turn, scrubbed: &Turn) -> Turn {
-        let mut ids = Ids::default();
+    fn again(&self, old: &BundleTurn, scrubbed: &BundleTurn) -> BundleTurn {
+        let mut ids = ChangedArtifactIds::default();
         let mut new = scrubbed.clone();
         // An output may tell of another by its id; none tells of itself, so there is
         // an end.
         for _ in 0..ID_ROUNDS {
-            let found = Again::of(old, &new).and_then(|again| again.ids());
+            let found = Reencoder::of(old, &new).and_then(|again| again.ids());
             let found = found.unwrap_or_default();
             if found == ids {
                 break;
@@ -44,11 +46,11 @@ impl Scrubber {
             ids = found;
             new = renamed(&ids, scrubbed.clone());
         }
-        let Some(again) = Again::of(old, &new) else {
+        let Some(again) = Reencoder::of(old, &new) else {
             return new;
         };
         let plan = again.plan();
-        let made: Vec<Remade> = (0..old.attempts.len())
+        let made: Vec<Reencoded> = (0..old.attempts.len())
             .map(|index| again.request(index))
             .collect();
         if let Some(plan) = plan {
@@ -56,18 +58,18 @@ impl Scrubber {
         }
         for (index, (attempt, made)) in new.attempts.iter_mut().zip(made).enumerate() {
             match made {
-                Remade::Body(body, estimated_input) => {
+                Reencoded::Body(body, estimated_input) => {
                     attempt.body = self.bytes(body);
                     attempt.estimated_input = estimated_input;
                 }
-                Remade::Whole => {}
-                Remade::Unknown => {
+                Reencoded::Whole => {}
+                Reencoded::Unknown => {
                     let what = format!("attempt {} request", index + 1);
                     let total = attempt.body.len() as u64;
                     attempt.body.clear();
                     match new.omitted.iter_mut().find(|one| one.what == what) {
                         Some(omitted) => omitted.kept = 0,
-                        None => new.omitted.push(Omitted {
+                        None => new.omitted.push(OmittedPart {
                             what,
                             total,
                             kept: 0,
@@ -79,8 +81,8 @@ impl Scrubber {
         new
     }
 
-    fn scrubbed(&self, turn: Turn) -> Turn {
-        let Turn {
+    fn scrubbed(&self, turn: BundleTurn) -> BundleTurn {
+        let BundleTurn {
             request_id,
             version,
             config_digest,
@@ -105,7 +107,7 @@ impl Scrubber {
         } = turn;
         let given = self.given(given, fault.iter().chain(attempts_faults(&attempts)));
         let notes = notes.into_iter();
-        Turn {
+        BundleTurn {
             request_id,
             version,
             config_digest,
@@ -132,29 +134,29 @@ impl Scrubber {
         }
     }
 
-    fn request(&self, request: Request) -> Request {
-        let Request {
+    fn request(&self, request: BundleRequest) -> BundleRequest {
+        let BundleRequest {
             path,
             mut headers,
             body,
         } = request;
         self.headers(&mut headers);
-        Request {
+        BundleRequest {
             path: self.url(&path),
             headers,
             body: self.bytes(body),
         }
     }
 
-    fn answer(&self, answer: Answer) -> Answer {
-        let Answer {
+    fn answer(&self, answer: BundleResponse) -> BundleResponse {
+        let BundleResponse {
             status,
             mut headers,
             pieces,
             body,
         } = answer;
         self.headers(&mut headers);
-        Answer {
+        BundleResponse {
             status,
             headers,
             pieces,
@@ -162,10 +164,10 @@ impl Scrubber {
         }
     }
 
-    fn attempt(&self, attempt: Attempt) -> Attempt {
+    fn attempt(&self, attempt: BundleAttempt) -> BundleAttempt {
         let mut headers = attempt.headers;
         self.headers(&mut headers);
-        Attempt {
+        BundleAttempt {
             route: self.string(attempt.route),
             url: self.url(&attempt.url),
             headers,
@@ -184,14 +186,14 @@ impl Scrubber {
         }
     }
 
-    fn head(&self, head: Head) -> Head {
-        let Head {
+    fn head(&self, head: BundleResponseHead) -> BundleResponseHead {
+        let BundleResponseHead {
             at_us,
             status,
             mut headers,
         } = head;
         self.headers(&mut headers);
-        Head {
+        BundleResponseHead {
             at_us,
             status,
             headers,
@@ -299,7 +301,7 @@ impl Scrubber {
 }
 
 /// The turn with other artifact ids.
-fn renamed(ids: &Ids, turn: Turn) -> Turn {
+fn renamed(ids: &ChangedArtifactIds, turn: BundleTurn) -> BundleTurn {
     let mut turn = turn;
     let bodies = [
         &mut turn.request.body,
@@ -319,6 +321,6 @@ fn renamed(ids: &Ids, turn: Turn) -> Turn {
     turn
 }
 
-fn attempts_faults(attempts: &[Attempt]) -> impl Iterator<Item = &Fault> {
+fn attempts_faults(attempts: &[BundleAttempt]) -> impl Iterator<Item = &Fault> {
     attempts.iter().filter_map(|one| one.fault.as_ref())
 }

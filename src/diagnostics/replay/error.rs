@@ -8,7 +8,7 @@ use thiserror::Error;
 pub enum ReplayError {
     /// Something was too large to be kept.
     #[error("the turn was not kept whole: {0} is missing or cut off")]
-    NotWhole(String),
+    Incomplete(String),
     /// What is told of the turn does not fit together.
     #[error("the turn is damaged: {0}")]
     Damaged(&'static str),
@@ -31,5 +31,5 @@ pub enum ReplayError {
     NoModel(String),
     /// The program failed in a way that it must not.
     #[error("the replay ended without a turn")]
-    Lost,
+    NoTurn,
 }

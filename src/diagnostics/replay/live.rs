@@ -7,13 +7,13 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::env::LastTurn;
 use super::error::ReplayError;
-use super::stage::Taped;
-use super::{alone, request};
+use super::{client_request, run_in_own_runtime};
 use crate::artifacts::Artifacts;
 use crate::config::{CaptureMode, Config};
-use crate::diagnostics::bundle::Turn;
-use crate::diagnostics::capture::{Room, Tape};
+use crate::diagnostics::bundle::BundleTurn;
+use crate::diagnostics::capture::{MemoryBudget, Recorder};
 use crate::metrics::Metrics;
 use crate::turn::{Service, Surrounding, Surroundings, System, respond};
 
@@ -23,13 +23,13 @@ use crate::turn::{Service, Surrounding, Surroundings, System, respond};
 /// the provider takes.
 ///
 /// What was redacted in the recording stays so: the provider gets the fillers.
-pub fn live(turn: &Turn, config: &Config, model: &str) -> Result<Turn, ReplayError> {
+pub fn live(turn: &BundleTurn, config: &Config, model: &str) -> Result<BundleTurn, ReplayError> {
     if let Some(omitted) = turn
         .omitted
         .iter()
         .find(|omitted| omitted.what == "request")
     {
-        return Err(ReplayError::NotWhole(omitted.what.clone()));
+        return Err(ReplayError::Incomplete(omitted.what.clone()));
     }
     config
         .registry
@@ -39,12 +39,12 @@ pub fn live(turn: &Turn, config: &Config, model: &str) -> Result<Turn, ReplayErr
     config.capture.mode = CaptureMode::default();
     config.capture.memory = usize::MAX;
     let mut turn = turn.clone();
-    turn.request.body = ask(&turn.request.body, model)?;
-    alone(|builder| builder, || run(turn, config))
+    turn.request.body = with_model(&turn.request.body, model)?;
+    run_in_own_runtime(|builder| builder, || run(turn, config))
 }
 
-async fn run(recorded: Turn, config: Config) -> Result<Turn, ReplayError> {
-    let onlooker = Onlooker::default();
+async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayError> {
+    let onlooker = LiveRecorder::default();
     let service = Arc::new(Service::new(
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
@@ -52,15 +52,15 @@ async fn run(recorded: Turn, config: Config) -> Result<Turn, ReplayError> {
         Arc::new(onlooker.clone()),
         Artifacts::pretend(recorded.given.keeping),
     ));
-    let (head, body) = request(&recorded)?;
+    let (head, body) = client_request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();
     while let Some(Ok(_)) = answer.frame().await {}
     drop(answer);
-    onlooker.taped().ok_or(ReplayError::Lost)
+    onlooker.taped().ok_or(ReplayError::NoTurn)
 }
 
 /// The request with another model.
-fn ask(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
+fn with_model(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
     let damaged = |_| ReplayError::Damaged("the request is no JSON object");
     let mut body: serde_json::Map<String, Value> = serde_json::from_slice(body).map_err(damaged)?;
     body.insert("model".to_owned(), Value::String(model.to_owned()));
@@ -69,24 +69,24 @@ fn ask(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
 
 /// The system's surroundings with a tape.
 #[derive(Clone, Default)]
-pub(super) struct Onlooker(Arc<Taped>);
+pub(super) struct LiveRecorder(Arc<LastTurn>);
 
-impl Onlooker {
+impl LiveRecorder {
     /// The last turn that is over.
-    pub(super) fn taped(&self) -> Option<Turn> {
-        self.0.take()
+    pub(super) fn taped(&self) -> Option<BundleTurn> {
+        self.0.take_bundle_turn()
     }
 }
 
-impl Surroundings for Onlooker {
+impl Surroundings for LiveRecorder {
     fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
         let live = System.of(request_id, config);
-        let taped: Arc<Taped> = Arc::clone(&self.0);
-        let tape = Arc::new(Tape::new(
+        let taped: Arc<LastTurn> = Arc::clone(&self.0);
+        let tape = Arc::new(Recorder::new(
             request_id,
             config,
             (live.clock, live.random),
-            &Arc::new(Room::default()),
+            &Arc::new(MemoryBudget::default()),
             taped,
         ));
         Surrounding {

@@ -19,10 +19,10 @@
 //! replay breaks as well, the recorded text is kept. Times of the replayed turn
 //! are those of its own clock.
 
-mod drive;
+mod driver;
+mod env;
 mod error;
 mod live;
-mod stage;
 #[cfg(test)]
 mod tests;
 mod upstream;
@@ -39,7 +39,7 @@ use registry::{RouteSettings, Settings};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::bundle::Turn;
+use super::bundle::BundleTurn;
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -50,31 +50,31 @@ use crate::turn::{PREFIX_HEADER, Service, respond};
 pub use error::ReplayError;
 pub use live::live;
 
-use drive::Drive;
-use stage::{OnStage, Stage};
-use upstream::Upstream;
+use driver::ReplayDriver;
+use env::{ReplayEnv, ReplayEnvFactory};
+use upstream::ReplayUpstream;
 
 /// Runs the recorded request through this program's engine, against the recorded
 /// answers of its providers, and tells how the turn went. The same turn gives the
 /// same bytes wherever and however fast it runs. It blocks, for a moment as a
 /// rule: time is not waited for.
-pub fn replay(turn: &Turn) -> Result<Turn, ReplayError> {
-    check(turn)?;
+pub fn replay(turn: &BundleTurn) -> Result<BundleTurn, ReplayError> {
+    check_replayable(turn)?;
     let recorded = Arc::new(turn.clone());
-    let mut replayed = alone(
+    let mut replayed = run_in_own_runtime(
         |builder| builder.start_paused(true),
         || run(Arc::clone(&recorded)),
     )?;
-    put_back(&recorded, &mut replayed);
+    restore_recorded_values(&recorded, &mut replayed);
     Ok(replayed)
 }
 
 /// Whether the turn has what it takes.
-fn check(turn: &Turn) -> Result<(), ReplayError> {
+fn check_replayable(turn: &BundleTurn) -> Result<(), ReplayError> {
     if let Some(omitted) = turn.omitted.first() {
-        return Err(ReplayError::NotWhole(omitted.what.clone()));
+        return Err(ReplayError::Incomplete(omitted.what.clone()));
     }
-    let fits = |attempt: &super::bundle::Attempt| {
+    let fits = |attempt: &super::bundle::BundleAttempt| {
         let lengths = attempt.pieces.iter().map(|piece| piece.length);
         lengths.fold(0, usize::saturating_add) == attempt.answer.len()
     };
@@ -88,10 +88,10 @@ fn check(turn: &Turn) -> Result<(), ReplayError> {
 }
 
 /// Runs a future in a thread and a runtime of its own, without a word in the log.
-fn alone<F: Future<Output = Result<Turn, ReplayError>>>(
+fn run_in_own_runtime<F: Future<Output = Result<BundleTurn, ReplayError>>>(
     set: impl FnOnce(&mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder + Send,
     future: impl FnOnce() -> F + Send,
-) -> Result<Turn, ReplayError> {
+) -> Result<BundleTurn, ReplayError> {
     // Another part of the program may have done it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let run = || {
@@ -103,38 +103,41 @@ fn alone<F: Future<Output = Result<Turn, ReplayError>>>(
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("replay".to_owned());
         let thread = thread.spawn_scoped(scope, run)?;
-        thread.join().unwrap_or(Err(ReplayError::Lost))
+        thread.join().unwrap_or(Err(ReplayError::NoTurn))
     })
 }
 
-async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
-    let upstream = Upstream::bind().await?;
-    let stage = Stage::new(&recorded);
+async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
+    let upstream = ReplayUpstream::bind().await?;
+    let stage = ReplayEnv::new(&recorded);
     let ending = CancellationToken::new();
     let service = Arc::new(Service::new(
-        Arc::new(ArcSwap::from_pointee(config(&recorded, &upstream.origin()))),
+        Arc::new(ArcSwap::from_pointee(replay_config(
+            &recorded,
+            &upstream.origin(),
+        ))),
         Arc::new(Metrics::new()),
         ending.clone(),
-        Arc::new(OnStage(Arc::clone(&stage))),
+        Arc::new(ReplayEnvFactory(Arc::clone(&stage))),
         Artifacts::pretend(recorded.given.keeping),
     ));
-    let (head, body) = request(&recorded)?;
+    let (head, body) = client_request(&recorded)?;
     // A request that makes no sense has no memory to go with it.
     let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
     stage.arm();
-    let streams = Streams::of(&body) && !head.uri.path().ends_with("/compact");
+    let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();
     let client = tokio::spawn(async move {
         let response = respond(&service, &head, body).await;
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });
-    Drive::new(&recorded, &stage, upstream, ending, client, streams)
+    ReplayDriver::new(&recorded, &stage, upstream, ending, client, streams)
         .run()
         .await?;
-    let mut turn = stage.taped().ok_or(ReplayError::Lost)?;
+    let mut turn = stage.taped().ok_or(ReplayError::NoTurn)?;
     for (index, attempt) in turn.attempts.iter_mut().enumerate() {
-        readdress(
+        restore_origin(
             attempt,
             recorded.attempts.get(index),
             &recorded.settings,
@@ -145,7 +148,7 @@ async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
 }
 
 /// The head and the body of the client's request.
-fn request(turn: &Turn) -> Result<(Parts, String), ReplayError> {
+fn client_request(turn: &BundleTurn) -> Result<(Parts, String), ReplayError> {
     let mut request = http::Request::post(turn.request.path.as_str());
     for (name, value) in &turn.request.headers {
         request = request.header(name, value);
@@ -163,12 +166,12 @@ fn request(turn: &Turn) -> Result<(Parts, String), ReplayError> {
 
 /// Whether a request asks for a stream.
 #[derive(Deserialize)]
-struct Streams {
+struct StreamFlag {
     #[serde(default)]
     stream: Option<bool>,
 }
 
-impl Streams {
+impl StreamFlag {
     fn of(body: &str) -> bool {
         serde_json::from_str::<Self>(body).is_ok_and(|asked| asked.stream == Some(true))
     }
@@ -176,18 +179,18 @@ impl Streams {
 
 /// The configuration that the turn ran with, its providers at `origin` with keys
 /// that stand for theirs.
-fn config(turn: &Turn, origin: &str) -> Config {
+fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     let mut settings = turn.settings.clone();
     let mut keys = HashMap::new();
     for route in &mut settings.routes {
-        route.base_url = format!("{origin}{}", split(&route.base_url).1);
+        route.base_url = format!("{origin}{}", split_origin(&route.base_url).1);
         let states = turn.given.providers.iter();
         let state = states
             .clone()
             .find(|state| state.provider == route.provider);
         let count = state.map_or(0, |state| state.keys_rest_ms.len());
         if !route.key_weights.is_empty() {
-            route.key_weights = weights(turn, route, count);
+            route.key_weights = key_weights(turn, route, count);
         }
         let stand_ins =
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
@@ -208,7 +211,7 @@ fn config(turn: &Turn, origin: &str) -> Config {
 
 /// Weights with which the keys come in the recorded order: without the keys
 /// themselves the order that they came in cannot be found.
-fn weights(turn: &Turn, route: &RouteSettings, count: usize) -> Vec<u32> {
+fn key_weights(turn: &BundleTurn, route: &RouteSettings, count: usize) -> Vec<u32> {
     let mut weights = vec![0; count];
     let mut next = u32::MAX;
     let prefix = format!("{}/", route.provider);
@@ -225,9 +228,9 @@ fn weights(turn: &Turn, route: &RouteSettings, count: usize) -> Vec<u32> {
 }
 
 /// The address of an attempt as if it had gone where the recorded one went.
-fn readdress(
-    attempt: &mut super::bundle::Attempt,
-    recorded: Option<&super::bundle::Attempt>,
+fn restore_origin(
+    attempt: &mut super::bundle::BundleAttempt,
+    recorded: Option<&super::bundle::BundleAttempt>,
     settings: &Settings,
     loopback: &str,
 ) {
@@ -239,12 +242,12 @@ fn readdress(
     let mut route = || routes.find(|route| route.full_name() == attempt.route);
     let there = same.map(|recorded| &recorded.url);
     let there = there.or_else(|| route().map(|route| &route.base_url));
-    let origin = there.map_or("", |url| split(url).0);
+    let origin = there.map_or("", |url| split_origin(url).0);
     attempt.url = format!("{origin}{rest}");
 }
 
 /// An address cut before its path.
-fn split(url: &str) -> (&str, &str) {
+fn split_origin(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
     let tail = url.get(host..).unwrap_or_default();
     let path = tail.find(['/', '?', '#']).map_or(url.len(), |at| host + at);
@@ -252,10 +255,10 @@ fn split(url: &str) -> (&str, &str) {
 }
 
 /// Puts what the replay was fed with in its place again.
-fn put_back(recorded: &Turn, replayed: &mut Turn) {
+fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
-    prefix(&recorded.answer.headers, &mut replayed.answer.headers);
+    restore_prefix_header(&recorded.answer.headers, &mut replayed.answer.headers);
     let stand_ins = &recorded.given.stand_ins;
     replayed.given.stand_ins.clone_from(stand_ins);
     let routes = replayed.settings.routes.iter_mut();
@@ -271,13 +274,13 @@ fn put_back(recorded: &Turn, replayed: &mut Turn) {
         {
             replayed.headers.clone_from(&recorded.headers);
         }
-        cause(recorded.fault.as_ref(), replayed.fault.as_mut());
+        restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());
     }
-    cause(recorded.fault.as_ref(), replayed.fault.as_mut());
+    restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());
 }
 
 /// What a turn has in common with the one before is not seen without that one.
-fn prefix(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
+fn restore_prefix_header(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
     let is_prefix = |header: &&(String, String)| header.0 == PREFIX_HEADER.as_str();
     let told = recorded.iter().find(is_prefix);
     match (
@@ -290,7 +293,7 @@ fn prefix(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
     }
 }
 
-fn cause(recorded: Option<&Fault>, replayed: Option<&mut Fault>) {
+fn restore_cause(recorded: Option<&Fault>, replayed: Option<&mut Fault>) {
     if let (Some(recorded), Some(replayed)) = (recorded, replayed)
         && replayed.kind == Kind::Cut
         && recorded.kind == Kind::Cut

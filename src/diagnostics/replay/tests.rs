@@ -18,11 +18,11 @@ use regex::bytes::Regex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::live::Onlooker;
+use super::live::LiveRecorder;
 use super::{ReplayError, live, replay};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, Places, load};
-use crate::diagnostics::bundle::{Piece, Scope, Turn, compare};
+use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::{Metrics, Outcome};
 use crate::sandbox::Player;
@@ -76,7 +76,7 @@ fn steps(steps: Value) -> Scene<'static> {
 
 impl Scene<'_> {
     /// Runs it and takes it down.
-    fn record(&self) -> Turn {
+    fn record(&self) -> BundleTurn {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -85,7 +85,7 @@ impl Scene<'_> {
         runtime.block_on(self.run())
     }
 
-    async fn run(&self) -> Turn {
+    async fn run(&self) -> BundleTurn {
         // Another test may have done it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut players = Vec::new();
@@ -99,7 +99,7 @@ impl Scene<'_> {
             players.push(player);
         }
         text.push_str(self.tables);
-        let onlooker = Onlooker::default();
+        let onlooker = LiveRecorder::default();
         let ending = CancellationToken::new();
         let service = Arc::new(Service::new(
             Arc::new(ArcSwap::from_pointee(config(&text))),
@@ -150,9 +150,9 @@ fn config(text: &str) -> Config {
 }
 
 /// A turn without its times, which belong to the clock that it ran on.
-fn timeless(turn: &Turn) -> Turn {
+fn timeless(turn: &BundleTurn) -> BundleTurn {
     let mut turn = turn.clone();
-    let still = |pieces: &mut Vec<Piece>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
+    let still = |pieces: &mut Vec<BodyChunk>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
     turn.took_us = 0;
     turn.ending_us = turn.ending_us.map(|_| 0);
     still(&mut turn.answer.pieces);
@@ -167,7 +167,7 @@ fn timeless(turn: &Turn) -> Turn {
 }
 
 /// Everything of a turn as text.
-fn text(turn: &Turn) -> String {
+fn text(turn: &BundleTurn) -> String {
     let mut text = serde_json::to_string_pretty(turn).unwrap();
     let bodies = turn
         .attempts
@@ -184,7 +184,7 @@ fn text(turn: &Turn) -> String {
 }
 
 /// The replay of the scene is the scene, each time.
-fn check(scene: &Scene<'_>) -> Turn {
+fn check(scene: &Scene<'_>) -> BundleTurn {
     let recorded = scene.record();
     let first = replay(&recorded).unwrap();
     same(&timeless(&recorded), &timeless(&first));
@@ -197,7 +197,7 @@ fn check(scene: &Scene<'_>) -> Turn {
     recorded
 }
 
-fn same(one: &Turn, other: &Turn) {
+fn same(one: &BundleTurn, other: &BundleTurn) {
     let (one, other) = (text(one), text(other));
     if one != other {
         let lines = one.lines().zip(other.lines());
@@ -319,7 +319,7 @@ fn a_request_that_is_refused() {
                 headers,
                 ..scene(json!([answer]))
             });
-            assert!(turn.failed());
+            assert!(turn.is_failure());
         }
     }
     // And what does not get as far.
@@ -333,7 +333,7 @@ fn a_request_that_is_refused() {
             requests: vec![request],
             ..scene(json!([]))
         });
-        assert!(turn.failed());
+        assert!(turn.is_failure());
         assert!(turn.attempts.is_empty(), "{}", text(&turn));
     }
 }
@@ -613,7 +613,7 @@ fn another_way() {
     assert_eq!(replayed.outcome, Some(Outcome::Failed));
     assert_eq!(
         replayed.attempts[3].answer,
-        super::upstream::NEVER_MADE.as_bytes()
+        super::upstream::EXTRA_ATTEMPT_BODY.as_bytes()
     );
     same(&replayed, &replay(&shorter).unwrap());
     let mut longer = recorded.clone();
@@ -630,7 +630,7 @@ fn a_turn_that_was_not_kept_whole() {
     let mut turn = steps(json!([{"text": "Hello"}])).record();
     turn.attempts[0].answer.pop();
     assert!(matches!(replay(&turn), Err(ReplayError::Damaged(_))));
-    turn.omitted.push(crate::diagnostics::bundle::Omitted {
+    turn.omitted.push(crate::diagnostics::bundle::OmittedPart {
         what: "attempt 1 answer".to_owned(),
         total: 9,
         kept: 8,

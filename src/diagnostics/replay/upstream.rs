@@ -9,11 +9,11 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::diagnostics::bundle::Head;
+use crate::diagnostics::bundle::BundleResponseHead;
 use crate::sandbox;
 
 /// Headers that belong to a connection or a framing, which are our own.
-const OF_THE_CONNECTION: [&str; 8] = [
+const CONNECTION_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
     "keep-alive",
@@ -25,16 +25,16 @@ const OF_THE_CONNECTION: [&str; 8] = [
 ];
 
 /// The answer to an attempt that was never made.
-pub(super) const NEVER_MADE: &str =
+pub(super) const EXTRA_ATTEMPT_BODY: &str =
     r#"{"error":{"message":"The recorded turn made no further attempt."}}"#;
 
 /// Where it listens.
-pub(super) struct Upstream {
+pub(super) struct ReplayUpstream {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Upstream {
+impl ReplayUpstream {
     pub(super) async fn bind() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -47,7 +47,7 @@ impl Upstream {
     }
 
     /// Takes the next request whole.
-    pub(super) async fn request(&self) -> io::Result<Peer> {
+    pub(super) async fn accept_request(&self) -> io::Result<UpstreamConnection> {
         loop {
             let (mut socket, _) = self.listener.accept().await?;
             socket.set_nodelay(true)?;
@@ -55,7 +55,7 @@ impl Upstream {
                 .await?
                 .is_some()
             {
-                return Ok(Peer {
+                return Ok(UpstreamConnection {
                     socket,
                     bodiless: false,
                 });
@@ -66,20 +66,20 @@ impl Upstream {
 
 /// The other side of one request. What it does not take any more it has no use
 /// for: errors in sending are no matter.
-pub(super) struct Peer {
+pub(super) struct UpstreamConnection {
     socket: TcpStream,
     /// The status allows no body.
     bodiless: bool,
 }
 
-impl Peer {
-    pub(super) async fn head(&mut self, head: &Head) {
+impl UpstreamConnection {
+    pub(super) async fn send_head(&mut self, head: &BundleResponseHead) {
         let status = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
         self.bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let mut text = format!("HTTP/1.1 {} \r\n", head.status);
         for (name, value) in &head.headers {
             let sound = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
-            if sound && !OF_THE_CONNECTION.contains(&name.as_str()) {
+            if sound && !CONNECTION_HEADERS.contains(&name.as_str()) {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "{name}: {value}\r\n");
             }
@@ -93,7 +93,7 @@ impl Peer {
     }
 
     /// A piece of the body.
-    pub(super) async fn piece(&mut self, bytes: &[u8]) {
+    pub(super) async fn send_chunk(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && !self.bodiless {
             let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
             chunk.extend_from_slice(bytes);
@@ -103,14 +103,14 @@ impl Peer {
     }
 
     /// The end of the body.
-    pub(super) async fn end(&mut self) {
+    pub(super) async fn end_body(&mut self) {
         if !self.bodiless {
             self.send(b"0\r\n\r\n").await;
         }
     }
 
     /// The end of the connection in the midst of the body.
-    pub(super) async fn cut(&mut self) {
+    pub(super) async fn cut_off(&mut self) {
         let _ = self.socket.shutdown().await;
     }
 

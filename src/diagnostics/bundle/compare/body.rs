@@ -3,7 +3,7 @@
 use adapters::sse::Decoder;
 use serde_json::Value;
 
-use super::align::{Step, align};
+use super::align::{AlignStep, align};
 use super::excerpt;
 use super::json::Eye;
 use super::{Difference, Scope};
@@ -61,7 +61,7 @@ pub(super) fn answer(
 }
 
 /// One server-sent event.
-struct Event {
+struct StreamEvent {
     /// Its place in the stream, from 0 as `sequence_number` counts.
     place: usize,
     name: String,
@@ -69,7 +69,7 @@ struct Event {
     value: Option<Value>,
 }
 
-impl Event {
+impl StreamEvent {
     fn title(&self, before: &str) -> String {
         let Self { place, name, .. } = self;
         let text = format!("{before}event {place} {name}");
@@ -82,7 +82,12 @@ impl Event {
     }
 }
 
-fn streams(eye: &Eye, before: &str, left: &[Event], right: &[Event]) -> (Vec<Difference>, bool) {
+fn streams(
+    eye: &Eye,
+    before: &str,
+    left: &[StreamEvent],
+    right: &[StreamEvent],
+) -> (Vec<Difference>, bool) {
     let mut found = Vec::new();
     let mut lenient = false;
     let same = |l: usize, r: usize| match (left.get(l), right.get(r)) {
@@ -91,18 +96,18 @@ fn streams(eye: &Eye, before: &str, left: &[Event], right: &[Event]) -> (Vec<Dif
     };
     for step in align(left.len(), right.len(), &same) {
         match step {
-            Step::Same(l, r) | Step::Changed(l, r) => {
+            AlignStep::Same(l, r) | AlignStep::Changed(l, r) => {
                 if let (Some(left), Some(right)) = (left.get(l), right.get(r)) {
                     lenient |= event(eye, before, left, right, &mut found);
                 }
             }
-            Step::Left(range, _) => found.extend(
+            AlignStep::Left(range, _) => found.extend(
                 left.iter()
                     .skip(range.start)
                     .take(range.len())
                     .map(|event| Difference::left(event.title(before), excerpt::text(&event.data))),
             ),
-            Step::Right(_, range) => {
+            AlignStep::Right(_, range) => {
                 found.extend(
                     right
                         .iter()
@@ -122,7 +127,7 @@ fn streams(eye: &Eye, before: &str, left: &[Event], right: &[Event]) -> (Vec<Dif
     (found, lenient)
 }
 
-fn same_event(eye: &Eye, left: &Event, right: &Event) -> bool {
+fn same_event(eye: &Eye, left: &StreamEvent, right: &StreamEvent) -> bool {
     left.name == right.name
         && match (&left.value, &right.value) {
             (Some(l), Some(r)) => l == r || eye.same(l, r, shift(left, right)),
@@ -132,8 +137,8 @@ fn same_event(eye: &Eye, left: &Event, right: &Event) -> bool {
 }
 
 /// How much later an event comes.
-fn shift(left: &Event, right: &Event) -> i64 {
-    let number = |event: &Event| i64::try_from(event.place).unwrap_or(i64::MAX);
+fn shift(left: &StreamEvent, right: &StreamEvent) -> i64 {
+    let number = |event: &StreamEvent| i64::try_from(event.place).unwrap_or(i64::MAX);
     number(right) - number(left)
 }
 
@@ -141,8 +146,8 @@ fn shift(left: &Event, right: &Event) -> i64 {
 fn event(
     eye: &Eye,
     before: &str,
-    left: &Event,
-    right: &Event,
+    left: &StreamEvent,
+    right: &StreamEvent,
     found: &mut Vec<Difference>,
 ) -> bool {
     let equal = left.name == right.name && left.data == right.data;
@@ -151,7 +156,7 @@ fn event(
     }
     let title = left.title(before);
     if left.name != right.name {
-        let event = |event: &Event| format!("{} {}", event.name, excerpt::text(&event.data));
+        let event = |event: &StreamEvent| format!("{} {}", event.name, excerpt::text(&event.data));
         found.push(Difference::new(title, (event(left), event(right))));
         return false;
     }
@@ -184,11 +189,11 @@ fn event(
 }
 
 /// The events of a body; `None` if one is larger than any that we send or take.
-fn read(eye: &Eye, body: &[u8]) -> Option<Vec<Event>> {
+fn read(eye: &Eye, body: &[u8]) -> Option<Vec<StreamEvent>> {
     let mut events = Vec::new();
     let mut take = |event: adapters::sse::SseEvent<'_>| {
         let value = parse(event.data.as_bytes());
-        events.push(Event {
+        events.push(StreamEvent {
             place: events.len(),
             name: event.name.unwrap_or_default().into_owned(),
             data: event.data.into_owned(),
@@ -206,8 +211,8 @@ fn read(eye: &Eye, body: &[u8]) -> Option<Vec<Event>> {
 
 /// Makes one event of neighbours that carry pieces of one text: where a provider
 /// cuts it differs by nature. So do the numbers of what follows.
-fn joined(events: Vec<Event>) -> Vec<Event> {
-    let mut whole: Vec<Event> = Vec::new();
+fn joined(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+    let mut whole: Vec<StreamEvent> = Vec::new();
     for mut event in events {
         if let Some(Value::Object(fields)) = &mut event.value {
             fields.shift_remove("sequence_number");
@@ -227,7 +232,7 @@ fn joined(events: Vec<Event>) -> Vec<Event> {
 
 /// Adds the piece of text that an event carries, if it goes on with the one
 /// before it.
-fn join(before: &mut Event, event: &Event) -> bool {
+fn join(before: &mut StreamEvent, event: &StreamEvent) -> bool {
     let (Some(Value::Object(fields)), Some(Value::Object(more))) =
         (&mut before.value, &event.value)
     else {

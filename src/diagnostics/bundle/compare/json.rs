@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use adapters::baggage::Baggage;
 use serde_json::{Map, Value};
 
-use super::align::{Step, align};
+use super::align::{AlignStep, align};
 use super::excerpt::{self, ABSENT};
 use super::{Difference, Scope};
 
@@ -154,14 +154,14 @@ impl Eye {
         };
         for step in align(left.len(), right.len(), &same) {
             match step {
-                Step::Same(l, r) | Step::Changed(l, r) => {
+                AlignStep::Same(l, r) | AlignStep::Changed(l, r) => {
                     let path = format!("{path}[{l}]");
                     self.walk(&path, "", &at(left, l), &at(right, r), found);
                 }
-                Step::Left(range, _) => found.extend(range.map(|l| {
+                AlignStep::Left(range, _) => found.extend(range.map(|l| {
                     Difference::left(format!("{path}[{l}]"), excerpt::value(&at(left, l)))
                 })),
-                Step::Right(_, range) => found.extend(range.map(|r| {
+                AlignStep::Right(_, range) => found.extend(range.map(|r| {
                     Difference::right(format!("{path}[{r}]"), excerpt::value(&at(right, r)))
                 })),
             }

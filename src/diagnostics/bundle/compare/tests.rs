@@ -5,7 +5,7 @@ use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 
 use super::{Difference, Scope, compare};
-use crate::diagnostics::bundle::{Omitted, Turn, sample};
+use crate::diagnostics::bundle::{BundleTurn, OmittedPart, sample};
 use crate::metrics::Outcome;
 use crate::turn::Lesson;
 
@@ -40,7 +40,7 @@ fn stream<'e>(events: impl IntoIterator<Item = &'e str>) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn turn() -> Turn {
+fn turn() -> BundleTurn {
     let mut turn = sample::turn(1);
     turn.request.body = format!(
         r#"{{"model":"lab/one","input":[{{"type":"message","role":"user","content":"hello"}},{{"type":"reasoning","id":"rs_0","encrypted_content":"{}"}}],"stream":true}}"#,
@@ -61,7 +61,7 @@ fn replace(bytes: &mut Vec<u8>, from: &str, to: &str) {
     *bytes = text.replacen(from, to, 1).into_bytes();
 }
 
-fn differences(what: Scope, change: impl FnOnce(&mut Turn)) -> Vec<Difference> {
+fn differences(what: Scope, change: impl FnOnce(&mut BundleTurn)) -> Vec<Difference> {
     let mut changed = turn();
     change(&mut changed);
     compare(&turn(), &changed, what)
@@ -71,7 +71,7 @@ fn places(found: &[Difference]) -> Vec<&str> {
     found.iter().map(|found| found.place.as_str()).collect()
 }
 
-type Change = fn(&mut Turn);
+type Change = fn(&mut BundleTurn);
 
 fn check(what: Scope, table: &[(Change, &[&str])]) {
     for (change, expected) in table {
@@ -311,7 +311,7 @@ fn a_document_is_named_by_its_field() {
 #[test]
 fn a_turn_that_lacks_something_is_not_replayable() {
     let mut lacking = turn();
-    lacking.omitted.push(Omitted {
+    lacking.omitted.push(OmittedPart {
         what: "attempt 1 answer".into(),
         total: 2000,
         kept: 100,

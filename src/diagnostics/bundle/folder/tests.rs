@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::super::sample;
 use super::*;
 
-const ALL: Limits = Limits {
+const ALL: RetentionLimits = RetentionLimits {
     files: 100,
     bytes: 1 << 20,
     age: Duration::from_hours(24),
@@ -30,15 +30,15 @@ impl Desk {
         self.place.path().join("data/bundles")
     }
 
-    fn folder(&self, limits: Limits) -> Folder {
-        Folder::new(self.path(), limits)
+    fn folder(&self, limits: RetentionLimits) -> BundleFolder {
+        BundleFolder::new(self.path(), limits)
     }
 
     /// Puts the turns of these numbers there, `bytes` bytes each.
-    fn put(&self, folder: &Folder, numbers: &[usize], bytes: usize) {
+    fn put(&self, folder: &BundleFolder, numbers: &[usize], bytes: usize) {
         for number in numbers {
             let turn = sample::turn(*number);
-            folder.put(&turn, &vec![b'x'; bytes], self.now).unwrap();
+            folder.write(&turn, &vec![b'x'; bytes], self.now).unwrap();
         }
     }
 
@@ -52,7 +52,7 @@ impl Desk {
     }
 }
 
-fn numbers(kept: &[Kept]) -> Vec<usize> {
+fn numbers(kept: &[StoredBundle]) -> Vec<usize> {
     kept.iter()
         .map(|it| usize::from_str_radix(it.request_id.trim_start_matches("req_"), 16).unwrap())
         .collect()
@@ -73,7 +73,7 @@ fn age(path: &Path, time: SystemTime) {
 fn a_turn_is_a_file_that_its_owner_alone_reads() {
     let desk = Desk::new();
     let folder = desk.folder(ALL);
-    let path = folder.put(&sample::turn(1), b"bundle", desk.now).unwrap();
+    let path = folder.write(&sample::turn(1), b"bundle", desk.now).unwrap();
     let name = "20260807-060505-req_00000000000000000000000000000001.tar.zst";
     assert_eq!(path, desk.path().join(name));
     assert_eq!(fs::read(&path).unwrap(), b"bundle");
@@ -105,9 +105,9 @@ fn modes_that_were_there_before_do_not_count() {
     fs::create_dir_all(desk.path()).unwrap();
     fs::set_permissions(desk.path(), Permissions::from_mode(0o777)).unwrap();
     let folder = desk.folder(ALL);
-    let path = folder.put(&sample::turn(1), b"one", desk.now).unwrap();
+    let path = folder.write(&sample::turn(1), b"one", desk.now).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-    folder.put(&sample::turn(1), b"two", desk.now).unwrap();
+    folder.write(&sample::turn(1), b"two", desk.now).unwrap();
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(&desk.path()), 0o700);
     assert_eq!(fs::read(&path).unwrap(), b"two");
@@ -127,11 +127,11 @@ fn of_one_second_the_last_written_is_the_newest() {
     let desk = Desk::new();
     let folder = desk.folder(ALL);
     for (id, written) in [("req_b", 2), ("req_a", 1), ("req_c", 3)] {
-        let turn = Turn {
+        let turn = BundleTurn {
             request_id: id.into(),
             ..sample::turn(1)
         };
-        let path = folder.put(&turn, b"x", desk.now).unwrap();
+        let path = folder.write(&turn, b"x", desk.now).unwrap();
         age(&path, desk.now + Duration::from_millis(written));
     }
     let ids: Vec<String> = folder
@@ -146,12 +146,12 @@ fn of_one_second_the_last_written_is_the_newest() {
 #[test]
 fn the_oldest_go_beyond_each_limit() {
     for (limits, left) in [
-        (Limits { files: 2, ..ALL }, vec![4, 3]),
-        (Limits { bytes: 39, ..ALL }, vec![4, 3, 2]),
-        (Limits { bytes: 40, ..ALL }, vec![4, 3, 2, 1]),
+        (RetentionLimits { files: 2, ..ALL }, vec![4, 3]),
+        (RetentionLimits { bytes: 39, ..ALL }, vec![4, 3, 2]),
+        (RetentionLimits { bytes: 40, ..ALL }, vec![4, 3, 2, 1]),
         // 600 seconds later, turns 1 and 2 are 599 and 598 seconds old.
         (
-            Limits {
+            RetentionLimits {
                 age: Duration::from_secs(597),
                 ..ALL
             },
@@ -163,7 +163,9 @@ fn the_oldest_go_beyond_each_limit() {
         let folder = desk.folder(limits);
         folder.prune(desk.now).unwrap();
         assert_eq!(numbers(&folder.list().unwrap()), left, "{limits:?}");
-        folder.put(&sample::turn(5), &[b'x'; 10], desk.now).unwrap();
+        folder
+            .write(&sample::turn(5), &[b'x'; 10], desk.now)
+            .unwrap();
         let kept = folder.list().unwrap();
         assert!(kept.len() <= limits.files, "{limits:?}");
         assert!(kept.iter().map(|it| it.bytes).sum::<u64>() <= limits.bytes);
@@ -174,10 +176,10 @@ fn the_oldest_go_beyond_each_limit() {
 #[test]
 fn a_bundle_beyond_all_limits_is_refused_and_costs_no_other() {
     let desk = Desk::new();
-    let folder = desk.folder(Limits { bytes: 25, ..ALL });
+    let folder = desk.folder(RetentionLimits { bytes: 25, ..ALL });
     desk.put(&folder, &[1, 2], 10);
     let error = folder
-        .put(&sample::turn(3), &[0; 26], desk.now)
+        .write(&sample::turn(3), &[0; 26], desk.now)
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -189,7 +191,7 @@ fn a_bundle_beyond_all_limits_is_refused_and_costs_no_other() {
 #[test]
 fn files_of_others_stay() {
     let desk = Desk::new();
-    let folder = desk.folder(Limits { files: 0, ..ALL });
+    let folder = desk.folder(RetentionLimits { files: 0, ..ALL });
     fs::create_dir_all(desk.path()).unwrap();
     let others = [
         "20260807-060505.tar.zst",
@@ -235,11 +237,11 @@ fn what_was_never_finished_goes_after_an_hour() {
 fn a_half_written_file_gives_way_to_its_own_turn() {
     let desk = Desk::new();
     let folder = desk.folder(ALL);
-    let path = folder.put(&sample::turn(1), b"whole", desk.now).unwrap();
+    let path = folder.write(&sample::turn(1), b"whole", desk.now).unwrap();
     let mut half = path.clone().into_os_string();
     half.push(".part");
     fs::write(&half, b"half").unwrap();
-    folder.put(&sample::turn(1), b"again", desk.now).unwrap();
+    folder.write(&sample::turn(1), b"again", desk.now).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"again");
     assert!(!Path::new(&half).exists());
 }
@@ -261,7 +263,7 @@ fn a_folder_that_is_gone_is_made_again() {
 fn links_are_not_followed() {
     let desk = Desk::new();
     let (folder, other) = (desk.folder(ALL), desk.place.path().join("other"));
-    let path = folder.put(&sample::turn(1), b"one", desk.now).unwrap();
+    let path = folder.write(&sample::turn(1), b"one", desk.now).unwrap();
     let mut half = path.clone().into_os_string();
     half.push(".part");
     fs::remove_file(&path).unwrap();
@@ -269,7 +271,7 @@ fn links_are_not_followed() {
     symlink(&other, &path).unwrap();
     symlink(&other, &half).unwrap();
     assert_eq!(folder.list().unwrap(), []);
-    folder.put(&sample::turn(1), b"two", desk.now).unwrap();
+    folder.write(&sample::turn(1), b"two", desk.now).unwrap();
     assert_eq!(fs::read(&other).unwrap(), b"mine");
     assert_eq!(fs::read(&path).unwrap(), b"two");
     assert!(fs::symlink_metadata(&path).unwrap().is_file());
@@ -288,8 +290,8 @@ fn a_link_or_a_file_in_the_place_of_the_folder_is_refused() {
     symlink(&elsewhere, &link).unwrap();
     fs::write(&file, b"mine").unwrap();
     for place in [link, file] {
-        let folder = Folder::new(&place, ALL);
-        let error = folder.put(&sample::turn(1), b"x", desk.now).unwrap_err();
+        let folder = BundleFolder::new(&place, ALL);
+        let error = folder.write(&sample::turn(1), b"x", desk.now).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("{} is no folder", place.display())
@@ -306,21 +308,21 @@ fn a_link_or_a_file_in_the_place_of_the_folder_is_refused() {
 fn nothing_is_left_of_a_file_that_could_not_be_finished() {
     let desk = Desk::new();
     let folder = desk.folder(ALL);
-    let path = folder.put(&sample::turn(1), b"x", desk.now).unwrap();
+    let path = folder.write(&sample::turn(1), b"x", desk.now).unwrap();
     fs::remove_file(&path).unwrap();
     // A folder that is not empty cannot be replaced.
     fs::create_dir_all(path.join("full")).unwrap();
-    assert!(folder.put(&sample::turn(1), b"x", desk.now).is_err());
+    assert!(folder.write(&sample::turn(1), b"x", desk.now).is_err());
     assert_eq!(desk.names().len(), 1);
 }
 
 proptest! {
     #[test]
     fn no_id_leaves_the_folder(id in "(?s).{0,120}") {
-        let turn = Turn { request_id: id.clone(), ..sample::turn(1) };
+        let turn = BundleTurn { request_id: id.clone(), ..sample::turn(1) };
         let name = file_name(&turn);
         prop_assert!(!name.contains('/') && !name.contains('\0') && name.len() < 200);
-        let (_, found) = parse(&name).unwrap();
-        prop_assert_eq!(found, safe(&id));
+        let (_, found) = parse_file_name(&name).unwrap();
+        prop_assert_eq!(found, sanitized_id(&id));
     }
 }

@@ -1,7 +1,7 @@
 use adapters::mend::Mend;
 
 use super::show;
-use crate::diagnostics::bundle::{Omitted, sample};
+use crate::diagnostics::bundle::{OmittedPart, sample};
 
 const PAGE: &str = r#"turn 1 of 1
   when       Fri, 07 Aug 2026 06:05:05 GMT, took 2500 ms
@@ -60,7 +60,7 @@ fn what_was_learned_is_told() {
 #[test]
 fn what_is_missing_is_told_and_no_replay_promised() {
     let mut turn = sample::turn(1);
-    turn.omitted.push(Omitted {
+    turn.omitted.push(OmittedPart {
         what: "answer".into(),
         total: 2000,
         kept: 100,

@@ -47,7 +47,7 @@ fn asked(input: &[Value]) -> Scene<'static> {
 }
 
 /// The turn without secrets, which replays equal, and holds no part of one.
-fn redacted(recorded: &Turn) -> Turn {
+fn redacted(recorded: &BundleTurn) -> BundleTurn {
     let scrubber = Scrubber::new(Redactor::default(), Keep::default());
     let redacted = scrubber.turn(recorded);
     let all = text(&redacted);
@@ -63,7 +63,7 @@ fn redacted(recorded: &Turn) -> Turn {
     redacted
 }
 
-fn sent(turn: &Turn) -> Vec<String> {
+fn sent(turn: &BundleTurn) -> Vec<String> {
     let bodies = turn.attempts.iter().map(|attempt| attempt.body.clone());
     bodies
         .map(|body| String::from_utf8(body).unwrap())

@@ -10,40 +10,43 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 
-use super::clean::clean;
-use super::raw::Raw;
-use crate::diagnostics::bundle::{Bundle, Folder};
+use super::recorded_turn::RecordedTurn;
+use super::redacted::redacted_turn;
+use crate::diagnostics::bundle::{Bundle, BundleFolder};
 use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
 use crate::diagnostics::redact::Keep;
 
 /// Turns that wait to be written; more are let go.
-const WAITING: usize = 16;
+const QUEUE_LENGTH: usize = 16;
 /// How long the end of the program waits for them.
-const PATIENCE: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Writes turns in their order.
 #[derive(Default)]
-pub(super) struct Keeper {
-    jobs: OnceLock<Option<SyncSender<Job>>>,
+pub(super) struct BundleWriter {
+    jobs: OnceLock<Option<SyncSender<WriteJob>>>,
     /// Turns that were let go, and are still to be told of.
-    lost: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
 }
 
-enum Job {
-    Keep(Arc<Raw>),
+enum WriteJob {
+    Write(Arc<RecordedTurn>),
     /// Everything before is written when this is dropped.
     Flush(SyncSender<()>),
 }
 
-impl Keeper {
+impl BundleWriter {
     /// Has a turn written.
-    pub(super) fn keep(&self, raw: Arc<Raw>) {
-        let Some(jobs) = self.jobs.get_or_init(|| begin(Arc::clone(&self.lost))) else {
+    pub(super) fn write_bundle(&self, raw: Arc<RecordedTurn>) {
+        let Some(jobs) = self
+            .jobs
+            .get_or_init(|| spawn_writer(Arc::clone(&self.dropped)))
+        else {
             return;
         };
-        if jobs.try_send(Job::Keep(raw)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+        if jobs.try_send(WriteJob::Write(raw)).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -53,21 +56,21 @@ impl Keeper {
             return;
         };
         let (done, written) = sync_channel(0);
-        if jobs.send(Job::Flush(done)).is_ok() {
-            let _ = written.recv_timeout(PATIENCE);
+        if jobs.send(WriteJob::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
 /// Redacts a turn and writes it as a bundle of its own.
-fn write(raw: &Raw) -> anyhow::Result<PathBuf> {
+fn write(raw: &RecordedTurn) -> anyhow::Result<PathBuf> {
     let config = &raw.config;
     let capture = &config.capture;
     let keep = Keep {
         images: capture.images,
         encrypted: capture.encrypted,
     };
-    let turn = clean(raw, keep);
+    let turn = redacted_turn(raw, keep);
     let bundle = Bundle {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         images: keep.images,
@@ -76,14 +79,14 @@ fn write(raw: &Raw) -> anyhow::Result<PathBuf> {
     };
     let bytes = bundle.to_bytes()?;
     let turn = bundle.turns.first().context("the bundle lost its turn")?;
-    let path = Folder::of(config).put(turn, &bytes, SystemTime::now())?;
+    let path = BundleFolder::from_config(config).write(turn, &bytes, SystemTime::now())?;
     Ok(path)
 }
 
-fn begin(lost: Arc<AtomicUsize>) -> Option<SyncSender<Job>> {
-    let (jobs, waiting) = sync_channel(WAITING);
+fn spawn_writer(lost: Arc<AtomicUsize>) -> Option<SyncSender<WriteJob>> {
+    let (jobs, waiting) = sync_channel(QUEUE_LENGTH);
     let thread = std::thread::Builder::new().name("capture".to_owned());
-    match thread.spawn(move || work(&waiting, &lost)) {
+    match thread.spawn(move || run_writer(&waiting, &lost)) {
         Ok(_) => Some(jobs),
         Err(error) => {
             tracing::error!("failing turns are not kept: {error}");
@@ -92,12 +95,12 @@ fn begin(lost: Arc<AtomicUsize>) -> Option<SyncSender<Job>> {
     }
 }
 
-fn work(jobs: &Receiver<Job>, lost: &AtomicUsize) {
+fn run_writer(jobs: &Receiver<WriteJob>, lost: &AtomicUsize) {
     // Of a disk that is full one line is enough.
     let mut told = String::new();
-    while let Ok(job) = next(jobs, lost) {
+    while let Ok(job) = next_job(jobs, lost) {
         match job {
-            Job::Keep(raw) => {
+            WriteJob::Write(raw) => {
                 let written = catch_unwind(AssertUnwindSafe(|| write(&raw)));
                 let why = match written {
                     Ok(Ok(path)) => {
@@ -120,13 +123,13 @@ fn work(jobs: &Receiver<Job>, lost: &AtomicUsize) {
                     told = why;
                 }
             }
-            Job::Flush(done) => drop(done),
+            WriteJob::Flush(done) => drop(done),
         }
     }
 }
 
 /// The next job. Before it is waited for, it is told how many turns were let go.
-fn next(jobs: &Receiver<Job>, lost: &AtomicUsize) -> Result<Job, RecvError> {
+fn next_job(jobs: &Receiver<WriteJob>, lost: &AtomicUsize) -> Result<WriteJob, RecvError> {
     match jobs.try_recv() {
         Ok(job) => return Ok(job),
         Err(TryRecvError::Disconnected) => return Err(RecvError),

@@ -1,13 +1,13 @@
 //! Redacts a recorded turn.
 
-use super::raw::Raw;
+use super::recorded_turn::RecordedTurn;
 use crate::config::Config;
-use crate::diagnostics::bundle::Turn;
+use crate::diagnostics::bundle::BundleTurn;
 use crate::diagnostics::redact::{Keep, Scrubber};
 
 /// A turn without secrets, as the configuration knew them when it ran.
-pub(super) fn clean(raw: &Raw, keep: Keep) -> Turn {
-    scrubber(&raw.config, keep).turn(&raw.turn())
+pub(super) fn redacted_turn(raw: &RecordedTurn, keep: Keep) -> BundleTurn {
+    scrubber(&raw.config, keep).turn(&raw.to_bundle_turn())
 }
 
 pub(super) fn scrubber(config: &Config, keep: Keep) -> Scrubber {

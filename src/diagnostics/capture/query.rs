@@ -4,30 +4,37 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::clean::{clean, scrubber};
-use super::{Capture, Raw};
+use super::redacted::{redacted_turn, scrubber};
+use super::{RecordedTurn, TurnCapture};
 use crate::config::Config;
-use crate::diagnostics::bundle::{Bundle, BundleError, Folder, Kept};
+use crate::diagnostics::bundle::{Bundle, BundleError, BundleFolder, StoredBundle};
 use crate::diagnostics::redact::Keep;
-use crate::diagnostics::selection::{Row, Selection, Wanted};
+use crate::diagnostics::selection::{BundleQuery, ListedTurn, Selection};
 
 /// Where a turn is. What is in memory is whole.
-enum Place {
-    Memory(Arc<Raw>),
+enum TurnLocation {
+    Memory(Arc<RecordedTurn>),
     Disk(PathBuf),
 }
 
-impl Capture {
+impl TurnCapture {
     /// All turns that are kept, the newest first. It reads files.
-    pub fn rows(&self, config: &Config) -> Vec<Row> {
-        self.all(config).into_iter().map(|(row, _)| row).collect()
+    pub fn list(&self, config: &Config) -> Vec<ListedTurn> {
+        self.locate_all(config)
+            .into_iter()
+            .map(|(row, _)| row)
+            .collect()
     }
 
     /// A bundle of the wanted turns, the oldest first; none if there is none such.
     /// It reads files, and redacts.
-    pub fn bundle(&self, config: &Config, wanted: &Wanted) -> Result<Option<Vec<u8>>, BundleError> {
+    pub fn bundle(
+        &self,
+        config: &Config,
+        wanted: &BundleQuery,
+    ) -> Result<Option<Vec<u8>>, BundleError> {
         let now = SystemTime::now();
-        let most = match wanted.select {
+        let most = match wanted.selection {
             Selection::Since(_) => usize::MAX,
             Selection::Failed
             | Selection::Last
@@ -45,14 +52,16 @@ impl Capture {
             encrypted: bundle.encrypted,
         };
         let scrubber = scrubber(config, keep);
-        let all = self.all(config).into_iter();
+        let all = self.locate_all(config).into_iter();
         let chosen = all
-            .filter(|(row, _)| row.is(&wanted.select, now))
+            .filter(|(row, _)| row.matches(&wanted.selection, now))
             .take(most);
         for (_, place) in chosen {
             match place {
-                Place::Memory(raw) => bundle.turns.push(scrubber.turn(&clean(&raw, keep))),
-                Place::Disk(path) => {
+                TurnLocation::Memory(raw) => {
+                    bundle.turns.push(scrubber.turn(&redacted_turn(&raw, keep)))
+                }
+                TurnLocation::Disk(path) => {
                     // It may have made room for another one meanwhile.
                     let Ok(kept) = Bundle::read(&path) else {
                         continue;
@@ -72,49 +81,54 @@ impl Capture {
         bundle.to_bytes().map(Some)
     }
 
-    fn all(&self, config: &Config) -> Vec<(Row, Place)> {
+    fn locate_all(&self, config: &Config) -> Vec<(ListedTurn, TurnLocation)> {
         let recent = self.recent();
         if recent.is_empty() {
             // The newest turn may be one that memory had no room for.
             self.flush();
         }
-        let kept = Folder::of(config).list().unwrap_or_default();
+        let kept = BundleFolder::from_config(config).list().unwrap_or_default();
         let is_kept = |id: &str| kept.iter().any(|kept| kept.request_id == id);
-        let mut all: Vec<(Row, Place)> = recent
+        let mut all: Vec<(ListedTurn, TurnLocation)> = recent
             .into_iter()
-            .map(|raw| (raw.row(is_kept(&raw.request_id)), Place::Memory(raw)))
+            .map(|raw| {
+                (
+                    raw.listed(is_kept(&raw.request_id)),
+                    TurnLocation::Memory(raw),
+                )
+            })
             .collect();
         let in_memory: Vec<String> = all.iter().map(|(row, _)| row.request_id.clone()).collect();
         let only_kept = kept
             .iter()
             .filter(|kept| !in_memory.contains(&kept.request_id));
-        all.extend(only_kept.filter_map(on_disk));
+        all.extend(only_kept.filter_map(read_listed));
         all.sort_by_key(|(row, _)| std::cmp::Reverse(row.began_ms));
         all
     }
 }
 
 /// A file that cannot be read is no reason to hide the others.
-fn on_disk(kept: &Kept) -> Option<(Row, Place)> {
+fn read_listed(kept: &StoredBundle) -> Option<(ListedTurn, TurnLocation)> {
     let bundle = Bundle::read(&kept.path).ok()?;
-    let row = bundle.turns.first().map(Row::of_disk)?;
-    Some((row, Place::Disk(kept.path.clone())))
+    let row = bundle.turns.first().map(ListedTurn::from_bundle_turn)?;
+    Some((row, TurnLocation::Disk(kept.path.clone())))
 }
 
-impl Raw {
-    fn row(&self, disk: bool) -> Row {
-        let ended = self.ended.as_ref();
+impl RecordedTurn {
+    fn listed(&self, disk: bool) -> ListedTurn {
+        let ended = self.end.as_ref();
         let last = self.attempts.last();
         let begun = self.status.is_some_and(|status| status.is_success());
         let id = self.random.first().filter(|_| begun);
-        Row {
+        ListedTurn {
             request_id: self.request_id.to_string(),
             response_id: id.map(|bits| format!("resp_{bits:032x}")),
             began_ms: self.began_ms,
             took_us: self.took_us,
             outcome: ended.map(|ended| ended.outcome),
             route: last.map(|attempt| attempt.route.clone()),
-            failed: self.failed(),
+            failed: self.is_failure(),
             memory: true,
             disk,
         }

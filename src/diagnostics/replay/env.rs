@@ -10,70 +10,70 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::config::Config;
-use crate::diagnostics::bundle::Turn;
-use crate::diagnostics::capture::{Raw, Room, Shelf, Tape};
+use crate::diagnostics::bundle::BundleTurn;
+use crate::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, Recorder};
 use crate::tap::{Seen, Tap};
 use crate::turn::{Clock, Random, Surrounding, Surroundings, System};
 
 /// How far a turn is, as its taps saw it.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Progress {
+pub(super) struct TurnProgress {
     /// Attempts that began.
-    pub(super) begun: usize,
+    pub(super) attempts_begun: usize,
     /// Attempts that are over.
-    pub(super) over: usize,
+    pub(super) attempts_over: usize,
     /// When the head of the answer of the current attempt came.
-    pub(super) head: Option<Instant>,
+    pub(super) head_at: Option<Instant>,
     /// Pieces of it that came.
-    pub(super) pieces: usize,
+    pub(super) upstream_chunks: usize,
     /// When its last piece came.
-    pub(super) last_piece: Option<Instant>,
+    pub(super) last_upstream_chunk: Option<Instant>,
     /// Pieces of our answer.
-    pub(super) answers: usize,
+    pub(super) client_chunks: usize,
     /// Bytes of them.
-    pub(super) said: u64,
+    pub(super) client_bytes: u64,
     /// When the last of them went out.
-    pub(super) last_answer: Option<Instant>,
+    pub(super) last_client_chunk: Option<Instant>,
     /// The turn is over.
     pub(super) ended: bool,
 }
 
 /// Where the turn runs, and what is seen of it from there.
-pub(super) struct Stage {
-    recorded: Arc<Turn>,
-    progress: Mutex<Progress>,
+pub(super) struct ReplayEnv {
+    recorded: Arc<BundleTurn>,
+    progress: Mutex<TurnProgress>,
     /// Told at every step of the turn.
-    pub(super) news: Notify,
+    pub(super) changed: Notify,
     /// The turn itself begins: what comes before it only prepares the memory.
     armed: AtomicBool,
-    taped: Arc<Taped>,
+    taped: Arc<LastTurn>,
 }
 
 /// The turn that was taped.
 #[derive(Default)]
-pub(super) struct Taped(Mutex<Option<Raw>>);
+pub(super) struct LastTurn(Mutex<Option<RecordedTurn>>);
 
-impl Taped {
+impl LastTurn {
     /// The last turn that is over.
-    pub(super) fn take(&self) -> Option<Turn> {
+    pub(super) fn take_bundle_turn(&self) -> Option<BundleTurn> {
         let raw = self.0.lock();
         let raw = raw.unwrap_or_else(PoisonError::into_inner).take();
-        raw.map(|raw| raw.turn())
+        raw.map(|raw| raw.to_bundle_turn())
     }
 }
 
-impl Shelf for Taped {
-    fn put(&self, raw: Raw) {
+impl FinishedTurnSink for LastTurn {
+    fn add(&self, raw: RecordedTurn) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(raw);
     }
 }
 
-impl Stage {
-    pub(super) fn new(recorded: &Arc<Turn>) -> Arc<Self> {
+impl ReplayEnv {
+    pub(super) fn new(recorded: &Arc<BundleTurn>) -> Arc<Self> {
         Arc::new(Self {
             recorded: Arc::clone(recorded),
             progress: Mutex::default(),
-            news: Notify::new(),
+            changed: Notify::new(),
             armed: AtomicBool::new(false),
             taped: Arc::default(),
         })
@@ -85,38 +85,38 @@ impl Stage {
     }
 
     /// How far the turn is.
-    pub(super) fn progress(&self) -> Progress {
-        *self.lock()
+    pub(super) fn progress(&self) -> TurnProgress {
+        *self.lock_progress()
     }
 
     /// The taped turn, once it is over.
-    pub(super) fn taped(&self) -> Option<Turn> {
-        self.taped.take()
+    pub(super) fn taped(&self) -> Option<BundleTurn> {
+        self.taped.take_bundle_turn()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Progress> {
+    fn lock_progress(&self) -> MutexGuard<'_, TurnProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn saw(&self, seen: &Seen<'_>) {
-        let mut progress = self.lock();
+    fn update_progress(&self, seen: &Seen<'_>) {
+        let mut progress = self.lock_progress();
         match seen {
             Seen::UpstreamRequest { .. } => {
-                progress.begun += 1;
-                progress.head = None;
-                progress.pieces = 0;
-                progress.last_piece = None;
+                progress.attempts_begun += 1;
+                progress.head_at = None;
+                progress.upstream_chunks = 0;
+                progress.last_upstream_chunk = None;
             }
-            Seen::UpstreamHead { .. } => progress.head = Some(Instant::now()),
+            Seen::UpstreamHead { .. } => progress.head_at = Some(Instant::now()),
             Seen::UpstreamAnswer(_) => {
-                progress.pieces += 1;
-                progress.last_piece = Some(Instant::now());
+                progress.upstream_chunks += 1;
+                progress.last_upstream_chunk = Some(Instant::now());
             }
-            Seen::AttemptEnd(_) => progress.over = progress.begun,
+            Seen::AttemptEnd(_) => progress.attempts_over = progress.attempts_begun,
             Seen::ClientAnswer(bytes) => {
-                progress.answers += 1;
-                progress.said += bytes.len() as u64;
-                progress.last_answer = Some(Instant::now());
+                progress.client_chunks += 1;
+                progress.client_bytes += bytes.len() as u64;
+                progress.last_client_chunk = Some(Instant::now());
             }
             Seen::Ended { .. } => progress.ended = true,
             Seen::ClientRequest { .. }
@@ -129,65 +129,65 @@ impl Stage {
             | Seen::ClientHead { .. } => {}
         }
         drop(progress);
-        self.news.notify_one();
+        self.changed.notify_one();
     }
 }
 
 /// [`Stage`] as the surroundings of its service.
-pub(super) struct OnStage(pub(super) Arc<Stage>);
+pub(super) struct ReplayEnvFactory(pub(super) Arc<ReplayEnv>);
 
-impl Surroundings for OnStage {
+impl Surroundings for ReplayEnvFactory {
     fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
         let stage = &self.0;
         if !stage.armed.load(Ordering::Relaxed) {
             return System.of(request_id, config);
         }
-        let memory = Arc::new(Memory {
+        let memory = Arc::new(RecordedReadings {
             recorded: Arc::clone(&stage.recorded),
-            readings: Mutex::default(),
+            lock_next: Mutex::default(),
         });
-        let taped: Arc<Taped> = Arc::clone(&stage.taped);
-        let tape = Arc::new(Tape::new(
+        let taped: Arc<LastTurn> = Arc::clone(&stage.taped);
+        let tape = Arc::new(Recorder::new(
             request_id,
             config,
             (Arc::clone(&memory) as _, memory),
-            &Arc::new(Room::default()),
+            &Arc::new(MemoryBudget::default()),
             taped,
         ));
         Surrounding {
             clock: Arc::clone(&tape) as _,
             random: Arc::clone(&tape) as _,
-            tap: Some(Arc::new(Watched {
-                stage: Arc::clone(stage),
-                tape,
+            tap: Some(Arc::new(ObservedRecorder {
+                env: Arc::clone(stage),
+                recorder: tape,
             })),
         }
     }
 }
 
 /// A tape that the driver looks at.
-struct Watched {
-    stage: Arc<Stage>,
-    tape: Arc<Tape>,
+struct ObservedRecorder {
+    env: Arc<ReplayEnv>,
+    recorder: Arc<Recorder>,
 }
 
-impl Tap for Watched {
+impl Tap for ObservedRecorder {
     fn saw(&self, seen: Seen<'_>) {
-        self.stage.saw(&seen);
-        self.tape.saw(seen);
+        self.env.update_progress(&seen);
+        self.recorder.saw(seen);
     }
 
-    fn unreached(&self) -> Option<(Duration, Fault)> {
-        unreached(&self.stage.recorded, self.stage.progress().begun)
+    fn recorded_connect_failure(&self) -> Option<(Duration, Fault)> {
+        unreached(&self.env.recorded, self.env.progress().attempts_begun)
     }
 
     fn next_piece(&self) -> Option<usize> {
-        let progress = self.stage.progress();
-        let attempt = progress.begun.checked_sub(1)?;
-        let attempt = self.stage.recorded.attempts.get(attempt)?;
+        let progress = self.env.progress();
+        let attempt = progress.attempts_begun.checked_sub(1)?;
+        let attempt = self.env.recorded.attempts.get(attempt)?;
         attempt
             .pieces
-            .get(progress.pieces)
+            .get(progress.upstream_chunks)
             .map(|piece| piece.length)
     }
 }
@@ -195,7 +195,7 @@ impl Tap for Watched {
 /// After how long, and with which fault, the attempt of this number, counted
 /// from 1, ended before its answer had a head. One that the end of the program
 /// broke off is not meant: that is played, not told.
-pub(super) fn unreached(turn: &Turn, number: usize) -> Option<(Duration, Fault)> {
+pub(super) fn unreached(turn: &BundleTurn, number: usize) -> Option<(Duration, Fault)> {
     let attempt = turn.attempts.get(number.checked_sub(1)?)?;
     let fault = attempt.fault.as_ref()?;
     let told = attempt.head.is_none() && fault.kind != Kind::Draining;
@@ -205,24 +205,26 @@ pub(super) fn unreached(turn: &Turn, number: usize) -> Option<(Duration, Fault)>
 
 /// Clock and randomness as they were read. Where the turn reads on, the clock
 /// stands still and the randomness counts.
-struct Memory {
-    recorded: Arc<Turn>,
-    readings: Mutex<Readings>,
+struct RecordedReadings {
+    recorded: Arc<BundleTurn>,
+    lock_next: Mutex<NextReading>,
 }
 
 #[derive(Default)]
-struct Readings {
+struct NextReading {
     clock: u64,
     random: usize,
 }
 
-impl Memory {
-    fn readings(&self) -> MutexGuard<'_, Readings> {
-        self.readings.lock().unwrap_or_else(PoisonError::into_inner)
+impl RecordedReadings {
+    fn readings(&self) -> MutexGuard<'_, NextReading> {
+        self.lock_next
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Clock for Memory {
+impl Clock for RecordedReadings {
     fn unix(&self) -> u64 {
         let mut readings = self.readings();
         let changes = &self.recorded.clock;
@@ -233,7 +235,7 @@ impl Clock for Memory {
     }
 }
 
-impl Random for Memory {
+impl Random for RecordedReadings {
     fn bits(&self) -> u128 {
         let mut readings = self.readings();
         let index = readings.random;

@@ -13,44 +13,46 @@ use bytes::Bytes;
 use http::StatusCode;
 use registry::{Route, Settings, Window};
 
-use super::headers::Headers;
-use super::room::Room;
-use super::stream::Stream;
+use super::headers::RecordedHeaders;
+use super::memory_budget::MemoryBudget;
+use super::recorded_body::RecordedBody;
 use crate::config::Config;
-use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
+use crate::diagnostics::bundle::{
+    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
+};
 use crate::metrics::Outcome;
 use crate::turn::Given;
 use crate::upstream::Upstream;
 
 /// A turn that runs or is over.
-pub struct Raw {
+pub struct RecordedTurn {
     pub(super) request_id: Arc<str>,
     pub(super) config: Arc<Config>,
     pub(super) began_ms: u64,
     pub(super) took_us: u64,
     pub(super) path: String,
-    pub(super) headers: Headers,
+    pub(super) headers: RecordedHeaders,
     pub(super) body: Arc<String>,
-    pub(super) asked: String,
+    pub(super) requested_model: String,
     pub(super) routes: Vec<Route>,
-    pub(super) near: Vec<String>,
-    pub(super) given: Given,
-    pub(super) attempts: Vec<RawAttempt>,
+    pub(super) similar_names: Vec<String>,
+    pub(super) state_before: Given,
+    pub(super) attempts: Vec<RecordedAttempt>,
     pub(super) status: Option<StatusCode>,
-    pub(super) answer_headers: Headers,
-    pub(super) answer: Stream,
+    pub(super) response_headers: RecordedHeaders,
+    pub(super) response: RecordedBody,
     /// Readings of the clock that differ: how many came before, and seconds.
     pub(super) clock: Vec<(u64, u64)>,
     pub(super) random: Vec<u128>,
     pub(super) ending_us: Option<u64>,
-    pub(super) ended: Option<Ended>,
+    pub(super) end: Option<TurnEnd>,
     /// Bytes that the large parts take of the room.
-    pub(super) bytes: usize,
-    pub(super) room: Arc<Room>,
+    pub(super) reserved_bytes: usize,
+    pub(super) budget: Arc<MemoryBudget>,
 }
 
 /// How a turn ended.
-pub(super) struct Ended {
+pub(super) struct TurnEnd {
     pub(super) outcome: Outcome,
     pub(super) notes: Notes,
     pub(super) usage: Option<Usage>,
@@ -58,7 +60,7 @@ pub(super) struct Ended {
 }
 
 /// One request to a provider.
-pub(super) struct RawAttempt {
+pub(super) struct RecordedAttempt {
     pub(super) at_us: u64,
     /// None when the turn ended first: its client left.
     pub(super) end_us: Option<u64>,
@@ -68,28 +70,28 @@ pub(super) struct RawAttempt {
     pub(super) window: Window,
     pub(super) bytes_per_token: f32,
     /// Whether earlier reasoning was sent again.
-    pub(super) reasoning: bool,
+    pub(super) replays_reasoning: bool,
     pub(super) estimated_input: u64,
-    pub(super) body: Kept,
+    pub(super) body: BoundedBody,
     pub(super) key: Option<usize>,
-    pub(super) head: Option<(u64, StatusCode, Headers)>,
-    pub(super) answer: Stream,
-    pub(super) ended: bool,
+    pub(super) head: Option<(u64, StatusCode, RecordedHeaders)>,
+    pub(super) response: RecordedBody,
+    pub(super) body_complete: bool,
     pub(super) fault: Option<Fault>,
 }
 
 /// A body that is kept or was too large.
-pub(super) struct Kept {
+pub(super) struct BoundedBody {
     pub(super) bytes: Bytes,
     pub(super) total: usize,
 }
 
-impl Raw {
+impl RecordedTurn {
     pub(super) fn new(
         request_id: Arc<str>,
         config: Arc<Config>,
         began_ms: u64,
-        room: Arc<Room>,
+        budget: Arc<MemoryBudget>,
     ) -> Self {
         Self {
             request_id,
@@ -97,70 +99,74 @@ impl Raw {
             began_ms,
             took_us: 0,
             path: String::new(),
-            headers: Headers::default(),
+            headers: RecordedHeaders::default(),
             body: Arc::default(),
-            asked: String::new(),
+            requested_model: String::new(),
             routes: Vec::new(),
-            near: Vec::new(),
-            given: Given::default(),
+            similar_names: Vec::new(),
+            state_before: Given::default(),
             attempts: Vec::new(),
             status: None,
-            answer_headers: Headers::default(),
-            answer: Stream::default(),
+            response_headers: RecordedHeaders::default(),
+            response: RecordedBody::default(),
             clock: Vec::new(),
             random: Vec::new(),
             ending_us: None,
-            ended: None,
-            bytes: 0,
-            room,
+            end: None,
+            reserved_bytes: 0,
+            budget,
         }
     }
 
     /// Whether it ended in a failure, of whatever side.
-    pub fn failed(&self) -> bool {
-        self.ended
+    pub fn is_failure(&self) -> bool {
+        self.end
             .as_ref()
             .is_some_and(|ended| ended.outcome.is_failure())
     }
 
     /// The turn with everything that it takes to run it again. Not redacted.
-    pub fn turn(&self) -> Turn {
+    pub fn to_bundle_turn(&self) -> BundleTurn {
         let server = &self.config.server;
         let settings = if self.routes.is_empty() {
-            Settings::nowhere(&self.asked, &self.config.registry, &self.near)
+            Settings::nowhere(
+                &self.requested_model,
+                &self.config.registry,
+                &self.similar_names,
+            )
         } else {
-            Settings::of(&self.asked, &self.routes)
+            Settings::of(&self.requested_model, &self.routes)
         };
-        let mut turn = Turn {
+        let mut turn = BundleTurn {
             request_id: self.request_id.to_string(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             config_digest: format!("{:016x}", self.config.digest),
             began_ms: self.began_ms,
             took_us: self.took_us,
-            outcome: self.ended.as_ref().map(|ended| ended.outcome),
-            fault: self.ended.as_ref().and_then(|ended| ended.fault.clone()),
-            usage: self.ended.as_ref().and_then(|ended| ended.usage),
+            outcome: self.end.as_ref().map(|ended| ended.outcome),
+            fault: self.end.as_ref().and_then(|ended| ended.fault.clone()),
+            usage: self.end.as_ref().and_then(|ended| ended.usage),
             ending_us: self.ending_us,
-            request: Request {
+            request: BundleRequest {
                 path: self.path.clone(),
-                headers: self.headers.pairs(),
+                headers: self.headers.to_pairs(),
                 body: self.body.as_bytes().to_vec(),
             },
-            answer: Answer {
+            answer: BundleResponse {
                 status: self.status.map_or(0, |status| status.as_u16()),
-                headers: self.answer_headers.pairs(),
-                pieces: self.answer.pieces().to_vec(),
-                body: self.answer.bytes(),
+                headers: self.response_headers.to_pairs(),
+                pieces: self.response.pieces().to_vec(),
+                body: self.response.bytes(),
             },
             attempts: self
                 .attempts
                 .iter()
-                .map(|attempt| attempt.attempt(self.took_us))
+                .map(|attempt| attempt.to_bundle_attempt(self.took_us))
                 .collect(),
             settings,
             heartbeat_ms: milliseconds(server.heartbeat),
             commit_after_ms: milliseconds(server.commit_after),
-            given: self.given.clone(),
+            given: self.state_before.clone(),
             clock: self.clock.clone(),
             random: self
                 .random
@@ -168,22 +174,22 @@ impl Raw {
                 .map(|bits| format!("{bits:032x}"))
                 .collect(),
             omitted: self.omitted(),
-            ..Turn::default()
+            ..BundleTurn::default()
         };
-        if let Some(ended) = &self.ended {
-            turn.note(&ended.notes);
+        if let Some(ended) = &self.end {
+            turn.set_notes(&ended.notes);
         }
         if !turn.attempts.is_empty() {
-            turn.plan = self.plan().unwrap_or_default();
+            turn.plan = self.plan_json().unwrap_or_default();
         }
         turn
     }
 
     /// The plan of the first attempt: it depends on the request and on what was known
     /// alone.
-    fn plan(&self) -> Option<Vec<u8>> {
+    fn plan_json(&self) -> Option<Vec<u8>> {
         let attempt = self.attempts.first()?;
-        let items = self.given.items.iter();
+        let items = self.state_before.items.iter();
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
             .collect();
@@ -192,18 +198,18 @@ impl Raw {
         let bounds = Bounds {
             window: attempt.window,
             bytes_per_token: attempt.bytes_per_token,
-            reasoning: self.attempts.first().is_some_and(|it| it.reasoning),
-            outputs: self.given.outputs,
-            keeping: self.given.keeping,
+            reasoning: self.attempts.first().is_some_and(|it| it.replays_reasoning),
+            outputs: self.state_before.outputs,
+            keeping: self.state_before.keeping,
         };
         serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
     }
 
-    fn omitted(&self) -> Vec<Omitted> {
+    fn omitted(&self) -> Vec<OmittedPart> {
         let mut omitted = Vec::new();
         let mut check = |what: &str, total: u64, kept: u64| {
             if kept < total {
-                omitted.push(Omitted {
+                omitted.push(OmittedPart {
                     what: what.to_owned(),
                     total,
                     kept,
@@ -218,50 +224,57 @@ impl Raw {
                 body.total as u64,
                 body.bytes.len() as u64,
             );
-            let answer = &attempt.answer;
+            let answer = &attempt.response;
             check(
                 &format!("attempt {number} answer"),
                 answer.total(),
                 answer.kept(),
             );
         }
-        check("answer", self.answer.total(), self.answer.kept());
+        check("answer", self.response.total(), self.response.kept());
         omitted
     }
 }
 
-impl Drop for Raw {
+impl Drop for RecordedTurn {
     fn drop(&mut self) {
-        self.room.give_back(self.bytes);
-        let attempts = self.attempts.iter_mut().map(|attempt| &mut attempt.answer);
-        let answers = attempts.chain([&mut self.answer]);
-        let blocks = answers.flat_map(Stream::take_blocks);
-        self.room.reuse(blocks, self.config.capture.memory);
+        self.budget.release(self.reserved_bytes);
+        let attempts = self
+            .attempts
+            .iter_mut()
+            .map(|attempt| &mut attempt.response);
+        let answers = attempts.chain([&mut self.response]);
+        let blocks = answers.flat_map(RecordedBody::take_blocks);
+        self.budget
+            .return_blocks(blocks, self.config.capture.memory);
     }
 }
 
-impl RawAttempt {
-    fn attempt(&self, took_us: u64) -> Attempt {
-        Attempt {
+impl RecordedAttempt {
+    fn to_bundle_attempt(&self, took_us: u64) -> BundleAttempt {
+        BundleAttempt {
             at_us: self.at_us,
             end_us: self.end_us.unwrap_or(took_us),
             route: self.route.clone(),
             url: self.upstream.url().to_string(),
-            headers: Headers::of(self.upstream.headers()).pairs(),
+            headers: RecordedHeaders::from_map(self.upstream.headers()).to_pairs(),
             key: self.key,
             window: Some(self.window),
             bytes_per_token: self.bytes_per_token,
             estimated_input: self.estimated_input,
-            head: self.head.as_ref().map(|(at_us, status, headers)| Head {
-                at_us: *at_us,
-                status: status.as_u16(),
-                headers: headers.pairs(),
-            }),
-            pieces: self.answer.pieces().to_vec(),
-            ended: self.ended,
+            head: self
+                .head
+                .as_ref()
+                .map(|(at_us, status, headers)| BundleResponseHead {
+                    at_us: *at_us,
+                    status: status.as_u16(),
+                    headers: headers.to_pairs(),
+                }),
+            pieces: self.response.pieces().to_vec(),
+            ended: self.body_complete,
             fault: self.fault.clone(),
             body: self.body.bytes.to_vec(),
-            answer: self.answer.bytes(),
+            answer: self.response.bytes(),
         }
     }
 }

@@ -1,37 +1,37 @@
 //! The pieces of a body, as far as there was room.
 
-use super::room::{BLOCK, Room};
-use crate::diagnostics::bundle::Piece;
+use super::memory_budget::{BLOCK_SIZE, MemoryBudget};
+use crate::diagnostics::bundle::BodyChunk;
 
 /// The shortest block of memory. Further ones are half as long as what was kept.
-const LEAST: usize = 256;
+const MIN_BLOCK_SIZE: usize = 256;
 
 /// What passed of a body.
 #[derive(Default)]
-pub(super) struct Stream {
+pub(super) struct RecordedBody {
     blocks: Vec<Vec<u8>>,
-    pieces: Vec<Piece>,
-    kept: u64,
-    total: u64,
+    chunks: Vec<BodyChunk>,
+    kept_bytes: u64,
+    total_bytes: u64,
 }
 
-impl Stream {
+impl RecordedBody {
     /// Without room for a piece, neither it nor a later one is kept: what is there
     /// has no gap.
-    pub(super) fn push(&mut self, bytes: &[u8], at_us: u64, room: Option<&Room>) {
-        let is_whole = self.kept == self.total;
-        self.total += bytes.len() as u64;
+    pub(super) fn push(&mut self, bytes: &[u8], at_us: u64, room: Option<&MemoryBudget>) {
+        let is_whole = self.kept_bytes == self.total_bytes;
+        self.total_bytes += bytes.len() as u64;
         let Some(room) = room.filter(|_| is_whole) else {
             return;
         };
-        self.kept = self.total;
-        self.pieces.push(Piece {
+        self.kept_bytes = self.total_bytes;
+        self.chunks.push(BodyChunk {
             at_us,
             length: bytes.len(),
         });
         let mut left = bytes;
         while !left.is_empty() {
-            left = self.fill(left, room);
+            left = self.fill_block(left, room);
         }
     }
 
@@ -41,8 +41,8 @@ impl Stream {
     }
 
     /// How `bytes` was cut.
-    pub(super) fn pieces(&self) -> &[Piece] {
-        &self.pieces
+    pub(super) fn pieces(&self) -> &[BodyChunk] {
+        &self.chunks
     }
 
     /// What was kept.
@@ -52,22 +52,22 @@ impl Stream {
 
     /// How much of it was kept.
     pub(super) fn kept(&self) -> u64 {
-        self.kept
+        self.kept_bytes
     }
 
     /// How much there was.
     pub(super) fn total(&self) -> u64 {
-        self.total
+        self.total_bytes
     }
 
     /// Fills the last block, or a new one; gives back what did not fit.
-    fn fill<'b>(&mut self, bytes: &'b [u8], room: &Room) -> &'b [u8] {
+    fn fill_block<'b>(&mut self, bytes: &'b [u8], room: &MemoryBudget) -> &'b [u8] {
         let left = |block: &Vec<u8>| block.capacity() - block.len();
         if self.blocks.last().is_none_or(|block| left(block) == 0) {
-            let grown = usize::try_from(self.kept / 2).unwrap_or(BLOCK);
+            let grown = usize::try_from(self.kept_bytes / 2).unwrap_or(BLOCK_SIZE);
             self.blocks.push(match bytes.len().max(grown) {
-                small @ ..BLOCK => Vec::with_capacity(small.max(LEAST)),
-                _ => room.block(),
+                small @ ..BLOCK_SIZE => Vec::with_capacity(small.max(MIN_BLOCK_SIZE)),
+                _ => room.take_block(),
             });
         }
         let Some(block) = self.blocks.last_mut() else {
@@ -83,8 +83,8 @@ impl Stream {
 mod tests {
     use super::*;
 
-    fn filled(pieces: &[usize]) -> (Room, Stream) {
-        let (room, mut stream) = (Room::default(), Stream::default());
+    fn filled(pieces: &[usize]) -> (MemoryBudget, RecordedBody) {
+        let (room, mut stream) = (MemoryBudget::default(), RecordedBody::default());
         for (length, at_us) in pieces.iter().zip(0..) {
             stream.push(&vec![b'x'; *length], at_us, Some(&room));
         }
@@ -105,7 +105,9 @@ mod tests {
             let length: usize = pieces.iter().sum();
             let taken: usize = stream.blocks.iter().map(Vec::capacity).sum();
             assert_eq!(stream.bytes().len(), length);
-            let most = (length + length / 2).min(length + BLOCK).max(LEAST);
+            let most = (length + length / 2)
+                .min(length + BLOCK_SIZE)
+                .max(MIN_BLOCK_SIZE);
             assert!(taken <= most, "{length} take {taken}");
         }
     }
@@ -115,13 +117,13 @@ mod tests {
         let (room, mut stream) = filled(&[1 << 20]);
         let blocks = stream.take_blocks();
         let addresses: Vec<*const u8> = blocks.iter().map(Vec::as_ptr).collect();
-        room.reuse(blocks.into_iter(), 1 << 20);
-        assert!(addresses.contains(&room.block().as_ptr()));
-        assert!(room.block().is_empty());
+        room.return_blocks(blocks.into_iter(), 1 << 20);
+        assert!(addresses.contains(&room.take_block().as_ptr()));
+        assert!(room.take_block().is_empty());
         // None are put by beyond the limit.
         let (room, mut stream) = filled(&[1 << 20]);
         let blocks = stream.take_blocks();
-        room.reuse(blocks.into_iter(), 3 * BLOCK - 1);
-        assert_eq!(room.idle(), 2);
+        room.return_blocks(blocks.into_iter(), 3 * BLOCK_SIZE - 1);
+        assert_eq!(room.free_block_count(), 2);
     }
 }
