@@ -26,7 +26,7 @@ pub trait Tap: Send + Sync {
     /// After how long, and with which fault, the attempt ends before its answer
     /// has a head. A live turn asks the network; the replay of one knows what no
     /// loopback can show, such as a name that does not resolve.
-    fn recorded_connect_failure(&self) -> Option<(Duration, Fault)> {
+    fn unreached(&self) -> Option<(Duration, Fault)> {
         None
     }
 

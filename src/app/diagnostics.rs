@@ -35,7 +35,7 @@ pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
             return ErrorBody {
                 message: &bad.to_string(),
                 kind: INVALID_REQUEST,
-                param: Some(bad.name),
+                param: Some(bad.parameter),
                 code: Some("invalid_value"),
             }
             .respond(StatusCode::BAD_REQUEST);

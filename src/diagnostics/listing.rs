@@ -1,5 +1,5 @@
-//! Which turns are kept, as `GET /diagnostics/turns` and `respondent bundle list`
-//! tell it. Nothing in it was said in a turn.
+//! The list of recorded turns, as `GET /diagnostics/turns` and `respondent bundle
+//! list` show it. It contains nothing of a conversation.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,18 +10,19 @@ use super::line::Line;
 use super::selection::{ListedTurn, Selection};
 use crate::metrics::Outcome;
 
-/// The turns that are kept.
+/// The recorded turns of a server, or of its folder of bundles while it does not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TurnListing {
-    /// When the server started, in milliseconds since 1970; none is told by no
-    /// server, but by the folder.
+    /// When the server started, in milliseconds since 1970; `None` if no server runs and
+    /// the list was read from the folder.
     pub started_ms: Option<u64>,
-    /// The newest first.
+    /// Newest first.
     pub turns: Vec<ListedTurn>,
 }
 
 impl TurnListing {
-    /// A table for people.
+    /// The list as a table with one line for each turn. `now` is the moment that ages are
+    /// relative to.
     pub fn table(&self, now: SystemTime) -> String {
         let mut out = String::new();
         let route =
@@ -50,7 +51,8 @@ impl TurnListing {
         out
     }
 
-    /// Why there is no turn as selected, and what there is.
+    /// A sentence for a selection that matched nothing: what is missing, and which turns
+    /// there are instead.
     pub fn explain_no_match(&self, select: &Selection) -> String {
         let since = self.started_ms.map_or(String::new(), |started| {
             format!(" since the server started at {}", http_date(started))
@@ -93,15 +95,15 @@ fn storage_label(row: &ListedTurn) -> &'static str {
     }
 }
 
-/// Milliseconds since 1970 as a date of HTTP, which says its zone.
+/// Milliseconds since 1970 as an HTTP date, which names its time zone.
 pub fn http_date(ms: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS)))
 }
 
-/// The last moment that such a date can tell: the year 9999.
+/// The last moment that an HTTP date can express: the end of the year 9999.
 const MAX_DATE_MS: u64 = 253_402_300_799_000;
 
-/// How long ago that was, of milliseconds since 1970.
+/// The age of a moment in milliseconds since 1970, such as `5m ago`.
 pub fn time_ago(ms: u64, now: SystemTime) -> String {
     let then = UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS));
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_says_when_how_and_where() {
+    fn the_table_shows_age_outcome_and_storage() {
         let now = UNIX_EPOCH + Duration::from_secs(1000 + 300);
         let table = listing(vec![row()]).table(now);
         let lines: Vec<Vec<&str>> = table
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_told_when_the_wanted_is_not() {
+    fn a_selection_without_a_match_is_explained() {
         let started = "since the server started at Sun, 06 Nov 1994 08:49:37 GMT";
         let none = listing(Vec::new()).explain_no_match(&Selection::Failed);
         assert_eq!(none, format!("no turn is kept {started}"));
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_short() {
+    fn ages_and_durations_are_short() {
         let now = UNIX_EPOCH + Duration::from_hours(100);
         for (ago_s, text) in [
             (0, "0s ago"),
@@ -197,7 +199,7 @@ mod tests {
         ] {
             assert_eq!(time_ago((360_000 - ago_s) * 1000, now), text);
         }
-        // The clock was set back.
+        // The clock was set back since.
         assert_eq!(time_ago(u64::MAX, now), "0s ago");
         for (us, text) in [
             (900, "0ms"),

@@ -1,4 +1,13 @@
-//! What the process says about itself: log records, one line each.
+//! Turns that can be looked at and run again after they are over.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `capture` | records turns while they run, keeps the recent ones in memory, writes failed ones to disk |
+//! | `redact` | removes secrets from a recorded turn |
+//! | `bundle` | the file format: reads, writes, shows and compares turns; the folder of stored bundles |
+//! | `replay` | runs a recorded turn again, offline or against a real provider |
+//! | `selection`, `listing` | which recorded turns exist, and which of them a user asks for |
+//! | `log`, `human`, `line` | the process log |
 pub mod bundle;
 pub mod capture;
 mod human;

@@ -1,5 +1,5 @@
-//! Which turns are wanted: as a query of `GET /diagnostics/bundle` and as flags of
-//! `respondent bundle create`.
+//! Which recorded turns exist, as rows of a list, and which of them a user asks for:
+//! the query of `GET /diagnostics/bundle` and the flags of `respondent bundle create`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,74 +11,76 @@ use thiserror::Error;
 use super::bundle::BundleTurn;
 use crate::metrics::Outcome;
 
-/// Which turns.
+/// Which turns a user asks for. [`ListedTurn::matches`] applies it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// The newest that failed.
+    /// The newest turn that failed.
     #[default]
     Failed,
-    /// The newest.
+    /// The newest turn.
     Last,
-    /// That of the response with this id.
+    /// The turn of the response with this id.
     Response(String),
-    /// That of the HTTP request with this id.
+    /// The turn of the HTTP request with this id.
     Request(String),
-    /// All that began so long ago at most.
+    /// All turns that began at most this long ago.
     Since(Duration),
 }
 
-/// One turn.
+/// One recorded turn in a list, without any of its contents. It is an element of the
+/// JSON of `GET /diagnostics/turns`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ListedTurn {
     /// The id of the HTTP request.
     pub request_id: String,
-    /// The id of the response, if one was begun.
+    /// The id of the response; `None` if none was started.
     pub response_id: Option<String>,
-    /// When it began, in milliseconds since 1970.
+    /// When the turn began, in milliseconds since 1970.
     pub began_ms: u64,
-    /// How long it took.
+    /// How long the turn took, in microseconds.
     pub took_us: u64,
-    /// How it ended.
+    /// How the turn ended; `None` while it is running.
     pub outcome: Option<Outcome>,
-    /// Provider, slash, the provider's name of the model; none was reached.
+    /// `provider/model` of the last attempt, with the provider's own model name; `None`
+    /// if there was no attempt.
     pub route: Option<String>,
-    /// Whether it ended in a failure, of whatever side.
+    /// Whether the turn failed, no matter whose fault it was.
     pub failed: bool,
-    /// Whether it is in memory, whole.
+    /// Whether the turn is in memory, not redacted.
     pub memory: bool,
-    /// Whether it is in the folder, redacted.
+    /// Whether the turn is in the folder of stored bundles, redacted.
     pub disk: bool,
 }
 
-/// What is wanted of them: the query of `GET /diagnostics/bundle`, such as
-/// `select=since:3600&images=1`.
+/// The query of `GET /diagnostics/bundle`, such as `select=since:3600&images=1`: which
+/// turns to pack, and what of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BundleQuery {
-    /// Which turns.
+    /// The turns to pack.
     pub selection: Selection,
-    /// Images are kept whole, else their hash.
+    /// Whether images are kept whole; otherwise only their hash.
     pub images: bool,
-    /// Encrypted contents are kept whole, else their hash.
+    /// Whether encrypted contents are kept whole; otherwise only their hash.
     pub encrypted: bool,
 }
 
-/// A parameter that cannot be used.
+/// A query parameter of `GET /diagnostics/bundle` that is unknown or malformed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{name} must be {wants}.")]
+#[error("{parameter} must be {expected}.")]
 pub struct BadBundleQuery {
-    /// Its name; that of an unknown one is not repeated.
-    pub name: &'static str,
-    /// What it takes.
-    pub wants: &'static str,
+    /// The name of the parameter. The name of an unknown parameter is not repeated.
+    pub parameter: &'static str,
+    /// The values that the parameter accepts.
+    pub expected: &'static str,
 }
 
 const BAD_SELECT: BadBundleQuery = BadBundleQuery {
-    name: "select",
-    wants: "failed, last, response:ID, request:ID or since:SECONDS",
+    parameter: "select",
+    expected: "failed, last, response:ID, request:ID or since:SECONDS",
 };
 
 impl BundleQuery {
-    /// The query of a URL, without the question mark.
+    /// Parses the query of a URL, without the question mark.
     pub fn from_query(query: &str) -> Result<Self, BadBundleQuery> {
         let mut wanted = Self::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -91,8 +93,8 @@ impl BundleQuery {
                 "encrypted" => wanted.encrypted = parse_flag(value, "encrypted")?,
                 _ => {
                     return Err(BadBundleQuery {
-                        name: "each parameter",
-                        wants: "one of select, images and encrypted",
+                        parameter: "each parameter",
+                        expected: "one of select, images and encrypted",
                     });
                 }
             }
@@ -100,7 +102,7 @@ impl BundleQuery {
         Ok(wanted)
     }
 
-    /// The query of a URL, without the question mark.
+    /// Encodes the query of a URL, without the question mark.
     pub fn to_query(&self) -> String {
         let mut query = format!("select={}", self.selection);
         for (name, on) in [("images", self.images), ("encrypted", self.encrypted)] {
@@ -119,8 +121,8 @@ fn parse_flag(value: &str, name: &'static str) -> Result<bool, BadBundleQuery> {
         "1" => Ok(true),
         "0" => Ok(false),
         _ => Err(BadBundleQuery {
-            name,
-            wants: "0 or 1",
+            parameter: name,
+            expected: "0 or 1",
         }),
     }
 }
@@ -137,7 +139,7 @@ impl Selection {
         })
     }
 
-    /// What there is none of, in words that follow "no".
+    /// The selection as a noun phrase that can follow "no", such as "turn that failed".
     pub fn describe(&self) -> String {
         match self {
             Self::Failed => "turn that failed".to_owned(),
@@ -149,7 +151,7 @@ impl Selection {
     }
 }
 
-/// As in a query.
+/// The value of the query parameter `select`.
 impl fmt::Display for Selection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -163,7 +165,7 @@ impl fmt::Display for Selection {
 }
 
 impl ListedTurn {
-    /// A turn in the folder.
+    /// The row of a turn in the folder of stored bundles.
     pub fn from_bundle_turn(turn: &BundleTurn) -> Self {
         Self {
             request_id: turn.request_id.clone(),
@@ -178,8 +180,8 @@ impl ListedTurn {
         }
     }
 
-    /// Whether it is selected, of rows that come newest first: the newest that
-    /// is, or all of a time.
+    /// Whether the selection includes this turn. For every selection but
+    /// [`Selection::Since`] the caller takes only the newest turn that matches.
     pub fn matches(&self, select: &Selection, now: SystemTime) -> bool {
         match select {
             Selection::Failed => self.failed,
@@ -194,7 +196,8 @@ impl ListedTurn {
     }
 }
 
-/// An id that a query and a file name can carry as it is.
+/// The id of a response or of an HTTP request as a user types it, safe in a query and
+/// in a file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnId(
     /// 1 to 128 ASCII letters, digits, `_` and `-`.
@@ -214,7 +217,7 @@ impl FromStr for TurnId {
     }
 }
 
-/// A time span in words: `90s`, `15m`, `1h`, `2d`.
+/// A length of time as a user types it: `90s`, `15m`, `1h`, `2d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeSpan(
     /// Whole seconds.
@@ -245,7 +248,7 @@ impl FromStr for TimeSpan {
     }
 }
 
-/// In the largest unit that says it exactly.
+/// In the largest unit that divides the span evenly.
 impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.0.as_secs();
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_says_what_is_wanted() {
+    fn a_query_is_parsed() {
         for (query, expected) in [
             ("", Selection::Failed),
             ("select=failed", Selection::Failed),
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn an_encoded_query_is_parsed_back() {
         for select in [
             Selection::Failed,
             Selection::Last,
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_query_is_told_its_parameter() {
+    fn a_bad_query_names_its_parameter() {
         for (query, name) in [
             ("select", "select"),
             ("select=all", "select"),
@@ -347,13 +350,13 @@ mod tests {
             ("encrypted=2", "encrypted"),
             ("Select=last", "each parameter"),
         ] {
-            let bad = BundleQuery::from_query(query).map_err(|bad| bad.name);
+            let bad = BundleQuery::from_query(query).map_err(|bad| bad.parameter);
             assert_eq!(bad, Err(name), "{query}");
         }
     }
 
     #[test]
-    fn times_are_read_and_told() {
+    fn time_spans_are_parsed_and_printed() {
         for (text, seconds) in [("90s", 90), ("15m", 900), ("1h", 3600), ("2d", 172_800)] {
             let span: TimeSpan = text.parse().unwrap();
             assert_eq!(span.0.as_secs(), seconds);

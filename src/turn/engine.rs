@@ -248,11 +248,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     }
 
     async fn exchange(&mut self) -> Result<(), Fault> {
-        let unreached = self
-            .ctx
-            .tap
-            .as_ref()
-            .and_then(|tap| tap.recorded_connect_failure());
+        let unreached = self.ctx.tap.as_ref().and_then(|tap| tap.unreached());
         if let Some((after, fault)) = &unreached
             && fault.kind == Kind::Overloaded
         {

@@ -1,9 +1,10 @@
-//! Headers as they are taken down.
+//! Compact copies of header maps.
 
 use http::HeaderMap;
 
-/// Headers in one piece: a clone of the map would hold on to the buffers that they
-/// were read into, which are many times as large.
+/// Headers as one buffer of `name:value\n` lines. A clone of the header map would
+/// keep the read buffers alive that its values point into, which are many times as
+/// large.
 #[derive(Default)]
 pub(super) struct RecordedHeaders(Vec<u8>);
 
@@ -16,13 +17,13 @@ impl RecordedHeaders {
             lines.extend_from_slice(name.as_str().as_bytes());
             lines.push(b':');
             lines.extend_from_slice(value.as_bytes());
-            // No value has one.
+            // A header value cannot contain a line feed.
             lines.push(b'\n');
         }
         Self(lines)
     }
 
-    /// Names in lower case and values.
+    /// Pairs of lower-case name and value; invalid UTF-8 is replaced.
     pub(super) fn to_pairs(&self) -> Vec<(String, String)> {
         String::from_utf8_lossy(&self.0)
             .split_terminator('\n')

@@ -1,29 +1,29 @@
-//! The memory that captured turns may take.
+//! Accounting for the memory of recorded turns, and reuse of their memory blocks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The longest one: a body of any length takes no more than it has, and is not
-/// moved while it grows.
+/// Bytes of the largest memory block. A long body is a list of such blocks, so that
+/// it wastes little memory and is not moved while it grows.
 pub(super) const BLOCK_SIZE: usize = 64 << 10;
 
-/// How many bytes turns take: those that run, those that are kept, and those that
-/// wait to be written. Together they may take what the configuration gives to
-/// memory; a turn that runs comes before one that is kept.
+/// Counts the bytes of all recorded turns: running, finished, and waiting to be
+/// written. Together they may take what `[capture] memory` allows; running turns
+/// have priority over finished ones.
 #[derive(Default)]
 pub struct MemoryBudget {
     used: AtomicUsize,
-    /// Blocks of turns that went. Memory that was used before costs a fraction of
-    /// what the system has to make ready.
+    /// Blocks of dropped turns. Reusing them costs a fraction of what fresh memory from
+    /// the operating system costs.
     free_blocks: Mutex<Vec<Vec<u8>>>,
 }
 
 impl MemoryBudget {
-    pub(super) fn taken(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// For what is kept whatever the room.
+    /// Reserves bytes without regard to a limit.
     pub(super) fn reserve(&self, bytes: usize) {
         self.used.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -41,16 +41,16 @@ impl MemoryBudget {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// An empty block.
+    /// An empty block of [`BLOCK_SIZE`], a used one if possible.
     pub(super) fn take_block(&self) -> Vec<u8> {
-        let block = self.blocks().pop();
+        let block = self.lock_free_blocks().pop();
         block.unwrap_or_else(|| Vec::with_capacity(BLOCK_SIZE))
     }
 
-    /// Takes blocks back, as many as the limit leaves room for.
+    /// Keeps blocks for reuse, as many as fit below the limit.
     pub(super) fn return_blocks(&self, used: impl Iterator<Item = Vec<u8>>, limit: usize) {
-        let most = limit.saturating_sub(self.taken()) / BLOCK_SIZE;
-        let mut blocks = self.blocks();
+        let most = limit.saturating_sub(self.used()) / BLOCK_SIZE;
+        let mut blocks = self.lock_free_blocks();
         for mut block in used.filter(|block| block.capacity() == BLOCK_SIZE) {
             if blocks.len() >= most {
                 break;
@@ -62,10 +62,10 @@ impl MemoryBudget {
 
     #[cfg(test)]
     pub(super) fn free_block_count(&self) -> usize {
-        self.blocks().len()
+        self.lock_free_blocks().len()
     }
 
-    fn blocks(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    fn lock_free_blocks(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.free_blocks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -1,9 +1,11 @@
-//! Takes down turns as they run, keeps the recent ones in memory, and writes the
+//! Records turns while they run, keeps the recent ones in memory, and writes the
 //! failed ones to disk.
 //!
-//! A [`Tape`] takes down one turn while it runs: it copies pieces and shares
-//! bodies, and nothing else happens on the way of the turn. When the turn is over
-//! it goes to the ring, and to the [`keeper`] if it is to be written.
+//! A [`Recorder`] observes one turn. It copies streamed chunks and shares request
+//! bodies; that is all the work it adds to a running turn. When the turn ends, the
+//! recording goes to the [`ring`] in memory and, if the configuration asks for it,
+//! to the [`writer`], which redacts it and stores it as a bundle. [`query`] lists
+//! the recorded turns and packs selected ones.
 
 mod headers;
 mod memory_budget;
@@ -29,13 +31,14 @@ pub use recorder::{FinishedTurnSink, Recorder};
 use ring::TurnRing;
 use writer::BundleWriter;
 
-/// What is known of recent turns. Clones share it.
+/// Records the turns of a server and holds the recent recordings. Created once at
+/// start; clones share the same recordings.
 #[derive(Clone, Default)]
 pub struct TurnCapture(Arc<RecentTurns>);
 
 #[derive(Default)]
 struct RecentTurns {
-    lock_ring: Mutex<TurnRing>,
+    ring: Mutex<TurnRing>,
     budget: Arc<MemoryBudget>,
     writer: BundleWriter,
 }
@@ -46,30 +49,30 @@ impl Surroundings for TurnCapture {
         if config.capture.mode == CaptureMode::Off {
             return live;
         }
-        let shelves: Arc<RecentTurns> = Arc::clone(&self.0);
-        let tape = Arc::new(Recorder::new(
+        let recent: Arc<RecentTurns> = Arc::clone(&self.0);
+        let recorder = Arc::new(Recorder::new(
             request_id,
             config,
             (live.clock, live.random),
             &self.0.budget,
-            shelves,
+            recent,
         ));
         Surrounding {
-            clock: Arc::clone(&tape) as _,
-            random: Arc::clone(&tape) as _,
-            tap: Some(tape),
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
+            tap: Some(recorder),
         }
     }
 }
 
 impl TurnCapture {
-    /// Waits until the turns that are to be written are, for a moment.
+    /// Blocks until all queued turns are on disk, for five seconds at most.
     pub fn flush(&self) {
         self.0.writer.flush();
     }
 
-    /// Forgets what a new configuration gives no room to, or does not want to be
-    /// known at all.
+    /// Drops the recordings that exceed the limits of a new configuration; all of them
+    /// if it switches capturing off.
     pub fn apply_limits(&self, config: &Config) {
         let capture = &config.capture;
         let (recent, memory) = match capture.mode {
@@ -79,50 +82,49 @@ impl TurnCapture {
         self.0.evict_beyond(recent, memory);
     }
 
-    /// The turns in memory, the newest first.
+    /// The turns in memory, newest first.
     pub(crate) fn recent(&self) -> Vec<Arc<RecordedTurn>> {
-        self.0.ring().newest_first()
+        self.0.lock_ring().newest_first()
     }
 }
 
 impl RecentTurns {
     fn evict_beyond(&self, recent: usize, memory: usize) {
-        let gone = self.ring().truncate(recent);
-        // Outside of the lock: it may be much.
-        drop(gone);
-        while self.budget.taken() > memory && self.evict_oldest() {}
+        let evicted = self.lock_ring().truncate(recent);
+        // Freed outside the lock: it may be a lot of memory.
+        drop(evicted);
+        while self.budget.used() > memory && self.evict_oldest() {}
     }
 
-    fn ring(&self) -> std::sync::MutexGuard<'_, TurnRing> {
-        self.lock_ring
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_ring(&self) -> std::sync::MutexGuard<'_, TurnRing> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FinishedTurnSink for RecentTurns {
-    fn add(&self, raw: RecordedTurn) {
-        let raw = Arc::new(raw);
-        let capture = &raw.config.capture;
+    fn add(&self, turn: RecordedTurn) {
+        let turn = Arc::new(turn);
+        let capture = &turn.config.capture;
         let (recent, memory) = (capture.recent, capture.memory);
-        let is_kept = match capture.mode {
+        let is_written = match capture.mode {
             CaptureMode::All => true,
-            CaptureMode::Failures => raw.is_failure(),
+            CaptureMode::Failures => turn.is_failure(),
             CaptureMode::Off => false,
         };
-        if is_kept {
-            self.writer.write_bundle(Arc::clone(&raw));
+        if is_written {
+            self.writer.enqueue(Arc::clone(&turn));
         }
-        // A huge request that went well would stand in memory beside the next one.
-        if is_kept || raw.body.len() <= memory / 2 {
-            self.ring().push(raw);
+        // A huge successful request would fill the memory together with the next
+        // one, which is about as large.
+        if is_written || turn.body.len() <= memory / 2 {
+            self.lock_ring().push(turn);
         }
-        // Requests are kept whatever the room.
+        // Requests are recorded even beyond the budget, so it may be exceeded here.
         self.evict_beyond(recent, memory);
     }
 
     fn evict_oldest(&self) -> bool {
-        let oldest = self.ring().pop_oldest();
+        let oldest = self.lock_ring().pop_oldest();
         oldest.is_some()
     }
 }

@@ -1,4 +1,5 @@
-//! Turns that somebody wants to have, from memory and from disk.
+//! Lists recorded turns and packs selected ones into a bundle, from memory and from
+//! the folder of stored bundles.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,30 +12,31 @@ use crate::diagnostics::bundle::{Bundle, BundleError, BundleFolder, StoredBundle
 use crate::diagnostics::redact::Keep;
 use crate::diagnostics::selection::{BundleQuery, ListedTurn, Selection};
 
-/// Where a turn is. What is in memory is whole.
+/// Where a recorded turn is. The copy in memory is preferred: it is not redacted yet,
+/// so its images and encrypted contents can still be kept.
 enum TurnLocation {
     Memory(Arc<RecordedTurn>),
     Disk(PathBuf),
 }
 
 impl TurnCapture {
-    /// All turns that are kept, the newest first. It reads files.
+    /// All recorded turns, newest first. Blocks: it reads files.
     pub fn list(&self, config: &Config) -> Vec<ListedTurn> {
         self.locate_all(config)
             .into_iter()
-            .map(|(row, _)| row)
+            .map(|(listed, _)| listed)
             .collect()
     }
 
-    /// A bundle of the wanted turns, the oldest first; none if there is none such.
-    /// It reads files, and redacts.
+    /// The bytes of a bundle with the selected turns, oldest first; `None` if no turn
+    /// matches. Blocks: it reads files and redacts.
     pub fn bundle(
         &self,
         config: &Config,
         wanted: &BundleQuery,
     ) -> Result<Option<Vec<u8>>, BundleError> {
         let now = SystemTime::now();
-        let most = match wanted.selection {
+        let limit = match wanted.selection {
             Selection::Since(_) => usize::MAX,
             Selection::Failed
             | Selection::Last
@@ -54,21 +56,21 @@ impl TurnCapture {
         let scrubber = scrubber(config, keep);
         let all = self.locate_all(config).into_iter();
         let chosen = all
-            .filter(|(row, _)| row.matches(&wanted.selection, now))
-            .take(most);
-        for (_, place) in chosen {
-            match place {
-                TurnLocation::Memory(raw) => {
-                    bundle.turns.push(scrubber.turn(&redacted_turn(&raw, keep)))
-                }
+            .filter(|(listed, _)| listed.matches(&wanted.selection, now))
+            .take(limit);
+        for (_, location) in chosen {
+            match location {
+                TurnLocation::Memory(turn) => bundle
+                    .turns
+                    .push(scrubber.turn(&redacted_turn(&turn, keep))),
                 TurnLocation::Disk(path) => {
-                    // It may have made room for another one meanwhile.
+                    // The file may have been deleted in favour of a newer one.
                     let Ok(kept) = Bundle::read(&path) else {
                         continue;
                     };
                     bundle.images &= kept.images;
                     bundle.encrypted &= kept.encrypted;
-                    // A pattern may be newer than the file.
+                    // Redacted again: a pattern may be newer than the file.
                     let turns = kept.turns.into_iter().map(|turn| scrubber.turn(&turn));
                     bundle.turns.extend(turns);
                 }
@@ -84,35 +86,39 @@ impl TurnCapture {
     fn locate_all(&self, config: &Config) -> Vec<(ListedTurn, TurnLocation)> {
         let recent = self.recent();
         if recent.is_empty() {
-            // The newest turn may be one that memory had no room for.
+            // The newest turn may have been too large for memory and still be queued for
+            // writing.
             self.flush();
         }
         let kept = BundleFolder::from_config(config).list().unwrap_or_default();
         let is_kept = |id: &str| kept.iter().any(|kept| kept.request_id == id);
         let mut all: Vec<(ListedTurn, TurnLocation)> = recent
             .into_iter()
-            .map(|raw| {
+            .map(|turn| {
                 (
-                    raw.listed(is_kept(&raw.request_id)),
-                    TurnLocation::Memory(raw),
+                    turn.listed(is_kept(&turn.request_id)),
+                    TurnLocation::Memory(turn),
                 )
             })
             .collect();
-        let in_memory: Vec<String> = all.iter().map(|(row, _)| row.request_id.clone()).collect();
+        let in_memory: Vec<String> = all
+            .iter()
+            .map(|(listed, _)| listed.request_id.clone())
+            .collect();
         let only_kept = kept
             .iter()
             .filter(|kept| !in_memory.contains(&kept.request_id));
         all.extend(only_kept.filter_map(read_listed));
-        all.sort_by_key(|(row, _)| std::cmp::Reverse(row.began_ms));
+        all.sort_by_key(|(listed, _)| std::cmp::Reverse(listed.began_ms));
         all
     }
 }
 
-/// A file that cannot be read is no reason to hide the others.
+/// `None` for a file that cannot be read: the others are listed all the same.
 fn read_listed(kept: &StoredBundle) -> Option<(ListedTurn, TurnLocation)> {
     let bundle = Bundle::read(&kept.path).ok()?;
-    let row = bundle.turns.first().map(ListedTurn::from_bundle_turn)?;
-    Some((row, TurnLocation::Disk(kept.path.clone())))
+    let listed = bundle.turns.first().map(ListedTurn::from_bundle_turn)?;
+    Some((listed, TurnLocation::Disk(kept.path.clone())))
 }
 
 impl RecordedTurn {

@@ -1,5 +1,6 @@
-//! A turn as it is taken down while it runs: in memory, never printed, never
-//! written. What leaves the program is made of it by [`Raw::turn`] and redacted.
+//! The recording of one turn in memory. It contains secrets, so it is never printed
+//! or written as it is: [`RecordedTurn::to_bundle_turn`] converts it, and the result
+//! is redacted before it leaves the process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +25,8 @@ use crate::metrics::Outcome;
 use crate::turn::Given;
 use crate::upstream::Upstream;
 
-/// A turn that runs or is over.
+/// The recording of a turn that is running or finished. The recorder fills it; it is
+/// dropped when newer turns need the memory.
 pub struct RecordedTurn {
     pub(super) request_id: Arc<str>,
     pub(super) config: Arc<Config>,
@@ -41,17 +43,17 @@ pub struct RecordedTurn {
     pub(super) status: Option<StatusCode>,
     pub(super) response_headers: RecordedHeaders,
     pub(super) response: RecordedBody,
-    /// Readings of the clock that differ: how many came before, and seconds.
+    /// Clock readings that differ from the one before: the number of earlier readings,
+    /// and seconds since 1970.
     pub(super) clock: Vec<(u64, u64)>,
     pub(super) random: Vec<u128>,
     pub(super) ending_us: Option<u64>,
     pub(super) end: Option<TurnEnd>,
-    /// Bytes that the large parts take of the room.
+    /// Bytes of the budget that this turn holds; released on drop.
     pub(super) reserved_bytes: usize,
     pub(super) budget: Arc<MemoryBudget>,
 }
 
-/// How a turn ended.
 pub(super) struct TurnEnd {
     pub(super) outcome: Outcome,
     pub(super) notes: Notes,
@@ -59,17 +61,17 @@ pub(super) struct TurnEnd {
     pub(super) fault: Option<Fault>,
 }
 
-/// One request to a provider.
+/// One request to a provider and the response to it.
 pub(super) struct RecordedAttempt {
     pub(super) at_us: u64,
-    /// None when the turn ended first: its client left.
+    /// `None` if the client left before the attempt was over.
     pub(super) end_us: Option<u64>,
     pub(super) upstream: Arc<Upstream>,
-    /// Provider, slash, model.
+    /// `provider/model`.
     pub(super) route: String,
     pub(super) window: Window,
     pub(super) bytes_per_token: f32,
-    /// Whether earlier reasoning was sent again.
+    /// Whether the reasoning of earlier turns was sent along.
     pub(super) replays_reasoning: bool,
     pub(super) estimated_input: u64,
     pub(super) body: BoundedBody,
@@ -80,7 +82,7 @@ pub(super) struct RecordedAttempt {
     pub(super) fault: Option<Fault>,
 }
 
-/// A body that is kept or was too large.
+/// A body that is recorded whole, or not at all because it did not fit.
 pub(super) struct BoundedBody {
     pub(super) bytes: Bytes,
     pub(super) total: usize,
@@ -118,14 +120,14 @@ impl RecordedTurn {
         }
     }
 
-    /// Whether it ended in a failure, of whatever side.
+    /// Whether the turn failed, no matter whose fault it was.
     pub fn is_failure(&self) -> bool {
         self.end
             .as_ref()
-            .is_some_and(|ended| ended.outcome.is_failure())
+            .is_some_and(|end| end.outcome.is_failure())
     }
 
-    /// The turn with everything that it takes to run it again. Not redacted.
+    /// The turn with everything that a replay needs. Not redacted.
     pub fn to_bundle_turn(&self) -> BundleTurn {
         let server = &self.config.server;
         let settings = if self.routes.is_empty() {
@@ -143,9 +145,9 @@ impl RecordedTurn {
             config_digest: format!("{:016x}", self.config.digest),
             began_ms: self.began_ms,
             took_us: self.took_us,
-            outcome: self.end.as_ref().map(|ended| ended.outcome),
-            fault: self.end.as_ref().and_then(|ended| ended.fault.clone()),
-            usage: self.end.as_ref().and_then(|ended| ended.usage),
+            outcome: self.end.as_ref().map(|end| end.outcome),
+            fault: self.end.as_ref().and_then(|end| end.fault.clone()),
+            usage: self.end.as_ref().and_then(|end| end.usage),
             ending_us: self.ending_us,
             request: BundleRequest {
                 path: self.path.clone(),
@@ -155,7 +157,7 @@ impl RecordedTurn {
             answer: BundleResponse {
                 status: self.status.map_or(0, |status| status.as_u16()),
                 headers: self.response_headers.to_pairs(),
-                pieces: self.response.pieces().to_vec(),
+                pieces: self.response.chunks().to_vec(),
                 body: self.response.bytes(),
             },
             attempts: self
@@ -176,8 +178,8 @@ impl RecordedTurn {
             omitted: self.omitted(),
             ..BundleTurn::default()
         };
-        if let Some(ended) = &self.end {
-            turn.set_notes(&ended.notes);
+        if let Some(end) = &self.end {
+            turn.set_notes(&end.notes);
         }
         if !turn.attempts.is_empty() {
             turn.plan = self.plan_json().unwrap_or_default();
@@ -185,8 +187,8 @@ impl RecordedTurn {
         turn
     }
 
-    /// The plan of the first attempt: it depends on the request and on what was known
-    /// alone.
+    /// The plan of the first attempt as JSON. It is computed again rather than recorded:
+    /// it depends only on the request and the state before the turn.
     fn plan_json(&self) -> Option<Vec<u8>> {
         let attempt = self.attempts.first()?;
         let items = self.state_before.items.iter();
@@ -227,11 +229,15 @@ impl RecordedTurn {
             let answer = &attempt.response;
             check(
                 &format!("attempt {number} answer"),
-                answer.total(),
-                answer.kept(),
+                answer.total_bytes(),
+                answer.kept_bytes(),
             );
         }
-        check("answer", self.response.total(), self.response.kept());
+        check(
+            "answer",
+            self.response.total_bytes(),
+            self.response.kept_bytes(),
+        );
         omitted
     }
 }
@@ -270,7 +276,7 @@ impl RecordedAttempt {
                     status: status.as_u16(),
                     headers: headers.to_pairs(),
                 }),
-            pieces: self.response.pieces().to_vec(),
+            pieces: self.response.chunks().to_vec(),
             ended: self.body_complete,
             fault: self.fault.clone(),
             body: self.body.bytes.to_vec(),

@@ -1,4 +1,5 @@
-//! Takes down one turn: what passes, and each reading of clock and randomness.
+//! Records one turn: every event of it, and every reading of its clock and
+//! randomness, so that a replay can return the same values.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,49 +18,51 @@ use crate::diagnostics::bundle::BodyChunk;
 use crate::tap::{Seen, Tap};
 use crate::turn::{Clock, Random};
 
-/// Takes down one turn. When the last of its users drops it, the turn is over
-/// and goes to the shelf.
+/// Records one turn as its observer, clock and source of randomness. The turn is
+/// over when its last user drops the recorder; the recording then goes to the sink.
 pub struct Recorder {
     began: Instant,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     sink: Arc<dyn FinishedTurnSink>,
-    lock_turn: Mutex<Option<RecordedTurn>>,
-    /// Readings of the clock so far, and the last one.
+    turn: Mutex<Option<RecordedTurn>>,
     clock_readings: AtomicU64,
     last_clock_reading: AtomicU64,
 }
 
-/// Where turns go that are over.
+/// Receives the recordings of finished turns.
 pub trait FinishedTurnSink: Send + Sync {
-    /// Takes a turn. It must not wait.
-    fn add(&self, raw: RecordedTurn);
+    /// Takes over a finished turn. It is called while the turn is dropped, so it must
+    /// not block.
+    fn add(&self, turn: RecordedTurn);
 
-    /// Lets a turn go, so that one that runs has room. False if there is none.
+    /// Drops the oldest finished turn to free memory for a running one; false if there
+    /// is none to drop.
     fn evict_oldest(&self) -> bool {
         false
     }
 }
 
 impl Recorder {
-    /// Begins to take down a turn that runs on this clock and randomness.
+    /// Starts to record a turn, which reads its time and random bits through the
+    /// recorder from `clock` and `random`.
     pub fn new(
         request_id: &Arc<str>,
         config: &Arc<Config>,
         (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
-        room: &Arc<MemoryBudget>,
+        budget: &Arc<MemoryBudget>,
         sink: Arc<dyn FinishedTurnSink>,
     ) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let began_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0));
         let (id, config) = (Arc::clone(request_id), Arc::clone(config));
-        let raw = RecordedTurn::new(id, config, began_ms, Arc::clone(room));
+        let turn = RecordedTurn::new(id, config, began_ms, Arc::clone(budget));
         Self {
             began: Instant::now(),
             clock,
             random,
             sink,
-            lock_turn: Mutex::new(Some(raw)),
+            turn: Mutex::new(Some(turn)),
             clock_readings: AtomicU64::new(0),
             last_clock_reading: AtomicU64::new(u64::MAX),
         }
@@ -69,24 +72,22 @@ impl Recorder {
         u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn raw(&self) -> MutexGuard<'_, Option<RecordedTurn>> {
-        self.lock_turn
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_turn(&self) -> MutexGuard<'_, Option<RecordedTurn>> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Tap for Recorder {
     fn saw(&self, seen: Seen<'_>) {
         let at_us = self.elapsed_us();
-        if let Some(raw) = self.raw().as_mut() {
-            raw.record(seen, at_us, &*self.sink);
+        if let Some(turn) = self.lock_turn().as_mut() {
+            turn.record(seen, at_us, &*self.sink);
         }
     }
 }
 
 impl RecordedTurn {
-    fn record(&mut self, seen: Seen<'_>, at_us: u64, shelf: &dyn FinishedTurnSink) {
+    fn record(&mut self, seen: Seen<'_>, at_us: u64, sink: &dyn FinishedTurnSink) {
         match seen {
             Seen::ClientRequest { head, body } => {
                 self.path = head.uri.to_string();
@@ -122,12 +123,12 @@ impl RecordedTurn {
                 body,
             } => {
                 let total = body.len();
-                let kept = if self.try_reserve(total, shelf) {
+                let kept = if self.try_reserve(total, sink) {
                     body.clone()
                 } else {
                     Bytes::new()
                 };
-                // One that fails is rare.
+                // Exact, because few turns have more than one attempt.
                 self.attempts.reserve_exact(1);
                 self.attempts.push(RecordedAttempt {
                     at_us,
@@ -153,10 +154,10 @@ impl RecordedTurn {
                 self.update_attempt(|attempt| attempt.head = Some((at_us, status, headers)));
             }
             Seen::UpstreamAnswer(bytes) => {
-                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), shelf);
+                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
                 if let Some(attempt) = self.attempts.last_mut() {
-                    let room = fits.then_some(&*self.budget);
-                    attempt.response.push(bytes, at_us, room);
+                    let budget = fits.then_some(&*self.budget);
+                    attempt.response.push(bytes, at_us, budget);
                 }
             }
             Seen::UpstreamEnd => self.update_attempt(|attempt| attempt.body_complete = true),
@@ -170,9 +171,9 @@ impl RecordedTurn {
                 self.response_headers = RecordedHeaders::from_map(headers);
             }
             Seen::ClientAnswer(bytes) => {
-                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), shelf);
-                let room = fits.then_some(&*self.budget);
-                self.response.push(bytes, at_us, room);
+                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
+                let budget = fits.then_some(&*self.budget);
+                self.response.push(bytes, at_us, budget);
             }
             Seen::Ended {
                 outcome,
@@ -196,21 +197,22 @@ impl RecordedTurn {
         }
     }
 
-    /// Without the request and what belongs to it there is nothing to show: it
-    /// counts, and is kept whatever the room.
+    /// Reserves memory without regard to the limit: a recording is useless without the
+    /// client's request and the state that belongs to it.
     fn reserve_required(&mut self, bytes: usize) {
         self.reserved_bytes += bytes;
         self.budget.reserve(bytes);
     }
 
-    /// Takes room for so many bytes. A turn may have a quarter of the memory.
-    fn try_reserve(&mut self, bytes: usize, shelf: &dyn FinishedTurnSink) -> bool {
+    /// Reserves memory if the budget allows it, dropping finished turns if need be. One
+    /// turn gets at most a quarter of the budget.
+    fn try_reserve(&mut self, bytes: usize, sink: &dyn FinishedTurnSink) -> bool {
         let limit = self.config.capture.memory;
         if self.reserved_bytes + bytes > limit / 4 {
             return false;
         }
         while !self.budget.try_reserve(bytes, limit) {
-            if !shelf.evict_oldest() {
+            if !sink.evict_oldest() {
                 return false;
             }
         }
@@ -231,9 +233,9 @@ impl Clock for Recorder {
         let now = self.clock.unix();
         let before = self.clock_readings.fetch_add(1, Ordering::Relaxed);
         if self.last_clock_reading.swap(now, Ordering::Relaxed) != now
-            && let Some(raw) = self.raw().as_mut()
+            && let Some(turn) = self.lock_turn().as_mut()
         {
-            raw.clock.push((before, now));
+            turn.clock.push((before, now));
         }
         now
     }
@@ -242,8 +244,8 @@ impl Clock for Recorder {
 impl Random for Recorder {
     fn bits(&self) -> u128 {
         let bits = self.random.bits();
-        if let Some(raw) = self.raw().as_mut() {
-            raw.random.push(bits);
+        if let Some(turn) = self.lock_turn().as_mut() {
+            turn.random.push(bits);
         }
         bits
     }
@@ -252,10 +254,10 @@ impl Random for Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         let took_us = self.elapsed_us();
-        let raw = self.raw().take();
-        if let Some(mut raw) = raw {
-            raw.took_us = took_us;
-            self.sink.add(raw);
+        let turn = self.lock_turn().take();
+        if let Some(mut turn) = turn {
+            turn.took_us = took_us;
+            self.sink.add(turn);
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Redacts a recorded turn.
+//! Converts recorded turns into redacted turns for bundles.
 
 use super::recorded_turn::RecordedTurn;
 use crate::config::Config;
 use crate::diagnostics::bundle::BundleTurn;
 use crate::diagnostics::redact::{Keep, Scrubber};
 
-/// A turn without secrets, as the configuration knew them when it ran.
-pub(super) fn redacted_turn(raw: &RecordedTurn, keep: Keep) -> BundleTurn {
-    scrubber(&raw.config, keep).turn(&raw.to_bundle_turn())
+/// The turn without the secrets that its own configuration knew when it ran.
+pub(super) fn redacted_turn(turn: &RecordedTurn, keep: Keep) -> BundleTurn {
+    scrubber(&turn.config, keep).turn(&turn.to_bundle_turn())
 }
 
 pub(super) fn scrubber(config: &Config, keep: Keep) -> Scrubber {

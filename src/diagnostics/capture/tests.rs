@@ -18,7 +18,7 @@ fn config(capture: &str) -> Arc<Config> {
     Arc::new(load(&inputs).unwrap())
 }
 
-/// A turn whose answer has these pieces.
+/// Records a turn whose response has these chunks.
 fn run(capture: &TurnCapture, config: &Arc<Config>, id: &str, pieces: &[&[u8]]) {
     ask(capture, config, id, r#"{"model":"nowhere"}"#, pieces);
 }
@@ -55,7 +55,7 @@ fn ids(capture: &TurnCapture) -> Vec<String> {
 }
 
 #[test]
-fn a_turn_is_there_when_it_is_over() {
+fn a_turn_is_listed_when_it_is_over() {
     let (capture, config) = (TurnCapture::default(), config(""));
     run(&capture, &config, "req_1", &[b"one", b"", b"three"]);
     let turn = capture.recent()[0].to_bundle_turn();
@@ -70,7 +70,7 @@ fn a_turn_is_there_when_it_is_over() {
 }
 
 #[test]
-fn nothing_is_taken_down_when_it_is_off() {
+fn nothing_is_recorded_when_capture_is_off() {
     let capture = TurnCapture::default();
     let surrounding = capture.of(&"req_1".into(), &config("mode = \"off\""));
     assert!(surrounding.tap.is_none());
@@ -79,7 +79,7 @@ fn nothing_is_taken_down_when_it_is_off() {
 }
 
 #[test]
-fn the_oldest_turns_make_room() {
+fn the_oldest_turns_are_evicted() {
     let capture = TurnCapture::default();
     let few = config("recent = 2");
     for id in ["a", "b", "c"] {
@@ -94,7 +94,7 @@ fn the_oldest_turns_make_room() {
 }
 
 #[test]
-fn what_is_switched_off_is_forgotten() {
+fn a_new_configuration_evicts_what_it_does_not_allow() {
     let (capture, config_before) = (TurnCapture::default(), config(""));
     for id in ["a", "b", "c"] {
         run(&capture, &config_before, id, &[b"x"]);
@@ -105,7 +105,7 @@ fn what_is_switched_off_is_forgotten() {
     assert!(capture.recent().is_empty());
 }
 
-/// What does not fit is counted, and nothing that is kept has a gap.
+/// Bytes beyond the budget are counted, and the recorded part has no gap.
 #[test]
 fn a_turn_that_is_too_large_says_so() {
     let (capture, config) = (TurnCapture::default(), config("memory = 2000"));
@@ -118,20 +118,20 @@ fn a_turn_that_is_too_large_says_so() {
     let turn = capture.recent()[0].to_bundle_turn();
     assert_eq!(turn.answer.body, [b'a'; 300]);
     let [omitted] = turn.omitted.as_slice() else {
-        panic!("nothing is told of what was left out");
+        panic!("the omission is not reported");
     };
     assert_eq!(
         (omitted.what.as_str(), omitted.total, omitted.kept),
         ("answer", 610, 300)
     );
-    // What it took is free again.
+    // The memory of the large turn is free again.
     run(&capture, &config, "next", &[&[b'a'; 450]]);
     assert!(capture.recent()[0].to_bundle_turn().is_complete());
 }
 
-/// It would stand beside the next one, which is as large.
+/// It would fill the memory together with the next request, which is as large.
 #[test]
-fn a_huge_request_that_went_well_is_not_kept_in_memory() {
+fn a_huge_successful_request_is_not_kept_in_memory() {
     let (capture, config) = (TurnCapture::default(), config("memory = 20000"));
     for (id, length) in [("small", 9_000), ("huge", 11_000)] {
         ask(&capture, &config, id, &"x".repeat(length), &[]);
@@ -139,9 +139,9 @@ fn a_huge_request_that_went_well_is_not_kept_in_memory() {
     assert_eq!(ids(&capture), ["small"]);
 }
 
-/// What somebody still holds, such as the writer, takes room until it is let go.
+/// A turn that somebody still holds, such as the writer, counts until it is dropped.
 #[test]
-fn turns_that_wait_to_be_written_take_room() {
+fn turns_that_wait_to_be_written_count_towards_the_budget() {
     let (capture, config) = (TurnCapture::default(), config("memory = 2000"));
     run(&capture, &config, "waits", &[&[b'x'; 400]]);
     let waits: Vec<_> = (0..4)

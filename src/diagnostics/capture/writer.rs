@@ -1,5 +1,5 @@
-//! Writes turns to disk, on a thread of its own: scrubbing takes its time, and no
-//! turn waits for a disk.
+//! Writes recorded turns to disk on a thread of its own: redaction takes time, and
+//! no turn may wait for a disk.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -17,40 +17,41 @@ use crate::diagnostics::line::Line;
 use crate::diagnostics::log;
 use crate::diagnostics::redact::Keep;
 
-/// Turns that wait to be written; more are let go.
+/// How many turns may wait to be written; further ones are dropped.
 const QUEUE_LENGTH: usize = 16;
-/// How long the end of the program waits for them.
+/// How long [`BundleWriter::flush`] waits.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes turns in their order.
+/// Queues turns for the writer thread, which starts with the first turn.
 #[derive(Default)]
 pub(super) struct BundleWriter {
+    /// `None` inside if the thread could not be started.
     jobs: OnceLock<Option<SyncSender<WriteJob>>>,
-    /// Turns that were let go, and are still to be told of.
+    /// Dropped turns that the log does not mention yet.
     dropped: Arc<AtomicUsize>,
 }
 
 enum WriteJob {
     Write(Arc<RecordedTurn>),
-    /// Everything before is written when this is dropped.
+    /// The writer drops the sender when all earlier jobs are done.
     Flush(SyncSender<()>),
 }
 
 impl BundleWriter {
-    /// Has a turn written.
-    pub(super) fn write_bundle(&self, raw: Arc<RecordedTurn>) {
+    /// Queues a turn; drops it if the queue is full. Does not block.
+    pub(super) fn enqueue(&self, turn: Arc<RecordedTurn>) {
         let Some(jobs) = self
             .jobs
             .get_or_init(|| spawn_writer(Arc::clone(&self.dropped)))
         else {
             return;
         };
-        if jobs.try_send(WriteJob::Write(raw)).is_err() {
+        if jobs.try_send(WriteJob::Write(turn)).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until everything is written, for a while.
+    /// Blocks until all queued turns are written, or [`FLUSH_TIMEOUT`] has passed.
     pub(super) fn flush(&self) {
         let Some(Some(jobs)) = self.jobs.get() else {
             return;
@@ -62,15 +63,15 @@ impl BundleWriter {
     }
 }
 
-/// Redacts a turn and writes it as a bundle of its own.
-fn write(raw: &RecordedTurn) -> anyhow::Result<PathBuf> {
-    let config = &raw.config;
+/// Redacts a turn and stores it as a bundle with this turn alone.
+fn write_bundle(turn: &RecordedTurn) -> anyhow::Result<PathBuf> {
+    let config = &turn.config;
     let capture = &config.capture;
     let keep = Keep {
         images: capture.images,
         encrypted: capture.encrypted,
     };
-    let turn = redacted_turn(raw, keep);
+    let turn = redacted_turn(turn, keep);
     let bundle = Bundle {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
         images: keep.images,
@@ -78,15 +79,18 @@ fn write(raw: &RecordedTurn) -> anyhow::Result<PathBuf> {
         turns: vec![turn],
     };
     let bytes = bundle.to_bytes()?;
-    let turn = bundle.turns.first().context("the bundle lost its turn")?;
+    let turn = bundle
+        .turns
+        .first()
+        .context("the bundle dropped its turn")?;
     let path = BundleFolder::from_config(config).write(turn, &bytes, SystemTime::now())?;
     Ok(path)
 }
 
-fn spawn_writer(lost: Arc<AtomicUsize>) -> Option<SyncSender<WriteJob>> {
+fn spawn_writer(dropped: Arc<AtomicUsize>) -> Option<SyncSender<WriteJob>> {
     let (jobs, waiting) = sync_channel(QUEUE_LENGTH);
     let thread = std::thread::Builder::new().name("capture".to_owned());
-    match thread.spawn(move || run_writer(&waiting, &lost)) {
+    match thread.spawn(move || run_writer(&waiting, &dropped)) {
         Ok(_) => Some(jobs),
         Err(error) => {
             tracing::error!("failing turns are not kept: {error}");
@@ -95,16 +99,16 @@ fn spawn_writer(lost: Arc<AtomicUsize>) -> Option<SyncSender<WriteJob>> {
     }
 }
 
-fn run_writer(jobs: &Receiver<WriteJob>, lost: &AtomicUsize) {
-    // Of a disk that is full one line is enough.
-    let mut told = String::new();
-    while let Ok(job) = next_job(jobs, lost) {
+fn run_writer(jobs: &Receiver<WriteJob>, dropped: &AtomicUsize) {
+    // The same failure, such as a full disk, is logged once.
+    let mut last_warning = String::new();
+    while let Ok(job) = next_job(jobs, dropped) {
         match job {
-            WriteJob::Write(raw) => {
-                let written = catch_unwind(AssertUnwindSafe(|| write(&raw)));
-                let why = match written {
+            WriteJob::Write(turn) => {
+                let written = catch_unwind(AssertUnwindSafe(|| write_bundle(&turn)));
+                let reason = match written {
                     Ok(Ok(path)) => {
-                        told.clear();
+                        last_warning.clear();
                         let path = path.display().to_string();
                         tracing::info!(target: log::CAPTURE, "turn kept: {}", Line::new(&path));
                         continue;
@@ -112,15 +116,15 @@ fn run_writer(jobs: &Receiver<WriteJob>, lost: &AtomicUsize) {
                     Ok(Err(error)) => format!("{error:#}"),
                     Err(_) => "a defect".to_owned(),
                 };
-                if why != told {
+                if reason != last_warning {
                     tracing::warn!(
                         target: log::CAPTURE,
                         "turns cannot be kept in {}, {} is the first: {}",
-                        Line::new(&raw.config.server.bundles().display().to_string()),
-                        raw.request_id,
-                        Line::new(&why)
+                        Line::new(&turn.config.server.bundles().display().to_string()),
+                        turn.request_id,
+                        Line::new(&reason)
                     );
-                    told = why;
+                    last_warning = reason;
                 }
             }
             WriteJob::Flush(done) => drop(done),
@@ -128,18 +132,19 @@ fn run_writer(jobs: &Receiver<WriteJob>, lost: &AtomicUsize) {
     }
 }
 
-/// The next job. Before it is waited for, it is told how many turns were let go.
-fn next_job(jobs: &Receiver<WriteJob>, lost: &AtomicUsize) -> Result<WriteJob, RecvError> {
+/// The next job. When the queue is empty, the number of dropped turns is logged
+/// before waiting.
+fn next_job(jobs: &Receiver<WriteJob>, dropped: &AtomicUsize) -> Result<WriteJob, RecvError> {
     match jobs.try_recv() {
         Ok(job) => return Ok(job),
         Err(TryRecvError::Disconnected) => return Err(RecvError),
         Err(TryRecvError::Empty) => {}
     }
-    let lost = lost.swap(0, Ordering::Relaxed);
-    if lost > 0 {
+    let dropped = dropped.swap(0, Ordering::Relaxed);
+    if dropped > 0 {
         tracing::warn!(
             target: log::CAPTURE,
-            "turns came faster than they could be written: {lost} were not kept"
+            "turns came faster than they could be written: {dropped} were not kept"
         );
     }
     jobs.recv()

@@ -21,7 +21,7 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, advance, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::env::{ReplayEnv, TurnProgress, unreached};
+use super::env::{ReplayEnv, TurnProgress, connect_failure};
 use super::error::ReplayError;
 use super::upstream::{EXTRA_ATTEMPT_BODY, ReplayUpstream, UpstreamConnection};
 use crate::diagnostics::bundle::{BundleAttempt, BundleResponseHead, BundleTurn};
@@ -81,7 +81,7 @@ impl ReplayDriver {
     /// A turn that begins now; `client` runs it.
     pub(super) fn new(
         recorded: &Arc<BundleTurn>,
-        stage: &Arc<ReplayEnv>,
+        env: &Arc<ReplayEnv>,
         upstream: ReplayUpstream,
         ending: CancellationToken,
         client: JoinHandle<()>,
@@ -104,7 +104,7 @@ impl ReplayDriver {
         stops.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
         Self {
             recorded: Arc::clone(recorded),
-            env: Arc::clone(stage),
+            env: Arc::clone(env),
             upstream,
             ending,
             client,
@@ -140,9 +140,9 @@ impl ReplayDriver {
         if !self.env.progress().ended {
             self.client.abort();
         }
-        let stage = Arc::clone(&self.env);
+        let env = Arc::clone(&self.env);
         let _ = poll_in_still_time(
-            &stage,
+            &env,
             "before the end of the answer",
             &mut self.client,
             |_| false,
@@ -161,7 +161,7 @@ impl ReplayDriver {
         attempt: &BundleAttempt,
     ) -> Result<(), ReplayError> {
         let over = |now: &TurnProgress| now.attempts_over > index;
-        if unreached(&self.recorded, index + 1).is_some() {
+        if connect_failure(&self.recorded, index + 1).is_some() {
             self.advance_to(u64::MAX, over).await;
             return Ok(());
         }
@@ -429,7 +429,7 @@ async fn run_ready_tasks() {
 /// Waits for the future, or for `seen` if that comes first. Time stands still:
 /// the runtime is never idle meanwhile.
 async fn poll_in_still_time<F: Future>(
-    stage: &ReplayEnv,
+    env: &ReplayEnv,
     at: &'static str,
     future: F,
     seen: impl Fn(&TurnProgress) -> bool,
@@ -442,7 +442,7 @@ async fn poll_in_still_time<F: Future>(
         if let Poll::Ready(output) = ready {
             return Ok(Some(output));
         }
-        if seen(&stage.progress()) {
+        if seen(&env.progress()) {
             return Ok(None);
         }
         yield_now().await;

@@ -44,27 +44,27 @@ pub(super) struct ReplayEnv {
     progress: Mutex<TurnProgress>,
     /// Told at every step of the turn.
     pub(super) changed: Notify,
-    /// The turn itself begins: what comes before it only prepares the memory.
+    /// The turn itself begins: what comes before it only prepares the readings.
     armed: AtomicBool,
-    taped: Arc<LastTurn>,
+    finished: Arc<LastTurn>,
 }
 
-/// The turn that was taped.
+/// The turn that was finished.
 #[derive(Default)]
 pub(super) struct LastTurn(Mutex<Option<RecordedTurn>>);
 
 impl LastTurn {
     /// The last turn that is over.
     pub(super) fn take_bundle_turn(&self) -> Option<BundleTurn> {
-        let raw = self.0.lock();
-        let raw = raw.unwrap_or_else(PoisonError::into_inner).take();
-        raw.map(|raw| raw.to_bundle_turn())
+        let turn = self.0.lock();
+        let turn = turn.unwrap_or_else(PoisonError::into_inner).take();
+        turn.map(|turn| turn.to_bundle_turn())
     }
 }
 
 impl FinishedTurnSink for LastTurn {
-    fn add(&self, raw: RecordedTurn) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(raw);
+    fn add(&self, turn: RecordedTurn) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
     }
 }
 
@@ -75,7 +75,7 @@ impl ReplayEnv {
             progress: Mutex::default(),
             changed: Notify::new(),
             armed: AtomicBool::new(false),
-            taped: Arc::default(),
+            finished: Arc::default(),
         })
     }
 
@@ -89,9 +89,9 @@ impl ReplayEnv {
         *self.lock_progress()
     }
 
-    /// The taped turn, once it is over.
-    pub(super) fn taped(&self) -> Option<BundleTurn> {
-        self.taped.take_bundle_turn()
+    /// The finished turn, once it is over.
+    pub(super) fn finished_turn(&self) -> Option<BundleTurn> {
+        self.finished.take_bundle_turn()
     }
 
     fn lock_progress(&self) -> MutexGuard<'_, TurnProgress> {
@@ -138,34 +138,34 @@ pub(super) struct ReplayEnvFactory(pub(super) Arc<ReplayEnv>);
 
 impl Surroundings for ReplayEnvFactory {
     fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
-        let stage = &self.0;
-        if !stage.armed.load(Ordering::Relaxed) {
+        let env = &self.0;
+        if !env.armed.load(Ordering::Relaxed) {
             return System.of(request_id, config);
         }
-        let memory = Arc::new(RecordedReadings {
-            recorded: Arc::clone(&stage.recorded),
-            lock_next: Mutex::default(),
+        let readings = Arc::new(RecordedReadings {
+            recorded: Arc::clone(&env.recorded),
+            next: Mutex::default(),
         });
-        let taped: Arc<LastTurn> = Arc::clone(&stage.taped);
-        let tape = Arc::new(Recorder::new(
+        let finished: Arc<LastTurn> = Arc::clone(&env.finished);
+        let recorder = Arc::new(Recorder::new(
             request_id,
             config,
-            (Arc::clone(&memory) as _, memory),
+            (Arc::clone(&readings) as _, readings),
             &Arc::new(MemoryBudget::default()),
-            taped,
+            finished,
         ));
         Surrounding {
-            clock: Arc::clone(&tape) as _,
-            random: Arc::clone(&tape) as _,
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
             tap: Some(Arc::new(ObservedRecorder {
-                env: Arc::clone(stage),
-                recorder: tape,
+                env: Arc::clone(env),
+                recorder: recorder,
             })),
         }
     }
 }
 
-/// A tape that the driver looks at.
+/// A recorder that the driver looks at.
 struct ObservedRecorder {
     env: Arc<ReplayEnv>,
     recorder: Arc<Recorder>,
@@ -177,8 +177,8 @@ impl Tap for ObservedRecorder {
         self.recorder.saw(seen);
     }
 
-    fn recorded_connect_failure(&self) -> Option<(Duration, Fault)> {
-        unreached(&self.env.recorded, self.env.progress().attempts_begun)
+    fn unreached(&self) -> Option<(Duration, Fault)> {
+        connect_failure(&self.env.recorded, self.env.progress().attempts_begun)
     }
 
     fn next_piece(&self) -> Option<usize> {
@@ -195,7 +195,7 @@ impl Tap for ObservedRecorder {
 /// After how long, and with which fault, the attempt of this number, counted
 /// from 1, ended before its answer had a head. One that the end of the program
 /// broke off is not meant: that is played, not told.
-pub(super) fn unreached(turn: &BundleTurn, number: usize) -> Option<(Duration, Fault)> {
+pub(super) fn connect_failure(turn: &BundleTurn, number: usize) -> Option<(Duration, Fault)> {
     let attempt = turn.attempts.get(number.checked_sub(1)?)?;
     let fault = attempt.fault.as_ref()?;
     let told = attempt.head.is_none() && fault.kind != Kind::Draining;
@@ -207,7 +207,7 @@ pub(super) fn unreached(turn: &BundleTurn, number: usize) -> Option<(Duration, F
 /// stands still and the randomness counts.
 struct RecordedReadings {
     recorded: Arc<BundleTurn>,
-    lock_next: Mutex<NextReading>,
+    next: Mutex<NextReading>,
 }
 
 #[derive(Default)]
@@ -217,16 +217,14 @@ struct NextReading {
 }
 
 impl RecordedReadings {
-    fn readings(&self) -> MutexGuard<'_, NextReading> {
-        self.lock_next
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn lock_next(&self) -> MutexGuard<'_, NextReading> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for RecordedReadings {
     fn unix(&self) -> u64 {
-        let mut readings = self.readings();
+        let mut readings = self.lock_next();
         let changes = &self.recorded.clock;
         let after = changes.partition_point(|(before, _)| *before <= readings.clock);
         readings.clock += 1;
@@ -237,7 +235,7 @@ impl Clock for RecordedReadings {
 
 impl Random for RecordedReadings {
     fn bits(&self) -> u128 {
-        let mut readings = self.readings();
+        let mut readings = self.lock_next();
         let index = readings.random;
         readings.random += 1;
         let recorded = self.recorded.random.get(index);

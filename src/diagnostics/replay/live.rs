@@ -44,19 +44,19 @@ pub fn live(turn: &BundleTurn, config: &Config, model: &str) -> Result<BundleTur
 }
 
 async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayError> {
-    let onlooker = LiveRecorder::default();
+    let recorder = LiveRecorder::default();
     let service = Arc::new(Service::new(
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
         CancellationToken::new(),
-        Arc::new(onlooker.clone()),
+        Arc::new(recorder.clone()),
         Artifacts::pretend(recorded.given.keeping),
     ));
     let (head, body) = client_request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();
     while let Some(Ok(_)) = answer.frame().await {}
     drop(answer);
-    onlooker.taped().ok_or(ReplayError::NoTurn)
+    recorder.finished_turn().ok_or(ReplayError::NoTurn)
 }
 
 /// The request with another model.
@@ -67,13 +67,13 @@ fn with_model(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
     serde_json::to_vec(&body).map_err(damaged)
 }
 
-/// The system's surroundings with a tape.
+/// The system's surroundings with a recorder.
 #[derive(Clone, Default)]
 pub(super) struct LiveRecorder(Arc<LastTurn>);
 
 impl LiveRecorder {
     /// The last turn that is over.
-    pub(super) fn taped(&self) -> Option<BundleTurn> {
+    pub(super) fn finished_turn(&self) -> Option<BundleTurn> {
         self.0.take_bundle_turn()
     }
 }
@@ -81,18 +81,18 @@ impl LiveRecorder {
 impl Surroundings for LiveRecorder {
     fn of(&self, request_id: &Arc<str>, config: &Arc<Config>) -> Surrounding {
         let live = System.of(request_id, config);
-        let taped: Arc<LastTurn> = Arc::clone(&self.0);
-        let tape = Arc::new(Recorder::new(
+        let finished: Arc<LastTurn> = Arc::clone(&self.0);
+        let recorder = Arc::new(Recorder::new(
             request_id,
             config,
             (live.clock, live.random),
             &Arc::new(MemoryBudget::default()),
-            taped,
+            finished,
         ));
         Surrounding {
-            clock: Arc::clone(&tape) as _,
-            random: Arc::clone(&tape) as _,
-            tap: Some(tape),
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
+            tap: Some(recorder),
         }
     }
 }

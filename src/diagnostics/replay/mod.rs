@@ -2,7 +2,7 @@
 //!
 //! | module | noun |
 //! |---|---|
-//! | `stage` | clock, randomness and taps of the replayed turn |
+//! | `env` | clock, randomness and taps of the replayed turn |
 //! | `upstream` | the provider, on loopback |
 //! | `drive` | the lock-step of the two |
 //! | `live` | the same request to a real provider |
@@ -109,7 +109,7 @@ fn run_in_own_runtime<F: Future<Output = Result<BundleTurn, ReplayError>>>(
 
 async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
     let upstream = ReplayUpstream::bind().await?;
-    let stage = ReplayEnv::new(&recorded);
+    let env = ReplayEnv::new(&recorded);
     let ending = CancellationToken::new();
     let service = Arc::new(Service::new(
         Arc::new(ArcSwap::from_pointee(replay_config(
@@ -118,13 +118,13 @@ async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
         ))),
         Arc::new(Metrics::new()),
         ending.clone(),
-        Arc::new(ReplayEnvFactory(Arc::clone(&stage))),
+        Arc::new(ReplayEnvFactory(Arc::clone(&env))),
         Artifacts::pretend(recorded.given.keeping),
     ));
     let (head, body) = client_request(&recorded)?;
     // A request that makes no sense has no memory to go with it.
     let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
-    stage.arm();
+    env.arm();
     let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();
     let client = tokio::spawn(async move {
@@ -132,10 +132,10 @@ async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });
-    ReplayDriver::new(&recorded, &stage, upstream, ending, client, streams)
+    ReplayDriver::new(&recorded, &env, upstream, ending, client, streams)
         .run()
         .await?;
-    let mut turn = stage.taped().ok_or(ReplayError::NoTurn)?;
+    let mut turn = env.finished_turn().ok_or(ReplayError::NoTurn)?;
     for (index, attempt) in turn.attempts.iter_mut().enumerate() {
         restore_origin(
             attempt,

@@ -99,13 +99,13 @@ impl Scene<'_> {
             players.push(player);
         }
         text.push_str(self.tables);
-        let onlooker = LiveRecorder::default();
+        let recorder = LiveRecorder::default();
         let ending = CancellationToken::new();
         let service = Arc::new(Service::new(
             Arc::new(ArcSwap::from_pointee(config(&text))),
             Arc::new(Metrics::new()),
             ending.clone(),
-            Arc::new(onlooker.clone()),
+            Arc::new(recorder.clone()),
             Artifacts::pretend(self.keeping),
         ));
         for (place, request) in self.requests.iter().enumerate() {
@@ -134,7 +134,7 @@ impl Scene<'_> {
             };
             tokio::join!(client, end);
         }
-        onlooker.taped().unwrap()
+        recorder.finished_turn().unwrap()
     }
 }
 
