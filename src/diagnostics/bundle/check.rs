@@ -1,5 +1,5 @@
-//! What is told of a turn is held against what a turn can be, so that nobody
-//! who uses it has to expect more.
+//! Checks the metadata of a turn from an untrusted bundle, so that its users can rely
+//! on bounded lists and times, valid numbers, and bodies of the stated length.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use adapters::fault::{Fault, Retry};
 use super::timestamp::MAX_SECOND;
 use super::{BodyChunk, BundleAttempt, BundleError, BundleTurn, MAX_ATTEMPTS};
 
-/// Pieces of one body, readings of clock or randomness.
+/// Maximum number of chunks of one body, and of readings of clock or randomness.
 const MAX_READINGS: usize = 1 << 20;
-/// Headers, notes, routes, lessons and the like.
+/// Maximum length of other lists: headers, notes, routes, lessons and the like.
 const MAX_LIST_LENGTH: usize = 10_000;
 /// 48 hours.
 const MAX_TURN_US: u64 = 48 * 3600 * 1_000_000;
-/// 100 years: a pause or a limit that somebody asked for.
+/// 100 years: for configured times, and pauses that a provider asked for.
 const MAX_SETTING_MS: u64 = 36_500 * 24 * 3600 * 1000;
 const MAX_TOKENS: u64 = 1 << 50;
 
-/// Says no to lists and times that are out of all proportion. It needs no body.
+/// Rejects turns whose lists, times or numbers exceed the caps. Needs no bodies.
 pub(super) fn check_metadata(turn: &BundleTurn, number: usize) -> Result<(), BundleError> {
     let checks = [
         (lists_are_bounded(turn), "a list in it is too long"),
@@ -40,7 +40,7 @@ pub(super) fn check_metadata(turn: &BundleTurn, number: usize) -> Result<(), Bun
     Ok(())
 }
 
-/// The bodies are as long as is told of them.
+/// Rejects turns whose bodies do not have the lengths that their metadata states.
 pub(super) fn check_bodies(turn: &BundleTurn, number: usize) -> Result<(), BundleError> {
     let wrong = |what| Err(BundleError::Inconsistent { turn: number, what });
     let answers = turn.attempts.iter().map(|it| (&it.pieces, &it.answer));
@@ -180,14 +180,14 @@ fn ratios_are_bounded(turn: &BundleTurn) -> bool {
         .all(|it| (0.0..=1e6).contains(&it.bytes_per_token))
 }
 
-/// None where it is more than there can be.
+/// `None` on overflow.
 fn total_length(pieces: &[BodyChunk]) -> Option<usize> {
     pieces
         .iter()
         .try_fold(0_usize, |sum, piece| sum.checked_add(piece.length))
 }
 
-/// The part of a turn that [`Omitted::what`] names.
+/// The body that [`OmittedPart::what`](super::OmittedPart::what) names.
 fn omitted_body<'a>(turn: &'a BundleTurn, what: &str) -> Option<&'a Vec<u8>> {
     match what {
         "request" => return Some(&turn.request.body),

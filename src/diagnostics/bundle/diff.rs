@@ -1,12 +1,12 @@
-//! Two files side by side, for people.
+//! The differences of two bundles as text.
 
 use std::fmt::Write as _;
 
 use super::BundleTurn;
 use super::compare::{Scope, compare};
 
-/// Where the turns of two files differ, the first with the first and so on; a
-/// line that says `equal` where they do not.
+/// Compares the turns of two bundles pairwise and lists their differences. A pair
+/// without differences gets a line with `equal`.
 pub fn diff(left: &[BundleTurn], right: &[BundleTurn]) -> String {
     let mut text = String::new();
     let many = left.len() > 1 || right.len() > 1;

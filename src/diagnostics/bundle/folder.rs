@@ -1,7 +1,8 @@
-//! The folder of kept bundles: a file for each turn, and limits.
+//! The folder of stored bundles: one file for each turn, within limits.
 //!
-//! A file is there whole or not at all, however the program ends. Only files
-//! whose names are ours are looked at, and links are never followed.
+//! A file appears complete or not at all, even if the process is killed: it is
+//! written under another name and renamed. Files with other names are ignored, and
+//! links are never followed.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -14,45 +15,45 @@ use super::timestamp::{format_timestamp, parse_timestamp};
 use crate::config::Config;
 
 const EXTENSION: &str = ".tar.zst";
-/// Of a file that is being written.
+/// Appended to the name of a file while it is being written.
 const UNFINISHED_EXTENSION: &str = ".part";
-/// The age at which nobody writes a file any more.
+/// The age from which an unfinished file counts as abandoned.
 const ABANDONED_AFTER: Duration = Duration::from_hours(1);
 
-/// The folder of kept bundles. It need not exist.
+/// The folder of stored bundles. It is created with the first bundle.
 #[derive(Debug, Clone)]
 pub struct BundleFolder {
     path: PathBuf,
     limits: RetentionLimits,
 }
 
-/// How much is kept; beyond it the oldest goes.
+/// How much the folder may hold; beyond these limits the oldest bundles are deleted.
 #[derive(Debug, Clone, Copy)]
 pub struct RetentionLimits {
-    /// How many files.
+    /// Number of files.
     pub files: usize,
-    /// How many bytes all of them take.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// How long a file is kept after its turn began.
+    /// Maximum time since the turn of a bundle began.
     pub age: Duration,
 }
 
-/// A kept bundle.
+/// A file in the folder of stored bundles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredBundle {
-    /// Where it is.
+    /// The path of the file.
     pub path: PathBuf,
-    /// See [`Turn::request_id`].
+    /// See [`BundleTurn::request_id`]; taken from the name of the file.
     pub request_id: String,
     /// When the turn began, to the second.
     pub began: SystemTime,
-    /// The size of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
     modified: SystemTime,
 }
 
 impl BundleFolder {
-    /// The folder of this configuration.
+    /// The folder and limits of a configuration.
     pub fn from_config(config: &Config) -> Self {
         let capture = &config.capture;
         let limits = RetentionLimits {
@@ -63,7 +64,7 @@ impl BundleFolder {
         Self::new(config.server.bundles(), limits)
     }
 
-    /// A folder at this place. It need not exist.
+    /// A folder at `path`, which need not exist.
     pub fn new(path: impl Into<PathBuf>, limits: RetentionLimits) -> Self {
         Self {
             path: path.into(),
@@ -71,14 +72,14 @@ impl BundleFolder {
         }
     }
 
-    /// Its place.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps the bundle of one turn, in a file that its owner alone may read,
-    /// and makes room for it before. One that is larger than all that may be
-    /// kept is refused. It waits for the disk.
+    /// Stores the bundle of one turn in a file that only its owner may read, after
+    /// deleting the oldest bundles to stay within the limits. A bundle larger than the
+    /// size limit of the whole folder is refused. Blocks until the data is on disk.
     pub fn write(&self, turn: &BundleTurn, bytes: &[u8], now: SystemTime) -> io::Result<PathBuf> {
         let size = bytes.len() as u64;
         if size > self.limits.bytes {
@@ -104,12 +105,12 @@ impl BundleFolder {
         written.map(|()| path)
     }
 
-    /// Deletes what is beyond the limits, and files that were never finished.
+    /// Deletes bundles beyond the limits, and abandoned unfinished files.
     pub fn prune(&self, now: SystemTime) -> io::Result<()> {
         self.delete_excess(now, 0, 0)
     }
 
-    /// All of them, the newest first.
+    /// All stored bundles, newest first.
     pub fn list(&self) -> io::Result<Vec<StoredBundle>> {
         let mut all = Vec::new();
         self.for_each_file(|path, name, metadata| {
@@ -132,7 +133,7 @@ impl BundleFolder {
         Ok(all)
     }
 
-    /// Makes the folder, or makes it the owner's alone.
+    /// Creates the folder if need be, and makes it accessible to its owner alone.
     fn create_file(&self) -> io::Result<()> {
         if !self.exists()? {
             DirBuilder::new()
@@ -159,7 +160,7 @@ impl BundleFolder {
         }
     }
 
-    /// Deletes until so many more files and bytes are within the limits.
+    /// Deletes the oldest bundles until `files` and `bytes` more fit into the limits.
     fn delete_excess(&self, now: SystemTime, files: usize, bytes: u64) -> io::Result<()> {
         let mut unfinished = Vec::new();
         self.for_each_file(|path, name, metadata| {
@@ -189,7 +190,7 @@ impl BundleFolder {
         Ok(())
     }
 
-    /// The regular files.
+    /// Visits the regular files.
     fn for_each_file(&self, mut visit: impl FnMut(PathBuf, &str, &Metadata)) -> io::Result<()> {
         if !self.exists()? {
             return Ok(());
@@ -201,8 +202,8 @@ impl BundleFolder {
         };
         for entry in entries {
             let entry = entry?;
-            // The metadata of an entry is that of a link, not of its target. Who
-            // is gone meanwhile is not counted.
+            // For a link this is the metadata of the link, not of its target. A file
+            // that was deleted meanwhile is skipped.
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
@@ -214,7 +215,7 @@ impl BundleFolder {
     }
 }
 
-/// A new file, in the place of one that was never finished.
+/// Creates a file, replacing one that an earlier process left unfinished.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -244,7 +245,7 @@ fn file_name(turn: &BundleTurn) -> String {
     format!("{stamp}-{}{EXTENSION}", sanitized_id(&turn.request_id))
 }
 
-/// What a name of ours tells: the time and the request's id.
+/// Time and request id in the name of a stored bundle; `None` for other names.
 fn parse_file_name(name: &str) -> Option<(SystemTime, &str)> {
     let (time, id) = name.strip_suffix(EXTENSION)?.split_at_checked(15)?;
     let id = id.strip_prefix('-')?;
@@ -252,7 +253,7 @@ fn parse_file_name(name: &str) -> Option<(SystemTime, &str)> {
     (id == sanitized_id(id)).then_some((began, id))
 }
 
-/// An id as it stands in a name: ours stay as they are.
+/// An id as part of a file name. Ids that the server made stay unchanged.
 fn sanitized_id(id: &str) -> String {
     let is_safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let id: String = id

@@ -1,4 +1,4 @@
-//! `bundle.json`: what the file is.
+//! `bundle.json`: format, version and number of turns of a bundle.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,23 +7,21 @@ use super::{Bundle, BundleError, FORMAT_VERSION, MAX_TURNS};
 
 const FORMAT: &str = "respondent-bundle";
 
-/// `bundle.json` of layout 1.
+/// `bundle.json` of format version 1.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     format: String,
     version: u64,
-    /// The version of the program that made the bundle.
+    /// See [`Bundle::made_by`].
     pub(super) made_by: String,
-    /// Whether images are whole.
     pub(super) images: bool,
-    /// Whether encrypted contents are whole.
     pub(super) encrypted: bool,
-    /// How many turns follow.
+    /// The number of turns in the file.
     pub(super) turns: usize,
 }
 
-/// What every layout has.
+/// The fields that every format version has.
 #[derive(Deserialize)]
 struct VersionHeader {
     format: String,
@@ -63,20 +61,20 @@ impl Manifest {
     }
 }
 
-/// Says no to a number of turns that no bundle has.
+/// Rejects a bundle without turns, or with too many.
 pub(super) fn check_turn_count(turns: usize) -> Result<(), BundleError> {
     match turns {
         0 => Err(BundleError::NoTurns),
         1..=MAX_TURNS => Ok(()),
         _ => Err(BundleError::TooLarge {
             what: "its turns",
-            most: MAX_TURNS as u64,
+            limit: MAX_TURNS as u64,
         }),
     }
 }
 
-/// JSON that does not say what it should: what another version wrote may be
-/// right, what this one wrote is damaged.
+/// The error for a JSON file that does not parse. If another version of the program
+/// made the bundle, unknown content is plausible; otherwise the file is damaged.
 pub(super) fn json_error(
     entry: impl std::fmt::Display,
     error: &serde_json::Error,

@@ -1,4 +1,13 @@
-//! Turns in a file: see `docs/bundles.md`.
+//! Bundles: files with recorded turns. `docs/bundles.md` describes the format.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `turn` | the data of one turn, as `turn.json` stores it |
+//! | `manifest`, `entry` | `bundle.json`, and the names of the entries |
+//! | `write`, `read`, `check` | pack a bundle; unpack an untrusted one and check it |
+//! | `folder` | the stored bundles of a server |
+//! | `show`, `diff`, `compare` | a report for people; the differences of two turns |
+//! | `fixture` | a golden test case made of an attempt |
 
 mod check;
 mod compare;
@@ -30,30 +39,30 @@ pub use turn::{
     OmittedPart,
 };
 
-/// What one file holds. Without `Debug`: it holds what was said.
+/// The contents of one file, in memory. It has no `Debug`: it contains conversations.
 #[derive(Clone, Default, PartialEq)]
 pub struct Bundle {
-    /// The version of the program that made it.
+    /// The version of the program that made the bundle.
     pub made_by: String,
-    /// Whether images are kept whole; else a filler with their hash stands in
-    /// their place.
+    /// Whether images are whole; otherwise their hash stands in their place.
     pub images: bool,
-    /// The same of encrypted contents.
+    /// Whether encrypted contents are whole; otherwise their hash stands in their place.
     pub encrypted: bool,
-    /// At least one.
+    /// At least one turn, oldest first.
     pub turns: Vec<BundleTurn>,
 }
 
-/// The layout that is written. Every layout from 1 to this one is read.
+/// The format version that is written. Every version from 1 to this one can be read.
 const FORMAT_VERSION: u64 = 1;
-/// Bytes of the file.
+/// Maximum size of a file in bytes.
 const MAX_FILE_BYTES: u64 = 256 << 20;
-/// Bytes of the tar in it.
+/// Maximum size of the unpacked tar in bytes.
 const MAX_TAR_BYTES: u64 = 512 << 20;
-/// Bytes of one `turn.json`: reading it takes a multiple of them.
+/// Maximum size of one `turn.json` in bytes. Parsing it takes a multiple of that in
+/// memory.
 const MAX_TURN_JSON_BYTES: u64 = 64 << 20;
 const MAX_TURNS: usize = 1000;
 const MAX_ATTEMPTS: usize = 1000;
-/// Of the memory that decompressing takes, as a power of two. Every level of
-/// `zstd` up to 19 keeps to it.
+/// Maximum window of the decompressor, as a power of two. Every compression level of
+/// `zstd` up to 19 stays within it.
 const MAX_WINDOW_LOG: u32 = 23;

@@ -1,11 +1,11 @@
-//! JSON for eyes: each field on its own line, and a list in a list on one line.
+//! Pretty-printed JSON with each field on its own line, but inner lists, such as
+//! `[name, value]` pairs, on a single line.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 
-/// A value as JSON.
 pub(super) fn to_pretty_json(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut json = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut json, PairFormatter::default());
@@ -17,9 +17,9 @@ pub(super) fn to_pretty_json(value: &impl Serialize) -> serde_json::Result<Vec<u
 #[derive(Default)]
 struct PairFormatter<'a> {
     inner: PrettyFormatter<'a>,
-    /// Whether each container around is a list.
+    /// For each open container, whether it is a list.
     lists: Vec<bool>,
-    /// How many containers around stand on one line.
+    /// How many of the open containers are printed on one line.
     inline_depth: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Unpacks a bundle into memory. The file may be anybody's: what is not exactly
-//! a bundle is refused, and nothing here touches the disk but to read the file.
+//! Unpacks a bundle into memory. The file is untrusted: anything that is not exactly
+//! a bundle is refused as a whole, and nothing is written to disk.
 
 use std::cell::RefCell;
 use std::fs::{File, metadata};
@@ -19,35 +19,35 @@ use super::{
     MAX_WINDOW_LOG,
 };
 
-/// RFC 8878, 3.1.1.
+/// The magic number of a zstd frame: RFC 8878, 3.1.1.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 const MAX_MANIFEST_BYTES: u64 = 64 << 10;
-/// Zeros at the end: `tar` fills up to 10 KiB.
+/// Maximum number of zeros after the tar: `tar` pads archives to 10 KiB.
 const MAX_PADDING_BYTES: u64 = 64 << 10;
 
 impl Bundle {
-    /// Reads a file. Nothing is written.
+    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
-        // Before it is opened: opening a pipe would wait for its writer.
+        // Checked before opening: opening a pipe would wait for its writer.
         regular_file_size(metadata(path))?;
         let file = File::open(path).map_err(BundleError::Unreadable)?;
         check_file_size(regular_file_size(file.metadata())?)?;
         let mut bytes = Vec::new();
-        // It may have grown.
+        // The file may have grown since.
         file.take(MAX_FILE_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(BundleError::Unreadable)?;
         Self::from_bytes(&bytes)
     }
 
-    /// Reads the bytes of a file.
+    /// Unpacks the bytes of a file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BundleError> {
         Self::from_bytes_limited(bytes, MAX_TAR_BYTES)
     }
 
-    /// Reads a file that holds at most so many bytes.
-    pub(super) fn from_bytes_limited(bytes: &[u8], most: u64) -> Result<Self, BundleError> {
+    /// Unpacks the bytes of a file whose tar has at most `max_bytes`.
+    pub(super) fn from_bytes_limited(bytes: &[u8], max_bytes: u64) -> Result<Self, BundleError> {
         check_file_size(bytes.len() as u64)?;
         if !bytes.starts_with(&ZSTD_MAGIC) {
             return Err(BundleError::NotABundle);
@@ -58,23 +58,22 @@ impl Bundle {
         decoder
             .window_log_max(MAX_WINDOW_LOG)
             .map_err(BundleError::Unreadable)?;
-        let trouble = RefCell::new(None);
+        let stream_error = RefCell::new(None);
         let mut source = TarStream {
             decoder,
-            max_bytes: most,
-            bytes_left: most,
-            error: &trouble,
+            max_bytes,
+            bytes_left: max_bytes,
+            error: &stream_error,
         };
         let mut archive = Archive::new(&mut source);
-        let bundle = unpack(&mut archive, &trouble)?;
+        let bundle = unpack(&mut archive, &stream_error)?;
         source
             .check_end()
-            .map_err(|error| take_error(&trouble, &error))?;
+            .map_err(|error| take_error(&stream_error, &error))?;
         Ok(bundle)
     }
 }
 
-/// The size of a regular file.
 fn regular_file_size(metadata: io::Result<std::fs::Metadata>) -> Result<u64, BundleError> {
     let metadata = metadata.map_err(BundleError::Unreadable)?;
     if !metadata.is_file() {
@@ -85,16 +84,16 @@ fn regular_file_size(metadata: io::Result<std::fs::Metadata>) -> Result<u64, Bun
 
 fn unpack<R: Read>(
     archive: &mut Archive<R>,
-    trouble: &StreamErrorSlot,
+    stream_error: &StreamErrorSlot,
 ) -> Result<Bundle, BundleError> {
     let entries = archive
         .entries()
-        .map_err(|error| take_error(trouble, &error))?
-        // Extensions of tar are entries like others then, and refused.
+        .map_err(|error| take_error(stream_error, &error))?
+        // Shows extension headers of tar as entries, so that they are refused.
         .raw(true);
     let mut unpacking = Unpacker {
         entries,
-        stream_error: trouble,
+        stream_error,
     };
     let json = unpacking.read_entry(BundleEntry::Manifest)?;
     let manifest = Manifest::parse(&json)?;
@@ -124,7 +123,8 @@ fn unpack<R: Read>(
     })
 }
 
-/// Why the source stopped, which the reader of the tar does not know.
+/// The error that ended the decompressed stream. The tar reader only passes on an
+/// `io::Error`, from which the cause cannot be told.
 type StreamErrorSlot = RefCell<Option<BundleError>>;
 
 struct Unpacker<'a, 'b, R: Read> {
@@ -133,7 +133,7 @@ struct Unpacker<'a, 'b, R: Read> {
 }
 
 impl<R: Read> Unpacker<'_, '_, R> {
-    /// What the next entry holds, which must be this one.
+    /// Reads the next entry, which must be `wanted`.
     fn read_entry(&mut self, wanted: BundleEntry) -> Result<Vec<u8>, BundleError> {
         let mut entry = match self.entries.next() {
             Some(Ok(entry)) => entry,
@@ -151,7 +151,7 @@ impl<R: Read> Unpacker<'_, '_, R> {
             return Err(BundleError::MissingEntry(PrintableText::new(wanted)));
         }
         let size = entry.size();
-        let most = match wanted {
+        let limit = match wanted {
             BundleEntry::Manifest => MAX_MANIFEST_BYTES,
             BundleEntry::Turn(_) => MAX_TURN_JSON_BYTES,
             BundleEntry::Request(_)
@@ -160,10 +160,10 @@ impl<R: Read> Unpacker<'_, '_, R> {
             | BundleEntry::AttemptAnswer(..)
             | BundleEntry::Answer(_) => MAX_TAR_BYTES,
         };
-        if size > most {
+        if size > limit {
             return Err(BundleError::TooLarge {
                 what: "the bytes of an entry",
-                most,
+                limit,
             });
         }
         let mut bytes = Vec::new();
@@ -178,7 +178,7 @@ impl<R: Read> Unpacker<'_, '_, R> {
         Ok(bytes)
     }
 
-    /// After the last entry there is none.
+    /// Fails if there is another entry.
     fn expect_end(&mut self) -> Result<(), BundleError> {
         match self.entries.next() {
             None => Ok(()),
@@ -192,7 +192,7 @@ impl<R: Read> Unpacker<'_, '_, R> {
     }
 
     fn entry_error(&self, wanted: BundleEntry, error: &io::Error) -> BundleError {
-        // What decompresses well and is no tar was never a bundle.
+        // A stream that decompresses but is not a tar was never a bundle.
         if wanted == BundleEntry::Manifest && self.stream_error.borrow().is_none() {
             return BundleError::NotABundle;
         }
@@ -200,12 +200,12 @@ impl<R: Read> Unpacker<'_, '_, R> {
     }
 }
 
-fn take_error(trouble: &StreamErrorSlot, error: &io::Error) -> BundleError {
-    let known = trouble.borrow_mut().take();
+fn take_error(stream_error: &StreamErrorSlot, error: &io::Error) -> BundleError {
+    let known = stream_error.borrow_mut().take();
     known.unwrap_or_else(|| BundleError::Damaged(PrintableText::new(error)))
 }
 
-/// The tar in the file, up to the limit.
+/// The decompressed tar, up to a number of bytes.
 struct TarStream<'a, 'b> {
     decoder: Decoder<'static, &'a [u8]>,
     max_bytes: u64,
@@ -214,8 +214,8 @@ struct TarStream<'a, 'b> {
 }
 
 impl TarStream<'_, '_> {
-    /// Nothing but zeros is left in the tar, and nothing behind it. The checksum
-    /// of the whole is at its end.
+    /// Checks that only zeros are left in the tar, and nothing after the zstd frame.
+    /// Reading to the end also verifies the checksum of the frame.
     fn check_end(mut self) -> io::Result<()> {
         let mut rest = Vec::new();
         (&mut self)
@@ -239,7 +239,7 @@ impl Read for TarStream<'_, '_> {
         let Some(left) = self.bytes_left.checked_sub(count as u64) else {
             *self.error.borrow_mut() = Some(BundleError::TooLarge {
                 what: "the bytes in it",
-                most: self.max_bytes,
+                limit: self.max_bytes,
             });
             return Err(io::Error::other("too large"));
         };

@@ -1,4 +1,5 @@
-//! A turn to test with: refused once, then answered and cut off.
+//! A turn for tests: the first attempt is refused, the response to the second breaks
+//! off.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::{
 use crate::metrics::Outcome;
 use crate::turn::{Given, ProviderState};
 
-/// A whole bundle of as many turns.
+/// A bundle with this many turns.
 pub(crate) fn bundle(turns: usize) -> Bundle {
     Bundle {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
@@ -22,8 +23,8 @@ pub(crate) fn bundle(turns: usize) -> Bundle {
     }
 }
 
-/// The turn whose request id ends in this number. It began that many seconds
-/// after 2026-08-07 06:05:04 UTC.
+/// A turn whose request id ends in `number`. It began that many seconds after
+/// 2026-08-07 06:05:04 UTC.
 pub(crate) fn turn(number: usize) -> BundleTurn {
     let (answer, pieces) = cut(&[
         "event: response.created\ndata: {\"type\":\"response.created\"}\n\n",
@@ -79,7 +80,7 @@ pub(crate) fn turn(number: usize) -> BundleTurn {
     }
 }
 
-/// Refused by the provider with a 429.
+/// An attempt that the provider refuses with status 429.
 fn refused() -> BundleAttempt {
     let (answer, pieces) = cut(&["{\"error\":{\"message\":\"slow down\"}}"]);
     BundleAttempt {
@@ -102,7 +103,7 @@ fn refused() -> BundleAttempt {
     }
 }
 
-/// A stream that ends in the middle of a line.
+/// An attempt whose stream ends in the middle of a line.
 fn broken_off() -> BundleAttempt {
     let (answer, pieces) = cut(&[
         "data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n",
@@ -158,7 +159,7 @@ fn route() -> RouteSettings {
     }
 }
 
-/// A body of these pieces, one each 50 ms after 1.4 s.
+/// A body of these chunks, which arrive every 50 ms from 1.4 s on.
 fn cut(pieces: &[&str]) -> (Vec<u8>, Vec<BodyChunk>) {
     let pieces_at = pieces.iter().zip(0_u64..).map(|(piece, index)| BodyChunk {
         at_us: 1_400_000 + 50_000 * index,

@@ -1,5 +1,4 @@
-//! What a file holds, told to a person. No text of a prompt or of an answer is
-//! shown.
+//! A report of a bundle for people. It shows no text of prompts or model output.
 
 #[cfg(test)]
 mod tests;
@@ -15,11 +14,11 @@ use super::BundleTurn;
 use super::diff::plural;
 use crate::diagnostics::line::Line;
 
-/// Characters of one line.
+/// Longer lines are cut.
 const MAX_LINE_CHARS: usize = 240;
 
-/// A page for each turn, and the commands that go on from here. All of it is
-/// printable, whatever the file holds.
+/// A report with a section for each turn, and the commands that can be run next. It is
+/// safe to print to a terminal even if the file is hostile.
 pub fn show(turns: &[BundleTurn]) -> String {
     let mut page = ReportText::default();
     for (index, turn) in turns.iter().enumerate() {
@@ -52,7 +51,7 @@ pub fn show(turns: &[BundleTurn]) -> String {
     page.0
 }
 
-/// Lines that are safe to print.
+/// The text of a report; every line is escaped.
 #[derive(Default)]
 struct ReportText(String);
 
@@ -62,7 +61,7 @@ impl ReportText {
         let _ = writeln!(self.0, "{}", Line::up_to(text.trim_end(), MAX_LINE_CHARS));
     }
 
-    /// A name and what there is to say, in two columns.
+    /// A line with the name of a field and its value in two columns.
     fn field(&mut self, name: &str, text: impl fmt::Display) {
         self.line(format_args!("  {name:<10} {text}"));
     }
@@ -140,7 +139,7 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
     }
 }
 
-/// The name that was asked for and where it led.
+/// The model name that was asked for, and the routes that it resolved to.
 fn route_text(turn: &BundleTurn) -> String {
     let settings = &turn.settings;
     let names: Vec<String> = settings
@@ -165,7 +164,7 @@ fn route_text(turn: &BundleTurn) -> String {
     }
 }
 
-/// The kind, what the client is told, and what is done about it.
+/// Kind, upstream status and message of a fault, and whether a retry may help.
 fn fault_text(fault: &Fault) -> String {
     let mut text = fault.kind.name().to_owned();
     if let Some(status) = fault.upstream_status {

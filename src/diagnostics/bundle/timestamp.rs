@@ -1,11 +1,11 @@
-//! A time as in the names of files: `20260807-060504`, UTC.
+//! Timestamps in file names: `20260807-060504`, in UTC.
 
-/// The end of the year 9999.
+/// The last second of the year 9999, in seconds since 1970.
 pub(super) const MAX_SECOND: u64 = 253_402_300_799;
 
 const DAY_SECONDS: u64 = 24 * 3600;
 
-/// The stamp of a second since 1970; a later one than the last is the last.
+/// The timestamp of a second since 1970, at most [`MAX_SECOND`].
 pub(super) fn format_timestamp(unix: u64) -> String {
     let unix = unix.min(MAX_SECOND);
     let (year, month, day) = date_of_day(unix / DAY_SECONDS);
@@ -18,19 +18,19 @@ pub(super) fn format_timestamp(unix: u64) -> String {
     )
 }
 
-/// The second of a stamp.
+/// The second since 1970 of a timestamp; `None` if the text is not exactly one.
 pub(super) fn parse_timestamp(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| -> Option<u64> { text.get(from..to)?.parse().ok() };
     let days = day_of_date(number(0, 4)?, number(4, 6)?, number(6, 8)?)?;
     let time = number(9, 11)? * 3600 + number(11, 13)? * 60 + number(13, 15)?;
     let unix = days * DAY_SECONDS + time;
-    // Neither signs nor the 30th of February.
+    // Formatting again rejects signs and days such as the 30th of February.
     (format_timestamp(unix) == text).then_some(unix)
 }
 
-/// Year, month and day of a day since 1970. A year begins in March here, so that
-/// the day that not every year has is its last; months are 30.6 days long on
-/// the whole, and 400 years have 146,097 days.
+/// Year, month and day of a day since 1970. The calculation lets the year begin in
+/// March, so that the leap day is its last day; the months are then 30.6 days long on
+/// average. 400 years have 146,097 days.
 fn date_of_day(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -46,7 +46,7 @@ fn date_of_day(days: u64) -> (u64, u64, u64) {
     (era * 400 + year, month, day)
 }
 
-/// The inverse of [`date`] for the years from 1970 on.
+/// The inverse of [`date_of_day`], for the years from 1970 on.
 fn day_of_date(year: u64, month: u64, day: u64) -> Option<u64> {
     let (year, month) = if month > 2 {
         (year, month - 3)
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn timestamps_follow_the_calendar() {
         for (seconds, text) in [
             (0, "19700101-000000"),
             (951_782_399, "20000228-235959"),
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_read_as_it_is_written() {
+    fn a_formatted_timestamp_is_parsed_back() {
         for day in (0..=MAX_SECOND / DAY_SECONDS).step_by(13) {
             let second = day * DAY_SECONDS + day % DAY_SECONDS;
             assert_eq!(
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn other_texts_are_no_timestamps() {
         for text in [
             "",
             "20260807",

@@ -1,4 +1,4 @@
-//! Packs a bundle. The same bundle gives the same bytes.
+//! Packs a bundle. Equal bundles become equal bytes.
 
 use std::io::{self, Write};
 
@@ -15,11 +15,11 @@ use super::{Bundle, BundleError, MAX_FILE_BYTES, MAX_TAR_BYTES, MAX_TURN_JSON_BY
 const COMPRESSION_LEVEL: i32 = 3;
 
 impl Bundle {
-    /// The bytes of the file.
+    /// Encodes the bundle as the bytes of a file.
     ///
     /// # Errors
     ///
-    /// What [`Bundle::from_bytes`] would refuse is not written.
+    /// Fails for every bundle that [`Bundle::from_bytes`] would refuse.
     pub fn to_bytes(&self) -> Result<Vec<u8>, BundleError> {
         check_turn_count(self.turns.len())?;
         let encoder = Encoder::new(Vec::new(), COMPRESSION_LEVEL).and_then(|mut encoder| {
@@ -28,7 +28,7 @@ impl Bundle {
         });
         let mut tar = TarWriter {
             builder: Builder::new(encoder.map_err(BundleError::PackFailed)?),
-            // The end of a tar.
+            // The two empty blocks at the end of a tar.
             size: 1024,
         };
         tar.add_json(BundleEntry::Manifest, &Manifest::from_bundle(self))?;
@@ -51,12 +51,11 @@ impl Bundle {
     }
 }
 
-/// Says no to a file that is too large.
 pub(super) fn check_file_size(bytes: u64) -> Result<(), BundleError> {
     if bytes > MAX_FILE_BYTES {
         return Err(BundleError::TooLarge {
             what: "the bytes of the file",
-            most: MAX_FILE_BYTES,
+            limit: MAX_FILE_BYTES,
         });
     }
     Ok(())
@@ -73,7 +72,7 @@ impl<W: Write> TarWriter<W> {
         if json.len() as u64 > MAX_TURN_JSON_BYTES {
             return Err(BundleError::TooLarge {
                 what: "the bytes of a turn.json",
-                most: MAX_TURN_JSON_BYTES,
+                limit: MAX_TURN_JSON_BYTES,
             });
         }
         self.add(entry, &json)
@@ -84,7 +83,7 @@ impl<W: Write> TarWriter<W> {
         if self.size > MAX_TAR_BYTES {
             return Err(BundleError::TooLarge {
                 what: "the bytes in it",
-                most: MAX_TAR_BYTES,
+                limit: MAX_TAR_BYTES,
             });
         }
         self.append(entry, bytes).map_err(BundleError::PackFailed)

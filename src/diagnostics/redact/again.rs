@@ -1,11 +1,12 @@
-//! The requests to providers, made once more of what the client asked without its
-//! secrets.
+//! Encodes the upstream requests of a turn again, from the redacted client request.
 //!
-//! What is shortened depends on the whole text, so that a part of a text may show a
-//! part of a secret, which is found by nobody, and the text without secrets has other
-//! parts shown. The request that was sent is made again of what was asked, and where
-//! that is the same to the byte, what is made without secrets in the same way stands
-//! for it: a replay sends the same.
+//! An excerpt can cut a secret in half; the half is not recognised. So: redact the
+//! client's request, encode it again the same way, and store that as the upstream
+//! request. A replay does the same and sends the same bytes.
+//!
+//! How a request was encoded is not recorded. It is found by trying the possible
+//! quirk sets and purposes on the original client request until the result equals the
+//! recorded upstream request to the byte.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,38 +23,39 @@ use super::opaque;
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::turn::{Given, Spelling, stays_from};
 
-/// A recorded turn with its secrets, and without.
+/// Encodes the requests of a recorded turn again, given the turn with and without its
+/// secrets.
 pub(super) struct Reencoder<'t> {
     old: TurnSide<'t>,
     new: TurnSide<'t>,
 }
 
-/// What becomes of a request.
+/// The result of encoding one upstream request again.
 pub(super) enum Reencoded {
-    /// The request and its size in tokens, estimated.
+    /// The encoded redacted request, and its estimated size in tokens.
     Body(Vec<u8>, u64),
-    /// It cannot be made again; nothing in it was shortened.
+    /// The encoding was not found, but nothing in the request was shortened.
     Whole,
-    /// It cannot be made again; something in it may be a part of a secret.
+    /// The encoding was not found; the request may contain a part of a secret.
     Unknown,
 }
 
-/// One of the two.
+/// A turn, original or redacted, and its client request.
 struct TurnSide<'t> {
     turn: &'t BundleTurn,
     source: Source,
 }
 
-/// How a request was made.
+/// A guess at how a request was encoded.
 struct RequestVariant {
-    /// The place of its route.
+    /// Index of the route in the settings of the turn.
     route: usize,
-    /// What was known of the model.
+    /// The quirk patches that were known for the model, in order.
     mends: Vec<Mend>,
 }
 
 impl<'t> Reencoder<'t> {
-    /// None of what is no request.
+    /// `None` if the client's request is not valid UTF-8.
     pub(super) fn of(old: &'t BundleTurn, new: &'t BundleTurn) -> Option<Self> {
         Some(Self {
             old: TurnSide::of(old)?,
@@ -61,13 +63,14 @@ impl<'t> Reencoder<'t> {
         })
     }
 
-    /// The artifact ids that are others now.
+    /// Artifact ids that changed because the redacted text hashes differently: old -> new.
     pub(super) fn ids(&self) -> Option<ChangedArtifactIds> {
         let (old, new) = (self.old.source.turn().ok()?, self.new.source.turn().ok()?);
         Some(ChangedArtifactIds::between(&old, &new))
     }
 
-    /// The plan as JSON, if it is known how it was made.
+    /// The plan of the redacted request as JSON; `None` if the recorded plan could not be
+    /// reproduced.
     pub(super) fn plan(&self) -> Option<Vec<u8>> {
         let attempt = self.old.turn.attempts.first()?;
         [true, false].into_iter().find_map(|reasoning| {
@@ -79,7 +82,7 @@ impl<'t> Reencoder<'t> {
         })
     }
 
-    /// The request of an attempt.
+    /// Encodes the request of an attempt again.
     pub(super) fn request(&self, index: usize) -> Reencoded {
         let attempts = &self.old.turn.attempts;
         let Some(attempt) = attempts.get(index) else {
@@ -92,7 +95,7 @@ impl<'t> Reencoder<'t> {
                     continue;
                 };
                 whole &= !shortens(&plan);
-                // It may have been too large to be kept whole.
+                // A prefix is enough: the recorded body may have been cut.
                 if !sent.body.starts_with(&attempt.body) {
                     continue;
                 }
@@ -113,8 +116,9 @@ impl<'t> Reencoder<'t> {
         }
     }
 
-    /// The ways that the attempt may have taken, the likeliest first: what the attempts
-    /// before it taught was learned, unless it did not help.
+    /// Possible encodings of an attempt, likeliest first. Tries quirk sets newest first:
+    /// after attempt n the patches of attempts < n apply, minus those rolled back because
+    /// they did not help.
     fn ways(&self, attempts: &[BundleAttempt], index: usize) -> Vec<RequestVariant> {
         let Some(attempt) = attempts.get(index) else {
             return Vec::new();
@@ -149,8 +153,8 @@ impl<'t> Reencoder<'t> {
             .collect()
     }
 
-    /// What a request may have been made for, with and without secrets, the likeliest
-    /// first.
+    /// Possible purposes of a request, likeliest first, as pairs for the original and the
+    /// redacted turn.
     fn purposes(&self) -> Vec<(Purpose, Purpose)> {
         let (old, new) = (&self.old, &self.new);
         let mut purposes = vec![(Purpose::Answer, Purpose::Answer)];
@@ -221,7 +225,8 @@ impl<'t> TurnSide<'t> {
         serde_json::to_vec_pretty(&plan(&self.source.turn().ok()?, &bounds)).ok()
     }
 
-    /// The answer behind the summary that the client was told of.
+    /// The purpose of a request that follows a compaction within the turn: its summary is
+    /// found in the response to the client.
     fn compacted(&self) -> Option<Purpose> {
         let answer = &self.turn.answer.body;
         let blob = opaque::blobs(answer).into_iter().find_map(|part| {
@@ -234,7 +239,7 @@ impl<'t> TurnSide<'t> {
         })
     }
 
-    /// The summary that the client asks for in its own words.
+    /// The purpose of a request for a summary with the client's own prompt.
     fn prompted(&self, form: Form) -> Purpose {
         Purpose::Summary {
             form,
@@ -244,7 +249,7 @@ impl<'t> TurnSide<'t> {
     }
 }
 
-/// Whether something stands for a text that is longer.
+/// Whether the plan shortens a text.
 fn shortens(plan: &Plan) -> bool {
     use adapters::plan::Form;
     let shown = plan.shown.values().any(|shown| match shown.form {

@@ -1,4 +1,4 @@
-//! All of a turn. Every field is named, so that a new one is not forgotten.
+//! Redacts a whole turn. Every field is named, so that a new one is not forgotten.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,11 +14,11 @@ use crate::diagnostics::bundle::{
 };
 use crate::turn::Given;
 
-/// The most outputs of which each tells of the one before by its id.
+/// Maximum length of a chain of outputs that each mention the id of the one before.
 const ID_ROUNDS: usize = 32;
 
 impl Scrubber {
-    /// The turn without secrets. A turn that has none comes back as it is.
+    /// Redacts a turn. A turn without secrets is returned unchanged.
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
         let new = self.scrubbed(turn.clone());
         let is_same = turn.request.body == new.request.body
@@ -31,12 +31,13 @@ impl Scrubber {
         self.again(turn, &new)
     }
 
-    /// What the program made of the request is made again without secrets.
+    /// Replaces plan and upstream requests by those that follow from the redacted client
+    /// request.
     fn again(&self, old: &BundleTurn, scrubbed: &BundleTurn) -> BundleTurn {
         let mut ids = ChangedArtifactIds::default();
         let mut new = scrubbed.clone();
-        // An output may tell of another by its id; none tells of itself, so there is
-        // an end.
+        // An output can contain the id of another output, so a changed id can change
+        // further ids. An output cannot contain its own id, so this ends.
         for _ in 0..ID_ROUNDS {
             let found = Reencoder::of(old, &new).and_then(|again| again.ids());
             let found = found.unwrap_or_default();
@@ -244,7 +245,8 @@ impl Scrubber {
         }
     }
 
-    /// Names are the registry's, but for what the user put into them.
+    /// Redacts the fields that a user may have put a secret into; the rest comes from the
+    /// registry.
     fn route(&self, route: RouteSettings) -> RouteSettings {
         let mut route = route;
         route.base_url = self.url(&route.base_url);
@@ -271,7 +273,7 @@ impl Scrubber {
         }
         given.moved_to = given.moved_to.map(|route| self.string(route));
         given.tools = given.tools.map(|tools| self.string(tools));
-        // Once: later it may be that other secrets are known.
+        // Only the first time: a later redaction may know other secrets.
         if given.stand_ins.is_empty() {
             let secrets = self.redactor.secrets().iter();
             given.stand_ins = secrets
@@ -282,8 +284,8 @@ impl Scrubber {
         given
     }
 
-    /// What stands for the secrets that only their look tells, as far as a fault
-    /// quotes them: these the client was not told.
+    /// The placeholders of unknown secrets that a fault quotes. The client's response has
+    /// `[redacted]` in their place, so a replay must hide them as well.
     fn stand_ins<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> BTreeSet<String> {
         let texts = faults.flat_map(|fault| {
             let short = [&fault.param, &fault.code].into_iter().flatten();
@@ -300,7 +302,7 @@ impl Scrubber {
     }
 }
 
-/// The turn with other artifact ids.
+/// Replaces changed artifact ids in all bodies and in the state of a turn.
 fn renamed(ids: &ChangedArtifactIds, turn: BundleTurn) -> BundleTurn {
     let mut turn = turn;
     let bodies = [

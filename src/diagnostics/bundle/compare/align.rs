@@ -1,25 +1,25 @@
-//! Which elements of two sequences belong to each other.
+//! Matches the elements of two lists, so that an inserted element does not make all
+//! following ones differ.
 
 use std::ops::Range;
 
-/// So many elements are looked past for the place where both go on alike.
+/// How many elements are skipped at most to find a common continuation.
 const FAR: usize = 8;
 
-/// What becomes of the elements of two sequences, by their places.
+/// A run of matched or unmatched elements, by their indices in the two lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AlignStep {
-    /// These two are the same.
+    /// Two equal elements.
     Same(usize, usize),
-    /// These two stand at the same place and are not the same.
+    /// Two elements that correspond but differ.
     Changed(usize, usize),
-    /// The left has these alone; the place in the right.
+    /// Elements that only the left list has, and where they would be in the right.
     Left(Range<usize>, usize),
-    /// The right has these alone; the place in the left.
+    /// Where elements that only the right list has would be in the left, and the elements.
     Right(usize, Range<usize>),
 }
 
-/// Goes through two sequences of these lengths. An element that stands only in
-/// one of them shifts the other, it does not make all that follow differ.
+/// Aligns two lists of these lengths; `same` compares two elements by index.
 pub(super) fn align(
     left: usize,
     right: usize,
@@ -57,13 +57,13 @@ pub(super) fn align(
     steps
 }
 
-/// What of one side alone stands here, if both go on alike after it.
+/// Elements that only one list has here, if both lists continue equally after them.
 fn skip(
     (l, left): (usize, usize),
     (r, right): (usize, usize),
     same: &impl Fn(usize, usize) -> bool,
 ) -> Option<AlignStep> {
-    // Two in a row, as far as there are two: one alike may be chance.
+    // Two equal elements in a row, if there are two: a single one may be chance.
     let go_on = |l: usize, r: usize| {
         let rest = (left - l).min(right - r).min(2);
         if rest == 0 {

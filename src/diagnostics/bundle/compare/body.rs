@@ -1,4 +1,4 @@
-//! Bodies: JSON documents and streams of events.
+//! Compares two bodies: JSON documents or streams of server-sent events.
 
 use adapters::sse::Decoder;
 use serde_json::Value;
@@ -8,8 +8,8 @@ use super::excerpt;
 use super::json::Eye;
 use super::{Difference, Scope};
 
-/// Two JSON bodies. Where they are equal as values, their bytes count: a provider
-/// caches bytes.
+/// Compares two JSON bodies. If the values are equal but the bytes differ, that is a
+/// difference as well, because providers cache prefixes of bytes.
 pub(super) fn json(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
     if left == right {
         return Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn json(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Dif
     found
 }
 
-/// Two JSON documents whose spelling is nobody's concern.
+/// Compares two JSON documents by value; their formatting does not count.
 pub(super) fn document(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
     match parse(left).zip(parse(right)) {
         Some((left, right)) => eye.differences(&format!("{place}: "), &left, &right).0,
@@ -33,8 +33,8 @@ pub(super) fn document(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec
     }
 }
 
-/// Two bodies, each a stream of events or a JSON document. `place` names the
-/// body, `events` what stands before the name of an event.
+/// Compares two bodies, each a stream of events or a JSON document. `place` names the
+/// body; `events` is the prefix for the names of events.
 pub(super) fn answer(
     eye: &Eye,
     place: &str,
@@ -62,7 +62,7 @@ pub(super) fn answer(
 
 /// One server-sent event.
 struct StreamEvent {
-    /// Its place in the stream, from 0 as `sequence_number` counts.
+    /// Its index in the stream, from 0 as in `sequence_number`.
     place: usize,
     name: String,
     data: String,
@@ -76,7 +76,7 @@ impl StreamEvent {
         text.trim_end().to_owned()
     }
 
-    /// The number that the event says it has.
+    /// The event's own `sequence_number`.
     fn sequence(&self) -> Option<i64> {
         self.value.as_ref()?.get("sequence_number")?.as_i64()
     }
@@ -136,13 +136,13 @@ fn same_event(eye: &Eye, left: &StreamEvent, right: &StreamEvent) -> bool {
         }
 }
 
-/// How much later an event comes.
+/// How much later the event comes in the right stream.
 fn shift(left: &StreamEvent, right: &StreamEvent) -> i64 {
     let number = |event: &StreamEvent| i64::try_from(event.place).unwrap_or(i64::MAX);
     number(right) - number(left)
 }
 
-/// Compares two events that belong together; whether something was let pass.
+/// Compares two matched events; returns whether a difference was tolerated.
 fn event(
     eye: &Eye,
     before: &str,
@@ -167,7 +167,7 @@ fn event(
         }
         return false;
     };
-    // An event that comes later for one that came before it has a later number.
+    // An event after an inserted one has a higher number; that is no difference.
     let (sequence, shift) = (left.sequence(), shift(left, right));
     let moved = shift != 0 && sequence.map(|number| number + shift) == right.sequence();
     let mut right_value = right_value.clone();
@@ -188,7 +188,7 @@ fn event(
     lenient
 }
 
-/// The events of a body; `None` if one is larger than any that we send or take.
+/// The events of a body; `None` if one exceeds the size limit of the decoder.
 fn read(eye: &Eye, body: &[u8]) -> Option<Vec<StreamEvent>> {
     let mut events = Vec::new();
     let mut take = |event: adapters::sse::SseEvent<'_>| {
@@ -209,8 +209,8 @@ fn read(eye: &Eye, body: &[u8]) -> Option<Vec<StreamEvent>> {
     })
 }
 
-/// Makes one event of neighbours that carry pieces of one text: where a provider
-/// cuts it differs by nature. So do the numbers of what follows.
+/// Joins neighbouring events that carry fragments of one text, and removes sequence
+/// numbers: where a provider cuts a text is arbitrary.
 fn joined(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     let mut whole: Vec<StreamEvent> = Vec::new();
     for mut event in events {
@@ -230,8 +230,8 @@ fn joined(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
     whole
 }
 
-/// Adds the piece of text that an event carries, if it goes on with the one
-/// before it.
+/// Appends the text fragment of an event to the event before it, if both belong to the
+/// same text.
 fn join(before: &mut StreamEvent, event: &StreamEvent) -> bool {
     let (Some(Value::Object(fields)), Some(Value::Object(more))) =
         (&mut before.value, &event.value)
@@ -262,7 +262,7 @@ fn parse(body: &[u8]) -> Option<Value> {
     serde_json::from_slice(body).ok()
 }
 
-/// Bodies that cannot be looked into.
+/// The difference of two bodies that cannot be parsed.
 fn unread(place: &str, left: &[u8], right: &[u8]) -> Difference {
     if left.is_empty() {
         return Difference::right(place, excerpt::text(&String::from_utf8_lossy(right)));

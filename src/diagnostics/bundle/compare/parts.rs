@@ -1,4 +1,4 @@
-//! The parts of a turn, one after another.
+//! Compares the parts of two turns one after another and collects the differences.
 
 use adapters::fault::Fault;
 use serde::Serialize;
@@ -11,14 +11,15 @@ use super::{Difference, MOST, Scope};
 use crate::diagnostics::bundle::{BundleAttempt, BundleResponseHead, BundleTurn};
 use crate::metrics::Outcome;
 
-/// Of a provider's answer so many differences are told: ours shows the rest.
+/// Maximum number of differences that are listed for a provider's response: the
+/// response to the client shows the rest.
 const MOST_UPSTREAM: usize = 3;
 
-/// Headers that change what a client does, or tell of the turn.
+/// Response headers that clients act on.
 const HEADERS: [&str; 2] = ["content-type", "retry-after"];
 const OUR_HEADERS: &str = "x-respondent-";
 
-/// Headers that are others in each request by nature, or follow from the body.
+/// Request headers that are different in every request, or follow from the body.
 const OTHER_EACH_TIME: [&str; 7] = [
     "content-length",
     "date",
@@ -29,7 +30,7 @@ const OTHER_EACH_TIME: [&str; 7] = [
     "idempotency-key",
 ];
 
-/// Collects what differs.
+/// Collects the differences of two turns.
 pub(super) struct Parts {
     scope: Scope,
     eye: Eye,
@@ -49,7 +50,7 @@ impl Parts {
         self.found
     }
 
-    /// What the recorded turn lacks.
+    /// Reports bodies that were not kept whole.
     pub(super) fn omitted(&mut self, turn: &BundleTurn) {
         if turn.is_complete() {
             return;
@@ -63,7 +64,7 @@ impl Parts {
         self.found.push(Difference::remark(place));
     }
 
-    /// The program, its configuration, and what was known before.
+    /// Compares the program, its configuration and its state before the turn.
     pub(super) fn surroundings(&mut self, left: &BundleTurn, right: &BundleTurn) {
         self.shown("program", &left.version, &right.version);
         let (left_digest, right_digest) = (&left.config_digest, &right.config_digest);
@@ -92,7 +93,7 @@ impl Parts {
         for difference in &mut found {
             difference.place = plan_place(&difference.place);
         }
-        // A step may differ in more than one field: the step is named once.
+        // A step that differs in several fields is listed once.
         found.dedup_by(|next, before| next.place == before.place);
         self.add("plan", MOST, found);
     }
@@ -168,7 +169,7 @@ impl Parts {
         self.add("answer", MOST, found);
     }
 
-    /// Notes, outcome, fault, tokens.
+    /// Compares notes, outcome, fault and token counts.
     pub(super) fn end(&mut self, left: &BundleTurn, right: &BundleTurn) {
         let notes = |turn: &BundleTurn| -> Vec<String> {
             let lines = turn.notes.iter();
@@ -183,7 +184,7 @@ impl Parts {
         self.data("usage", &left.usage, &right.usage);
     }
 
-    /// All of a fault but its cause, which quotes the transport.
+    /// Compares two faults without their causes, which quote the transport.
     fn fault(&mut self, place: &str, left: Option<&Fault>, right: Option<&Fault>) {
         let told = |fault: Option<&Fault>| {
             fault.cloned().map(|fault| Fault {
@@ -219,7 +220,7 @@ impl Parts {
         }
     }
 
-    /// Values that serialize, field by field.
+    /// Compares serializable values field by field.
     fn data<T: Serialize + PartialEq>(&mut self, place: &str, left: &T, right: &T) {
         if left == right {
             return;
@@ -265,7 +266,8 @@ impl Parts {
     }
 }
 
-/// `plan: steps[7].repair[0]` is about step 7, `plan: sequence[3]` about place 3.
+/// Shortens `plan: steps[7].repair[0]` to `plan: step 7`, and `plan: sequence[3]` to
+/// `plan: place 3`.
 fn plan_place(path: &str) -> String {
     for (list, name) in [("plan: steps[", "step"), ("plan: sequence[", "place")] {
         if let Some((index, _)) = path
@@ -278,7 +280,7 @@ fn plan_place(path: &str) -> String {
     path.to_owned()
 }
 
-/// Without scheme, host and query.
+/// The path of a URL, without its query.
 fn url_path(url: &str) -> &str {
     let (_, rest) = url.split_once("://").unwrap_or(("", url));
     let host = rest.find('/').unwrap_or(rest.len());

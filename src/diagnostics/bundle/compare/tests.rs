@@ -1,4 +1,4 @@
-//! A change of a turn, and the place that it is told at.
+//! Each test changes a turn and checks which differences are reported.
 
 use adapters::baggage::Baggage;
 use adapters::fault::{Fault, Kind};
@@ -9,7 +9,7 @@ use crate::diagnostics::bundle::{BundleTurn, OmittedPart, sample};
 use crate::metrics::Outcome;
 use crate::turn::Lesson;
 
-/// The events of the answer; `@` stands for the number of the event.
+/// The events of the response; `@` stands for the number of the event.
 const EVENTS: [&str; 6] = [
     r#"{"type":"response.created","sequence_number":@,"response":{"id":"resp_1","created_at":5}}"#,
     r#"{"type":"response.output_text.delta","sequence_number":@,"item_id":"msg_1","delta":"one "}"#,
@@ -108,7 +108,7 @@ fn a_changed_request_is_named_by_its_field() {
                 |turn| replace(&mut turn.attempts[0].body, "1.0}", r#"1.0,"a.b":0}"#),
                 &[r#"attempt 1 request: ["a.b"]"#],
             ),
-            // The message alone, none of those after it.
+            // Only the inserted message differs, none of those after it.
             (
                 |turn| {
                     let message = r#""messages":[{"role":"system"},"#;
@@ -116,7 +116,7 @@ fn a_changed_request_is_named_by_its_field() {
                 },
                 &["attempt 1 request: messages[0]"],
             ),
-            // Another type of number is another value, another spelling is not.
+            // A different number type is a different value, a different notation is not.
             (
                 |turn| replace(&mut turn.attempts[0].body, "1.0}", "1}"),
                 &["attempt 1 request: temperature"],
@@ -159,7 +159,7 @@ fn what_a_loopback_changes_is_no_difference_of_a_replay() {
         turn.attempts[0].pieces.clear();
         turn.attempts[0].at_us += 1;
         turn.fault.as_mut().unwrap().cause = Some("connection to 127.0.0.1 closed".into());
-        // A file may hold it in another spelling.
+        // The formatting of the plan does not count.
         replace(&mut turn.plan, "{\"steps\":", "{\n  \"steps\": ");
     });
     assert_eq!(found, []);

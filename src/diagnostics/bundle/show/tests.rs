@@ -40,13 +40,13 @@ next:
 "#;
 
 #[test]
-fn a_turn_is_told_from_its_request_to_its_end() {
+fn a_turn_is_shown_from_its_request_to_its_end() {
     let page = show(&[sample::turn(1)]);
     assert_eq!(page, PAGE);
 }
 
 #[test]
-fn what_was_learned_is_told() {
+fn learned_quirks_are_shown() {
     let mut turn = sample::turn(1);
     turn.attempts[0].fault.as_mut().unwrap().mend = Some(Mend::NoImages);
     let page = show(&[turn]);
@@ -58,7 +58,7 @@ fn what_was_learned_is_told() {
 }
 
 #[test]
-fn what_is_missing_is_told_and_no_replay_promised() {
+fn an_incomplete_turn_is_shown_without_a_replay_command() {
     let mut turn = sample::turn(1);
     turn.omitted.push(OmittedPart {
         what: "answer".into(),

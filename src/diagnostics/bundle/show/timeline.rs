@@ -1,4 +1,4 @@
-//! What happened when.
+//! The timeline of a turn.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,7 @@ use super::{ReportText, chunks_text, duration_text, fault_text, plural};
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::metrics::Outcome;
 
-/// Writes one line for each thing that happened, with the time since the turn
-/// began.
+/// Writes a line for each event of the turn, with the time since the turn began.
 pub(super) fn write(page: &mut ReportText, turn: &BundleTurn) {
     let mut lines = Vec::new();
     lines.push((0, request_text(turn)));
@@ -22,7 +21,7 @@ pub(super) fn write(page: &mut ReportText, turn: &BundleTurn) {
     }
     push_response(&mut lines, turn);
     lines.push((turn.took_us, "end".to_owned()));
-    // Stable: what happened at once stays in its order.
+    // The sort is stable: events of the same time keep their order.
     lines.sort_by_key(|(at, _)| *at);
     for (at, text) in lines {
         page.line(format_args!("    {:>9}  {text}", duration_text(at)));
@@ -119,8 +118,8 @@ fn push_response(lines: &mut Vec<(u64, String)>, turn: &BundleTurn) {
     }
 }
 
-/// The events of a stream by name, in the order of their first coming. A JSON
-/// document has none.
+/// The server-sent events of a body: each name in order of first occurrence, and how
+/// often it occurs. Empty for a JSON document.
 fn count_events(body: &[u8]) -> Vec<(String, usize)> {
     let mut counts: Vec<(String, usize)> = Vec::new();
     let mut take = |event: adapters::sse::SseEvent<'_>| {
@@ -137,7 +136,7 @@ fn count_events(body: &[u8]) -> Vec<(String, usize)> {
     };
     let mut decoder = Decoder::default();
     if decoder.feed(body, &mut take).is_ok() {
-        // Too large an event ends the count, no more.
+        // An event beyond the size limit only ends the count.
         let _ = decoder.finish(&mut take);
     }
     counts
