@@ -1,5 +1,5 @@
-//! The surroundings of a replayed turn: clock, randomness and faults as they
-//! were, and a tap that tells the driver how far the turn is.
+//! The environment of a replayed turn: clock, randomness and connection failures as
+//! recorded, and an observer that reports the progress of the turn to the driver.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,46 +15,48 @@ use crate::diagnostics::capture::{FinishedTurnSink, MemoryBudget, RecordedTurn, 
 use crate::tap::{Seen, Tap};
 use crate::turn::{Clock, Random, Surrounding, Surroundings, System};
 
-/// How far a turn is, as its taps saw it.
+/// How far the replayed turn is, as its observer saw it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TurnProgress {
-    /// Attempts that began.
+    /// Attempts that have begun.
     pub(super) attempts_begun: usize,
     /// Attempts that are over.
     pub(super) attempts_over: usize,
-    /// When the head of the answer of the current attempt came.
+    /// When the head of the current attempt's response arrived.
     pub(super) head_at: Option<Instant>,
-    /// Pieces of it that came.
+    /// Chunks of the current attempt's response that arrived.
     pub(super) upstream_chunks: usize,
-    /// When its last piece came.
+    /// When the last of these chunks arrived.
     pub(super) last_upstream_chunk: Option<Instant>,
-    /// Pieces of our answer.
+    /// Chunks that were sent to the client.
     pub(super) client_chunks: usize,
-    /// Bytes of them.
+    /// Bytes that were sent to the client.
     pub(super) client_bytes: u64,
-    /// When the last of them went out.
+    /// When the last chunk was sent to the client.
     pub(super) last_client_chunk: Option<Instant>,
-    /// The turn is over.
+    /// Whether the turn is over.
     pub(super) ended: bool,
 }
 
-/// Where the turn runs, and what is seen of it from there.
+/// What the replayed turn and its driver share: the recording, the progress, and the
+/// new recording once the turn is over.
 pub(super) struct ReplayEnv {
     recorded: Arc<BundleTurn>,
     progress: Mutex<TurnProgress>,
-    /// Told at every step of the turn.
+    /// Notified whenever the progress changes.
     pub(super) changed: Notify,
-    /// The turn itself begins: what comes before it only prepares the readings.
+    /// Whether the next turn is the replayed one. Earlier ones only restore the state of
+    /// the service.
     armed: AtomicBool,
     finished: Arc<LastTurn>,
 }
 
-/// The turn that was finished.
+/// Keeps the recording of the last turn that finished.
 #[derive(Default)]
 pub(super) struct LastTurn(Mutex<Option<RecordedTurn>>);
 
 impl LastTurn {
-    /// The last turn that is over.
+    /// Takes out the last finished turn.
     pub(super) fn take_bundle_turn(&self) -> Option<BundleTurn> {
         let turn = self.0.lock();
         let turn = turn.unwrap_or_else(PoisonError::into_inner).take();
@@ -79,17 +81,16 @@ impl ReplayEnv {
         })
     }
 
-    /// The next turn is the one that is replayed.
+    /// Makes the next turn the replayed one.
     pub(super) fn arm(&self) {
         self.armed.store(true, Ordering::Relaxed);
     }
 
-    /// How far the turn is.
     pub(super) fn progress(&self) -> TurnProgress {
         *self.lock_progress()
     }
 
-    /// The finished turn, once it is over.
+    /// Takes out the replayed turn once it is over.
     pub(super) fn finished_turn(&self) -> Option<BundleTurn> {
         self.finished.take_bundle_turn()
     }
@@ -133,7 +134,8 @@ impl ReplayEnv {
     }
 }
 
-/// [`Stage`] as the surroundings of its service.
+/// Gives the turns of a service their environment: [`ReplayEnv`] for the replayed turn,
+/// that of the system for turns before it.
 pub(super) struct ReplayEnvFactory(pub(super) Arc<ReplayEnv>);
 
 impl Surroundings for ReplayEnvFactory {
@@ -165,7 +167,7 @@ impl Surroundings for ReplayEnvFactory {
     }
 }
 
-/// A recorder that the driver looks at.
+/// A recorder whose events also update the progress for the driver.
 struct ObservedRecorder {
     env: Arc<ReplayEnv>,
     recorder: Arc<Recorder>,
@@ -192,9 +194,9 @@ impl Tap for ObservedRecorder {
     }
 }
 
-/// After how long, and with which fault, the attempt of this number, counted
-/// from 1, ended before its answer had a head. One that the end of the program
-/// broke off is not meant: that is played, not told.
+/// The fault of an attempt, numbered from 1, that ended without the head of a response,
+/// and after how long. Not for attempts that a shutdown ended: the replay plays the
+/// shutdown itself.
 pub(super) fn connect_failure(turn: &BundleTurn, number: usize) -> Option<(Duration, Fault)> {
     let attempt = turn.attempts.get(number.checked_sub(1)?)?;
     let fault = attempt.fault.as_ref()?;
@@ -203,8 +205,8 @@ pub(super) fn connect_failure(turn: &BundleTurn, number: usize) -> Option<(Durat
     told.then(|| (after, fault.clone()))
 }
 
-/// Clock and randomness as they were read. Where the turn reads on, the clock
-/// stands still and the randomness counts.
+/// Returns the recorded readings of clock and randomness. After the last one, the clock
+/// stands still and the random bits come from a counter.
 struct RecordedReadings {
     recorded: Arc<BundleTurn>,
     next: Mutex<NextReading>,
@@ -241,7 +243,7 @@ impl Random for RecordedReadings {
         let recorded = self.recorded.random.get(index);
         recorded
             .and_then(|digits| u128::from_str_radix(digits, 16).ok())
-            // An odd factor: no two of these are the same.
+            // The factor is odd, so no two of these values are equal.
             .unwrap_or_else(|| {
                 (index as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835)
             })

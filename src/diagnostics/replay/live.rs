@@ -1,4 +1,4 @@
-//! A recorded request once more, to a real provider.
+//! Sends a recorded request to a real provider.
 
 use std::sync::Arc;
 
@@ -17,12 +17,11 @@ use crate::diagnostics::capture::{MemoryBudget, Recorder};
 use crate::metrics::Metrics;
 use crate::turn::{Service, Surrounding, Surroundings, System, respond};
 
-/// Sends the recorded request to `model`, named in full as `provider/model`, with
-/// the user's own configuration, and tells how that turn went. Nothing of what
-/// was known before the recorded turn is known to this one. It blocks as long as
-/// the provider takes.
+/// Sends the recorded request to `model`, named in full as `provider/model`, with the
+/// user's own configuration, and returns the recording of that turn. The state before
+/// the recorded turn is not restored. Blocks as long as the provider takes.
 ///
-/// What was redacted in the recording stays so: the provider gets the fillers.
+/// Redacted texts stay redacted: the provider gets the placeholders.
 pub fn live(turn: &BundleTurn, config: &Config, model: &str) -> Result<BundleTurn, ReplayError> {
     if let Some(omitted) = turn
         .omitted
@@ -59,7 +58,6 @@ async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayE
     recorder.finished_turn().ok_or(ReplayError::NoTurn)
 }
 
-/// The request with another model.
 fn with_model(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
     let damaged = |_| ReplayError::Damaged("the request is no JSON object");
     let mut body: serde_json::Map<String, Value> = serde_json::from_slice(body).map_err(damaged)?;
@@ -67,12 +65,13 @@ fn with_model(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
     serde_json::to_vec(&body).map_err(damaged)
 }
 
-/// The system's surroundings with a recorder.
+/// Runs turns with the clock and randomness of the system and keeps the recording of
+/// the last one.
 #[derive(Clone, Default)]
 pub(super) struct LiveRecorder(Arc<LastTurn>);
 
 impl LiveRecorder {
-    /// The last turn that is over.
+    /// Takes out the last finished turn.
     pub(super) fn finished_turn(&self) -> Option<BundleTurn> {
         self.0.take_bundle_turn()
     }

@@ -1,23 +1,23 @@
-//! Runs a recorded turn once more.
+//! Runs a recorded turn again.
 //!
-//! | module | noun |
+//! | module | what it does |
 //! |---|---|
-//! | `env` | clock, randomness and taps of the replayed turn |
+//! | `env` | clock, randomness and observer of the replayed turn |
 //! | `upstream` | the provider, on loopback |
-//! | `drive` | the lock-step of the two |
-//! | `live` | the same request to a real provider |
-//! | `error` | why a turn cannot be run again |
+//! | `driver` | keeps the two in lock-step with the recording |
+//! | `live` | sends the recorded request to a real provider instead |
+//! | `error` | why a replay failed |
 //!
-//! The engine is that of the server; it talks HTTP to a loopback address. Its
-//! time is a clock that moves when the recording says so. What a loopback cannot
-//! show, such as a name that does not resolve, the recording tells the engine.
+//! The engine is the one of the server; it talks HTTP to a loopback address. Its clock
+//! moves when the recording says so. Failures that loopback cannot reproduce, such as a
+//! name that does not resolve, are injected from the recording.
 //!
-//! What is fed to the replay is in the replayed turn as it was in the recorded
-//! one: addresses, headers of the upstream's answers, when the turn began. The
-//! text of a broken connection in [`Fault::cause`](adapters::fault::Fault::cause)
-//! comes from the network library and depends on how exactly it broke; where the
-//! replay breaks as well, the recorded text is kept. Times of the replayed turn
-//! are those of its own clock.
+//! The replayed turn keeps the recorded values of everything that was an input of the
+//! replay: addresses, headers of the upstream's responses, the time the turn began. The
+//! text of [`Fault::cause`](adapters::fault::Fault::cause) for a broken connection comes
+//! from the network library and depends on how exactly it broke; if the replayed
+//! connection breaks as well, the recorded text is kept. Other times of the replayed
+//! turn come from its own clock.
 
 mod driver;
 mod env;
@@ -55,9 +55,9 @@ use env::{ReplayEnv, ReplayEnvFactory};
 use upstream::ReplayUpstream;
 
 /// Runs the recorded request through this program's engine, against the recorded
-/// answers of its providers, and tells how the turn went. The same turn gives the
-/// same bytes wherever and however fast it runs. It blocks, for a moment as a
-/// rule: time is not waited for.
+/// responses of its providers, and returns the new recording. The same turn gives the
+/// same bytes on every machine. Blocks, usually for a moment only: recorded pauses are
+/// skipped.
 pub fn replay(turn: &BundleTurn) -> Result<BundleTurn, ReplayError> {
     check_replayable(turn)?;
     let recorded = Arc::new(turn.clone());
@@ -69,7 +69,7 @@ pub fn replay(turn: &BundleTurn) -> Result<BundleTurn, ReplayError> {
     Ok(replayed)
 }
 
-/// Whether the turn has what it takes.
+/// Fails if the turn was not recorded whole.
 fn check_replayable(turn: &BundleTurn) -> Result<(), ReplayError> {
     if let Some(omitted) = turn.omitted.first() {
         return Err(ReplayError::Incomplete(omitted.what.clone()));
@@ -87,12 +87,12 @@ fn check_replayable(turn: &BundleTurn) -> Result<(), ReplayError> {
     }
 }
 
-/// Runs a future in a thread and a runtime of its own, without a word in the log.
+/// Runs a future in its own thread and runtime, with logging switched off.
 fn run_in_own_runtime<F: Future<Output = Result<BundleTurn, ReplayError>>>(
     set: impl FnOnce(&mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder + Send,
     future: impl FnOnce() -> F + Send,
 ) -> Result<BundleTurn, ReplayError> {
-    // Another part of the program may have done it.
+    // Fails if another part of the program has installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let run = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -122,7 +122,7 @@ async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
         Artifacts::pretend(recorded.given.keeping),
     ));
     let (head, body) = client_request(&recorded)?;
-    // A request that makes no sense has no memory to go with it.
+    // Fails for an invalid request, which needs no state.
     let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
     env.arm();
     let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
@@ -164,7 +164,7 @@ fn client_request(turn: &BundleTurn) -> Result<(Parts, String), ReplayError> {
     Ok((head, body))
 }
 
-/// Whether a request asks for a stream.
+/// The field `stream` of a request.
 #[derive(Deserialize)]
 struct StreamFlag {
     #[serde(default)]
@@ -177,8 +177,8 @@ impl StreamFlag {
     }
 }
 
-/// The configuration that the turn ran with, its providers at `origin` with keys
-/// that stand for theirs.
+/// The configuration that the turn ran with, but with its providers at `origin` and
+/// made-up keys.
 fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     let mut settings = turn.settings.clone();
     let mut keys = HashMap::new();
@@ -196,7 +196,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
         keys.insert(route.provider.clone(), stand_ins.collect());
     }
-    // The engine hides them where it hid the secrets that they stand for.
+    // The engine must hide the placeholders where it hid the secrets themselves.
     let hidden = turn.given.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     let mut config = Config::bare(
@@ -209,8 +209,8 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     config.with_redactor(Redactor::new(&hidden))
 }
 
-/// Weights with which the keys come in the recorded order: without the keys
-/// themselves the order that they came in cannot be found.
+/// Weights that select the keys in the recorded order. The original order depends on
+/// the keys themselves, which are not recorded.
 fn key_weights(turn: &BundleTurn, route: &RouteSettings, count: usize) -> Vec<u32> {
     let mut weights = vec![0; count];
     let mut next = u32::MAX;
@@ -227,7 +227,7 @@ fn key_weights(turn: &BundleTurn, route: &RouteSettings, count: usize) -> Vec<u3
     weights
 }
 
-/// The address of an attempt as if it had gone where the recorded one went.
+/// Replaces the loopback origin in the URL of an attempt by the recorded one.
 fn restore_origin(
     attempt: &mut super::bundle::BundleAttempt,
     recorded: Option<&super::bundle::BundleAttempt>,
@@ -246,7 +246,7 @@ fn restore_origin(
     attempt.url = format!("{origin}{rest}");
 }
 
-/// An address cut before its path.
+/// Splits a URL before its path.
 fn split_origin(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
     let tail = url.get(host..).unwrap_or_default();
@@ -254,7 +254,7 @@ fn split_origin(url: &str) -> (&str, &str) {
     url.split_at_checked(path).unwrap_or((url, ""))
 }
 
-/// Puts what the replay was fed with in its place again.
+/// Restores the recorded values that were inputs of the replay.
 fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
@@ -279,7 +279,8 @@ fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());
 }
 
-/// What a turn has in common with the one before is not seen without that one.
+/// Restores the header about the prefix that the turn shares with the one before: that
+/// earlier turn is not part of the recording.
 fn restore_prefix_header(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
     let is_prefix = |header: &&(String, String)| header.0 == PREFIX_HEADER.as_str();
     let told = recorded.iter().find(is_prefix);

@@ -1,4 +1,4 @@
-//! Turns are recorded as they really run, in real time, and replayed.
+//! Turns are recorded in real time with the real engine, and replayed.
 
 mod secrets;
 mod shortened;
@@ -29,22 +29,22 @@ use crate::sandbox::Player;
 use crate::secrets::{Redactor, Secret};
 use crate::turn::{Service, respond};
 
-/// What is run and recorded.
+/// A turn to run and record, and the turns before it.
 struct Scene<'s> {
-    /// What the providers play; the first of them is `acme`, then `brand`.
+    /// The scripts of the providers `acme` and `brand`, in this order.
     scripts: Vec<Value>,
-    /// More settings of `acme`'s table.
+    /// Further settings in the table of `acme`.
     settings: &'s str,
-    /// Further tables.
+    /// Further tables of the configuration.
     tables: &'s str,
-    /// The client's requests. All but the last only prepare the ground.
+    /// The client's requests. The last one is recorded; the others come before it.
     requests: Vec<Value>,
     headers: Vec<(&'static str, &'static str)>,
-    /// The client leaves after this many pieces.
+    /// The client leaves after this many chunks.
     leaves_after: Option<usize>,
-    /// The program is about to end when so many requests came to `acme`.
+    /// The program shuts down after `acme` got this many requests.
     ends_after: Option<usize>,
-    /// Where shortened outputs are said to be kept.
+    /// Where the model is told that shortened outputs are kept.
     keeping: Keeping,
 }
 
@@ -75,7 +75,7 @@ fn steps(steps: Value) -> Scene<'static> {
 }
 
 impl Scene<'_> {
-    /// Runs it and takes it down.
+    /// Runs the turns and returns the recording of the last one.
     fn record(&self) -> BundleTurn {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -86,7 +86,7 @@ impl Scene<'_> {
     }
 
     async fn run(&self) -> BundleTurn {
-        // Another test may have done it.
+        // Fails if another test has installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut players = Vec::new();
         let mut text = String::new();
@@ -149,7 +149,7 @@ fn config(text: &str) -> Config {
     .unwrap()
 }
 
-/// A turn without its times, which belong to the clock that it ran on.
+/// A turn without times: those of a replay come from another clock.
 fn timeless(turn: &BundleTurn) -> BundleTurn {
     let mut turn = turn.clone();
     let still = |pieces: &mut Vec<BodyChunk>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
@@ -166,7 +166,7 @@ fn timeless(turn: &BundleTurn) -> BundleTurn {
     turn
 }
 
-/// Everything of a turn as text.
+/// A turn and its bodies as text.
 fn text(turn: &BundleTurn) -> String {
     let mut text = serde_json::to_string_pretty(turn).unwrap();
     let bodies = turn
@@ -183,7 +183,7 @@ fn text(turn: &BundleTurn) -> String {
     text
 }
 
-/// The replay of the scene is the scene, each time.
+/// Records the scene and checks that replays equal the recording.
 fn check(scene: &Scene<'_>) -> BundleTurn {
     let recorded = scene.record();
     let first = replay(&recorded).unwrap();
@@ -191,7 +191,7 @@ fn check(scene: &Scene<'_>) -> BundleTurn {
     assert!(compare(&recorded, &first, Scope::Replay).is_empty());
     let second = replay(&recorded).unwrap();
     same(&first, &second);
-    // And a replay is as good as what it replays.
+    // A replay can be replayed itself.
     let third = replay(&first).unwrap();
     same(&timeless(&first), &timeless(&third));
     recorded
@@ -220,8 +220,8 @@ fn a_plain_turn() {
 }
 
 #[test]
-fn calls_reasoning_and_odd_pieces() {
-    let said = json!([
+fn calls_reasoning_and_unusual_chunks() {
+    let script = json!([
         {"reasoning": "Let me think. Ünïcödé."},
         {"text": "I look."},
         {"call": {"id": "c1", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "pieces": 5}},
@@ -234,7 +234,7 @@ fn calls_reasoning_and_odd_pieces() {
     });
     for split in [0, 1, 7, 100_000] {
         let answers =
-            json!([{"steps": said, "split": split, "gap_ms": if split == 7 { 3 } else { 0 }}]);
+            json!([{"steps": script, "split": split, "gap_ms": if split == 7 { 3 } else { 0 }}]);
         let turn = check(&Scene {
             requests: vec![request.clone()],
             ..scene(answers)
@@ -245,7 +245,7 @@ fn calls_reasoning_and_odd_pieces() {
 }
 
 #[test]
-fn an_answer_for_a_client_without_a_stream() {
+fn a_response_that_is_not_streamed() {
     for format in ["asked", "document"] {
         let turn = check(&Scene {
             scripts: vec![json!({
@@ -261,7 +261,7 @@ fn an_answer_for_a_client_without_a_stream() {
 }
 
 #[test]
-fn large_pieces() {
+fn large_chunks() {
     let word = "0123456789abcdef".repeat(128 << 10);
     let turn = check(&steps(json!([{"text": word}, {"text": "end"}])));
     assert_eq!(turn.outcome, Some(Outcome::Completed));
@@ -269,7 +269,7 @@ fn large_pieces() {
 }
 
 #[test]
-fn a_limit_then_an_answer() {
+fn a_rate_limit_then_a_response() {
     let turn = check(&scene(json!([
         {"status": 429, "headers": {"retry-after": "1"}, "json": {"error": {"message": "slow down"}}},
         {"steps": [{"text": "Hello"}]},
@@ -289,7 +289,7 @@ fn failures_and_their_pauses() {
 }
 
 #[test]
-fn a_date_to_come_back_at() {
+fn a_retry_after_date() {
     let turn = check(&scene(json!([
         {"status": 429, "headers": {"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"}, "body": "slow"},
     ])));
@@ -322,7 +322,7 @@ fn a_request_that_is_refused() {
             assert!(turn.is_failure());
         }
     }
-    // And what does not get as far.
+    // Requests that fail before an attempt.
     for request in [
         json!({"model": "nowhere/m", "input": "hi"}),
         json!({"model": "acme/m", "input": 5}),
@@ -339,7 +339,7 @@ fn a_request_that_is_refused() {
 }
 
 #[test]
-fn a_lesson_that_heals() {
+fn a_learned_quirk() {
     let refusal = json!({
         "status": 400,
         "when": {"body_contains": "\"temperature\""},
@@ -354,7 +354,7 @@ fn a_lesson_that_heals() {
         ..scene(answers.clone())
     });
     assert_eq!(turn.attempts.len(), 2);
-    // A lesson of an earlier turn.
+    // Learned in an earlier turn.
     let turn = check(&Scene {
         requests: vec![request.clone(), request],
         ..scene(answers)
@@ -364,7 +364,7 @@ fn a_lesson_that_heals() {
 }
 
 #[test]
-fn an_answer_that_breaks_off() {
+fn a_response_that_breaks_off() {
     for cut in ["fin", "rst"] {
         for text in ["Hello", ""] {
             let turn = check(&Scene {
@@ -377,7 +377,7 @@ fn an_answer_that_breaks_off() {
             assert!(turn.fault.is_some());
         }
     }
-    // After the finish reason it is complete.
+    // After the finish reason the response is complete.
     let turn = check(&steps(json!([
         {"text": "ho"}, {"finish": "stop"}, {"delay_ms": 20}, {"cut": "rst"}
     ])));
@@ -385,7 +385,7 @@ fn an_answer_that_breaks_off() {
 }
 
 #[test]
-fn an_error_within_the_answer() {
+fn an_error_within_the_stream() {
     let turn = check(&Scene {
         settings: "max_retries = 0",
         ..steps(json!([{"text": "ho"}, {"error": {"message": "I broke", "code": 502}}]))
@@ -398,11 +398,11 @@ fn an_error_within_the_answer() {
     assert_eq!(turn.outcome, Some(Outcome::Failed));
 }
 
-/// The silence ends in a fault, or in an answer that was complete but for its
-/// token counts; there are signs of life before it.
+/// The silence ends in a fault, or in a response that lacks only its token counts;
+/// heartbeats are sent before that.
 #[test]
 fn silence() {
-    for (idle, said, outcome) in [
+    for (idle, script, outcome) in [
         (
             "300ms",
             json!([{"text": "ho"}, {"stall": true}]),
@@ -440,20 +440,20 @@ fn silence() {
                      [server]\nheartbeat = \"90ms\"\ncommit_after = \"50ms\""
                 ),
                 requests: vec![json!({"model": "acme/m", "input": "hi", "stream": stream})],
-                ..steps(said.clone())
+                ..steps(script.clone())
             });
-            assert_eq!(turn.outcome, Some(outcome), "{said}");
+            assert_eq!(turn.outcome, Some(outcome), "{script}");
             assert!(
-                !stream || said[1] == json!({"finish": "stop"}) || turn.answer.pieces.len() > 3,
-                "there are signs of life"
+                !stream || script[1] == json!({"finish": "stop"}) || turn.answer.pieces.len() > 3,
+                "there are heartbeats"
             );
         }
     }
 }
 
-/// No head came, or a place was not to be had, or nobody was there.
+/// No response came, or the connection was refused.
 #[test]
-fn what_no_loopback_can_show() {
+fn connection_failures() {
     let turn = check(&Scene {
         settings: "max_retries = 1\n[providers.acme.timeouts]\nfirst_byte = \"100ms\"\nconnect = \"100ms\"",
         ..scene(json!([{"head_delay_ms": 10_000, "repeat": true}]))
@@ -469,7 +469,7 @@ fn what_no_loopback_can_show() {
 }
 
 #[test]
-fn another_provider_stands_in() {
+fn a_failover_to_another_provider() {
     let tables = "[routing.fallbacks]\n\"acme/m\" = [\"brand/n\"]";
     let there = json!({"answers": [{"steps": [{"text": "Hello"}], "repeat": true}]});
     for (settings, answers) in [
@@ -504,7 +504,7 @@ fn another_provider_stands_in() {
 
 #[test]
 fn a_client_that_leaves() {
-    for (pieces, said) in [
+    for (pieces, script) in [
         (
             1,
             json!([{"text": "one"}, {"delay_ms": 50}, {"text": "two"}, {"stall": true}]),
@@ -516,38 +516,38 @@ fn a_client_that_leaves() {
     ] {
         let turn = check(&Scene {
             leaves_after: Some(pieces),
-            ..steps(said)
+            ..steps(script)
         });
         assert_eq!(turn.outcome, Some(Outcome::Disconnected));
     }
 }
 
 #[test]
-fn a_program_that_ends() {
-    for said in [
+fn a_program_that_shuts_down() {
+    for script in [
         json!({"head_delay_ms": 60_000}),
         json!({"steps": [{"text": "one"}, {"stall": true}]}),
         json!({"status": 429, "headers": {"retry-after": "20"}, "body": "no"}),
     ] {
         let turn = check(&Scene {
             ends_after: Some(1),
-            ..scene(json!([said]))
+            ..scene(json!([script]))
         });
         assert_eq!(turn.outcome, Some(Outcome::Failed));
         assert!(turn.ending_us.is_some());
     }
 }
 
-/// Signs of life went out when they did, not when they should have: the machine
-/// was busy, or the client slow.
+/// Heartbeats are sent when they were recorded, not when they were due: while recording,
+/// the machine was busy or the client slow.
 #[test]
-fn late_and_early_signs_of_life() {
+fn late_and_early_heartbeats() {
     let recorded = Scene {
         tables: "[server]\nheartbeat = \"15s\"",
         ..steps(json!([{"text": "one"}, {"delay_ms": 5}, {"text": "two"}, {"delay_ms": 5}, {"text": "three"}]))
     }
     .record();
-    // The client took a minute to read what came before the last piece.
+    // The client took a minute to read everything before the last chunk.
     let mut slow = recorded.clone();
     let attempt = &mut slow.attempts[0];
     let last = attempt.pieces.last().unwrap().at_us;
@@ -569,11 +569,11 @@ fn late_and_early_signs_of_life() {
     same(&timeless(&slow), &timeless(&replay(&slow).unwrap()));
 }
 
-/// The machine was too busy for signs of life, or for taking down a piece when it
-/// came: the silence ends as it did, without a sign that was not recorded.
+/// While recording, the machine was too busy to send heartbeats, or to record a chunk in
+/// time: the silence ends as recorded, without additional heartbeats.
 #[test]
-fn a_silence_without_signs_of_life() {
-    for (said, outcome) in [
+fn a_silence_without_heartbeats() {
+    for (script, outcome) in [
         (json!([{"text": "ho"}, {"stall": true}]), Outcome::Failed),
         (
             json!([{"text": "ho"}, {"finish": "stop"}, {"stall": true}]),
@@ -583,7 +583,7 @@ fn a_silence_without_signs_of_life() {
         let recorded = Scene {
             settings: "max_retries = 0",
             tables: "[providers.acme.timeouts]\nidle = \"200ms\"",
-            ..steps(said)
+            ..steps(script)
         }
         .record();
         assert_eq!(recorded.outcome, Some(outcome));
@@ -598,9 +598,9 @@ fn a_silence_without_signs_of_life() {
     }
 }
 
-/// Where the program goes another way now, it is told apart, and not waited for.
+/// A turn that takes another course than recorded ends, and the difference shows.
 #[test]
-fn another_way() {
+fn another_course() {
     let scene = scene(json!([
         {"status": 503, "body": "no"},
         {"steps": [{"text": "Hello"}]},
@@ -619,7 +619,7 @@ fn another_way() {
     let mut longer = recorded.clone();
     longer.attempts.push(recorded.attempts[0].clone());
     same(&timeless(&recorded), &timeless(&replay(&longer).unwrap()));
-    // The recorded provider asked for less than this one is given.
+    // With other settings the turn makes fewer attempts.
     let mut other = recorded.clone();
     other.settings.routes[0].max_retries = 0;
     assert_eq!(replay(&other).unwrap().attempts.len(), 1);
@@ -639,7 +639,7 @@ fn a_turn_that_was_not_kept_whole() {
     assert!(error.contains("attempt 1 answer"), "{error}");
 }
 
-/// Threads that take the processor away make no difference.
+/// Threads that compete for the processor make no difference.
 #[test]
 fn a_busy_machine() {
     let over = AtomicBool::new(false);
@@ -668,7 +668,7 @@ fn a_busy_machine() {
     });
 }
 
-/// Time is not waited for.
+/// Recorded pauses are skipped.
 #[test]
 fn hours_pass_at_once() {
     let mut turn = steps(json!([{"text": "one"}, {"delay_ms": 5}, {"text": "two"}])).record();

@@ -1,5 +1,5 @@
-//! The provider of a replay: it says on loopback what was said, when it is told
-//! to. Every connection serves one request.
+//! The provider of a replay, on loopback. It sends recorded bytes when the driver asks
+//! for it. Every connection serves one request.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,7 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::diagnostics::bundle::BundleResponseHead;
 use crate::sandbox;
 
-/// Headers that belong to a connection or a framing, which are our own.
+/// Recorded headers that are not sent, because they describe a connection or framing
+/// that is not the recorded one.
 const CONNECTION_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
@@ -24,11 +25,11 @@ const CONNECTION_HEADERS: [&str; 8] = [
     "upgrade",
 ];
 
-/// The answer to an attempt that was never made.
+/// The response body for an attempt that the recorded turn did not make.
 pub(super) const EXTRA_ATTEMPT_BODY: &str =
     r#"{"error":{"message":"The recorded turn made no further attempt."}}"#;
 
-/// Where it listens.
+/// A listening socket that stands in for the providers of a replayed turn.
 pub(super) struct ReplayUpstream {
     listener: TcpListener,
     address: SocketAddr,
@@ -41,12 +42,12 @@ impl ReplayUpstream {
         Ok(Self { listener, address })
     }
 
-    /// Scheme, host and port.
+    /// Scheme, host and port of the listener.
     pub(super) fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Takes the next request whole.
+    /// Accepts the next connection and reads its request to the end.
     pub(super) async fn accept_request(&self) -> io::Result<UpstreamConnection> {
         loop {
             let (mut socket, _) = self.listener.accept().await?;
@@ -64,11 +65,11 @@ impl ReplayUpstream {
     }
 }
 
-/// The other side of one request. What it does not take any more it has no use
-/// for: errors in sending are no matter.
+/// The connection of one request. Errors while sending are ignored: the engine no
+/// longer needs what it does not read.
 pub(super) struct UpstreamConnection {
     socket: TcpStream,
-    /// The status allows no body.
+    /// Whether the status allows no body.
     bodiless: bool,
 }
 
@@ -92,7 +93,7 @@ impl UpstreamConnection {
         self.send(text.as_bytes()).await;
     }
 
-    /// A piece of the body.
+    /// Sends a chunk of the body.
     pub(super) async fn send_chunk(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && !self.bodiless {
             let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
@@ -102,14 +103,14 @@ impl UpstreamConnection {
         }
     }
 
-    /// The end of the body.
+    /// Ends the body properly.
     pub(super) async fn end_body(&mut self) {
         if !self.bodiless {
             self.send(b"0\r\n\r\n").await;
         }
     }
 
-    /// The end of the connection in the midst of the body.
+    /// Closes the connection in the middle of the body.
     pub(super) async fn cut_off(&mut self) {
         let _ = self.socket.shutdown().await;
     }
