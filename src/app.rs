@@ -12,7 +12,7 @@ use http::{HeaderValue, Response, StatusCode};
 use crate::codex::models::{self, ModelEntry};
 use crate::codex::prompt;
 use crate::config::Config;
-use crate::diagnostics::capture::Capture;
+use crate::diagnostics::capture::TurnCapture;
 use crate::mcp;
 use crate::metrics;
 use crate::serve::{App, Body, Reason};
@@ -25,7 +25,7 @@ pub struct Respondent {
     /// Runs turns.
     pub service: Arc<Service>,
     /// What is known of recent turns.
-    pub capture: Capture,
+    pub capture: TurnCapture,
     /// When the program started to serve, in milliseconds since 1970.
     pub started_ms: u64,
 }

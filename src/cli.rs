@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::Flags;
-use crate::diagnostics::capture::selection::{Id, Span};
-use crate::diagnostics::capture::{Selection, Wanted};
+use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan, TurnId};
 
 /// Exit code for what is as it was, and for everything that went as asked.
 pub const SAME: u8 = 0;
@@ -66,7 +65,7 @@ pub enum Command {
     },
     /// Put turns into a file, to report or to replay them
     #[command(subcommand)]
-    Bundle(Bundle),
+    Bundle(BundleCommand),
     /// Read back tool outputs that were shortened
     #[command(subcommand)]
     Artifacts(Artifacts),
@@ -106,7 +105,7 @@ const DIFF_ENDS: &str =
 
 /// Bundles: turns in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum Bundle {
+pub enum BundleCommand {
     /// Write recent turns into a new file: the newest that failed when no other is named
     Create {
         /// Which turns.
@@ -234,20 +233,20 @@ pub struct Select {
     last: bool,
     /// The turn of this response
     #[arg(long, value_name = "ID")]
-    response: Option<Id>,
+    response: Option<TurnId>,
     /// The turn of this request: the x-request-id of its answer
     #[arg(long, value_name = "ID")]
-    request: Option<Id>,
+    request: Option<TurnId>,
     /// All turns of this time, such as 90s, 15m, 1h or 2d
     #[arg(long, value_name = "TIME")]
-    since: Option<Span>,
+    since: Option<TimeSpan>,
 }
 
 impl Select {
     /// With what is wanted of them.
-    pub fn wanted(self, images: bool, encrypted: bool) -> Wanted {
-        Wanted {
-            select: self.into(),
+    pub fn wanted(self, images: bool, encrypted: bool) -> BundleQuery {
+        BundleQuery {
+            selection: self.into(),
             images,
             encrypted,
         }
@@ -339,7 +338,9 @@ mod tests {
         let selected = |flags: &str| {
             let line = format!("respondent bundle create{flags}");
             match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-                Ok(Some(Command::Bundle(Bundle::Create { select, .. }))) => Some(select.into()),
+                Ok(Some(Command::Bundle(BundleCommand::Create { select, .. }))) => {
+                    Some(select.into())
+                }
                 Ok(_) | Err(_) => None,
             }
         };

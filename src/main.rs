@@ -6,7 +6,7 @@ use std::panic;
 use std::process::ExitCode;
 
 use clap::Parser;
-use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, NO_REPLAY, SAME};
+use respondent::cli::{BAD_CONFIG, BAD_FILE, BundleCommand, Cli, Codex, Command, NO_REPLAY, SAME};
 use respondent::commands::bundle::Unusable;
 use respondent::commands::{self, say};
 use respondent::config::{self, ConfigError, Inputs};
@@ -52,12 +52,12 @@ fn code_of(error: &anyhow::Error) -> u8 {
     match error.downcast_ref() {
         None => 1,
         Some(ReplayError::NoModel(_)) => BAD_CONFIG,
-        Some(ReplayError::NotWhole(_) | ReplayError::Damaged(_)) => BAD_FILE,
+        Some(ReplayError::Incomplete(_) | ReplayError::Damaged(_)) => BAD_FILE,
         Some(
             ReplayError::Io(_)
             | ReplayError::Stuck { .. }
             | ReplayError::Endless
-            | ReplayError::Lost,
+            | ReplayError::NoTurn,
         ) => NO_REPLAY,
     }
 }
@@ -126,9 +126,9 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
 
 /// What only reads files asks for no configuration: a report is looked at on any
 /// machine.
-fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
+fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
     match command {
-        Bundle::Create {
+        BundleCommand::Create {
             select,
             output,
             images,
@@ -139,13 +139,13 @@ fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
             let create = commands::bundle::create(&config, &wanted, output.as_deref());
             runtime()?.block_on(create)?;
         }
-        Bundle::List { json } => {
+        BundleCommand::List { json } => {
             let config = config::load(inputs)?;
             runtime()?.block_on(commands::bundle::list(&config, json))?;
         }
-        Bundle::Show { file } => commands::bundle::show(&file)?,
-        Bundle::Diff { a, b } => return commands::bundle::diff(&a, &b),
-        Bundle::ToFixture {
+        BundleCommand::Show { file } => commands::bundle::show(&file)?,
+        BundleCommand::Diff { a, b } => return commands::bundle::diff(&a, &b),
+        BundleCommand::ToFixture {
             file,
             folder,
             turn,

@@ -16,8 +16,8 @@ use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
 use crate::commands::say;
 use crate::config::{ArtifactMode, Config, Flags, Inputs, Watch, address};
-use crate::diagnostics::bundle::Folder;
-use crate::diagnostics::capture::Capture;
+use crate::diagnostics::bundle::BundleFolder;
+use crate::diagnostics::capture::TurnCapture;
 use crate::log;
 use crate::metrics::Metrics;
 use crate::sandbox::{Player, scene};
@@ -63,7 +63,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         ..ListenLimits::default()
     };
     let shutdown = Shutdown::new(config.server.grace);
-    let capture = Capture::default();
+    let capture = TurnCapture::default();
     let (kept, limited) = (capture.clone(), capture.clone());
     tokio::spawn(tidy(Arc::clone(&live), artifacts.clone()));
     let service = Service::new(
@@ -82,7 +82,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         Arc::clone(&settings),
     );
     let applied = move |config: &Config| {
-        limited.limit(config);
+        limited.apply_limits(config);
         match edge_settings(config, address) {
             Ok(new) => settings.store(Arc::new(new)),
             Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
@@ -127,7 +127,7 @@ async fn tidy(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
                 continue;
             }
         }
-        let folder = Folder::of(&live.load());
+        let folder = BundleFolder::from_config(&live.load());
         let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
         if let Ok(Err(error)) = pruned {
             tracing::warn!(target: log::CAPTURE_TARGET, "old turns cannot be deleted: {error}");

@@ -97,7 +97,7 @@ row "S2-Eb S2-P3" "the catalog leaves the share of the window that is shown to C
 row "S2-Eb S2-P3" "the threshold of compaction is lowered" src/codex/models.rs \
   's|window.saturating_mul(9) / 10|window.saturating_mul(8) / 10|' \
   lib a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent
-row S2-Ec "a large request is not kept" src/diagnostics/capture/tape.rs \
+row S2-Ec "a large request is not kept" src/diagnostics/capture/recorder.rs \
   's|> limit / 4 {|> limit / 4096 {|' it "S2-Ec a large request is kept whole"
 row S2-Ed "the count of tokens in Codex's header is not shown" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \

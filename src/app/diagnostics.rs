@@ -5,8 +5,8 @@ use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 
 use super::{Respondent, reply};
 use crate::diagnostics::bundle::BundleError;
-use crate::diagnostics::capture::Wanted;
-use crate::diagnostics::listing::Listing;
+use crate::diagnostics::listing::TurnListing;
+use crate::diagnostics::selection::BundleQuery;
 use crate::serve::Body;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request};
 
@@ -14,10 +14,10 @@ use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request}
 pub(super) async fn turns(app: &Respondent) -> Response<Body> {
     let capture = app.capture.clone();
     let config = app.service.config.load_full();
-    let Ok(turns) = tokio::task::spawn_blocking(move || capture.rows(&config)).await else {
+    let Ok(turns) = tokio::task::spawn_blocking(move || capture.list(&config)).await else {
         return internal();
     };
-    let listing = Listing {
+    let listing = TurnListing {
         started_ms: Some(app.started_ms),
         turns,
     };
@@ -29,13 +29,13 @@ pub(super) async fn turns(app: &Respondent) -> Response<Body> {
 
 /// `GET /diagnostics/bundle`: a file of the turns that the query names.
 pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
-    let wanted = match Wanted::of_query(head.uri.query().unwrap_or_default()) {
+    let wanted = match BundleQuery::from_query(head.uri.query().unwrap_or_default()) {
         Ok(wanted) => wanted,
         Err(bad) => {
             return ErrorBody {
                 message: &bad.to_string(),
                 kind: INVALID_REQUEST,
-                param: Some(bad.name),
+                param: Some(bad.parameter),
                 code: Some("invalid_value"),
             }
             .respond(StatusCode::BAD_REQUEST);
@@ -53,7 +53,7 @@ pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
             response
         }
         Ok(Ok(None)) => {
-            let message = format!("There is no {}.", wanted.select.missing());
+            let message = format!("There is no {}.", wanted.selection.describe());
             invalid_request(StatusCode::NOT_FOUND, NOT_FOUND, &message)
         }
         Ok(Err(error @ BundleError::TooLarge { .. })) => {

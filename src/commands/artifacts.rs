@@ -20,7 +20,7 @@ use crate::artifacts::{Artifacts, OPEN_FAILED};
 use crate::cli;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::listing::ago;
+use crate::diagnostics::listing::time_ago;
 use crate::log::SafeText;
 use crate::store::{DataDir, OpenError, Store};
 
@@ -172,8 +172,8 @@ fn table(rows: &[Known], now: SystemTime) -> String {
             SafeText::up_to(&row.kind, 32).to_string(),
             row.bytes,
             row.lines,
-            ago(row.created_at.saturating_mul(1000), now),
-            ago(row.last_used_at.saturating_mul(1000), now),
+            time_ago(row.created_at.saturating_mul(1000), now),
+            time_ago(row.last_used_at.saturating_mul(1000), now),
             if row.persistent { "disk" } else { "memory" },
             SafeText::up_to(
                 if row.call_id.is_empty() {

@@ -12,9 +12,8 @@ use anyhow::Context;
 use super::say;
 use crate::cli::{DIFFERENT, SAME};
 use crate::config::Config;
-use crate::diagnostics::bundle::{self, Bundle, FixtureError, Scope, Turn};
-use crate::diagnostics::capture::selection::Span;
-use crate::diagnostics::capture::{Selection, Wanted};
+use crate::diagnostics::bundle::{self, Bundle, BundleTurn, FixtureError, Scope};
+use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan};
 
 pub use fetch::listing;
 
@@ -40,7 +39,11 @@ impl Unusable {
 
 /// `respondent bundle create`: writes the wanted turns into a new file, and tells
 /// what is in it.
-pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> anyhow::Result<()> {
+pub async fn create(
+    config: &Config,
+    wanted: &BundleQuery,
+    output: Option<&Path>,
+) -> anyhow::Result<()> {
     let to_stdout = output == Some(Path::new("-"));
     if to_stdout && std::io::stdout().is_terminal() {
         anyhow::bail!(
@@ -62,7 +65,7 @@ pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> 
     }
     let path = match output {
         Some(path) => path.to_owned(),
-        None => file_name(&wanted.select, &bundle.turns).into(),
+        None => file_name(&wanted.selection, &bundle.turns).into(),
     };
     file::write_new(&path, &fetched.bytes)?;
     let size = file::size(fetched.bytes.len());
@@ -71,7 +74,13 @@ pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> 
 }
 
 /// What a user reads about the file that was written.
-fn told(bundle: &Bundle, wanted: &Wanted, path: &str, size: &str, remarks: &[String]) -> String {
+fn told(
+    bundle: &Bundle,
+    wanted: &BundleQuery,
+    path: &str,
+    size: &str,
+    remarks: &[String],
+) -> String {
     let turns = match bundle.turns.len() {
         1 => "1 turn".to_owned(),
         count => format!("{count} turns"),
@@ -94,9 +103,9 @@ fn told(bundle: &Bundle, wanted: &Wanted, path: &str, size: &str, remarks: &[Str
 }
 
 /// `respondent-<request id>.tar.zst`, or named for the time that it covers.
-fn file_name(select: &Selection, turns: &[Turn]) -> String {
+fn file_name(select: &Selection, turns: &[BundleTurn]) -> String {
     let name = match (select, turns) {
-        (Selection::Since(time), _) => format!("since-{}", Span(*time)),
+        (Selection::Since(time), _) => format!("since-{}", TimeSpan(*time)),
         (_, [turn]) => turn
             .request_id
             .chars()
@@ -130,7 +139,11 @@ pub fn read(file: &Path) -> Result<Bundle, Unusable> {
 }
 
 /// The turn with this number, from 1.
-pub fn turn<'a>(file: &Path, bundle: &'a Bundle, number: usize) -> Result<&'a Turn, Unusable> {
+pub fn turn<'a>(
+    file: &Path,
+    bundle: &'a Bundle,
+    number: usize,
+) -> Result<&'a BundleTurn, Unusable> {
     let index = number.checked_sub(1);
     let turn = index.and_then(|index| bundle.turns.get(index));
     turn.ok_or_else(|| {

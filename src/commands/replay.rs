@@ -7,7 +7,7 @@ use super::bundle::{Unusable, read, turn};
 use super::say;
 use crate::cli::{DIFFERENT, SAME};
 use crate::config::Config;
-use crate::diagnostics::bundle::{Difference, Scope, Turn, compare};
+use crate::diagnostics::bundle::{BundleTurn, Difference, Scope, compare};
 use crate::diagnostics::replay::{ReplayError, live, replay};
 use crate::log::SafeText;
 
@@ -52,7 +52,7 @@ pub fn to_provider(asked: Asked<'_>, config: &Config, model: &str) -> anyhow::Re
 fn run(
     asked: Asked<'_>,
     scope: Scope,
-    again: impl Fn(&Turn) -> Result<Turn, ReplayError>,
+    again: impl Fn(&BundleTurn) -> Result<BundleTurn, ReplayError>,
 ) -> anyhow::Result<u8> {
     let bundle = read(asked.file)?;
     let numbers = match asked.turn {
@@ -89,18 +89,18 @@ fn run(
 /// An error that lies in the file, or one that does not.
 fn unusable(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
     match error {
-        ReplayError::NotWhole(_) | ReplayError::Damaged(_) => {
+        ReplayError::Incomplete(_) | ReplayError::Damaged(_) => {
             Unusable::new(file, &format!("turn {number}: {error}")).into()
         }
         ReplayError::Io(_)
         | ReplayError::Stuck { .. }
         | ReplayError::Endless
         | ReplayError::NoModel(_)
-        | ReplayError::Lost => anyhow::Error::from(error).context(format!("turn {number}")),
+        | ReplayError::NoTurn => anyhow::Error::from(error).context(format!("turn {number}")),
     }
 }
 
-fn told(number: usize, recorded: &Turn, differences: &[Difference]) -> String {
+fn told(number: usize, recorded: &BundleTurn, differences: &[Difference]) -> String {
     let id = SafeText::new(&recorded.request_id);
     let mut text = match differences.len() {
         0 => format!("turn {number}, {id}: equal\n"),

@@ -1,55 +1,32 @@
-//! Which turns are kept, as `GET /diagnostics/turns` and `respondent bundle list`
-//! tell it. Nothing in it was said in a turn.
+//! The list of recorded turns, as `GET /diagnostics/turns` and `respondent bundle
+//! list` show it. It contains nothing of a conversation.
 
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::bundle::Turn;
-use super::capture::Selection;
+use super::selection::{ListedTurn, Selection};
 use crate::log::SafeText;
 use crate::turn::Outcome;
 
-/// The turns that are kept.
+/// The recorded turns of a server, or of its folder of bundles while it does not run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Listing {
-    /// When the server started, in milliseconds since 1970; none is told by no
-    /// server, but by the folder.
+pub struct TurnListing {
+    /// When the server started, in milliseconds since 1970; `None` if no server runs and
+    /// the list was read from the folder.
     pub started_ms: Option<u64>,
-    /// The newest first.
-    pub turns: Vec<Row>,
+    /// Newest first.
+    pub turns: Vec<ListedTurn>,
 }
 
-/// One turn.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Row {
-    /// The id of the HTTP request.
-    pub request_id: String,
-    /// The id of the response, if one was begun.
-    pub response_id: Option<String>,
-    /// When it began, in milliseconds since 1970.
-    pub began_ms: u64,
-    /// How long it took.
-    pub took_us: u64,
-    /// How it ended.
-    pub outcome: Option<Outcome>,
-    /// Provider, slash, the provider's name of the model; none was reached.
-    pub route: Option<String>,
-    /// Whether it ended in a failure, of whatever side.
-    pub failed: bool,
-    /// Whether it is in memory, whole.
-    pub memory: bool,
-    /// Whether it is in the folder, redacted.
-    pub disk: bool,
-}
-
-impl Listing {
-    /// A table for people.
+impl TurnListing {
+    /// The list as a table with one line for each turn. `now` is the moment that ages are
+    /// relative to.
     pub fn table(&self, now: SystemTime) -> String {
         let mut out = String::new();
         let route =
-            |row: &Row| SafeText::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
+            |row: &ListedTurn| SafeText::up_to(row.route.as_deref().unwrap_or("-"), 40).to_string();
         let width = self.turns.iter().map(|row| route(row).chars().count());
         let width = width.max().unwrap_or(0).max("route".len());
         // Writing to a string cannot fail.
@@ -62,22 +39,23 @@ impl Listing {
             let _ = writeln!(
                 out,
                 "{:>10}  {:>7}  {:<12}  {:<width$}  {:<36}  {:<37}  {}",
-                ago(row.began_ms, now),
-                took(row.took_us),
+                time_ago(row.began_ms, now),
+                short_duration(row.took_us),
                 row.outcome.map_or("-", Outcome::label),
                 route(row),
                 SafeText::up_to(&row.request_id, 64).to_string(),
                 SafeText::up_to(row.response_id.as_deref().unwrap_or("-"), 64).to_string(),
-                place(row),
+                storage_label(row),
             );
         }
         out
     }
 
-    /// Why there is no turn as selected, and what there is.
-    pub fn none_of(&self, select: &Selection) -> String {
+    /// A sentence for a selection that matched nothing: what is missing, and which turns
+    /// there are instead.
+    pub fn explain_no_match(&self, select: &Selection) -> String {
         let since = self.started_ms.map_or(String::new(), |started| {
-            format!(" since the server started at {}", date(started))
+            format!(" since the server started at {}", http_date(started))
         });
         if self.turns.is_empty() {
             return format!("no turn is kept{since}");
@@ -101,46 +79,14 @@ impl Listing {
             | Selection::Since(_) => {
                 format!(
                     "there is no {}; {count} {kept} kept: {hint}",
-                    select.missing()
+                    select.describe()
                 )
             }
         }
     }
 }
 
-impl Row {
-    /// A turn in the folder.
-    pub fn of_disk(turn: &Turn) -> Self {
-        Self {
-            request_id: turn.request_id.clone(),
-            response_id: turn.response_id(),
-            began_ms: turn.began_ms,
-            took_us: turn.took_us,
-            outcome: turn.outcome,
-            route: turn.attempts.last().map(|attempt| attempt.route.clone()),
-            failed: turn.failed(),
-            memory: false,
-            disk: true,
-        }
-    }
-
-    /// Whether it is selected, of rows that come newest first: the newest that
-    /// is, or all of a time.
-    pub fn is(&self, select: &Selection, now: SystemTime) -> bool {
-        match select {
-            Selection::Failed => self.failed,
-            Selection::Last => true,
-            Selection::Response(id) => self.response_id.as_ref() == Some(id),
-            Selection::Request(id) => self.request_id == *id,
-            Selection::Since(span) => now
-                .checked_sub(*span)
-                .and_then(|from| from.duration_since(UNIX_EPOCH).ok())
-                .is_none_or(|from| u128::from(self.began_ms) >= from.as_millis()),
-        }
-    }
-}
-
-fn place(row: &Row) -> &'static str {
+fn storage_label(row: &ListedTurn) -> &'static str {
     match (row.memory, row.disk) {
         (true, true) => "memory, disk",
         (true, false) => "memory",
@@ -149,17 +95,17 @@ fn place(row: &Row) -> &'static str {
     }
 }
 
-/// Milliseconds since 1970 as a date of HTTP, which says its zone.
-pub fn date(ms: u64) -> String {
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS)))
+/// Milliseconds since 1970 as an HTTP date, which names its time zone.
+pub fn http_date(ms: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS)))
 }
 
-/// The last moment that such a date can tell: the year 9999.
-const LAST_MS: u64 = 253_402_300_799_000;
+/// The last moment that an HTTP date can express: the end of the year 9999.
+const MAX_DATE_MS: u64 = 253_402_300_799_000;
 
-/// How long ago that was, of milliseconds since 1970.
-pub fn ago(ms: u64, now: SystemTime) -> String {
-    let then = UNIX_EPOCH + Duration::from_millis(ms.min(LAST_MS));
+/// The age of a moment in milliseconds since 1970, such as `5m ago`.
+pub fn time_ago(ms: u64, now: SystemTime) -> String {
+    let then = UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS));
     let seconds = now.duration_since(then).unwrap_or_default().as_secs();
     match seconds {
         0..120 => format!("{seconds}s ago"),
@@ -169,7 +115,7 @@ pub fn ago(ms: u64, now: SystemTime) -> String {
     }
 }
 
-fn took(us: u64) -> String {
+fn short_duration(us: u64) -> String {
     match us / 1000 {
         ms @ 0..1000 => format!("{ms}ms"),
         ms @ 1000..120_000 => format!("{}.{}s", ms / 1000, ms % 1000 / 100),
@@ -181,8 +127,8 @@ fn took(us: u64) -> String {
 mod tests {
     use super::*;
 
-    fn row() -> Row {
-        Row {
+    fn row() -> ListedTurn {
+        ListedTurn {
             request_id: "req_1".to_owned(),
             response_id: None,
             began_ms: 1_000_000,
@@ -195,15 +141,15 @@ mod tests {
         }
     }
 
-    fn listing(turns: Vec<Row>) -> Listing {
-        Listing {
+    fn listing(turns: Vec<ListedTurn>) -> TurnListing {
+        TurnListing {
             started_ms: Some(784_111_777_000),
             turns,
         }
     }
 
     #[test]
-    fn the_table_says_when_how_and_where() {
+    fn the_table_shows_age_outcome_and_storage() {
         let now = UNIX_EPOCH + Duration::from_secs(1000 + 300);
         let table = listing(vec![row()]).table(now);
         let lines: Vec<Vec<&str>> = table
@@ -225,24 +171,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_told_when_the_wanted_is_not() {
+    fn a_selection_without_a_match_is_explained() {
         let started = "since the server started at Sun, 06 Nov 1994 08:49:37 GMT";
-        let none = listing(Vec::new()).none_of(&Selection::Failed);
+        let none = listing(Vec::new()).explain_no_match(&Selection::Failed);
         assert_eq!(none, format!("no turn is kept {started}"));
         let one = listing(vec![row()]);
         assert_eq!(
-            one.none_of(&Selection::Failed),
+            one.explain_no_match(&Selection::Failed),
             format!("no turn has failed {started}; 1 other turn is kept: --last takes the newest")
         );
         assert_eq!(
-            one.none_of(&Selection::Response("resp_2".into())),
+            one.explain_no_match(&Selection::Response("resp_2".into())),
             "there is no turn with the response resp_2; 1 turn is kept: \
              `respondent bundle list` shows them"
         );
     }
 
     #[test]
-    fn spans_are_short() {
+    fn ages_and_durations_are_short() {
         let now = UNIX_EPOCH + Duration::from_hours(100);
         for (ago_s, text) in [
             (0, "0s ago"),
@@ -251,17 +197,17 @@ mod tests {
             (7200, "2h ago"),
             (172_800, "2d ago"),
         ] {
-            assert_eq!(ago((360_000 - ago_s) * 1000, now), text);
+            assert_eq!(time_ago((360_000 - ago_s) * 1000, now), text);
         }
-        // The clock was set back.
-        assert_eq!(ago(u64::MAX, now), "0s ago");
+        // The clock was set back since.
+        assert_eq!(time_ago(u64::MAX, now), "0s ago");
         for (us, text) in [
             (900, "0ms"),
             (999_999, "999ms"),
             (1_999_999, "1.9s"),
             (180_000_000, "3m"),
         ] {
-            assert_eq!(took(us), text);
+            assert_eq!(short_duration(us), text);
         }
     }
 }

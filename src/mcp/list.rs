@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::call::Unanswered;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
-use crate::diagnostics::listing::date;
+use crate::diagnostics::listing::http_date;
 use crate::log::SafeText;
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange};
 
@@ -71,7 +71,7 @@ fn line(entry: &ArtifactEntry) -> String {
         entry.lines,
         SafeText::up_to(&entry.call_id, 64),
         SafeText::up_to(&entry.session, 80),
-        date(entry.created.saturating_mul(1000)),
+        http_date(entry.created.saturating_mul(1000)),
     )
 }
 

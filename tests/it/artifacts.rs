@@ -17,7 +17,7 @@ use respondent::app::Respondent;
 use respondent::artifacts::Artifacts;
 use respondent::artifacts::owner::LOCAL_OWNER;
 use respondent::config::{self, Flags, Inputs, Places};
-use respondent::diagnostics::capture::Capture;
+use respondent::diagnostics::capture::TurnCapture;
 use respondent::metrics::Metrics;
 use respondent::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
@@ -110,12 +110,12 @@ async fn server(texts: &[&str]) -> Server {
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
         shutdown.ending.clone(),
-        Arc::new(Capture::default()),
+        Arc::new(TurnCapture::default()),
         artifacts,
     );
     let app = Respondent {
         service: Arc::new(service),
-        capture: Capture::default(),
+        capture: TurnCapture::default(),
         started_ms: 0,
     };
     let settings = EdgeSettings {

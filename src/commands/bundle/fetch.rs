@@ -8,8 +8,9 @@ use http::StatusCode;
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::diagnostics::capture::{Capture, Wanted};
-use crate::diagnostics::listing::Listing;
+use crate::diagnostics::capture::TurnCapture;
+use crate::diagnostics::listing::TurnListing;
+use crate::diagnostics::selection::BundleQuery;
 use crate::log::SafeText;
 
 const TURNS: &str = "/diagnostics/turns";
@@ -22,9 +23,9 @@ pub(super) struct Fetched {
 }
 
 /// The wanted turns.
-pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<Fetched> {
+pub(super) async fn fetch(config: &Config, wanted: &BundleQuery) -> anyhow::Result<Fetched> {
     let control = Control::of(config);
-    let path = format!("/diagnostics/bundle?{}", wanted.query());
+    let path = format!("/diagnostics/bundle?{}", wanted.to_query());
     let (status, body) = match control.get(&path).await {
         Ok(answer) => answer,
         Err(ControlError::NotRunning(_)) => return from_folder(config, &control, wanted),
@@ -43,13 +44,13 @@ pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<Fe
             == Some(NOT_FOUND)
     {
         let (listing, _) = listing(config).await?;
-        anyhow::bail!("{}", listing.none_of(&wanted.select));
+        anyhow::bail!("{}", listing.explain_no_match(&wanted.selection));
     }
     Err(refused(status, &body))
 }
 
 /// The turns that are kept, and what should be known about where this is from.
-pub async fn listing(config: &Config) -> anyhow::Result<(Listing, Option<String>)> {
+pub async fn listing(config: &Config) -> anyhow::Result<(TurnListing, Option<String>)> {
     let control = Control::of(config);
     let (status, body) = match control.get(TURNS).await {
         Ok(answer) => answer,
@@ -83,17 +84,21 @@ fn nobody(config: &Config, control: &Control) -> String {
 }
 
 /// What is kept on disk, without what a server would have in memory.
-fn of_folder(config: &Config) -> Listing {
-    Listing {
+fn of_folder(config: &Config) -> TurnListing {
+    TurnListing {
         started_ms: None,
-        turns: Capture::default().rows(config),
+        turns: TurnCapture::default().list(config),
     }
 }
 
-fn from_folder(config: &Config, control: &Control, wanted: &Wanted) -> anyhow::Result<Fetched> {
+fn from_folder(
+    config: &Config,
+    control: &Control,
+    wanted: &BundleQuery,
+) -> anyhow::Result<Fetched> {
     let remark = nobody(config, control);
-    let Some(bytes) = Capture::default().bundle(config, wanted)? else {
-        let none = of_folder(config).none_of(&wanted.select);
+    let Some(bytes) = TurnCapture::default().bundle(config, wanted)? else {
+        let none = of_folder(config).explain_no_match(&wanted.selection);
         anyhow::bail!("{none}\n{remark}");
     };
     Ok(Fetched {

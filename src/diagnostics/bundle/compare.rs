@@ -1,7 +1,13 @@
-//! Two turns side by side: where they differ, by name.
+//! Compares two turns and names the fields that differ.
 //!
-//! Attempts count from 1, as in the file; items, steps and events from 0, as in
-//! JSON and in `sequence_number`.
+//! Attempts are numbered from 1, as in the file; items, steps and events from 0, as
+//! in JSON and in `sequence_number`.
+//!
+//! - `parts`: goes through the parts of a turn.
+//! - `body`: compares bodies, which are JSON documents or streams of events.
+//! - `json`: compares JSON values field by field.
+//! - `align`: matches the elements of two lists.
+//! - `excerpt`: short quotes of long values.
 
 mod align;
 mod body;
@@ -13,40 +19,39 @@ mod tests;
 
 use std::fmt;
 
-use super::Turn;
+use super::BundleTurn;
 use crate::log::SafeText;
 
-/// So many differences of one part are told.
+/// Maximum number of differences that are listed for one part of a turn.
 const MOST: usize = 20;
 
-/// What is compared.
+/// Which differences count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// What the replay of a turn must reproduce: plan, requests, the ends of the
-    /// attempts, the answer, notes, outcome and tokens.
+    /// What a replay must reproduce: plan, upstream requests, how the attempts ended, the
+    /// response to the client, notes, outcome and token counts.
     Replay,
-    /// All that makes one turn another than a second one, what decides before
-    /// what follows. Ids that stand for each other, times and the cut of texts
-    /// into events differ by nature and are not told.
+    /// Everything that distinguishes two turns, causes before consequences. Differences
+    /// that any two turns have do not count: corresponding ids, times, and how texts are
+    /// cut into events.
     Diff,
 }
 
-/// One place where two turns differ.
+/// One field in which two turns differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The field: `attempt 2 request: messages[14].content`.
     pub place: String,
-    /// What the left turn has there, or `absent`. Long values are cut around the
-    /// first character that differs. Both sides are empty where the place says
-    /// all.
+    /// The value in the left turn, or `absent`. Long values are cut around the first
+    /// character that differs. Both values are empty if the place alone says everything.
     pub left: String,
-    /// What the right turn has there.
+    /// The value in the right turn, likewise.
     pub right: String,
 }
 
-/// Every place where the turns differ; at most twenty of one part, and then how
-/// many more.
-pub fn compare(left: &Turn, right: &Turn, what: Scope) -> Vec<Difference> {
+/// All differences of two turns: at most twenty for each part, followed by the number
+/// of further ones.
+pub fn compare(left: &BundleTurn, right: &BundleTurn, what: Scope) -> Vec<Difference> {
     let mut found = parts::Parts::new(what);
     match what {
         Scope::Replay => {
@@ -75,24 +80,24 @@ impl Difference {
         Self { place, left, right }
     }
 
-    /// The left turn alone has something there.
+    /// Only the left turn has a value.
     fn left(place: impl Into<String>, left: String) -> Self {
         Self::new(place, (left, excerpt::ABSENT.to_owned()))
     }
 
-    /// The right turn alone has something there.
+    /// Only the right turn has a value.
     fn right(place: impl Into<String>, right: String) -> Self {
         Self::new(place, (excerpt::ABSENT.to_owned(), right))
     }
 
-    /// A place that says all.
+    /// A difference that its place describes completely.
     fn remark(place: impl Into<String>) -> Self {
         Self::new(place, (String::new(), String::new()))
     }
 }
 
 impl fmt::Display for Difference {
-    /// One line, or two where the values are long; without an end of line.
+    /// One line, or two if the values are long; without a final line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, left, right } = self;
         let (place, left, right) = (

@@ -1,13 +1,13 @@
-//! Two files side by side, for people.
+//! The differences of two bundles as text.
 
 use std::fmt::Write as _;
 
-use super::Turn;
+use super::BundleTurn;
 use super::compare::{Scope, compare};
 
-/// Where the turns of two files differ, the first with the first and so on; a
-/// line that says `equal` where they do not.
-pub fn diff(left: &[Turn], right: &[Turn]) -> String {
+/// Compares the turns of two bundles pairwise and lists their differences. A pair
+/// without differences gets a line with `equal`.
+pub fn diff(left: &[BundleTurn], right: &[BundleTurn]) -> String {
     let mut text = String::new();
     let many = left.len() > 1 || right.len() > 1;
     for (index, (left, right)) in left.iter().zip(right).enumerate() {
@@ -16,7 +16,7 @@ pub fn diff(left: &[Turn], right: &[Turn]) -> String {
         }
         let found = compare(left, right, Scope::Diff);
         if !found.is_empty() {
-            let _ = writeln!(text, "{}", count(found.len(), "difference"));
+            let _ = writeln!(text, "{}", plural(found.len(), "difference"));
             for difference in found {
                 let _ = writeln!(text, "  {difference}");
             }
@@ -35,15 +35,15 @@ pub fn diff(left: &[Turn], right: &[Turn]) -> String {
         let _ = writeln!(
             text,
             "{} against {}: the {longer} file has more",
-            count(left.len(), "turn"),
-            count(right.len(), "turn")
+            plural(left.len(), "turn"),
+            plural(right.len(), "turn")
         );
     }
     text
 }
 
 /// `1 turn`, `2 turns`.
-pub(super) fn count(number: usize, of: &str) -> String {
+pub(super) fn plural(number: usize, of: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
     format!("{number} {of}{end}")
 }

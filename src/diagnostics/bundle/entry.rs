@@ -1,31 +1,32 @@
-//! The names in a bundle. They are compared and shown; none is a path here.
+//! The entries of a bundle and their names. A name from a file is only compared and
+//! shown, never used as a path.
 
 use std::fmt::{self, Display};
 use std::iter::once;
 
-use super::Turn;
+use super::BundleTurn;
 
-/// One entry. Numbers count from 1.
+/// One entry of a bundle. Turns and attempts are numbered from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// What the file is.
+pub(super) enum BundleEntry {
+    /// `bundle.json`.
     Manifest,
-    /// What is told of a turn.
+    /// `turn.json`: the metadata of a turn.
     Turn(usize),
-    /// What the client sent.
+    /// The body of the client's request.
     Request(usize),
-    /// The plan of its first attempt.
+    /// The plan of the turn's first attempt.
     Plan(usize),
-    /// What was sent to a provider: turn, attempt.
+    /// The body of a request to a provider: turn, attempt.
     AttemptRequest(usize, usize),
-    /// What the provider answered.
+    /// The body of the provider's response: turn, attempt.
     AttemptAnswer(usize, usize),
-    /// What the client got.
+    /// The body of the response to the client.
     Answer(usize),
 }
 
-impl Entry {
-    /// What stands after the `turn.json` of a turn, in this order.
+impl BundleEntry {
+    /// The entries after the `turn.json` of a turn, in the order of the file.
     pub(super) fn bodies(turn: usize, attempts: usize) -> impl Iterator<Item = Self> {
         let of_attempts = (1..=attempts).flat_map(move |attempt| {
             [
@@ -39,7 +40,7 @@ impl Entry {
             .chain(once(Self::Answer(turn)))
     }
 
-    /// The entry of this name.
+    /// The entry with this name; `None` if no bundle has one.
     pub(super) fn parse(name: &[u8]) -> Option<Self> {
         let name = str::from_utf8(name).ok()?;
         let number = |text: &str| text.parse::<usize>().ok().filter(|number| *number > 0);
@@ -58,12 +59,12 @@ impl Entry {
             ["turns", turn, "answer"] => Self::Answer(number(turn)?),
             _ => return None,
         };
-        // `01` and `+1` are no numbers of ours.
+        // Rejects other spellings of a number, such as `01` and `+1`.
         (entry.to_string() == name).then_some(entry)
     }
 }
 
-impl Display for Entry {
+impl Display for BundleEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Manifest => f.write_str("bundle.json"),
@@ -81,35 +82,36 @@ impl Display for Entry {
     }
 }
 
-impl Turn {
-    /// What an entry holds, if it is a body.
-    pub(super) fn body(&self, entry: Entry) -> Option<&Vec<u8>> {
+impl BundleTurn {
+    /// The contents of an entry; `None` if the entry is JSON metadata, or an attempt that
+    /// the turn does not have.
+    pub(super) fn body(&self, entry: BundleEntry) -> Option<&Vec<u8>> {
         let attempt = |number: usize| self.attempts.get(number.checked_sub(1)?);
         match entry {
-            Entry::Manifest | Entry::Turn(_) => None,
-            Entry::Request(_) => Some(&self.request.body),
-            Entry::Plan(_) => Some(&self.plan),
-            Entry::AttemptRequest(_, number) => Some(&attempt(number)?.body),
-            Entry::AttemptAnswer(_, number) => Some(&attempt(number)?.answer),
-            Entry::Answer(_) => Some(&self.answer.body),
+            BundleEntry::Manifest | BundleEntry::Turn(_) => None,
+            BundleEntry::Request(_) => Some(&self.request.body),
+            BundleEntry::Plan(_) => Some(&self.plan),
+            BundleEntry::AttemptRequest(_, number) => Some(&attempt(number)?.body),
+            BundleEntry::AttemptAnswer(_, number) => Some(&attempt(number)?.answer),
+            BundleEntry::Answer(_) => Some(&self.answer.body),
         }
     }
 
-    /// The place of what an entry holds, if it is a body.
-    pub(super) fn body_mut(&mut self, entry: Entry) -> Option<&mut Vec<u8>> {
+    /// Like [`Self::body`], to be filled.
+    pub(super) fn body_mut(&mut self, entry: BundleEntry) -> Option<&mut Vec<u8>> {
         match entry {
-            Entry::Manifest | Entry::Turn(_) => None,
-            Entry::Request(_) => Some(&mut self.request.body),
-            Entry::Plan(_) => Some(&mut self.plan),
-            Entry::AttemptRequest(_, number) => {
+            BundleEntry::Manifest | BundleEntry::Turn(_) => None,
+            BundleEntry::Request(_) => Some(&mut self.request.body),
+            BundleEntry::Plan(_) => Some(&mut self.plan),
+            BundleEntry::AttemptRequest(_, number) => {
                 let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
                 Some(&mut attempt.body)
             }
-            Entry::AttemptAnswer(_, number) => {
+            BundleEntry::AttemptAnswer(_, number) => {
                 let attempt = self.attempts.get_mut(number.checked_sub(1)?)?;
                 Some(&mut attempt.answer)
             }
-            Entry::Answer(_) => Some(&mut self.answer.body),
+            BundleEntry::Answer(_) => Some(&mut self.answer.body),
         }
     }
 }
@@ -119,16 +121,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_as_it_is_written() {
-        let all = Entry::bodies(3, 2).chain([Entry::Manifest, Entry::Turn(1000)]);
+    fn a_printed_name_is_parsed_back() {
+        let all = BundleEntry::bodies(3, 2).chain([BundleEntry::Manifest, BundleEntry::Turn(1000)]);
         for entry in all {
             let name = entry.to_string();
-            assert_eq!(Entry::parse(name.as_bytes()), Some(entry), "{name}");
+            assert_eq!(BundleEntry::parse(name.as_bytes()), Some(entry), "{name}");
         }
     }
 
     #[test]
-    fn nothing_else_is_a_name() {
+    fn other_names_are_rejected() {
         for name in [
             "",
             "/bundle.json",
@@ -150,8 +152,8 @@ mod tests {
             "turns\\1\\answer",
             "turns/1/answer\0",
         ] {
-            assert_eq!(Entry::parse(name.as_bytes()), None, "{name}");
+            assert_eq!(BundleEntry::parse(name.as_bytes()), None, "{name}");
         }
-        assert_eq!(Entry::parse(b"turns/1/answer\xff"), None);
+        assert_eq!(BundleEntry::parse(b"turns/1/answer\xff"), None);
     }
 }

@@ -1,94 +1,96 @@
-//! Why a bundle cannot be read or written, and what to do.
+//! Errors of reading and writing bundles. Each message says what to do about it.
 
 use std::fmt::{self, Display};
 use std::io;
 
-use super::manifest::VERSION;
+use super::FORMAT_VERSION;
 use crate::log::SafeText;
 
 /// Why a bundle cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// The file system says no.
+    /// The file cannot be opened or read.
     #[error("the file cannot be read: {0}")]
     Unreadable(#[source] io::Error),
-    /// A folder, a pipe, a device.
+    /// The path is a folder, a pipe or a device.
     #[error("this is no regular file: name a file that `respondent bundle create` wrote")]
     NotAFile,
-    /// Something else.
+    /// The file is something else than a bundle.
     #[error("this is no bundle: name a file that `respondent bundle create` wrote")]
     NotABundle,
-    /// The layout is of a later version.
+    /// The bundle has a format version that this program does not know.
     #[error(
-        "the bundle has layout {version}, and this program knows layouts up to {VERSION}: \
+        "the bundle has layout {version}, and this program knows layouts up to {FORMAT_VERSION}: \
          use respondent {made_by}, which made it, or a newer one"
     )]
-    Newer {
-        /// Its layout.
+    NewerFormat {
+        /// The format version of the bundle.
         version: u64,
-        /// The version of the program that made it.
-        made_by: Shown,
+        /// The version of the program that made the bundle.
+        made_by: PrintableText,
     },
-    /// The layout is known, and yet something in it is not.
+    /// The format version is known, but a JSON file has a field or value that is not. The
+    /// bundle was made by another version of the program.
     #[error(
         "{entry} says what this program does not understand ({reason}): \
          use respondent {made_by}, which made the bundle"
     )]
-    Strange {
-        /// Where.
-        entry: Shown,
-        /// What.
-        reason: Shown,
-        /// The version of the program that made it.
-        made_by: Shown,
+    UnknownContent {
+        /// The name of the JSON file in the bundle.
+        entry: PrintableText,
+        /// The error of the JSON parser.
+        reason: PrintableText,
+        /// The version of the program that made the bundle.
+        made_by: PrintableText,
     },
-    /// Bytes are missing or are others.
+    /// Bytes are missing or changed; the text says how that was noticed.
     #[error("the bundle is damaged ({0}): get it again from where it came from")]
-    Damaged(Shown),
-    /// An entry is not there.
+    Damaged(PrintableText),
+    /// The named entry is missing.
     #[error("the bundle is damaged ({0} is missing): get it again from where it came from")]
-    Lacks(Shown),
-    /// No bundle has such an entry.
+    MissingEntry(PrintableText),
+    /// There is an entry that no bundle has: another name, a link, a device.
     #[error(
         "\"{0}\" has no business in a bundle: do not trust this file, \
          nothing of it was used"
     )]
-    Foreign(Shown),
-    /// Its size, or the size of something in it.
-    #[error("the bundle is too large ({what} are more than {most}): put fewer turns into it")]
+    ForeignEntry(PrintableText),
+    /// The bundle, or a part of it, exceeds a limit.
+    #[error("the bundle is too large ({what} are more than {limit}): put fewer turns into it")]
     TooLarge {
-        /// What there is too much of.
+        /// What exceeds the limit.
         what: &'static str,
-        /// How much there may be.
-        most: u64,
+        /// The limit.
+        limit: u64,
     },
-    /// There is no turn in it.
+    /// The bundle contains no turn.
     #[error("the bundle holds no turn: make another one")]
-    Empty,
-    /// What is told of a turn cannot be.
+    NoTurns,
+    /// The metadata of a turn is impossible or contradicts its bodies.
     #[error("turn {turn} does not agree with itself ({what}): make the bundle again")]
-    Wrong {
-        /// Its place, from 1.
+    Inconsistent {
+        /// The number of the turn, from 1.
         turn: usize,
-        /// What is wrong.
+        /// What is wrong with it.
         what: &'static str,
     },
-    /// It cannot be packed.
+    /// Compressing or encoding failed.
     #[error("the bundle cannot be packed: {0}")]
-    Unpacked(#[source] io::Error),
+    PackFailed(#[source] io::Error),
 }
 
-/// A text from outside, fit to be shown.
+/// A text from an untrusted file, escaped and shortened so that it can be printed on
+/// one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown(String);
+pub struct PrintableText(String);
 
-impl Shown {
+impl PrintableText {
     pub(super) fn new(text: impl Display) -> Self {
         Self(SafeText::new(&text.to_string()).to_string())
     }
 }
 
-impl Display for Shown {
+impl Display for PrintableText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

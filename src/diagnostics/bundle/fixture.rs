@@ -15,7 +15,7 @@ use registry::{Found, Route};
 use serde_json::Value;
 use toml::Table;
 
-use super::{Attempt, Head, Turn};
+use super::{BundleAttempt, BundleResponseHead, BundleTurn};
 use crate::turn::Caller;
 use crate::upstream::Lessons;
 
@@ -73,7 +73,7 @@ pub enum FixtureError {
 /// of the lessons that were known to it. Nothing is written unless all of it can
 /// be.
 pub fn to_fixture(
-    turn: &Turn,
+    turn: &BundleTurn,
     attempt: Option<usize>,
     folder: &Path,
 ) -> Result<Written, FixtureError> {
@@ -119,7 +119,7 @@ fn free(folder: &Path) -> Result<(), FixtureError> {
 }
 
 /// The number of the attempt that the case shows.
-fn chosen(turn: &Turn, asked: Option<usize>) -> Result<Option<usize>, FixtureError> {
+fn chosen(turn: &BundleTurn, asked: Option<usize>) -> Result<Option<usize>, FixtureError> {
     let count = turn.attempts.len();
     match asked {
         Some(number) if (1..=count).contains(&number) => Ok(Some(number)),
@@ -134,7 +134,7 @@ fn chosen(turn: &Turn, asked: Option<usize>) -> Result<Option<usize>, FixtureErr
 }
 
 /// Whether all is there that the case needs.
-fn whole(turn: &Turn, number: Option<usize>) -> Result<(), FixtureError> {
+fn whole(turn: &BundleTurn, number: Option<usize>) -> Result<(), FixtureError> {
     let answer = number.map(|number| format!("attempt {number} answer"));
     let needed = |what: &str| what == "request" || Some(what) == answer.as_deref();
     match turn.omitted.iter().find(|lost| needed(&lost.what)) {
@@ -145,9 +145,9 @@ fn whole(turn: &Turn, number: Option<usize>) -> Result<(), FixtureError> {
 
 /// The case with all that could matter.
 fn case(
-    turn: &Turn,
+    turn: &BundleTurn,
     number: Option<usize>,
-    shown: Option<&Attempt>,
+    shown: Option<&BundleAttempt>,
 ) -> Result<Case<Table>, FixtureError> {
     let request = request(turn)?;
     let asked = Source::new(request.clone())
@@ -225,7 +225,7 @@ fn files(case: Case<Table>) -> Result<Vec<(&'static str, Vec<u8>)>, FixtureError
 }
 
 /// The client's request, with the items that it only refers to.
-fn request(turn: &Turn) -> Result<String, FixtureError> {
+fn request(turn: &BundleTurn) -> Result<String, FixtureError> {
     let text = std::str::from_utf8(&turn.request.body).map_err(|_| FixtureError::NotText)?;
     let whole = || {
         let mut body: Value = serde_json::from_str(text).ok()?;
@@ -245,7 +245,7 @@ fn request(turn: &Turn) -> Result<String, FixtureError> {
 
 /// The attempt's route, or the first one, in the words of the lessons that were
 /// known to it.
-fn route(turn: &Turn, number: Option<usize>, shown: Option<&Attempt>) -> Option<Route> {
+fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>) -> Option<Route> {
     let kept = match shown {
         Some(attempt) => turn
             .settings
@@ -289,7 +289,7 @@ fn route(turn: &Turn, number: Option<usize>, shown: Option<&Attempt>) -> Option<
     Some(route)
 }
 
-fn codex(turn: &Turn) -> bool {
+fn codex(turn: &BundleTurn) -> bool {
     let headers: HeaderMap = turn
         .request
         .headers
@@ -302,7 +302,7 @@ fn codex(turn: &Turn) -> bool {
     Caller::of(&headers).codex
 }
 
-fn upstream(turn: &Turn, attempt: &Attempt) -> Option<Upstream> {
+fn upstream(turn: &BundleTurn, attempt: &BundleAttempt) -> Option<Upstream> {
     let head = attempt.head.as_ref()?;
     Some(match head.status {
         200..=299 => Upstream::Answer(attempt.answer.clone()),
@@ -316,7 +316,7 @@ fn upstream(turn: &Turn, attempt: &Attempt) -> Option<Upstream> {
 
 /// The headers that ask for a pause. A case has another date than the turn had:
 /// a pause that ends at a date is written as its length.
-fn waits(turn: &Turn, head: &Head) -> Vec<(String, String)> {
+fn waits(turn: &BundleTurn, head: &BundleResponseHead) -> Vec<(String, String)> {
     let asks = |(name, value): &&(String, String)| {
         (name.starts_with("retry-after") || name.starts_with("x-ratelimit-"))
             && HeaderName::from_bytes(name.as_bytes()).is_ok()

@@ -1,7 +1,8 @@
-//! The folder of kept bundles: a file for each turn, and limits.
+//! The folder of stored bundles: one file for each turn, within limits.
 //!
-//! A file is there whole or not at all, however the program ends. Only files
-//! whose names are ours are looked at, and links are never followed.
+//! A file appears complete or not at all, even if the process is killed: it is
+//! written under another name and renamed. Files with other names are ignored, and
+//! links are never followed.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
@@ -9,53 +10,53 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Turn;
-use super::stamp::{stamp, unix};
+use super::BundleTurn;
+use super::timestamp::{format_timestamp, parse_timestamp};
 use crate::config::Config;
 
-const ENDING: &str = ".tar.zst";
-/// Of a file that is being written.
-const UNFINISHED: &str = ".part";
-/// The age at which nobody writes a file any more.
-const LEFT_BEHIND: Duration = Duration::from_hours(1);
+const EXTENSION: &str = ".tar.zst";
+/// Appended to the name of a file while it is being written.
+const UNFINISHED_EXTENSION: &str = ".part";
+/// The age from which an unfinished file counts as abandoned.
+const ABANDONED_AFTER: Duration = Duration::from_hours(1);
 
-/// The folder of kept bundles. It need not exist.
+/// The folder of stored bundles. It is created with the first bundle.
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub struct BundleFolder {
     path: PathBuf,
-    limits: Limits,
+    limits: RetentionLimits,
 }
 
-/// How much is kept; beyond it the oldest goes.
+/// How much the folder may hold; beyond these limits the oldest bundles are deleted.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// How many files.
+pub struct RetentionLimits {
+    /// Number of files.
     pub files: usize,
-    /// How many bytes all of them take.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// How long a file is kept after its turn began.
+    /// Maximum time since the turn of a bundle began.
     pub age: Duration,
 }
 
-/// A kept bundle.
+/// A file in the folder of stored bundles.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
-    /// Where it is.
+pub struct StoredBundle {
+    /// The path of the file.
     pub path: PathBuf,
-    /// See [`Turn::request_id`].
+    /// See [`BundleTurn::request_id`]; taken from the name of the file.
     pub request_id: String,
     /// When the turn began, to the second.
     pub began: SystemTime,
-    /// The size of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    written: SystemTime,
+    modified: SystemTime,
 }
 
-impl Folder {
-    /// The folder of this configuration.
-    pub fn of(config: &Config) -> Self {
+impl BundleFolder {
+    /// The folder and limits of a configuration.
+    pub fn from_config(config: &Config) -> Self {
         let capture = &config.capture;
-        let limits = Limits {
+        let limits = RetentionLimits {
             files: capture.keep,
             bytes: capture.keep_size,
             age: Duration::from_hours(24 * u64::from(capture.keep_days)),
@@ -63,23 +64,23 @@ impl Folder {
         Self::new(config.server.bundles(), limits)
     }
 
-    /// A folder at this place. It need not exist.
-    pub fn new(path: impl Into<PathBuf>, limits: Limits) -> Self {
+    /// A folder at `path`, which need not exist.
+    pub fn new(path: impl Into<PathBuf>, limits: RetentionLimits) -> Self {
         Self {
             path: path.into(),
             limits,
         }
     }
 
-    /// Its place.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps the bundle of one turn, in a file that its owner alone may read,
-    /// and makes room for it before. One that is larger than all that may be
-    /// kept is refused. It waits for the disk.
-    pub fn put(&self, turn: &Turn, bytes: &[u8], now: SystemTime) -> io::Result<PathBuf> {
+    /// Stores the bundle of one turn in a file that only its owner may read, after
+    /// deleting the oldest bundles to stay within the limits. A bundle larger than the
+    /// size limit of the whole folder is refused. Blocks until the data is on disk.
+    pub fn write(&self, turn: &BundleTurn, bytes: &[u8], now: SystemTime) -> io::Result<PathBuf> {
         let size = bytes.len() as u64;
         if size > self.limits.bytes {
             let why = format!(
@@ -88,11 +89,11 @@ impl Folder {
             );
             return Err(io::Error::new(ErrorKind::FileTooLarge, why));
         }
-        self.make()?;
-        self.limit(now, 1, size)?;
+        self.create_file()?;
+        self.delete_excess(now, 1, size)?;
         let name = file_name(turn);
         let path = self.path.join(&name);
-        let unfinished = self.path.join(name + UNFINISHED);
+        let unfinished = self.path.join(name + UNFINISHED_EXTENSION);
         let written = create(&unfinished).and_then(|mut file| {
             file.write_all(bytes)?;
             file.sync_data()?;
@@ -104,27 +105,27 @@ impl Folder {
         written.map(|()| path)
     }
 
-    /// Deletes what is beyond the limits, and files that were never finished.
+    /// Deletes bundles beyond the limits, and abandoned unfinished files.
     pub fn prune(&self, now: SystemTime) -> io::Result<()> {
-        self.limit(now, 0, 0)
+        self.delete_excess(now, 0, 0)
     }
 
-    /// All of them, the newest first.
-    pub fn list(&self) -> io::Result<Vec<Kept>> {
+    /// All stored bundles, newest first.
+    pub fn list(&self) -> io::Result<Vec<StoredBundle>> {
         let mut all = Vec::new();
-        self.each(|path, name, metadata| {
-            if let Some((began, request_id)) = parse(name) {
-                all.push(Kept {
+        self.for_each_file(|path, name, metadata| {
+            if let Some((began, request_id)) = parse_file_name(name) {
+                all.push(StoredBundle {
                     path,
                     request_id: request_id.to_owned(),
                     began,
                     bytes: metadata.len(),
-                    written: metadata.modified().unwrap_or(UNIX_EPOCH),
+                    modified: metadata.modified().unwrap_or(UNIX_EPOCH),
                 });
             }
         })?;
         all.sort_by(|one, two| {
-            let key = |it: &Kept| (it.began, it.written);
+            let key = |it: &StoredBundle| (it.began, it.modified);
             key(two)
                 .cmp(&key(one))
                 .then_with(|| one.request_id.cmp(&two.request_id))
@@ -132,8 +133,8 @@ impl Folder {
         Ok(all)
     }
 
-    /// Makes the folder, or makes it the owner's alone.
-    fn make(&self) -> io::Result<()> {
+    /// Creates the folder if need be, and makes it accessible to its owner alone.
+    fn create_file(&self) -> io::Result<()> {
         if !self.exists()? {
             DirBuilder::new()
                 .recursive(true)
@@ -159,18 +160,21 @@ impl Folder {
         }
     }
 
-    /// Deletes until so many more files and bytes are within the limits.
-    fn limit(&self, now: SystemTime, files: usize, bytes: u64) -> io::Result<()> {
+    /// Deletes the oldest bundles until `files` and `bytes` more fit into the limits.
+    fn delete_excess(&self, now: SystemTime, files: usize, bytes: u64) -> io::Result<()> {
         let mut unfinished = Vec::new();
-        self.each(|path, name, metadata| {
-            let ours = name.strip_suffix(UNFINISHED).and_then(parse).is_some();
+        self.for_each_file(|path, name, metadata| {
+            let ours = name
+                .strip_suffix(UNFINISHED_EXTENSION)
+                .and_then(parse_file_name)
+                .is_some();
             let written = metadata.modified().unwrap_or(UNIX_EPOCH);
-            if ours && is_older(written, now, LEFT_BEHIND) {
+            if ours && is_older(written, now, ABANDONED_AFTER) {
                 unfinished.push(path);
             }
         })?;
         for path in unfinished {
-            delete(&path)?;
+            delete_file(&path)?;
         }
         let (mut files, mut bytes) = (files, bytes);
         for kept in self.list()? {
@@ -180,14 +184,14 @@ impl Folder {
                 || bytes > self.limits.bytes
                 || is_older(kept.began, now, self.limits.age)
             {
-                delete(&kept.path)?;
+                delete_file(&kept.path)?;
             }
         }
         Ok(())
     }
 
-    /// The regular files.
-    fn each(&self, mut visit: impl FnMut(PathBuf, &str, &Metadata)) -> io::Result<()> {
+    /// Visits the regular files.
+    fn for_each_file(&self, mut visit: impl FnMut(PathBuf, &str, &Metadata)) -> io::Result<()> {
         if !self.exists()? {
             return Ok(());
         }
@@ -198,8 +202,8 @@ impl Folder {
         };
         for entry in entries {
             let entry = entry?;
-            // The metadata of an entry is that of a link, not of its target. Who
-            // is gone meanwhile is not counted.
+            // For a link this is the metadata of the link, not of its target. A file
+            // that was deleted meanwhile is skipped.
             let Ok(metadata) = entry.metadata() else {
                 continue;
             };
@@ -211,7 +215,7 @@ impl Folder {
     }
 }
 
-/// A new file, in the place of one that was never finished.
+/// Creates a file, replacing one that an earlier process left unfinished.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
@@ -224,7 +228,7 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-fn delete(path: &Path) -> io::Result<()> {
+fn delete_file(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -236,21 +240,21 @@ fn is_older(time: SystemTime, now: SystemTime, age: Duration) -> bool {
 }
 
 /// `20260807-060504-req_….tar.zst`.
-fn file_name(turn: &Turn) -> String {
-    let stamp = stamp(turn.began_ms / 1000);
-    format!("{stamp}-{}{ENDING}", safe(&turn.request_id))
+fn file_name(turn: &BundleTurn) -> String {
+    let stamp = format_timestamp(turn.began_ms / 1000);
+    format!("{stamp}-{}{EXTENSION}", sanitized_id(&turn.request_id))
 }
 
-/// What a name of ours tells: the time and the request's id.
-fn parse(name: &str) -> Option<(SystemTime, &str)> {
-    let (time, id) = name.strip_suffix(ENDING)?.split_at_checked(15)?;
+/// Time and request id in the name of a stored bundle; `None` for other names.
+fn parse_file_name(name: &str) -> Option<(SystemTime, &str)> {
+    let (time, id) = name.strip_suffix(EXTENSION)?.split_at_checked(15)?;
     let id = id.strip_prefix('-')?;
-    let began = UNIX_EPOCH.checked_add(Duration::from_secs(unix(time)?))?;
-    (id == safe(id)).then_some((began, id))
+    let began = UNIX_EPOCH.checked_add(Duration::from_secs(parse_timestamp(time)?))?;
+    (id == sanitized_id(id)).then_some((began, id))
 }
 
-/// An id as it stands in a name: ours stay as they are.
-fn safe(id: &str) -> String {
+/// An id as part of a file name. Ids that the server made stay unchanged.
+fn sanitized_id(id: &str) -> String {
     let is_safe = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let id: String = id
         .chars()

@@ -1,34 +1,29 @@
-//! `bundle.json`: what the file is.
+//! `bundle.json`: format, version and number of turns of a bundle.
 
 use serde::{Deserialize, Serialize};
 
-use super::error::Shown;
-use super::{Bundle, BundleError, MOST_TURNS};
-
-/// The layout that is written. Every layout from 1 to this one is read.
-pub(super) const VERSION: u64 = 1;
+use super::error::PrintableText;
+use super::{Bundle, BundleError, FORMAT_VERSION, MAX_TURNS};
 
 const FORMAT: &str = "respondent-bundle";
 
-/// `bundle.json` of layout 1.
+/// `bundle.json` of format version 1.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     format: String,
     version: u64,
-    /// The version of the program that made the bundle.
+    /// See [`Bundle::made_by`].
     pub(super) made_by: String,
-    /// Whether images are whole.
     pub(super) images: bool,
-    /// Whether encrypted contents are whole.
     pub(super) encrypted: bool,
-    /// How many turns follow.
+    /// The number of turns in the file.
     pub(super) turns: usize,
 }
 
-/// What every layout has.
+/// The fields that every format version has.
 #[derive(Deserialize)]
-struct Common {
+struct VersionHeader {
     format: String,
     version: u64,
     #[serde(default)]
@@ -36,10 +31,10 @@ struct Common {
 }
 
 impl Manifest {
-    pub(super) fn of(bundle: &Bundle) -> Self {
+    pub(super) fn from_bundle(bundle: &Bundle) -> Self {
         Self {
             format: FORMAT.to_owned(),
-            version: VERSION,
+            version: FORMAT_VERSION,
             made_by: bundle.made_by.clone(),
             images: bundle.images,
             encrypted: bundle.encrypted,
@@ -47,51 +42,51 @@ impl Manifest {
         }
     }
 
-    pub(super) fn read(json: &[u8]) -> Result<Self, BundleError> {
-        let common: Common =
+    pub(super) fn parse(json: &[u8]) -> Result<Self, BundleError> {
+        let common: VersionHeader =
             serde_json::from_slice(json).map_err(|_error| BundleError::NotABundle)?;
         if common.format != FORMAT || common.version == 0 {
             return Err(BundleError::NotABundle);
         }
-        if common.version > VERSION {
-            return Err(BundleError::Newer {
+        if common.version > FORMAT_VERSION {
+            return Err(BundleError::NewerFormat {
                 version: common.version,
-                made_by: Shown::new(common.made_by),
+                made_by: PrintableText::new(common.made_by),
             });
         }
         let manifest: Self = serde_json::from_slice(json)
-            .map_err(|error| strange("bundle.json", &error, &common.made_by))?;
-        count(manifest.turns)?;
+            .map_err(|error| json_error("bundle.json", &error, &common.made_by))?;
+        check_turn_count(manifest.turns)?;
         Ok(manifest)
     }
 }
 
-/// Says no to a number of turns that no bundle has.
-pub(super) fn count(turns: usize) -> Result<(), BundleError> {
+/// Rejects a bundle without turns, or with too many.
+pub(super) fn check_turn_count(turns: usize) -> Result<(), BundleError> {
     match turns {
-        0 => Err(BundleError::Empty),
-        1..=MOST_TURNS => Ok(()),
+        0 => Err(BundleError::NoTurns),
+        1..=MAX_TURNS => Ok(()),
         _ => Err(BundleError::TooLarge {
             what: "its turns",
-            most: MOST_TURNS as u64,
+            limit: MAX_TURNS as u64,
         }),
     }
 }
 
-/// JSON that does not say what it should: what another version wrote may be
-/// right, what this one wrote is damaged.
-pub(super) fn strange(
+/// The error for a JSON file that does not parse. If another version of the program
+/// made the bundle, unknown content is plausible; otherwise the file is damaged.
+pub(super) fn json_error(
     entry: impl std::fmt::Display,
     error: &serde_json::Error,
     made_by: &str,
 ) -> BundleError {
     if error.is_data() && made_by != env!("CARGO_PKG_VERSION") {
-        BundleError::Strange {
-            entry: Shown::new(entry),
-            reason: Shown::new(error),
-            made_by: Shown::new(made_by),
+        BundleError::UnknownContent {
+            entry: PrintableText::new(entry),
+            reason: PrintableText::new(error),
+            made_by: PrintableText::new(made_by),
         }
     } else {
-        BundleError::Damaged(Shown::new(format_args!("{entry}: {error}")))
+        BundleError::Damaged(PrintableText::new(format_args!("{entry}: {error}")))
     }
 }

@@ -1,4 +1,13 @@
-//! Turns in a file: see `docs/bundles.md`.
+//! Bundles: files with recorded turns. `docs/bundles.md` describes the format.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `turn` | the data of one turn, as `turn.json` stores it |
+//! | `manifest`, `entry` | `bundle.json`, and the names of the entries |
+//! | `write`, `read`, `check` | pack a bundle; unpack an untrusted one and check it |
+//! | `folder` | the stored bundles of a server |
+//! | `show`, `diff`, `compare` | a report for people; the differences of two turns |
+//! | `fixture` | a golden test case made of an attempt |
 
 mod check;
 mod compare;
@@ -13,9 +22,9 @@ mod read;
 #[cfg(test)]
 pub(crate) mod sample;
 mod show;
-mod stamp;
 #[cfg(test)]
 mod tests;
+mod timestamp;
 mod turn;
 mod write;
 
@@ -23,32 +32,37 @@ pub use compare::{Difference, Scope, compare};
 pub use diff::diff;
 pub use error::BundleError;
 pub use fixture::{FixtureError, Written, to_fixture};
-pub use folder::{Folder, Kept, Limits};
+pub use folder::{BundleFolder, RetentionLimits, StoredBundle};
 pub use show::show;
-pub use turn::{Answer, Attempt, Head, Omitted, Piece, Request, Turn};
+pub use turn::{
+    BodyChunk, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+    OmittedPart,
+};
 
-/// What one file holds. Without `Debug`: it holds what was said.
+/// The contents of one file, in memory. It has no `Debug`: it contains conversations.
 #[derive(Clone, Default, PartialEq)]
 pub struct Bundle {
-    /// The version of the program that made it.
+    /// The version of the program that made the bundle.
     pub made_by: String,
-    /// Whether images are kept whole; else a filler with their hash stands in
-    /// their place.
+    /// Whether images are whole; otherwise their hash stands in their place.
     pub images: bool,
-    /// The same of encrypted contents.
+    /// Whether encrypted contents are whole; otherwise their hash stands in their place.
     pub encrypted: bool,
-    /// At least one.
-    pub turns: Vec<Turn>,
+    /// At least one turn, oldest first.
+    pub turns: Vec<BundleTurn>,
 }
 
-/// Bytes of the file.
-const MOST_COMPRESSED: u64 = 256 << 20;
-/// Bytes of the tar in it.
-const MOST_BYTES: u64 = 512 << 20;
-/// Bytes of one `turn.json`: reading it takes a multiple of them.
-const MOST_JSON: u64 = 64 << 20;
-const MOST_TURNS: usize = 1000;
-const MOST_ATTEMPTS: usize = 1000;
-/// Of the memory that decompressing takes, as a power of two. Every level of
-/// `zstd` up to 19 keeps to it.
-const WINDOW_LOG: u32 = 23;
+/// The format version that is written. Every version from 1 to this one can be read.
+const FORMAT_VERSION: u64 = 1;
+/// Maximum size of a file in bytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Maximum size of the unpacked tar in bytes.
+const MAX_TAR_BYTES: u64 = 512 << 20;
+/// Maximum size of one `turn.json` in bytes. Parsing it takes a multiple of that in
+/// memory.
+const MAX_TURN_JSON_BYTES: u64 = 64 << 20;
+const MAX_TURNS: usize = 1000;
+const MAX_ATTEMPTS: usize = 1000;
+/// Maximum window of the decompressor, as a power of two. Every compression level of
+/// `zstd` up to 19 stays within it.
+const MAX_WINDOW_LOG: u32 = 23;

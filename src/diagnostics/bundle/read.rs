@@ -1,5 +1,5 @@
-//! Unpacks a bundle into memory. The file may be anybody's: what is not exactly
-//! a bundle is refused, and nothing here touches the disk but to read the file.
+//! Unpacks a bundle into memory. The file is untrusted: anything that is not exactly
+//! a bundle is refused as a whole, and nothing is written to disk.
 
 use std::cell::RefCell;
 use std::fs::{File, metadata};
@@ -9,68 +9,72 @@ use std::path::Path;
 use tar::{Archive, Entries, EntryType};
 use zstd::stream::read::Decoder;
 
-use super::check::{check_numbers, check_sizes};
-use super::entry::Entry;
-use super::error::Shown;
-use super::manifest::{Manifest, strange};
-use super::write::compressed;
-use super::{Bundle, BundleError, MOST_BYTES, MOST_COMPRESSED, MOST_JSON, Turn, WINDOW_LOG};
+use super::check::{check_bodies, check_metadata};
+use super::entry::BundleEntry;
+use super::error::PrintableText;
+use super::manifest::{Manifest, json_error};
+use super::write::check_file_size;
+use super::{
+    Bundle, BundleError, BundleTurn, MAX_FILE_BYTES, MAX_TAR_BYTES, MAX_TURN_JSON_BYTES,
+    MAX_WINDOW_LOG,
+};
 
-/// RFC 8878, 3.1.1.
-const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The magic number of a zstd frame: RFC 8878, 3.1.1.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-const MOST_MANIFEST: u64 = 64 << 10;
-/// Zeros at the end: `tar` fills up to 10 KiB.
-const MOST_PADDING: u64 = 64 << 10;
+const MAX_MANIFEST_BYTES: u64 = 64 << 10;
+/// Maximum number of zeros after the tar: `tar` pads archives to 10 KiB.
+const MAX_PADDING_BYTES: u64 = 64 << 10;
 
 impl Bundle {
-    /// Reads a file. Nothing is written.
+    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
-        // Before it is opened: opening a pipe would wait for its writer.
-        regular(metadata(path))?;
+        // Checked before opening: opening a pipe would wait for its writer.
+        regular_file_size(metadata(path))?;
         let file = File::open(path).map_err(BundleError::Unreadable)?;
-        compressed(regular(file.metadata())?)?;
+        check_file_size(regular_file_size(file.metadata())?)?;
         let mut bytes = Vec::new();
-        // It may have grown.
-        file.take(MOST_COMPRESSED + 1)
+        // The file may have grown since.
+        file.take(MAX_FILE_BYTES + 1)
             .read_to_end(&mut bytes)
             .map_err(BundleError::Unreadable)?;
         Self::from_bytes(&bytes)
     }
 
-    /// Reads the bytes of a file.
+    /// Unpacks the bytes of a file.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BundleError> {
-        Self::within(bytes, MOST_BYTES)
+        Self::from_bytes_limited(bytes, MAX_TAR_BYTES)
     }
 
-    /// Reads a file that holds at most so many bytes.
-    pub(super) fn within(bytes: &[u8], most: u64) -> Result<Self, BundleError> {
-        compressed(bytes.len() as u64)?;
-        if !bytes.starts_with(&MAGIC) {
+    /// Unpacks the bytes of a file whose tar has at most `max_bytes`.
+    pub(super) fn from_bytes_limited(bytes: &[u8], max_bytes: u64) -> Result<Self, BundleError> {
+        check_file_size(bytes.len() as u64)?;
+        if !bytes.starts_with(&ZSTD_MAGIC) {
             return Err(BundleError::NotABundle);
         }
         let mut decoder = Decoder::with_buffer(bytes)
             .map_err(BundleError::Unreadable)?
             .single_frame();
         decoder
-            .window_log_max(WINDOW_LOG)
+            .window_log_max(MAX_WINDOW_LOG)
             .map_err(BundleError::Unreadable)?;
-        let trouble = RefCell::new(None);
-        let mut source = Source {
+        let stream_error = RefCell::new(None);
+        let mut source = TarStream {
             decoder,
-            most,
-            left: most,
-            trouble: &trouble,
+            max_bytes,
+            bytes_left: max_bytes,
+            error: &stream_error,
         };
         let mut archive = Archive::new(&mut source);
-        let bundle = unpack(&mut archive, &trouble)?;
-        source.ends().map_err(|error| excuse(&trouble, &error))?;
+        let bundle = unpack(&mut archive, &stream_error)?;
+        source
+            .check_end()
+            .map_err(|error| take_error(&stream_error, &error))?;
         Ok(bundle)
     }
 }
 
-/// The size of a regular file.
-fn regular(metadata: io::Result<std::fs::Metadata>) -> Result<u64, BundleError> {
+fn regular_file_size(metadata: io::Result<std::fs::Metadata>) -> Result<u64, BundleError> {
     let metadata = metadata.map_err(BundleError::Unreadable)?;
     if !metadata.is_file() {
         return Err(BundleError::NotAFile);
@@ -78,33 +82,39 @@ fn regular(metadata: io::Result<std::fs::Metadata>) -> Result<u64, BundleError> 
     Ok(metadata.len())
 }
 
-fn unpack<R: Read>(archive: &mut Archive<R>, trouble: &Trouble) -> Result<Bundle, BundleError> {
+fn unpack<R: Read>(
+    archive: &mut Archive<R>,
+    stream_error: &StreamErrorSlot,
+) -> Result<Bundle, BundleError> {
     let entries = archive
         .entries()
-        .map_err(|error| excuse(trouble, &error))?
-        // Extensions of tar are entries like others then, and refused.
+        .map_err(|error| take_error(stream_error, &error))?
+        // Shows extension headers of tar as entries, so that they are refused.
         .raw(true);
-    let mut unpacking = Unpacking { entries, trouble };
-    let json = unpacking.take(Entry::Manifest)?;
-    let manifest = Manifest::read(&json)?;
+    let mut unpacking = Unpacker {
+        entries,
+        stream_error,
+    };
+    let json = unpacking.read_entry(BundleEntry::Manifest)?;
+    let manifest = Manifest::parse(&json)?;
     let mut turns = Vec::new();
     for number in 1..=manifest.turns {
-        let place = Entry::Turn(number);
-        let json = unpacking.take(place)?;
-        let mut turn: Turn = serde_json::from_slice(&json)
-            .map_err(|error| strange(place, &error, &manifest.made_by))?;
+        let place = BundleEntry::Turn(number);
+        let json = unpacking.read_entry(place)?;
+        let mut turn: BundleTurn = serde_json::from_slice(&json)
+            .map_err(|error| json_error(place, &error, &manifest.made_by))?;
         drop(json);
-        check_numbers(&turn, number)?;
-        for entry in Entry::bodies(number, turn.attempts.len()) {
-            let body = unpacking.take(entry)?;
+        check_metadata(&turn, number)?;
+        for entry in BundleEntry::bodies(number, turn.attempts.len()) {
+            let body = unpacking.read_entry(entry)?;
             if let Some(place) = turn.body_mut(entry) {
                 *place = body;
             }
         }
-        check_sizes(&turn, number)?;
+        check_bodies(&turn, number)?;
         turns.push(turn);
     }
-    unpacking.end()?;
+    unpacking.expect_end()?;
     Ok(Bundle {
         made_by: manifest.made_by,
         images: manifest.images,
@@ -113,100 +123,106 @@ fn unpack<R: Read>(archive: &mut Archive<R>, trouble: &Trouble) -> Result<Bundle
     })
 }
 
-/// Why the source stopped, which the reader of the tar does not know.
-type Trouble = RefCell<Option<BundleError>>;
+/// The error that ended the decompressed stream. The tar reader only passes on an
+/// `io::Error`, from which the cause cannot be told.
+type StreamErrorSlot = RefCell<Option<BundleError>>;
 
-struct Unpacking<'a, 'b, R: Read> {
+struct Unpacker<'a, 'b, R: Read> {
     entries: Entries<'a, R>,
-    trouble: &'b Trouble,
+    stream_error: &'b StreamErrorSlot,
 }
 
-impl<R: Read> Unpacking<'_, '_, R> {
-    /// What the next entry holds, which must be this one.
-    fn take(&mut self, wanted: Entry) -> Result<Vec<u8>, BundleError> {
+impl<R: Read> Unpacker<'_, '_, R> {
+    /// Reads the next entry, which must be `wanted`.
+    fn read_entry(&mut self, wanted: BundleEntry) -> Result<Vec<u8>, BundleError> {
         let mut entry = match self.entries.next() {
             Some(Ok(entry)) => entry,
-            Some(Err(error)) => return Err(self.no_entry(wanted, &error)),
-            None if wanted == Entry::Manifest => return Err(BundleError::NotABundle),
-            None => return Err(BundleError::Lacks(Shown::new(wanted))),
+            Some(Err(error)) => return Err(self.entry_error(wanted, &error)),
+            None if wanted == BundleEntry::Manifest => return Err(BundleError::NotABundle),
+            None => return Err(BundleError::MissingEntry(PrintableText::new(wanted))),
         };
         let name = entry.header().path_bytes();
-        let found = Entry::parse(&name);
+        let found = BundleEntry::parse(&name);
         if found.is_none() || entry.header().entry_type() != EntryType::Regular {
             let name = String::from_utf8_lossy(&name);
-            return Err(BundleError::Foreign(Shown::new(name)));
+            return Err(BundleError::ForeignEntry(PrintableText::new(name)));
         }
         if found != Some(wanted) {
-            return Err(BundleError::Lacks(Shown::new(wanted)));
+            return Err(BundleError::MissingEntry(PrintableText::new(wanted)));
         }
         let size = entry.size();
-        let most = match wanted {
-            Entry::Manifest => MOST_MANIFEST,
-            Entry::Turn(_) => MOST_JSON,
-            Entry::Request(_)
-            | Entry::Plan(_)
-            | Entry::AttemptRequest(..)
-            | Entry::AttemptAnswer(..)
-            | Entry::Answer(_) => MOST_BYTES,
+        let limit = match wanted {
+            BundleEntry::Manifest => MAX_MANIFEST_BYTES,
+            BundleEntry::Turn(_) => MAX_TURN_JSON_BYTES,
+            BundleEntry::Request(_)
+            | BundleEntry::Plan(_)
+            | BundleEntry::AttemptRequest(..)
+            | BundleEntry::AttemptAnswer(..)
+            | BundleEntry::Answer(_) => MAX_TAR_BYTES,
         };
-        if size > most {
+        if size > limit {
             return Err(BundleError::TooLarge {
                 what: "the bytes of an entry",
-                most,
+                limit,
             });
         }
         let mut bytes = Vec::new();
         entry
             .read_to_end(&mut bytes)
-            .map_err(|error| excuse(self.trouble, &error))?;
+            .map_err(|error| take_error(self.stream_error, &error))?;
         if bytes.len() as u64 != size {
-            return Err(BundleError::Damaged(Shown::new("it ends too early")));
+            return Err(BundleError::Damaged(PrintableText::new(
+                "it ends too early",
+            )));
         }
         Ok(bytes)
     }
 
-    /// After the last entry there is none.
-    fn end(&mut self) -> Result<(), BundleError> {
+    /// Fails if there is another entry.
+    fn expect_end(&mut self) -> Result<(), BundleError> {
         match self.entries.next() {
             None => Ok(()),
             Some(Ok(entry)) => {
                 let name = entry.header().path_bytes();
                 let name = String::from_utf8_lossy(&name);
-                Err(BundleError::Foreign(Shown::new(name)))
+                Err(BundleError::ForeignEntry(PrintableText::new(name)))
             }
-            Some(Err(error)) => Err(excuse(self.trouble, &error)),
+            Some(Err(error)) => Err(take_error(self.stream_error, &error)),
         }
     }
 
-    fn no_entry(&self, wanted: Entry, error: &io::Error) -> BundleError {
-        // What decompresses well and is no tar was never a bundle.
-        if wanted == Entry::Manifest && self.trouble.borrow().is_none() {
+    fn entry_error(&self, wanted: BundleEntry, error: &io::Error) -> BundleError {
+        // A stream that decompresses but is not a tar was never a bundle.
+        if wanted == BundleEntry::Manifest && self.stream_error.borrow().is_none() {
             return BundleError::NotABundle;
         }
-        excuse(self.trouble, error)
+        take_error(self.stream_error, error)
     }
 }
 
-fn excuse(trouble: &Trouble, error: &io::Error) -> BundleError {
-    let known = trouble.borrow_mut().take();
-    known.unwrap_or_else(|| BundleError::Damaged(Shown::new(error)))
+fn take_error(stream_error: &StreamErrorSlot, error: &io::Error) -> BundleError {
+    let known = stream_error.borrow_mut().take();
+    known.unwrap_or_else(|| BundleError::Damaged(PrintableText::new(error)))
 }
 
-/// The tar in the file, up to the limit.
-struct Source<'a, 'b> {
+/// The decompressed tar, up to a number of bytes.
+struct TarStream<'a, 'b> {
     decoder: Decoder<'static, &'a [u8]>,
-    most: u64,
-    left: u64,
-    trouble: &'b Trouble,
+    max_bytes: u64,
+    bytes_left: u64,
+    error: &'b StreamErrorSlot,
 }
 
-impl Source<'_, '_> {
-    /// Nothing but zeros is left in the tar, and nothing behind it. The checksum
-    /// of the whole is at its end.
-    fn ends(mut self) -> io::Result<()> {
+impl TarStream<'_, '_> {
+    /// Checks that only zeros are left in the tar, and nothing after the zstd frame.
+    /// Reading to the end also verifies the checksum of the frame.
+    fn check_end(mut self) -> io::Result<()> {
         let mut rest = Vec::new();
-        (&mut self).take(MOST_PADDING + 1).read_to_end(&mut rest)?;
-        let only_padding = rest.len() as u64 <= MOST_PADDING && rest.iter().all(|byte| *byte == 0);
+        (&mut self)
+            .take(MAX_PADDING_BYTES + 1)
+            .read_to_end(&mut rest)?;
+        let only_padding =
+            rest.len() as u64 <= MAX_PADDING_BYTES && rest.iter().all(|byte| *byte == 0);
         if only_padding && self.decoder.finish().is_empty() {
             return Ok(());
         }
@@ -214,20 +230,20 @@ impl Source<'_, '_> {
     }
 }
 
-impl Read for Source<'_, '_> {
+impl Read for TarStream<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.decoder.read(buffer).inspect_err(|error| {
-            let damaged = BundleError::Damaged(Shown::new(error));
-            *self.trouble.borrow_mut() = Some(damaged);
+            let damaged = BundleError::Damaged(PrintableText::new(error));
+            *self.error.borrow_mut() = Some(damaged);
         })?;
-        let Some(left) = self.left.checked_sub(count as u64) else {
-            *self.trouble.borrow_mut() = Some(BundleError::TooLarge {
+        let Some(left) = self.bytes_left.checked_sub(count as u64) else {
+            *self.error.borrow_mut() = Some(BundleError::TooLarge {
                 what: "the bytes in it",
-                most: self.most,
+                limit: self.max_bytes,
             });
             return Err(io::Error::other("too large"));
         };
-        self.left = left;
+        self.bytes_left = left;
         Ok(count)
     }
 }

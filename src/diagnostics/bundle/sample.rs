@@ -1,4 +1,5 @@
-//! A turn to test with: refused once, then answered and cut off.
+//! A turn for tests: the first attempt is refused, the response to the second breaks
+//! off.
 
 use std::time::Duration;
 
@@ -6,11 +7,13 @@ use adapters::event::Usage;
 use adapters::fault::{Fault, Kind, Retry};
 use registry::{Dialect, Model, RouteSettings, Settings, Timeouts, Window, Wire};
 
-use super::{Answer, Attempt, Bundle, Head, Piece, Request, Turn};
+use super::{
+    BodyChunk, Bundle, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+};
 use crate::turn::Outcome;
 use crate::turn::{ProviderState, TurnState};
 
-/// A whole bundle of as many turns.
+/// A bundle with this many turns.
 pub(crate) fn bundle(turns: usize) -> Bundle {
     Bundle {
         made_by: env!("CARGO_PKG_VERSION").to_owned(),
@@ -20,14 +23,14 @@ pub(crate) fn bundle(turns: usize) -> Bundle {
     }
 }
 
-/// The turn whose request id ends in this number. It began that many seconds
-/// after 2026-08-07 06:05:04 UTC.
-pub(crate) fn turn(number: usize) -> Turn {
+/// A turn whose request id ends in `number`. It began that many seconds after
+/// 2026-08-07 06:05:04 UTC.
+pub(crate) fn turn(number: usize) -> BundleTurn {
     let (answer, pieces) = cut(&[
         "event: response.created\ndata: {\"type\":\"response.created\"}\n\n",
         "event: response.failed\ndata: {\"type\":\"response.failed\"}\n\n",
     ]);
-    Turn {
+    BundleTurn {
         request_id: format!("req_{number:032x}"),
         version: "0.1.0".into(),
         config_digest: "00112233aabbccdd".into(),
@@ -42,12 +45,12 @@ pub(crate) fn turn(number: usize) -> Turn {
             ..Usage::default()
         }),
         ending_us: None,
-        request: Request {
+        request: BundleRequest {
             path: "/v1/responses".into(),
             headers: vec![("content-type".into(), "application/json".into())],
             body: br#"{"model":"lab/one","input":"hello","stream":true}"#.to_vec(),
         },
-        answer: Answer {
+        answer: BundleResponse {
             status: 200,
             headers: vec![("content-type".into(), "text/event-stream".into())],
             pieces,
@@ -77,13 +80,13 @@ pub(crate) fn turn(number: usize) -> Turn {
     }
 }
 
-/// Refused by the provider with a 429.
-fn refused() -> Attempt {
+/// An attempt that the provider refuses with status 429.
+fn refused() -> BundleAttempt {
     let (answer, pieces) = cut(&["{\"error\":{\"message\":\"slow down\"}}"]);
-    Attempt {
+    BundleAttempt {
         at_us: 100,
         end_us: 90_000,
-        head: Some(Head {
+        head: Some(BundleResponseHead {
             at_us: 80_000,
             status: 429,
             headers: vec![("retry-after".into(), "1".into())],
@@ -100,18 +103,18 @@ fn refused() -> Attempt {
     }
 }
 
-/// A stream that ends in the middle of a line.
-fn broken_off() -> Attempt {
+/// An attempt whose stream ends in the middle of a line.
+fn broken_off() -> BundleAttempt {
     let (answer, pieces) = cut(&[
         "data: {\"choices\":[{\"delta\":{\"content\":\"he\"}}]}\n",
         "",
         "\ndata: {\"choi",
     ]);
-    Attempt {
+    BundleAttempt {
         at_us: 1_200_000,
         end_us: 2_400_000,
         key: Some(1),
-        head: Some(Head {
+        head: Some(BundleResponseHead {
             at_us: 1_300_000,
             status: 200,
             headers: vec![("content-type".into(), "text/event-stream".into())],
@@ -123,8 +126,8 @@ fn broken_off() -> Attempt {
     }
 }
 
-fn attempt() -> Attempt {
-    Attempt {
+fn attempt() -> BundleAttempt {
+    BundleAttempt {
         route: "lab/one".into(),
         url: "https://lab.example/v1/chat/completions".into(),
         headers: vec![("accept".into(), "text/event-stream".into())],
@@ -133,7 +136,7 @@ fn attempt() -> Attempt {
         bytes_per_token: 2.7,
         estimated_input: 19,
         body: br#"{"model":"one","messages":[],"stream":true}"#.to_vec(),
-        ..Attempt::default()
+        ..BundleAttempt::default()
     }
 }
 
@@ -156,9 +159,9 @@ fn route() -> RouteSettings {
     }
 }
 
-/// A body of these pieces, one each 50 ms after 1.4 s.
-fn cut(pieces: &[&str]) -> (Vec<u8>, Vec<Piece>) {
-    let pieces_at = pieces.iter().zip(0_u64..).map(|(piece, index)| Piece {
+/// A body of these chunks, which arrive every 50 ms from 1.4 s on.
+fn cut(pieces: &[&str]) -> (Vec<u8>, Vec<BodyChunk>) {
+    let pieces_at = pieces.iter().zip(0_u64..).map(|(piece, index)| BodyChunk {
         at_us: 1_400_000 + 50_000 * index,
         length: piece.len(),
     });

@@ -1,5 +1,4 @@
-//! What a file holds, told to a person. No text of a prompt or of an answer is
-//! shown.
+//! A report of a bundle for people. It shows no text of prompts or model output.
 
 #[cfg(test)]
 mod tests;
@@ -11,23 +10,23 @@ use std::time::{Duration, UNIX_EPOCH};
 use adapters::fault::{Fault, Retry};
 use registry::WindowSource;
 
-use super::Turn;
-use super::diff::count;
+use super::BundleTurn;
+use super::diff::plural;
 use crate::log::SafeText;
 
-/// Characters of one line.
-const LONGEST: usize = 240;
+/// Longer lines are cut.
+const MAX_LINE_CHARS: usize = 240;
 
-/// A page for each turn, and the commands that go on from here. All of it is
-/// printable, whatever the file holds.
-pub fn show(turns: &[Turn]) -> String {
-    let mut page = Page::default();
+/// A report with a section for each turn, and the commands that can be run next. It is
+/// safe to print to a terminal even if the file is hostile.
+pub fn show(turns: &[BundleTurn]) -> String {
+    let mut page = ReportText::default();
     for (index, turn) in turns.iter().enumerate() {
         if index > 0 {
             page.line(format_args!(""));
         }
         page.line(format_args!("turn {} of {}", index + 1, turns.len()));
-        about(&mut page, turn);
+        write_fields(&mut page, turn);
         page.line(format_args!("  time line"));
         timeline::write(&mut page, turn);
     }
@@ -37,7 +36,7 @@ pub fn show(turns: &[Turn]) -> String {
          read it before you pass it on."
     ));
     page.line(format_args!("next:"));
-    if turns.iter().all(Turn::is_whole) {
+    if turns.iter().all(BundleTurn::is_complete) {
         page.line(format_args!("  respondent replay FILE"));
         page.line(format_args!(
             "  respondent replay FILE --live PROVIDER/MODEL"
@@ -52,35 +51,42 @@ pub fn show(turns: &[Turn]) -> String {
     page.0
 }
 
-/// Lines that are safe to print.
+/// The text of a report; every line is escaped.
 #[derive(Default)]
-struct Page(String);
+struct ReportText(String);
 
-impl Page {
+impl ReportText {
     fn line(&mut self, text: fmt::Arguments<'_>) {
         let text = text.to_string();
-        let _ = writeln!(self.0, "{}", SafeText::up_to(text.trim_end(), LONGEST));
+        let _ = writeln!(
+            self.0,
+            "{}",
+            SafeText::up_to(text.trim_end(), MAX_LINE_CHARS)
+        );
     }
 
-    /// A name and what there is to say, in two columns.
+    /// A line with the name of a field and its value in two columns.
     fn field(&mut self, name: &str, text: impl fmt::Display) {
         self.line(format_args!("  {name:<10} {text}"));
     }
 }
 
-fn about(page: &mut Page, turn: &Turn) {
+fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
     let began = UNIX_EPOCH.checked_add(Duration::from_millis(turn.began_ms));
     let began = began.map_or_else(|| "unknown".to_owned(), httpdate::fmt_http_date);
-    page.field("when", format_args!("{began}, took {}", time(turn.took_us)));
+    page.field(
+        "when",
+        format_args!("{began}, took {}", duration_text(turn.took_us)),
+    );
     page.field("request", &turn.request_id);
     if let Some(id) = turn.response_id() {
         page.field("response", id);
     }
-    page.field("route", route(turn));
+    page.field("route", route_text(turn));
     let outcome = turn.outcome.map_or("not over", |outcome| outcome.label());
     page.field("outcome", outcome);
     if let Some(it) = &turn.fault {
-        page.field("fault", fault(it));
+        page.field("fault", fault_text(it));
         if let Some(cause) = &it.cause {
             page.field("", format_args!("caused by {cause}"));
         }
@@ -101,7 +107,13 @@ fn about(page: &mut Page, turn: &Turn) {
     if let Some(attempt) = turn.attempts.last() {
         let window = attempt.window.map_or_else(
             || "unknown".to_owned(),
-            |window| format!("{} tokens, {}", window.tokens, source(window.source)),
+            |window| {
+                format!(
+                    "{} tokens, {}",
+                    window.tokens,
+                    window_source_text(window.source)
+                )
+            },
         );
         page.field(
             "window",
@@ -131,8 +143,8 @@ fn about(page: &mut Page, turn: &Turn) {
     }
 }
 
-/// The name that was asked for and where it led.
-fn route(turn: &Turn) -> String {
+/// The model name that was asked for, and the routes that it resolved to.
+fn route_text(turn: &BundleTurn) -> String {
     let settings = &turn.settings;
     let names: Vec<String> = settings
         .routes
@@ -156,8 +168,8 @@ fn route(turn: &Turn) -> String {
     }
 }
 
-/// The kind, what the client is told, and what is done about it.
-fn fault(fault: &Fault) -> String {
+/// Kind, upstream status and message of a fault, and whether a retry may help.
+fn fault_text(fault: &Fault) -> String {
     let mut text = fault.kind.name().to_owned();
     if let Some(status) = fault.upstream_status {
         let _ = write!(text, ", upstream status {status}");
@@ -173,7 +185,7 @@ fn fault(fault: &Fault) -> String {
     text
 }
 
-fn source(source: WindowSource) -> &'static str {
+fn window_source_text(source: WindowSource) -> &'static str {
     match source {
         WindowSource::Listed => "listed",
         WindowSource::Reported => "reported by the provider",
@@ -183,7 +195,7 @@ fn source(source: WindowSource) -> &'static str {
 }
 
 /// Microseconds as milliseconds or, from ten seconds on, as seconds.
-fn time(us: u64) -> String {
+fn duration_text(us: u64) -> String {
     let ms = us / 1000;
     if ms < 10_000 {
         format!("{ms} ms")
@@ -193,16 +205,20 @@ fn time(us: u64) -> String {
 }
 
 /// `40 pieces, 12345 bytes, longest pause 300 ms`.
-fn pieces(pieces: &[super::Piece]) -> String {
+fn chunks_text(pieces: &[super::BodyChunk]) -> String {
     let bytes: usize = pieces.iter().map(|piece| piece.length).sum();
     let pause = pieces
         .iter()
         .zip(pieces.iter().skip(1))
         .map(|(one, next)| next.at_us.saturating_sub(one.at_us))
         .max();
-    let mut text = format!("{}, {}", count(pieces.len(), "piece"), count(bytes, "byte"));
+    let mut text = format!(
+        "{}, {}",
+        plural(pieces.len(), "piece"),
+        plural(bytes, "byte")
+    );
     if let Some(pause) = pause {
-        let _ = write!(text, ", longest pause {}", time(pause));
+        let _ = write!(text, ", longest pause {}", duration_text(pause));
     }
     text
 }

@@ -7,7 +7,7 @@ use tar::{Archive, Builder, EntryType, Header};
 
 use super::*;
 
-/// What is said of bytes that are no bundle.
+/// The error message for bytes that are not a valid bundle.
 fn error(bytes: &[u8]) -> String {
     match Bundle::from_bytes(bytes) {
         Ok(_) => "it was read".to_owned(),
@@ -23,7 +23,7 @@ fn pack(tar: &[u8]) -> Vec<u8> {
     zstd::encode_all(tar, 3).unwrap()
 }
 
-/// The entries of the sample: header, contents.
+/// The entries of the sample: header and contents.
 fn entries() -> Vec<(Header, Vec<u8>)> {
     let tar = zstd::decode_all(&valid()[..]).unwrap();
     let mut archive = Archive::new(&tar[..]);
@@ -68,7 +68,7 @@ fn edited(entry: usize, from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn a_written_bundle_is_read_back() {
     for turns in [1, 3] {
         let bundle = sample::bundle(turns);
         let bytes = bundle.to_bytes().unwrap();
@@ -114,7 +114,7 @@ fn the_layout_is_the_documented_one() {
 }
 
 #[test]
-fn a_bundle_that_tar_packed_again_is_read() {
+fn a_bundle_repacked_by_tar_is_read() {
     let mut bytes = tar(&entries());
     bytes.resize(bytes.len().next_multiple_of(10_240), 0);
     let bundle = Bundle::from_bytes(&pack(&bytes)).unwrap();
@@ -122,7 +122,7 @@ fn a_bundle_that_tar_packed_again_is_read() {
 }
 
 #[test]
-fn what_was_never_a_bundle_is_called_so() {
+fn other_files_are_reported_as_no_bundle() {
     let no_bundle = "this is no bundle: name a file that `respondent bundle create` wrote";
     let cases: [(&str, Vec<u8>); 9] = [
         ("nothing", Vec::new()),
@@ -166,8 +166,8 @@ fn what_is_no_file_is_not_opened() {
     assert!(made.unwrap().success());
     symlink(path("pipe"), path("link")).unwrap();
     for name in ["", "socket", "pipe", "link"] {
-        let said = "this is no regular file: name a file that `respondent bundle create` wrote";
-        assert_eq!(read(name), said, "{name}");
+        let message = "this is no regular file: name a file that `respondent bundle create` wrote";
+        assert_eq!(read(name), message, "{name}");
     }
     assert!(read("missing").starts_with("the file cannot be read: "));
     std::fs::write(path("bundle"), valid()).unwrap();
@@ -178,10 +178,10 @@ fn what_is_no_file_is_not_opened() {
 fn a_file_beyond_the_limit_is_not_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("large");
-    // It takes no room: nothing was written to it.
+    // A sparse file takes no disk space.
     std::fs::File::create(&path)
         .unwrap()
-        .set_len(MOST_COMPRESSED + 1)
+        .set_len(MAX_FILE_BYTES + 1)
         .unwrap();
     let error = Bundle::read(&path).map(|_| ()).unwrap_err();
     assert_eq!(
@@ -221,34 +221,34 @@ fn entries_of_other_kinds_and_names_are_refused() {
     cases.extend(names.map(|name| (name, EntryType::Regular)));
     for (name, kind) in cases {
         let foreign = (header(name, 3, kind), b"abc".to_vec());
-        for place in [1, 2, 9] {
+        for position in [1, 2, 9] {
             let mut entries = entries();
-            entries.insert(place, foreign.clone());
-            let said = error(&pack(&tar(&entries)));
+            entries.insert(position, foreign.clone());
+            let message = error(&pack(&tar(&entries)));
             let what = String::from_utf8_lossy(name);
             assert!(
-                said.contains("has no business in a bundle: do not trust this file"),
-                "{what} {kind:?} at {place}: {said}"
+                message.contains("has no business in a bundle: do not trust this file"),
+                "{what} {kind:?} at {position}: {message}"
             );
-            assert!(!said.contains(char::is_control), "{said:?}");
+            assert!(!message.contains(char::is_control), "{message:?}");
         }
     }
 }
 
 #[test]
-fn missing_and_doubled_entries_are_named() {
+fn missing_and_repeated_entries_are_named() {
     let all = entries();
-    for place in 1..all.len() {
-        let name = String::from_utf8(all[place].0.path_bytes().into_owned()).unwrap();
-        let said = format!(
+    for position in 1..all.len() {
+        let name = String::from_utf8(all[position].0.path_bytes().into_owned()).unwrap();
+        let message = format!(
             "the bundle is damaged ({name} is missing): get it again from where it came from"
         );
         let mut less = all.clone();
-        less.remove(place);
-        assert_eq!(error(&pack(&tar(&less))), said);
+        less.remove(position);
+        assert_eq!(error(&pack(&tar(&less))), message);
         let mut twice = all.clone();
-        twice.insert(place, all[place - 1].clone());
-        assert_eq!(error(&pack(&tar(&twice))), said);
+        twice.insert(position, all[position - 1].clone());
+        assert_eq!(error(&pack(&tar(&twice))), message);
     }
     let mut twice = all.clone();
     twice.push(all[8].clone());
@@ -280,13 +280,13 @@ fn bytes_behind_the_end_are_refused() {
 fn a_bundle_cut_anywhere_is_refused() {
     let valid = valid();
     for length in 0..valid.len() {
-        let said = error(&valid[..length]);
+        let message = error(&valid[..length]);
         let expected = if length < 4 {
             "this is no bundle"
         } else {
             "the bundle is damaged"
         };
-        assert!(said.starts_with(expected), "{length}: {said}");
+        assert!(message.starts_with(expected), "{length}: {message}");
     }
     let whole = tar(&entries());
     for length in (0..whole.len() - 1024).step_by(61) {
@@ -297,12 +297,12 @@ fn a_bundle_cut_anywhere_is_refused() {
 #[test]
 fn a_bundle_with_a_flipped_bit_is_refused() {
     let valid = valid();
-    for place in 0..valid.len() {
+    for position in 0..valid.len() {
         let mut bytes = valid.clone();
-        bytes[place] ^= 1 << (place % 8);
-        // What can be read still is what was written.
+        bytes[position] ^= 1 << (position % 8);
+        // If it can still be read, it is what was written.
         if let Ok(bundle) = Bundle::from_bytes(&bytes) {
-            assert!(bundle == sample::bundle(1), "{place}");
+            assert!(bundle == sample::bundle(1), "{position}");
         }
     }
 }
@@ -317,39 +317,39 @@ fn later_layouts_and_fields_name_the_version_to_use() {
         "the bundle has layout 2, and this program knows layouts up to 1: \
          use respondent 9.9.9, which made it, or a newer one"
     );
-    let said = error(&edited(0, &own, &made_by(&"9\\n".repeat(500))));
-    assert!(said.len() < 600 && !said.contains('\n'), "{said}");
+    let message = error(&edited(0, &own, &made_by(&"9\\n".repeat(500))));
+    assert!(message.len() < 600 && !message.contains('\n'), "{message}");
 
     let mut entries = entries();
-    for (place, from, to) in [
+    for (position, from, to) in [
         (0, version, "9.9.9"),
         (1, "\"request_id\"", "\"mood\": \"good\",\n  \"request_id\""),
     ] {
-        let text = str::from_utf8(&entries[place].1).unwrap();
+        let text = str::from_utf8(&entries[position].1).unwrap();
         let text = text.replacen(from, to, 1).into_bytes();
-        let name = entries[place].0.path_bytes().into_owned();
-        entries[place] = (header(&name, text.len(), EntryType::Regular), text);
+        let name = entries[position].0.path_bytes().into_owned();
+        entries[position] = (header(&name, text.len(), EntryType::Regular), text);
     }
-    let said = error(&pack(&tar(&entries)));
+    let message = error(&pack(&tar(&entries)));
     assert!(
-        said.starts_with(
+        message.starts_with(
             "turns/1/turn.json says what this program does not understand (unknown field `mood`"
-        ) && said.ends_with("use respondent 9.9.9, which made the bundle"),
-        "{said}"
+        ) && message.ends_with("use respondent 9.9.9, which made the bundle"),
+        "{message}"
     );
-    let said = error(&edited(
+    let message = error(&edited(
         1,
         "\"request_id\"",
         "\"mood\": \"good\", \"request_id\"",
     ));
     assert!(
-        said.starts_with("the bundle is damaged (turns/1/turn.json: unknown field"),
-        "{said}"
+        message.starts_with("the bundle is damaged (turns/1/turn.json: unknown field"),
+        "{message}"
     );
 }
 
 #[test]
-fn what_cannot_be_true_of_a_turn_is_refused() {
+fn impossible_metadata_is_refused() {
     for (from, to, what) in [
         (
             "[1400000, ",
@@ -433,33 +433,33 @@ fn what_cannot_be_true_of_a_turn_is_refused() {
 }
 
 #[test]
-fn what_would_not_be_read_is_not_written() {
-    let said = |change: fn(&mut Bundle)| {
+fn a_bundle_that_could_not_be_read_is_not_written() {
+    let message = |change: fn(&mut Bundle)| {
         let mut bundle = sample::bundle(1);
         change(&mut bundle);
         bundle.to_bytes().map(|_| ()).unwrap_err().to_string()
     };
     assert_eq!(
-        said(|it| it.turns.clear()),
+        message(|it| it.turns.clear()),
         "the bundle holds no turn: make another one"
     );
     assert_eq!(
-        said(|it| it.turns = vec![Turn::default(); 1001]),
+        message(|it| it.turns = vec![BundleTurn::default(); 1001]),
         "the bundle is too large (its turns are more than 1000): put fewer turns into it"
     );
     assert_eq!(
-        said(|it| it.turns[0].attempts[0].bytes_per_token = f32::NAN),
+        message(|it| it.turns[0].attempts[0].bytes_per_token = f32::NAN),
         "turn 1 does not agree with itself (its bytes a token are no number): make the bundle again"
     );
     assert_eq!(
-        said(|it| it.turns[0].answer.body.clear()),
+        message(|it| it.turns[0].answer.body.clear()),
         "turn 1 does not agree with itself (the pieces of an answer are not as long as the answer): \
          make the bundle again"
     );
 }
 
-/// Ten gigabytes of zeros behind some bytes: a zstd frame of blocks that are one
-/// byte over and over (RFC 8878, 3.1.1.2).
+/// Some bytes followed by ten gigabytes of zeros, as a zstd frame of RLE blocks
+/// (RFC 8878, 3.1.1.2).
 fn bomb(start: &[u8]) -> Vec<u8> {
     const MOST: usize = 128 << 10;
     let block = |kind: usize, size: usize| (size << 3 | kind << 1).to_le_bytes();
@@ -482,7 +482,7 @@ fn bomb(start: &[u8]) -> Vec<u8> {
 fn bombs_stop_at_a_limit() {
     assert!(bomb(b"").len() < 400_000);
     assert!(error(&bomb(b"")).starts_with("this is no bundle"));
-    for (most, name) in [(65_536, "bundle.json"), (67_108_864, "turns/1/turn.json")] {
+    for (limit, name) in [(65_536, "bundle.json"), (67_108_864, "turns/1/turn.json")] {
         let mut start = tar(&entries()[..1]);
         start.truncate(if name == "bundle.json" {
             0
@@ -494,7 +494,7 @@ fn bombs_stop_at_a_limit() {
         assert_eq!(
             error(&bomb(&start)),
             format!(
-                "the bundle is too large (the bytes of an entry are more than {most}): \
+                "the bundle is too large (the bytes of an entry are more than {limit}): \
                  put fewer turns into it"
             )
         );
@@ -503,16 +503,18 @@ fn bombs_stop_at_a_limit() {
 }
 
 #[test]
-fn all_that_is_in_a_bundle_counts() {
+fn the_size_limit_counts_all_entries() {
     let (bytes, size) = (valid(), tar(&entries()).len() as u64);
-    assert!(Bundle::within(&bytes, size).is_ok());
+    assert!(Bundle::from_bytes_limited(&bytes, size).is_ok());
     let mut start = tar(&entries()[..2]);
     start.truncate(start.len() - 1024);
     start.extend(header(b"turns/1/request.json", 500 << 20, EntryType::Regular).as_bytes());
     for bytes in [bytes, bomb(&start)] {
-        let said = Bundle::within(&bytes, size - 1).map(|_| ()).unwrap_err();
+        let message = Bundle::from_bytes_limited(&bytes, size - 1)
+            .map(|_| ())
+            .unwrap_err();
         assert_eq!(
-            said.to_string(),
+            message.to_string(),
             format!(
                 "the bundle is too large (the bytes in it are more than {}): put fewer turns into it",
                 size - 1
@@ -528,10 +530,10 @@ fn a_flood_of_entries_stops_at_the_first_that_is_too_many() {
     flood.truncate(flood.len() - 1024);
     let one = header(b"turns/2/turn.json", 0, EntryType::Regular);
     flood.extend(one.as_bytes().repeat(100_000));
-    let said = error(&pack(&flood));
+    let message = error(&pack(&flood));
     assert!(
-        said.starts_with("\"turns/2/turn.json\" has no business in a bundle"),
-        "{said}"
+        message.starts_with("\"turns/2/turn.json\" has no business in a bundle"),
+        "{message}"
     );
     let many = edited(0, "\"turns\": 1\n", "\"turns\": 1000000\n");
     assert_eq!(
@@ -543,40 +545,40 @@ fn a_flood_of_entries_stops_at_the_first_that_is_too_many() {
 #[test]
 fn a_window_beyond_the_limit_is_refused() {
     let mut encoder = zstd::Encoder::new(Vec::new(), 1).unwrap();
-    encoder.window_log(WINDOW_LOG + 1).unwrap();
+    encoder.window_log(MAX_WINDOW_LOG + 1).unwrap();
     encoder.write_all(&tar(&entries())).unwrap();
-    let said = error(&encoder.finish().unwrap());
-    assert!(said.contains("too much memory"), "{said}");
+    let message = error(&encoder.finish().unwrap());
+    assert!(message.contains("too much memory"), "{message}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// A change to the file, or to the tar in it.
+    /// Random changes to the file, or to the tar in it.
     #[test]
-    fn no_change_is_read_as_something_else(
+    fn no_changed_file_is_read_as_something_else(
         in_tar: bool,
         changes in prop::collection::vec((any::<prop::sample::Index>(), 0..4_u8, any::<u8>()), 1..6),
     ) {
         let mut bytes = if in_tar { tar(&entries()) } else { valid() };
-        for (place, kind, byte) in changes {
-            let place = place.index(bytes.len());
+        for (position, kind, byte) in changes {
+            let position = position.index(bytes.len());
             match kind {
-                0 => bytes[place] = byte,
-                1 => bytes.insert(place, byte),
-                2 => drop(bytes.drain(place..(place + 1 + usize::from(byte)).min(bytes.len()))),
+                0 => bytes[position] = byte,
+                1 => bytes.insert(position, byte),
+                2 => drop(bytes.drain(position..(position + 1 + usize::from(byte)).min(bytes.len()))),
                 _ => {
-                    let end = (place + usize::from(byte)).min(bytes.len());
-                    let copy = bytes[place..end].to_vec();
-                    bytes.splice(place..place, copy);
+                    let end = (position + usize::from(byte)).min(bytes.len());
+                    let copy = bytes[position..end].to_vec();
+                    bytes.splice(position..position, copy);
                 }
             }
             prop_assume!(!bytes.is_empty());
         }
         let bytes = if in_tar { pack(&bytes) } else { bytes };
         if let Ok(bundle) = Bundle::from_bytes(&bytes) {
-            // Inside a tar without checksum a text may be another text; it is
-            // a bundle that can be written, all the same.
+            // The repacked tar has no checksum, so a text may have changed; the
+            // result is a valid bundle all the same.
             prop_assert!(in_tar || bundle == sample::bundle(1));
             let again = bundle.to_bytes().unwrap();
             prop_assert!(Bundle::from_bytes(&again).unwrap() == bundle);

@@ -1,9 +1,10 @@
-//! One turn with everything that it takes to run it again.
+//! The data of one recorded turn: everything that a replay needs.
 //!
-//! Times are microseconds since the turn began. Bytes stand apart from what is
-//! told of them: the writer gives each its own file in the bundle.
+//! The fields are those of `turn.json` and keep their names there. Times are
+//! microseconds since the turn began. Bodies are skipped by serde: each is an entry
+//! of its own in the bundle.
 //!
-//! Nothing here has `Debug`: it holds what was said.
+//! The types have no `Debug`: they contain conversations.
 
 use adapters::event::Usage;
 use adapters::fault::Fault;
@@ -14,180 +15,181 @@ use serde::{Deserialize, Serialize};
 use crate::turn::Outcome;
 use crate::turn::TurnState;
 
-/// One turn.
+/// One turn, made from a recording or read from a bundle. Also the result of a replay.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Turn {
+pub struct BundleTurn {
     /// The id of the HTTP request.
     pub request_id: String,
-    /// The version of the program that ran it.
+    /// The version of the program that ran the turn.
     pub version: String,
-    /// Of the configuration's text, 16 hexadecimal digits.
+    /// Hash of the configuration's text, 16 hexadecimal digits.
     pub config_digest: String,
-    /// When it began, in milliseconds since 1970.
+    /// When the turn began, in milliseconds since 1970.
     pub began_ms: u64,
-    /// How long it took.
+    /// How long the turn took.
     pub took_us: u64,
-    /// How it ended; a turn that is not over has none.
+    /// How the turn ended; `None` if it was still running.
     pub outcome: Option<Outcome>,
-    /// Why it failed.
+    /// Why the turn failed.
     pub fault: Option<Fault>,
-    /// What was changed on the way, as (code, detail).
+    /// What was changed or noticed on the way, as (code, detail).
     pub notes: Vec<(String, String)>,
-    /// Tokens.
+    /// Token counts.
     pub usage: Option<Usage>,
-    /// When the program wanted to stop and ended the turn.
+    /// When the turn was ended because the program was shutting down.
     pub ending_us: Option<u64>,
-    /// What the client sent.
-    pub request: Request,
-    /// What the client got.
-    pub answer: Answer,
-    /// The requests to providers, in their order.
-    pub attempts: Vec<Attempt>,
-    /// Routes, dialects and models; times of a stream.
+    /// The client's request.
+    pub request: BundleRequest,
+    /// The response to the client.
+    pub answer: BundleResponse,
+    /// The requests to providers, in order.
+    pub attempts: Vec<BundleAttempt>,
+    /// The model name that was asked for, and the routes with their dialects, models and
+    /// timeouts.
     pub settings: Settings,
-    /// Milliseconds: see `heartbeat` in the configuration.
+    /// `heartbeat` of the configuration, in milliseconds.
     pub heartbeat_ms: u64,
-    /// Milliseconds: see `commit_after` in the configuration.
+    /// `commit_after` of the configuration, in milliseconds.
     pub commit_after_ms: u64,
-    /// What was known before the turn.
+    /// What the server knew before the turn: learned quirks, stored items, the state of
+    /// the providers.
     pub given: TurnState,
-    /// Readings of the clock that differ from the one before: how many came
-    /// before it, and seconds since 1970.
+    /// Clock readings that differ from the one before: the number of earlier readings,
+    /// and seconds since 1970.
     pub clock: Vec<(u64, u64)>,
-    /// Readings of the randomness: 32 hexadecimal digits each.
+    /// Random values that the turn used: 32 hexadecimal digits each.
     pub random: Vec<String>,
-    /// What was too large to be kept. A turn that lacks something cannot be
-    /// replayed.
-    pub omitted: Vec<Omitted>,
-    /// The plan of the first attempt as JSON; empty when there was none.
+    /// Bodies that were too large to be kept whole. Such a turn cannot be replayed.
+    pub omitted: Vec<OmittedPart>,
+    /// The plan of the first attempt as JSON; empty if there was no attempt.
     #[serde(skip)]
     pub plan: Vec<u8>,
 }
 
-/// The client's request.
+/// The client's request of a [`BundleTurn`].
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
-    /// The path of the URL.
+pub struct BundleRequest {
+    /// Path and query of the URL.
     pub path: String,
-    /// Names in lower case and values; the values of few are kept.
+    /// Pairs of lower-case name and value. Redaction keeps the values of a few only.
     pub headers: Vec<(String, String)>,
     /// The JSON body.
     #[serde(skip)]
     pub body: Vec<u8>,
 }
 
-/// Our answer to the client.
+/// The response to the client of a [`BundleTurn`].
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Answer {
-    /// The HTTP status; 0 when the client left before it.
+pub struct BundleResponse {
+    /// The HTTP status; 0 if the client left before it was sent.
     pub status: u16,
-    /// Names in lower case and values.
+    /// Pairs of lower-case name and value.
     pub headers: Vec<(String, String)>,
-    /// How `body` was cut.
-    pub pieces: Vec<Piece>,
+    /// The chunks in which `body` was sent.
+    pub pieces: Vec<BodyChunk>,
     /// Server-sent events, or a JSON document.
     #[serde(skip)]
     pub body: Vec<u8>,
 }
 
-/// One request to a provider.
+/// One request to a provider and the response to it.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Attempt {
-    /// When it began.
+pub struct BundleAttempt {
+    /// When the attempt began.
     pub at_us: u64,
-    /// When it was over.
+    /// When the attempt was over.
     pub end_us: u64,
-    /// Provider, slash, the provider's name of the model.
+    /// `provider/model`, with the provider's own model name.
     pub route: String,
-    /// Scheme, host, path; the values of the query are hidden.
+    /// Scheme, host, path and query. Redaction hides the values of the query.
     pub url: String,
-    /// Names in lower case and values, the key's apart.
+    /// Pairs of lower-case name and value, without the header of the API key.
     pub headers: Vec<(String, String)>,
-    /// The place of the key in the provider's ring.
+    /// Index of the API key in the provider's list.
     pub key: Option<usize>,
-    /// The model's window that was reckoned with.
+    /// The context window that was assumed for the model.
     pub window: Option<Window>,
-    /// Bytes of text a token that were reckoned with.
+    /// The ratio that token counts were estimated with.
     pub bytes_per_token: f32,
-    /// The input's size in tokens by our estimate.
+    /// Estimated size of the input in tokens.
     pub estimated_input: u64,
-    /// The head of the answer. None came: the provider was not reached, or did
-    /// not answer.
-    pub head: Option<Head>,
-    /// How `answer` was cut.
-    pub pieces: Vec<Piece>,
-    /// Whether the answer's body ended by itself.
+    /// The head of the response; `None` if the provider was not reached or did not
+    /// respond.
+    pub head: Option<BundleResponseHead>,
+    /// The chunks in which `answer` arrived.
+    pub pieces: Vec<BodyChunk>,
+    /// Whether the body of the response ended properly.
     pub ended: bool,
-    /// What it ended with.
+    /// Why the attempt failed.
     pub fault: Option<Fault>,
     /// The JSON body of the request.
     #[serde(skip)]
     pub body: Vec<u8>,
-    /// The body of the answer as it came.
+    /// The body of the response as it arrived.
     #[serde(skip)]
     pub answer: Vec<u8>,
 }
 
-/// The head of a provider's answer.
+/// The head of a provider's response.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Head {
-    /// When it came.
+pub struct BundleResponseHead {
+    /// When it arrived.
     pub at_us: u64,
-    /// Its status.
+    /// The HTTP status.
     pub status: u16,
-    /// Names in lower case and values.
+    /// Pairs of lower-case name and value.
     pub headers: Vec<(String, String)>,
 }
 
-/// A piece of a body, as a pair in JSON.
+/// One chunk of a streamed body. In JSON it is the pair `[at_us, length]`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(from = "(u64, usize)", into = "(u64, usize)")]
-pub struct Piece {
-    /// When it passed.
+pub struct BodyChunk {
+    /// When the chunk was sent or received.
     pub at_us: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: usize,
 }
 
-/// Something that was not kept whole.
+/// A body that was not kept whole.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Omitted {
-    /// What it is: `request`, `attempt 1 request`, `attempt 1 answer`, `answer`.
+pub struct OmittedPart {
+    /// Its name: `request`, `attempt 1 request`, `attempt 1 answer` or `answer`.
     pub what: String,
-    /// Its bytes.
+    /// Its length in bytes.
     pub total: u64,
-    /// Those of them that were kept, from the start.
+    /// How many of its bytes were kept, from the start.
     pub kept: u64,
 }
 
-impl Turn {
-    /// The id of the response, if one was begun.
+impl BundleTurn {
+    /// The id of the response; `None` if none was started.
     pub fn response_id(&self) -> Option<String> {
-        // The first randomness of a turn is its response id.
+        // The first random value of a turn becomes its response id.
         let first = self.random.first()?;
         (200..300)
             .contains(&self.answer.status)
             .then(|| format!("resp_{first}"))
     }
 
-    /// Whether it ended in a failure, of whatever side.
-    pub fn failed(&self) -> bool {
+    /// Whether the turn failed, no matter whose fault it was.
+    pub fn is_failure(&self) -> bool {
         self.outcome.is_some_and(Outcome::is_failure)
     }
 
-    /// Whether all of it was kept.
-    pub fn is_whole(&self) -> bool {
+    /// Whether every body was kept whole.
+    pub fn is_complete(&self) -> bool {
         self.omitted.is_empty()
     }
 
-    /// Takes the notes over.
-    pub fn note(&mut self, notes: &Notes) {
+    /// Sets [`Self::notes`].
+    pub fn set_notes(&mut self, notes: &Notes) {
         self.notes = notes
             .iter()
             .map(|note| (note.code.to_owned(), note.detail.clone()))
@@ -195,14 +197,14 @@ impl Turn {
     }
 }
 
-impl From<(u64, usize)> for Piece {
+impl From<(u64, usize)> for BodyChunk {
     fn from((at_us, length): (u64, usize)) -> Self {
         Self { at_us, length }
     }
 }
 
-impl From<Piece> for (u64, usize) {
-    fn from(piece: Piece) -> Self {
+impl From<BodyChunk> for (u64, usize) {
+    fn from(piece: BodyChunk) -> Self {
         (piece.at_us, piece.length)
     }
 }

@@ -1,4 +1,4 @@
-//! Packs a bundle. The same bundle gives the same bytes.
+//! Packs a bundle. Equal bundles become equal bytes.
 
 use std::io::{self, Write};
 
@@ -6,37 +6,37 @@ use serde::Serialize;
 use tar::{Builder, EntryType, Header};
 use zstd::stream::write::Encoder;
 
-use super::check::{check_numbers, check_sizes};
-use super::entry::Entry;
-use super::manifest::{Manifest, count};
-use super::pretty::to_json;
-use super::{Bundle, BundleError, MOST_BYTES, MOST_COMPRESSED, MOST_JSON};
+use super::check::{check_bodies, check_metadata};
+use super::entry::BundleEntry;
+use super::manifest::{Manifest, check_turn_count};
+use super::pretty::to_pretty_json;
+use super::{Bundle, BundleError, MAX_FILE_BYTES, MAX_TAR_BYTES, MAX_TURN_JSON_BYTES};
 
-const LEVEL: i32 = 3;
+const COMPRESSION_LEVEL: i32 = 3;
 
 impl Bundle {
-    /// The bytes of the file.
+    /// Encodes the bundle as the bytes of a file.
     ///
     /// # Errors
     ///
-    /// What [`Bundle::from_bytes`] would refuse is not written.
+    /// Fails for every bundle that [`Bundle::from_bytes`] would refuse.
     pub fn to_bytes(&self) -> Result<Vec<u8>, BundleError> {
-        count(self.turns.len())?;
-        let encoder = Encoder::new(Vec::new(), LEVEL).and_then(|mut encoder| {
+        check_turn_count(self.turns.len())?;
+        let encoder = Encoder::new(Vec::new(), COMPRESSION_LEVEL).and_then(|mut encoder| {
             encoder.include_checksum(true)?;
             Ok(encoder)
         });
-        let mut tar = Tar {
-            builder: Builder::new(encoder.map_err(BundleError::Unpacked)?),
-            // The end of a tar.
+        let mut tar = TarWriter {
+            builder: Builder::new(encoder.map_err(BundleError::PackFailed)?),
+            // The two empty blocks at the end of a tar.
             size: 1024,
         };
-        tar.json(Entry::Manifest, &Manifest::of(self))?;
+        tar.add_json(BundleEntry::Manifest, &Manifest::from_bundle(self))?;
         for (turn, number) in self.turns.iter().zip(1..) {
-            check_numbers(turn, number)?;
-            check_sizes(turn, number)?;
-            tar.json(Entry::Turn(number), turn)?;
-            for entry in Entry::bodies(number, turn.attempts.len()) {
+            check_metadata(turn, number)?;
+            check_bodies(turn, number)?;
+            tar.add_json(BundleEntry::Turn(number), turn)?;
+            for entry in BundleEntry::bodies(number, turn.attempts.len()) {
                 let body = turn.body(entry).map_or(&[][..], Vec::as_slice);
                 tar.add(entry, body)?;
             }
@@ -45,52 +45,51 @@ impl Bundle {
             .builder
             .into_inner()
             .and_then(Encoder::finish)
-            .map_err(BundleError::Unpacked)?;
-        compressed(bytes.len() as u64)?;
+            .map_err(BundleError::PackFailed)?;
+        check_file_size(bytes.len() as u64)?;
         Ok(bytes)
     }
 }
 
-/// Says no to a file that is too large.
-pub(super) fn compressed(bytes: u64) -> Result<(), BundleError> {
-    if bytes > MOST_COMPRESSED {
+pub(super) fn check_file_size(bytes: u64) -> Result<(), BundleError> {
+    if bytes > MAX_FILE_BYTES {
         return Err(BundleError::TooLarge {
             what: "the bytes of the file",
-            most: MOST_COMPRESSED,
+            limit: MAX_FILE_BYTES,
         });
     }
     Ok(())
 }
 
-struct Tar<W: Write> {
+struct TarWriter<W: Write> {
     builder: Builder<W>,
     size: u64,
 }
 
-impl<W: Write> Tar<W> {
-    fn json(&mut self, entry: Entry, value: &impl Serialize) -> Result<(), BundleError> {
-        let json = to_json(value).map_err(|error| BundleError::Unpacked(error.into()))?;
-        if json.len() as u64 > MOST_JSON {
+impl<W: Write> TarWriter<W> {
+    fn add_json(&mut self, entry: BundleEntry, value: &impl Serialize) -> Result<(), BundleError> {
+        let json = to_pretty_json(value).map_err(|error| BundleError::PackFailed(error.into()))?;
+        if json.len() as u64 > MAX_TURN_JSON_BYTES {
             return Err(BundleError::TooLarge {
                 what: "the bytes of a turn.json",
-                most: MOST_JSON,
+                limit: MAX_TURN_JSON_BYTES,
             });
         }
         self.add(entry, &json)
     }
 
-    fn add(&mut self, entry: Entry, bytes: &[u8]) -> Result<(), BundleError> {
+    fn add(&mut self, entry: BundleEntry, bytes: &[u8]) -> Result<(), BundleError> {
         self.size += 512 + (bytes.len() as u64).next_multiple_of(512);
-        if self.size > MOST_BYTES {
+        if self.size > MAX_TAR_BYTES {
             return Err(BundleError::TooLarge {
                 what: "the bytes in it",
-                most: MOST_BYTES,
+                limit: MAX_TAR_BYTES,
             });
         }
-        self.append(entry, bytes).map_err(BundleError::Unpacked)
+        self.append(entry, bytes).map_err(BundleError::PackFailed)
     }
 
-    fn append(&mut self, entry: Entry, bytes: &[u8]) -> io::Result<()> {
+    fn append(&mut self, entry: BundleEntry, bytes: &[u8]) -> io::Result<()> {
         let mut header = Header::new_ustar();
         header.set_path(entry.to_string())?;
         header.set_entry_type(EntryType::Regular);

@@ -1,14 +1,15 @@
-//! Headers as they are taken down.
+//! Compact copies of header maps.
 
 use http::HeaderMap;
 
-/// Headers in one piece: a clone of the map would hold on to the buffers that they
-/// were read into, which are many times as large.
+/// Headers as one buffer of `name:value\n` lines. A clone of the header map would
+/// keep the read buffers alive that its values point into, which are many times as
+/// large.
 #[derive(Default)]
-pub(super) struct Headers(Vec<u8>);
+pub(super) struct RecordedHeaders(Vec<u8>);
 
-impl Headers {
-    pub(super) fn of(headers: &HeaderMap) -> Self {
+impl RecordedHeaders {
+    pub(super) fn from_map(headers: &HeaderMap) -> Self {
         let parts = headers.iter();
         let size = parts.map(|(name, value)| name.as_str().len() + value.len() + 2);
         let mut lines = Vec::with_capacity(size.sum());
@@ -16,14 +17,14 @@ impl Headers {
             lines.extend_from_slice(name.as_str().as_bytes());
             lines.push(b':');
             lines.extend_from_slice(value.as_bytes());
-            // No value has one.
+            // A header value cannot contain a line feed.
             lines.push(b'\n');
         }
         Self(lines)
     }
 
-    /// Names in lower case and values.
-    pub(super) fn pairs(&self) -> Vec<(String, String)> {
+    /// Pairs of lower-case name and value; invalid UTF-8 is replaced.
+    pub(super) fn to_pairs(&self) -> Vec<(String, String)> {
         String::from_utf8_lossy(&self.0)
             .split_terminator('\n')
             .filter_map(|line| line.split_once(':'))
@@ -45,7 +46,7 @@ mod tests {
         headers.append(HOST, HeaderValue::from_static("[::1]:80"));
         headers.append(COOKIE, HeaderValue::from_static(""));
         headers.append(COOKIE, HeaderValue::from_bytes(b"a\t\xFF:b").unwrap());
-        let pairs = Headers::of(&headers).pairs();
+        let pairs = RecordedHeaders::from_map(&headers).to_pairs();
         let expected = [
             ("host", "[::1]:80"),
             ("cookie", ""),
@@ -55,6 +56,10 @@ mod tests {
             pairs,
             expected.map(|(name, value)| (name.into(), value.into()))
         );
-        assert!(Headers::of(&HeaderMap::new()).pairs().is_empty());
+        assert!(
+            RecordedHeaders::from_map(&HeaderMap::new())
+                .to_pairs()
+                .is_empty()
+        );
     }
 }

@@ -1,21 +1,23 @@
-//! Takes down turns as they run, keeps the recent ones in memory, and writes the
+//! Records turns while they run, keeps the recent ones in memory, and writes the
 //! failed ones to disk.
 //!
-//! A [`Tape`] takes down one turn while it runs: it copies pieces and shares
-//! bodies, and nothing else happens on the way of the turn. When the turn is over
-//! it goes to the ring, and to the [`keeper`] if it is to be written.
+//! A [`Recorder`] observes one turn. It copies streamed chunks and shares request
+//! bodies; that is all the work it adds to a running turn. When the turn ends, the
+//! recording goes to the [`ring`] in memory and, if the configuration asks for it,
+//! to the [`writer`], which redacts it and stores it as a bundle. [`query`] lists
+//! the recorded turns and packs selected ones.
 
-mod choice;
 mod headers;
-mod keeper;
-mod raw;
+mod memory_budget;
+mod query;
+mod recorded_body;
+mod recorded_turn;
+mod recorder;
+mod redacted;
 mod ring;
-mod room;
-pub mod selection;
-mod stream;
-mod tape;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,106 +25,107 @@ use crate::clock::System;
 use crate::config::{CaptureMode, Config};
 use crate::turn::{TurnEnvironment, TurnEnvironmentFactory};
 
-pub use raw::Raw;
-pub use room::Room;
-pub use selection::{Selection, Wanted};
-pub use tape::{Shelf, Tape};
+pub use memory_budget::MemoryBudget;
+pub use recorded_turn::RecordedTurn;
+pub use recorder::{FinishedTurnSink, Recorder};
 
-use keeper::Keeper;
-use ring::Ring;
+use ring::TurnRing;
+use writer::BundleWriter;
 
-/// What is known of recent turns. Clones share it.
+/// Records the turns of a server and holds the recent recordings. Created once at
+/// start; clones share the same recordings.
 #[derive(Clone, Default)]
-pub struct Capture(Arc<Shelves>);
+pub struct TurnCapture(Arc<RecentTurns>);
 
 #[derive(Default)]
-struct Shelves {
-    ring: Mutex<Ring>,
-    room: Arc<Room>,
-    keeper: Keeper,
+struct RecentTurns {
+    ring: Mutex<TurnRing>,
+    budget: Arc<MemoryBudget>,
+    writer: BundleWriter,
 }
 
-impl TurnEnvironmentFactory for Capture {
+impl TurnEnvironmentFactory for TurnCapture {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
         let live = System.create(request_id, config);
         if config.capture.mode == CaptureMode::Off {
             return live;
         }
-        let shelves: Arc<Shelves> = Arc::clone(&self.0);
-        let tape = Arc::new(Tape::new(
+        let recent: Arc<RecentTurns> = Arc::clone(&self.0);
+        let recorder = Arc::new(Recorder::new(
             request_id,
             config,
             (live.clock, live.random),
-            &self.0.room,
-            shelves,
+            &self.0.budget,
+            recent,
         ));
         TurnEnvironment {
-            clock: Arc::clone(&tape) as _,
-            random: Arc::clone(&tape) as _,
-            observer: Some(tape),
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
+            observer: Some(recorder),
         }
     }
 }
 
-impl Capture {
-    /// Waits until the turns that are to be written are, for a moment.
+impl TurnCapture {
+    /// Blocks until all queued turns are on disk, for five seconds at most.
     pub fn flush(&self) {
-        self.0.keeper.flush();
+        self.0.writer.flush();
     }
 
-    /// Forgets what a new configuration gives no room to, or does not want to be
-    /// known at all.
-    pub fn limit(&self, config: &Config) {
+    /// Drops the recordings that exceed the limits of a new configuration; all of them
+    /// if it switches capturing off.
+    pub fn apply_limits(&self, config: &Config) {
         let capture = &config.capture;
         let (recent, memory) = match capture.mode {
             CaptureMode::Off => (0, 0),
             CaptureMode::Failures | CaptureMode::All => (capture.recent, capture.memory),
         };
-        self.0.limit(recent, memory);
+        self.0.evict_beyond(recent, memory);
     }
 
-    /// The turns in memory, the newest first.
-    pub(crate) fn recent(&self) -> Vec<Arc<Raw>> {
-        self.0.ring().newest_first()
+    /// The turns in memory, newest first.
+    pub(crate) fn recent(&self) -> Vec<Arc<RecordedTurn>> {
+        self.0.lock_ring().newest_first()
     }
 }
 
-impl Shelves {
-    fn limit(&self, recent: usize, memory: usize) {
-        let gone = self.ring().limit(recent);
-        // Outside of the lock: it may be much.
-        drop(gone);
-        while self.room.taken() > memory && self.make_room() {}
+impl RecentTurns {
+    fn evict_beyond(&self, recent: usize, memory: usize) {
+        let evicted = self.lock_ring().truncate(recent);
+        // Freed outside the lock: it may be a lot of memory.
+        drop(evicted);
+        while self.budget.used() > memory && self.evict_oldest() {}
     }
 
-    fn ring(&self) -> std::sync::MutexGuard<'_, Ring> {
+    fn lock_ring(&self) -> std::sync::MutexGuard<'_, TurnRing> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelf for Shelves {
-    fn put(&self, raw: Raw) {
-        let raw = Arc::new(raw);
-        let capture = &raw.config.capture;
+impl FinishedTurnSink for RecentTurns {
+    fn add(&self, turn: RecordedTurn) {
+        let turn = Arc::new(turn);
+        let capture = &turn.config.capture;
         let (recent, memory) = (capture.recent, capture.memory);
-        let is_kept = match capture.mode {
+        let is_written = match capture.mode {
             CaptureMode::All => true,
-            CaptureMode::Failures => raw.failed(),
+            CaptureMode::Failures => turn.is_failure(),
             CaptureMode::Off => false,
         };
-        if is_kept {
-            self.keeper.keep(Arc::clone(&raw));
+        if is_written {
+            self.writer.enqueue(Arc::clone(&turn));
         }
-        // A huge request that went well would stand in memory beside the next one.
-        if is_kept || raw.body.len() <= memory / 2 {
-            self.ring().put(raw);
+        // A huge successful request would fill the memory together with the next
+        // one, which is about as large.
+        if is_written || turn.body.len() <= memory / 2 {
+            self.lock_ring().push(turn);
         }
-        // Requests are kept whatever the room.
-        self.limit(recent, memory);
+        // Requests are recorded even beyond the budget, so it may be exceeded here.
+        self.evict_beyond(recent, memory);
     }
 
-    fn make_room(&self) -> bool {
-        let oldest = self.ring().pop();
+    fn evict_oldest(&self) -> bool {
+        let oldest = self.lock_ring().pop_oldest();
         oldest.is_some()
     }
 }

@@ -1,35 +1,32 @@
-//! The turns of the last minutes, in memory.
+//! Recent turns in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::raw::Raw;
+use super::recorded_turn::RecordedTurn;
 
-/// Turns that are over, the newest last.
+/// Finished turns, newest last.
 #[derive(Default)]
-pub(super) struct Ring {
-    turns: VecDeque<Arc<Raw>>,
+pub(super) struct TurnRing {
+    turns: VecDeque<Arc<RecordedTurn>>,
 }
 
-impl Ring {
-    /// Adds a turn.
-    pub(super) fn put(&mut self, raw: Arc<Raw>) {
-        self.turns.push_back(raw);
+impl TurnRing {
+    pub(super) fn push(&mut self, turn: Arc<RecordedTurn>) {
+        self.turns.push_back(turn);
     }
 
-    /// Takes out those that are too many.
-    pub(super) fn limit(&mut self, most: usize) -> Vec<Arc<Raw>> {
-        let too_many = self.turns.len().saturating_sub(most);
+    /// Removes and returns the oldest turns beyond `max`.
+    pub(super) fn truncate(&mut self, max: usize) -> Vec<Arc<RecordedTurn>> {
+        let too_many = self.turns.len().saturating_sub(max);
         self.turns.drain(..too_many).collect()
     }
 
-    /// Takes out the oldest.
-    pub(super) fn pop(&mut self) -> Option<Arc<Raw>> {
+    pub(super) fn pop_oldest(&mut self) -> Option<Arc<RecordedTurn>> {
         self.turns.pop_front()
     }
 
-    /// All of them, the newest first.
-    pub(super) fn newest_first(&self) -> Vec<Arc<Raw>> {
+    pub(super) fn newest_first(&self) -> Vec<Arc<RecordedTurn>> {
         self.turns.iter().rev().cloned().collect()
     }
 }

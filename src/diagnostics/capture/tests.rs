@@ -18,12 +18,12 @@ fn config(capture: &str) -> Arc<Config> {
     Arc::new(load(&inputs).unwrap())
 }
 
-/// A turn whose answer has these pieces.
-fn run(capture: &Capture, config: &Arc<Config>, id: &str, pieces: &[&[u8]]) {
+/// Records a turn whose response has these chunks.
+fn run(capture: &TurnCapture, config: &Arc<Config>, id: &str, pieces: &[&[u8]]) {
     ask(capture, config, id, r#"{"model":"nowhere"}"#, pieces);
 }
 
-fn ask(capture: &Capture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
+fn ask(capture: &TurnCapture, config: &Arc<Config>, id: &str, body: &str, pieces: &[&[u8]]) {
     let environment = capture.create(&id.into(), config);
     let observer: Arc<dyn TurnObserver> = environment.observer.unwrap();
     let head = http::Request::post("/v1/responses").body(()).unwrap();
@@ -46,16 +46,19 @@ fn ask(capture: &Capture, config: &Arc<Config>, id: &str, body: &str, pieces: &[
     });
 }
 
-fn ids(capture: &Capture) -> Vec<String> {
+fn ids(capture: &TurnCapture) -> Vec<String> {
     let turns = capture.recent();
-    turns.iter().map(|raw| raw.turn().request_id).collect()
+    turns
+        .iter()
+        .map(|raw| raw.to_bundle_turn().request_id)
+        .collect()
 }
 
 #[test]
-fn a_turn_is_there_when_it_is_over() {
-    let (capture, config) = (Capture::default(), config(""));
+fn a_turn_is_listed_when_it_is_over() {
+    let (capture, config) = (TurnCapture::default(), config(""));
     run(&capture, &config, "req_1", &[b"one", b"", b"three"]);
-    let turn = capture.recent()[0].turn();
+    let turn = capture.recent()[0].to_bundle_turn();
     assert_eq!(turn.request.path, "/v1/responses");
     assert_eq!(turn.request.body, br#"{"model":"nowhere"}"#);
     assert_eq!(turn.answer.body, b"onethree");
@@ -63,12 +66,12 @@ fn a_turn_is_there_when_it_is_over() {
     assert_eq!(lengths, [3, 0, 5]);
     assert_eq!(turn.clock.len(), 1);
     assert_eq!(turn.outcome, Some(Outcome::Completed));
-    assert!(turn.is_whole());
+    assert!(turn.is_complete());
 }
 
 #[test]
-fn nothing_is_taken_down_when_it_is_off() {
-    let capture = Capture::default();
+fn nothing_is_recorded_when_capture_is_off() {
+    let capture = TurnCapture::default();
     let environment = capture.create(&"req_1".into(), &config("mode = \"off\""));
     assert!(environment.observer.is_none());
     drop(environment);
@@ -76,8 +79,8 @@ fn nothing_is_taken_down_when_it_is_off() {
 }
 
 #[test]
-fn the_oldest_turns_make_room() {
-    let capture = Capture::default();
+fn the_oldest_turns_are_evicted() {
+    let capture = TurnCapture::default();
     let few = config("recent = 2");
     for id in ["a", "b", "c"] {
         run(&capture, &few, id, &[b"x"]);
@@ -91,55 +94,55 @@ fn the_oldest_turns_make_room() {
 }
 
 #[test]
-fn what_is_switched_off_is_forgotten() {
-    let (capture, config_before) = (Capture::default(), config(""));
+fn a_new_configuration_evicts_what_it_does_not_allow() {
+    let (capture, config_before) = (TurnCapture::default(), config(""));
     for id in ["a", "b", "c"] {
         run(&capture, &config_before, id, &[b"x"]);
     }
-    capture.limit(&config("recent = 2"));
+    capture.apply_limits(&config("recent = 2"));
     assert_eq!(ids(&capture), ["c", "b"]);
-    capture.limit(&config("mode = \"off\""));
+    capture.apply_limits(&config("mode = \"off\""));
     assert!(capture.recent().is_empty());
 }
 
-/// What does not fit is counted, and nothing that is kept has a gap.
+/// Bytes beyond the budget are counted, and the recorded part has no gap.
 #[test]
 fn a_turn_that_is_too_large_says_so() {
-    let (capture, config) = (Capture::default(), config("memory = 2000"));
+    let (capture, config) = (TurnCapture::default(), config("memory = 2000"));
     run(
         &capture,
         &config,
         "large",
         &[&[b'a'; 300], &[b'b'; 300], &[b'c'; 10]],
     );
-    let turn = capture.recent()[0].turn();
+    let turn = capture.recent()[0].to_bundle_turn();
     assert_eq!(turn.answer.body, [b'a'; 300]);
     let [omitted] = turn.omitted.as_slice() else {
-        panic!("nothing is told of what was left out");
+        panic!("the omission is not reported");
     };
     assert_eq!(
         (omitted.what.as_str(), omitted.total, omitted.kept),
         ("answer", 610, 300)
     );
-    // What it took is free again.
+    // The memory of the large turn is free again.
     run(&capture, &config, "next", &[&[b'a'; 450]]);
-    assert!(capture.recent()[0].turn().is_whole());
+    assert!(capture.recent()[0].to_bundle_turn().is_complete());
 }
 
-/// It would stand beside the next one, which is as large.
+/// It would fill the memory together with the next request, which is as large.
 #[test]
-fn a_huge_request_that_went_well_is_not_kept_in_memory() {
-    let (capture, config) = (Capture::default(), config("memory = 20000"));
+fn a_huge_successful_request_is_not_kept_in_memory() {
+    let (capture, config) = (TurnCapture::default(), config("memory = 20000"));
     for (id, length) in [("small", 9_000), ("huge", 11_000)] {
         ask(&capture, &config, id, &"x".repeat(length), &[]);
     }
     assert_eq!(ids(&capture), ["small"]);
 }
 
-/// What somebody still holds, such as the writer, takes room until it is let go.
+/// A turn that somebody still holds, such as the writer, counts until it is dropped.
 #[test]
-fn turns_that_wait_to_be_written_take_room() {
-    let (capture, config) = (Capture::default(), config("memory = 2000"));
+fn turns_that_wait_to_be_written_count_towards_the_budget() {
+    let (capture, config) = (TurnCapture::default(), config("memory = 2000"));
     run(&capture, &config, "waits", &[&[b'x'; 400]]);
     let waits: Vec<_> = (0..4)
         .flat_map(|_| {
@@ -148,8 +151,8 @@ fn turns_that_wait_to_be_written_take_room() {
         })
         .collect();
     run(&capture, &config, "next", &[&[b'x'; 400]]);
-    assert!(!capture.recent()[0].turn().is_whole());
+    assert!(!capture.recent()[0].to_bundle_turn().is_complete());
     drop(waits);
     run(&capture, &config, "next", &[&[b'x'; 400]]);
-    assert!(capture.recent()[0].turn().is_whole());
+    assert!(capture.recent()[0].to_bundle_turn().is_complete());
 }

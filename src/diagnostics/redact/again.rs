@@ -1,11 +1,12 @@
-//! The requests to providers, made once more of what the client asked without its
-//! secrets.
+//! Encodes the upstream requests of a turn again, from the redacted client request.
 //!
-//! What is shortened depends on the whole text, so that a part of a text may show a
-//! part of a secret, which is found by nobody, and the text without secrets has other
-//! parts shown. The request that was sent is made again of what was asked, and where
-//! that is the same to the byte, what is made without secrets in the same way stands
-//! for it: a replay sends the same.
+//! An excerpt can cut a secret in half; the half is not recognised. So: redact the
+//! client's request, encode it again the same way, and store that as the upstream
+//! request. A replay does the same and sends the same bytes.
+//!
+//! How a request was encoded is not recorded. It is found by trying the possible
+//! quirk sets and purposes on the original client request until the result equals the
+//! recorded upstream request to the byte.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,57 +18,59 @@ use adapters::plan::{Bounds, Forgetful, Placed, Plan, plan};
 use adapters::responses::request::Source;
 use registry::RouteSettings;
 
-use super::ids::Ids;
+use super::ids::ChangedArtifactIds;
 use super::opaque;
-use crate::diagnostics::bundle::{Attempt, Turn};
+use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::turn::{Spelling, TurnState, stays_from};
 
-/// A recorded turn with its secrets, and without.
-pub(super) struct Again<'t> {
-    old: Side<'t>,
-    new: Side<'t>,
+/// Encodes the requests of a recorded turn again, given the turn with and without its
+/// secrets.
+pub(super) struct Reencoder<'t> {
+    old: TurnSide<'t>,
+    new: TurnSide<'t>,
 }
 
-/// What becomes of a request.
-pub(super) enum Remade {
-    /// The request and its size in tokens, estimated.
+/// The result of encoding one upstream request again.
+pub(super) enum Reencoded {
+    /// The encoded redacted request, and its estimated size in tokens.
     Body(Vec<u8>, u64),
-    /// It cannot be made again; nothing in it was shortened.
+    /// The encoding was not found, but nothing in the request was shortened.
     Whole,
-    /// It cannot be made again; something in it may be a part of a secret.
+    /// The encoding was not found; the request may contain a part of a secret.
     Unknown,
 }
 
-/// One of the two.
-struct Side<'t> {
-    turn: &'t Turn,
+/// A turn, original or redacted, and its client request.
+struct TurnSide<'t> {
+    turn: &'t BundleTurn,
     source: Source,
 }
 
-/// How a request was made.
-struct Way {
-    /// The place of its route.
+/// A guess at how a request was encoded.
+struct RequestVariant {
+    /// Index of the route in the settings of the turn.
     route: usize,
-    /// What was known of the model.
+    /// The quirk patches that were known for the model, in order.
     mends: Vec<Mend>,
 }
 
-impl<'t> Again<'t> {
-    /// None of what is no request.
-    pub(super) fn of(old: &'t Turn, new: &'t Turn) -> Option<Self> {
+impl<'t> Reencoder<'t> {
+    /// `None` if the client's request is not valid UTF-8.
+    pub(super) fn of(old: &'t BundleTurn, new: &'t BundleTurn) -> Option<Self> {
         Some(Self {
-            old: Side::of(old)?,
-            new: Side::of(new)?,
+            old: TurnSide::of(old)?,
+            new: TurnSide::of(new)?,
         })
     }
 
-    /// The artifact ids that are others now.
-    pub(super) fn ids(&self) -> Option<Ids> {
+    /// Artifact ids that changed because the redacted text hashes differently: old -> new.
+    pub(super) fn ids(&self) -> Option<ChangedArtifactIds> {
         let (old, new) = (self.old.source.turn().ok()?, self.new.source.turn().ok()?);
-        Some(Ids::between(&old, &new))
+        Some(ChangedArtifactIds::between(&old, &new))
     }
 
-    /// The plan as JSON, if it is known how it was made.
+    /// The plan of the redacted request as JSON; `None` if the recorded plan could not be
+    /// reproduced.
     pub(super) fn plan(&self) -> Option<Vec<u8>> {
         let attempt = self.old.turn.attempts.first()?;
         [true, false].into_iter().find_map(|reasoning| {
@@ -79,11 +82,11 @@ impl<'t> Again<'t> {
         })
     }
 
-    /// The request of an attempt.
-    pub(super) fn request(&self, index: usize) -> Remade {
+    /// Encodes the request of an attempt again.
+    pub(super) fn request(&self, index: usize) -> Reencoded {
         let attempts = &self.old.turn.attempts;
         let Some(attempt) = attempts.get(index) else {
-            return Remade::Unknown;
+            return Reencoded::Unknown;
         };
         let mut whole = true;
         for way in self.ways(attempts, index) {
@@ -92,7 +95,7 @@ impl<'t> Again<'t> {
                     continue;
                 };
                 whole &= !shortens(&plan);
-                // It may have been too large to be kept whole.
+                // A prefix is enough: the recorded body may have been cut.
                 if !sent.body.starts_with(&attempt.body) {
                     continue;
                 }
@@ -103,19 +106,20 @@ impl<'t> Again<'t> {
                 if attempt.body.len() < sent.body.len() {
                     body.truncate(attempt.body.len());
                 }
-                return Remade::Body(body, made.estimated_tokens);
+                return Reencoded::Body(body, made.estimated_tokens);
             }
         }
         if whole {
-            Remade::Whole
+            Reencoded::Whole
         } else {
-            Remade::Unknown
+            Reencoded::Unknown
         }
     }
 
-    /// The ways that the attempt may have taken, the likeliest first: what the attempts
-    /// before it taught was learned, unless it did not help.
-    fn ways(&self, attempts: &[Attempt], index: usize) -> Vec<Way> {
+    /// Possible encodings of an attempt, likeliest first. Tries quirk sets newest first:
+    /// after attempt n the patches of attempts < n apply, minus those rolled back because
+    /// they did not help.
+    fn ways(&self, attempts: &[BundleAttempt], index: usize) -> Vec<RequestVariant> {
         let Some(attempt) = attempts.get(index) else {
             return Vec::new();
         };
@@ -138,7 +142,7 @@ impl<'t> Again<'t> {
         let most = taught.len();
         let counts = (0..=most).rev();
         counts
-            .map(|count| Way {
+            .map(|count| RequestVariant {
                 route,
                 mends: known
                     .iter()
@@ -149,8 +153,8 @@ impl<'t> Again<'t> {
             .collect()
     }
 
-    /// What a request may have been made for, with and without secrets, the likeliest
-    /// first.
+    /// Possible purposes of a request, likeliest first, as pairs for the original and the
+    /// redacted turn.
     fn purposes(&self) -> Vec<(Purpose, Purpose)> {
         let (old, new) = (&self.old, &self.new);
         let mut purposes = vec![(Purpose::Answer, Purpose::Answer)];
@@ -165,8 +169,8 @@ impl<'t> Again<'t> {
     }
 }
 
-impl<'t> Side<'t> {
-    fn of(turn: &'t Turn) -> Option<Self> {
+impl<'t> TurnSide<'t> {
+    fn of(turn: &'t BundleTurn) -> Option<Self> {
         let body = String::from_utf8(turn.request.body.clone()).ok()?;
         let items = turn.given.items.iter();
         let items: HashMap<String, Arc<str>> = items
@@ -178,7 +182,7 @@ impl<'t> Side<'t> {
         })
     }
 
-    fn request(&self, way: &Way, purpose: Purpose) -> Option<(Plan, Encoded)> {
+    fn request(&self, way: &RequestVariant, purpose: Purpose) -> Option<(Plan, Encoded)> {
         let TurnState {
             outputs,
             keeping,
@@ -209,7 +213,7 @@ impl<'t> Side<'t> {
         spelling.request(&source.turn().ok()?, &Forgetful).ok()
     }
 
-    fn plan(&self, attempt: &Attempt, reasoning: bool) -> Option<Vec<u8>> {
+    fn plan(&self, attempt: &BundleAttempt, reasoning: bool) -> Option<Vec<u8>> {
         let given = &self.turn.given;
         let bounds = Bounds {
             window: attempt.window?,
@@ -221,7 +225,8 @@ impl<'t> Side<'t> {
         serde_json::to_vec_pretty(&plan(&self.source.turn().ok()?, &bounds)).ok()
     }
 
-    /// The answer behind the summary that the client was told of.
+    /// The purpose of a request that follows a compaction within the turn: its summary is
+    /// found in the response to the client.
     fn compacted(&self) -> Option<Purpose> {
         let answer = &self.turn.answer.body;
         let blob = opaque::blobs(answer).into_iter().find_map(|part| {
@@ -234,7 +239,7 @@ impl<'t> Side<'t> {
         })
     }
 
-    /// The summary that the client asks for in its own words.
+    /// The purpose of a request for a summary with the client's own prompt.
     fn prompted(&self, form: Form) -> Purpose {
         Purpose::Summary {
             form,
@@ -244,7 +249,7 @@ impl<'t> Side<'t> {
     }
 }
 
-/// Whether something stands for a text that is longer.
+/// Whether the plan shortens a text.
 fn shortens(plan: &Plan) -> bool {
     use adapters::plan::Form;
     let shown = plan.shown.values().any(|shown| match shown.form {

@@ -1,25 +1,25 @@
-//! What takes the place of a secret: as many letters, a few of which tell one
-//! secret from another.
+//! Placeholders for secrets: text of the same length, with a few letters of a hash
+//! that distinguish one secret from another.
 
 use sha2::{Digest, Sha256};
 
-/// Pads. With the letters that tell it is in no alphabet of digits, so nobody
-/// takes a filler for a number.
+/// Padding byte; not a hex digit, so a placeholder never parses as a number. The
+/// same holds for [`LETTERS`].
 const PAD: u8 = b'x';
-/// Four bits each.
+/// The letters that encode the hash, four bits each.
 const LETTERS: &[u8; 16] = b"ghijklmnopqrstuv";
-/// Two bytes of a keyed hash tell the secrets of one turn apart, and nothing of
-/// a secret that is long enough to be one.
+/// Number of hash letters: two bytes of a keyed hash distinguish the secrets of one
+/// turn and reveal nothing about a secret of reasonable length.
 const TELLING: usize = 4;
 
-/// Makes fillers. The key is made of the secrets that are known, so that a short
-/// one is not found by trying.
+/// Makes placeholders. The hash is keyed with all known secrets, so that a short
+/// secret cannot be found by brute force.
 pub(super) struct Filler {
     key: [u8; 32],
 }
 
 impl Filler {
-    /// One for a configuration with these secrets.
+    /// A generator for a configuration with these secrets.
     pub(super) fn new<'s>(secrets: impl Iterator<Item = &'s str>) -> Self {
         let mut hash = Sha256::new();
         hash.update(b"filler");
@@ -31,11 +31,12 @@ impl Filler {
         }
     }
 
-    /// The bytes of the filler for a secret, without end.
+    /// The bytes of the placeholder for a secret, as an endless iterator.
     pub(super) fn of(&self, secret: &[u8]) -> impl Iterator<Item = u8> {
         let mut hash = Sha256::new();
         hash.update(self.key);
-        // A page without its markup has other blanks.
+        // White space is left out of the hash: text extracted from HTML has other
+        // white space than the page.
         for word in secret.split(u8::is_ascii_whitespace) {
             hash.update(word);
         }
@@ -49,13 +50,13 @@ impl Filler {
     }
 }
 
-/// What is left where it is: JSON has an escape of another length for it, or it
-/// may have become a blank on the way.
+/// Bytes never replaced: their JSON escape has another length, or normalisation
+/// turns them into a space.
 pub(super) fn is_kept(byte: u8) -> bool {
     matches!(byte, b'"' | b'\\' | b'/' | b' ' | 8 | 9 | 10 | 12 | 13)
 }
 
-/// Whether all of it is fillers already.
+/// Whether a text consists of placeholders already.
 pub(super) fn is_filler(text: &[u8]) -> bool {
     let (mut size, mut pads, mut letters, mut row) = (0_usize, 0_usize, 0_usize, 0_usize);
     let mut rows = true;
@@ -78,8 +79,9 @@ pub(super) fn is_filler(text: &[u8]) -> bool {
     pads * 4 >= size * 3 || rows && row > 2
 }
 
-/// A filler for opaque contents, which still decodes as base64: `sha256/` and
-/// the digits of the content's hash, as far as there is room.
+/// A placeholder for opaque contents that still decodes as base64: `sha256/` and the
+/// hex digits of the content's hash, as far as they fit. `None` if the content is such
+/// a placeholder already.
 pub(super) fn by_hash(content: &[u8]) -> Option<Vec<u8>> {
     if is_hash(content) {
         return None;
@@ -94,7 +96,7 @@ pub(super) fn by_hash(content: &[u8]) -> Option<Vec<u8>> {
     for byte in Sha256::digest(content) {
         filler.extend(format!("{byte:02x}").bytes());
     }
-    // The last character has no bits that are dropped.
+    // `A` as the last character: its unused low bits must be zero.
     filler.truncate(size.saturating_sub(1));
     filler.resize(size, b'A');
     filler.resize(content.len(), b'=');
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn fillers_are_known_again() {
+    fn placeholders_are_recognised() {
         for secret in [
             "a",
             "abcd",

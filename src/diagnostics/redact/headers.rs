@@ -1,11 +1,11 @@
-//! Headers and addresses: few values are harmless, so those are named.
+//! Redacts headers and URLs. Values are hidden unless the header is listed as harmless.
 
 use super::Scrubber;
 
-/// What takes the place of a value.
+/// Replaces a hidden value.
 const HIDDEN: &str = "[redacted]";
 
-/// Headers whose values are kept, unless there is a secret in them.
+/// Headers whose values are kept; secrets in them are replaced all the same.
 const KEPT: [&str; 34] = [
     "accept",
     "accept-encoding",
@@ -43,7 +43,7 @@ const KEPT: [&str; 34] = [
     "x-title",
 ];
 
-/// Beginnings of names of such headers.
+/// Prefixes of such header names.
 const KEPT_BEGINNINGS: [&str; 8] = [
     "anthropic-ratelimit-",
     "openai-",
@@ -55,7 +55,7 @@ const KEPT_BEGINNINGS: [&str; 8] = [
     "x-stainless-",
 ];
 
-/// Names that are in no list, whatever they begin with.
+/// Words that exclude a header name, whatever its prefix.
 const TELLING: [&str; 5] = ["token", "key", "secret", "auth", "cookie"];
 
 fn is_kept(name: &str) -> bool {
@@ -67,7 +67,7 @@ fn is_kept(name: &str) -> bool {
 }
 
 impl Scrubber {
-    /// Headers with the values that nobody minds.
+    /// Hides the values of all headers that are not listed as harmless.
     pub(super) fn headers(&self, headers: &mut [(String, String)]) {
         for (name, value) in headers {
             *value = if is_kept(name) {
@@ -78,14 +78,14 @@ impl Scrubber {
         }
     }
 
-    /// Parameters of a query without their values.
+    /// Hides the values of query parameters.
     pub(super) fn query(&self, query: &mut [(String, String)]) {
         for (name, value) in query {
             *value = self.parameter(name, std::mem::take(value));
         }
     }
 
-    /// Versions and forms are no secrets, and decide what is answered.
+    /// Keeps versions and formats: they are no secrets and determine the response.
     fn parameter(&self, name: &str, value: String) -> String {
         if matches!(
             name,
@@ -97,7 +97,7 @@ impl Scrubber {
         }
     }
 
-    /// An address or a path: no user, no password, no values of the query.
+    /// Redacts a URL or a path: hides user, password and the values of the query.
     pub(super) fn url(&self, url: &str) -> String {
         let (rest, fragment) = match url.split_once('#') {
             Some((rest, _)) => (rest, "#"),

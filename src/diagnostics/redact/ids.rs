@@ -1,5 +1,5 @@
-//! Artifact ids, which are hashes: those of outputs that held a secret are others
-//! without it.
+//! Artifact ids are hashes of content, so an output that contained a secret has another
+//! id after redaction. The old ids are replaced wherever they occur.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use adapters::turn::Turn;
 use memchr::memmem;
 
 use super::opaque;
-use super::strings::Strings;
+use super::strings::BodyStrings;
 
 const HEAD: &[u8] = b"art_";
-/// Bytes of an id.
+/// Length of an id in bytes.
 const SIZE: usize = 36;
 
-/// The ids that change, by their former one. All have the same length.
+/// Changed ids by their old id. All have the same length.
 #[derive(Default, PartialEq, Eq)]
-pub(super) struct Ids(HashMap<Vec<u8>, Vec<u8>>);
+pub(super) struct ChangedArtifactIds(HashMap<Vec<u8>, Vec<u8>>);
 
-impl Ids {
-    /// Those of the outputs of a turn that differ in another form of it.
+impl ChangedArtifactIds {
+    /// The ids of the outputs that differ between the original and the redacted turn.
     pub(super) fn between(old: &Turn<'_>, new: &Turn<'_>) -> Self {
         let pairs = old.items.iter().zip(&new.items);
         let changed = pairs.filter_map(|(old, new)| {
@@ -29,7 +29,8 @@ impl Ids {
         Self(changed.collect())
     }
 
-    /// The text with the new ids, in fragments of one text and in our own blobs, too.
+    /// Replaces old ids in a body, also where an id is spread over stream events or inside
+    /// the proxy's own sealed blobs.
     pub(super) fn renamed(&self, mut text: Vec<u8>) -> Vec<u8> {
         if self.0.is_empty() {
             return text;
@@ -46,7 +47,7 @@ impl Ids {
                 blob.copy_from_slice(sealed.as_bytes());
             }
         }
-        let strings = Strings::of(&text);
+        let strings = BodyStrings::of(&text);
         if strings.events {
             for values in strings.texts() {
                 let parts = values.iter().map(|value| value.part.clone());
@@ -68,7 +69,7 @@ impl Ids {
         if self.0.is_empty() {
             return text;
         }
-        // An id has no bytes but letters and digits.
+        // Ids are ASCII, so the text stays valid UTF-8.
         String::from_utf8(self.renamed(text.into_bytes())).unwrap_or_default()
     }
 

@@ -1,16 +1,17 @@
-//! Takes secrets out of what is written down of a turn.
+//! Removes secrets from recorded turns.
 //!
-//! Every secret is replaced where it stands by as many bytes, in the encoding
-//! that it had, and the same secret by the same bytes: a turn is replayed as it
-//! was, and what is redacted and then translated is what is translated and then
-//! redacted.
+//! Every secret is replaced in place, in the encoding that it had, by a placeholder of
+//! the same byte length; the same secret always gets the same placeholder. So chunk
+//! borders and sizes stay valid for a replay, and redaction commutes with encoding:
+//! translating a redacted request gives the redacted translation.
 //!
-//! - `filler`: what takes their place.
-//! - `pass`: a text without its secrets.
-//! - `strings`: where a body has strings, and fragments of one.
-//! - `opaque`: images, files, encrypted contents.
-//! - `headers`, `turn`: all of a turn.
-//! - `ids`, `again`: what the program made of a request, made of it without secrets.
+//! - `filler`: makes the placeholders.
+//! - `pass`: replaces the secrets in one text.
+//! - `strings`: finds the strings of a body, and the fragments of a streamed text.
+//! - `opaque`: images, files and encrypted contents.
+//! - `headers`, `turn`: apply all of that to a turn.
+//! - `ids`, `again`: encode the redacted request again, where redacting the encoded
+//!   request is not enough because outputs were shortened.
 
 mod again;
 mod filler;
@@ -27,27 +28,29 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use self::filler::Filler;
-use self::strings::Strings;
+use self::strings::BodyStrings;
 use crate::secrets::{Redactor, Secret};
 
-/// Replaces secrets, known and unknown, in a turn.
+/// Replaces secrets in turns: those that the configuration knows, and those that look
+/// like one.
 pub struct Scrubber {
     redactor: Redactor,
     filler: Filler,
     keep: Keep,
 }
 
-/// What is kept whole.
+/// Which opaque contents are kept whole rather than replaced by a hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
     /// Images and files.
     pub images: bool,
-    /// What a provider encrypted or signed. Our own blobs are opened either way.
+    /// Contents that a provider encrypted or signed. The proxy's own sealed blobs are
+    /// opened and redacted in either case.
     pub encrypted: bool,
 }
 
 impl Scrubber {
-    /// A scrubber for what `redactor` finds.
+    /// A scrubber for the secrets that `redactor` finds.
     pub fn new(redactor: Redactor, keep: Keep) -> Self {
         let filler = Filler::new(redactor.secrets().iter().map(Secret::expose));
         Self {
@@ -57,13 +60,13 @@ impl Scrubber {
         }
     }
 
-    /// `text` without secrets, as long as before.
+    /// Redacts a text. The result has the same length in bytes.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let clean = self.bytes(text.as_bytes().to_vec());
         if clean == text.as_bytes() {
             return Cow::Borrowed(text);
         }
-        // Only whole characters are replaced, but for those of broken texts.
+        // Whole characters are replaced, except in malformed texts.
         Cow::Owned(String::from_utf8_lossy(&clean).into_owned())
     }
 
@@ -74,12 +77,12 @@ impl Scrubber {
         }
     }
 
-    /// A body or any other text: JSON, an event stream, or neither.
+    /// Redacts a body or any other text: JSON, an event stream, or neither.
     pub fn bytes(&self, mut text: Vec<u8>) -> Vec<u8> {
         if text.is_empty() {
             return text;
         }
-        let strings = Strings::of(&text);
+        let strings = BodyStrings::of(&text);
         self.opaque(&mut text, &strings);
         let blobs = self.blobs(&mut text);
         if strings.events {
@@ -93,7 +96,7 @@ impl Scrubber {
         self.fill(text, &strings.free, &blobs).0
     }
 
-    /// The parts as one text.
+    /// Redacts fragments of one text as if they were joined.
     fn fragments(&self, text: &mut [u8], parts: &[Range<usize>]) {
         let together: Vec<u8> = parts
             .iter()

@@ -1,5 +1,5 @@
-//! Contents that nobody reads: images, files, encrypted reasoning, signatures.
-//! They are told apart by a hash, unless they are to be kept.
+//! Opaque contents: images, files, encrypted reasoning and signatures. Unless they are
+//! to be kept, a hash replaces them, which still distinguishes them.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -11,25 +11,25 @@ use regex::bytes::Regex;
 
 use super::Scrubber;
 use super::filler::by_hash;
-use super::strings::{Strings, Value};
+use super::strings::{BodyStrings, Value};
 
 static DATA_URLS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u);base64,((?:[A-Za-z0-9+/_=-]|\\/)+)").ok());
 static BLOBS: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u)\brs[cp]1\.[0-9a-f]{8}\.[A-Za-z0-9_-]+").ok());
 
-/// Members that hold a file.
+/// JSON members that contain a file.
 const FILES: [&[u8]; 3] = [b"file_data", b"b64_json", b"partial_image_b64"];
 
-/// What a member holds.
-enum Content {
+/// Which kind of opaque content a JSON member contains.
+enum OpaqueContent {
     File,
     Encrypted,
 }
 
 impl Scrubber {
-    /// Hashes in place of contents.
-    pub(super) fn opaque(&self, text: &mut [u8], strings: &Strings) {
+    /// Replaces opaque contents by hashes.
+    pub(super) fn opaque(&self, text: &mut [u8], strings: &BodyStrings) {
         if !self.keep.images {
             let Some(urls) = DATA_URLS.as_ref() else {
                 return;
@@ -54,15 +54,15 @@ impl Scrubber {
             };
             for (parts, value) in all.into_iter().zip(values) {
                 match content(text, value, &parts) {
-                    Some(Content::File) if !self.keep.images => hash(text, &parts),
-                    Some(Content::Encrypted) if !self.keep.encrypted => hash(text, &parts),
-                    Some(Content::File | Content::Encrypted) | None => {}
+                    Some(OpaqueContent::File) if !self.keep.images => hash(text, &parts),
+                    Some(OpaqueContent::Encrypted) if !self.keep.encrypted => hash(text, &parts),
+                    Some(OpaqueContent::File | OpaqueContent::Encrypted) | None => {}
                 }
             }
         }
     }
 
-    /// Scrubs what our own blobs hold; gives the places of the blobs.
+    /// Redacts the contents of the proxy's own sealed blobs; returns where they are.
     pub(super) fn blobs(&self, text: &mut [u8]) -> Vec<Range<usize>> {
         let mut ours = Vec::new();
         for part in blobs(text) {
@@ -79,14 +79,14 @@ impl Scrubber {
                 blob.copy_from_slice(sealed.as_bytes());
                 ours.push(part);
             } else {
-                // Its form was not ours after all.
+                // Sealing again gave another length, so it was not sealed by us.
                 hash(text, &[part]);
             }
         }
         ours
     }
 
-    /// A blob that stands alone.
+    /// Redacts a text that is a single blob.
     pub(super) fn blob(&self, blob: &str) -> String {
         let mut text = blob.as_bytes().to_vec();
         let whole = 0..text.len();
@@ -100,13 +100,14 @@ impl Scrubber {
     }
 }
 
-/// Where blobs are that may be ours.
+/// Where texts are that look like the proxy's own sealed blobs.
 pub(super) fn blobs(text: &[u8]) -> Vec<Range<usize>> {
     let hits = BLOBS.as_ref().map(|blobs| blobs.find_iter(text));
     hits.into_iter().flatten().map(|hit| hit.range()).collect()
 }
 
-/// A blob of ours with each of its texts changed.
+/// Opens a sealed blob, applies `change` to each text in it and seals it again; `None`
+/// if it is not one of the proxy's own.
 pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option<String> {
     if let Some(baggage) = Baggage::open(blob) {
         let Baggage {
@@ -142,12 +143,12 @@ pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option
     Some(blob.seal())
 }
 
-/// What a value holds, by the name of its member.
-fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content> {
+/// The kind of opaque content of a value, judged by its member name.
+fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<OpaqueContent> {
     let name = text.get(value.name.clone())?;
     let value = text.get(value.part.clone())?;
     if FILES.contains(&name) {
-        return (!value.starts_with(b"data:")).then_some(Content::File);
+        return (!value.starts_with(b"data:")).then_some(OpaqueContent::File);
     }
     match name {
         b"encrypted_content" => {
@@ -155,7 +156,7 @@ fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content
                 (value.starts_with("rsp1.") && Baggage::open(value).is_some())
                     || (value.starts_with("rsc1.") && Blob::open(value).is_some())
             });
-            (!ours).then_some(Content::Encrypted)
+            (!ours).then_some(OpaqueContent::Encrypted)
         }
         b"signature" | b"thought_signature" | b"data" if is_opaque(text, parts) => {
             let start = parts.first()?.start;
@@ -166,16 +167,17 @@ fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<Content
                 && memmem::find(around, b"encrypted").is_none()
                 && memmem::find(behind, b"encrypted").is_none();
             Some(if file {
-                Content::File
+                OpaqueContent::File
             } else {
-                Content::Encrypted
+                OpaqueContent::Encrypted
             })
         }
         _ => None,
     }
 }
 
-/// Whether it is base64 and not a word, such as the placeholders of signatures.
+/// Whether it is base64 data and not a word, such as the documented placeholders for
+/// signatures.
 fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
     let bytes = || {
         parts
@@ -188,13 +190,13 @@ fn is_opaque(text: &[u8], parts: &[Range<usize>]) -> bool {
         && bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
 }
 
-/// A hash in place of what the parts are together.
+/// Replaces the joined parts by a hash.
 fn hash(text: &mut [u8], parts: &[Range<usize>]) {
     let mut places: Vec<usize> = Vec::new();
     for part in parts {
         let mut escaped = false;
         for at in part.clone() {
-            // Escapes stay.
+            // JSON escapes stay as they are.
             match text.get(at) {
                 _ if escaped => escaped = false,
                 Some(b'\\') => escaped = true,

@@ -1,4 +1,4 @@
-//! One text without its secrets, each in its place, in its encoding.
+//! Replaces the secrets in one text, in place and in the encoding that they have there.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,13 +9,13 @@ use crate::secrets::Found;
 use crate::secrets::encoded::Encoded;
 use crate::secrets::layers::Layers;
 
-/// A text is searched until there is nothing new; what was filled may show more,
-/// but not for long.
+/// A replacement can make another secret recognisable, so a text is searched again
+/// until nothing is found, at most this many times.
 const ROUNDS: usize = 6;
 
 impl Scrubber {
-    /// `text` without secrets, and what stands for each unknown one. Written is
-    /// to `free` alone, and not to `locked`: parts of the text in their order.
+    /// Redacts a text; also returns the placeholders of unknown secrets. Only bytes inside
+    /// `free` and outside `locked` are replaced; both are sorted ranges of the text.
     pub(super) fn fill(
         &self,
         mut text: Vec<u8>,
@@ -107,7 +107,7 @@ impl Scrubber {
         (layers.into_text(), changed)
     }
 
-    /// All secrets in one layer.
+    /// All secrets in one decoded layer of the text.
     fn hits(&self, text: &[u8]) -> Vec<Found> {
         let mut hits = self.redactor.find(text);
         hits.retain(|hit| {
@@ -116,7 +116,7 @@ impl Scrubber {
         hits
     }
 
-    /// What takes the place of a secret, or of a known one's beginning.
+    /// The placeholder for a secret, or for the beginning of a known one.
     fn filler_for(&self, content: &[u8], secret: Option<usize>) -> Vec<u8> {
         let known = secret.and_then(|place| self.redactor.secrets().get(place));
         let secret = known.map_or(content, |secret| secret.expose().as_bytes());
@@ -132,8 +132,8 @@ impl Scrubber {
     }
 }
 
-/// Hits in their order that do not overlap: a known secret has the same filler
-/// everywhere, so it stands for itself; others that overlap are one.
+/// Sorts hits and removes overlaps. Known secrets win, because each must get the same
+/// placeholder everywhere; overlapping unknown secrets are merged into one.
 fn settle(hits: Vec<Found>) -> Vec<Found> {
     let (mut known, mut shaped): (Vec<Found>, Vec<Found>) =
         hits.into_iter().partition(|hit| hit.secret.is_some());
@@ -159,7 +159,7 @@ fn settle(hits: Vec<Found>) -> Vec<Found> {
     known
 }
 
-/// What of `parts` is not in `taken`; both in their order.
+/// `parts` minus `taken`; both are sorted.
 fn without(parts: Vec<Range<usize>>, taken: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut left = Vec::new();
     let mut first = 0;
@@ -184,7 +184,7 @@ fn without(parts: Vec<Range<usize>>, taken: &[Range<usize>]) -> Vec<Range<usize>
     left
 }
 
-/// What of the hits is in `free`.
+/// The hits, cut to the ranges in `free`.
 fn common(hits: Vec<Found>, free: &[Range<usize>]) -> Vec<Found> {
     let mut inside = Vec::new();
     let mut first = 0;
@@ -205,7 +205,7 @@ fn common(hits: Vec<Found>, free: &[Range<usize>]) -> Vec<Found> {
     inside
 }
 
-/// Whether one of the parts, in their order, has bytes in common with this one.
+/// Whether one of the sorted `parts` overlaps `part`.
 fn touches(parts: &[Range<usize>], part: &Range<usize>) -> bool {
     let first = parts.partition_point(|one| one.end <= part.start);
     parts.get(first).is_some_and(|one| one.start < part.end)

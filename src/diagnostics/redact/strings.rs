@@ -1,5 +1,5 @@
-//! Where the strings of a JSON document or of an event stream are, and which of
-//! them are fragments of one text.
+//! Finds the strings of a JSON document or of an event stream, and which of them are
+//! fragments of the same text.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,7 +8,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr2};
 use serde::de::IgnoredAny;
 
-/// Members that tell which text a fragment belongs to.
+/// JSON members that identify the text that a fragment belongs to.
 const INDICES: [&[u8]; 6] = [
     b"index",
     b"item_id",
@@ -18,33 +18,33 @@ const INDICES: [&[u8]; 6] = [
     b"type",
 ];
 
-/// The strings of a body.
+/// The strings of a body, as byte ranges.
 #[derive(Default)]
-pub(super) struct Strings {
-    /// What may be written over without breaking the form: contents of strings
-    /// and of names, and what has no form.
+pub(super) struct BodyStrings {
+    /// What can be overwritten without breaking the syntax: the contents of strings and
+    /// member names, and everything that is not JSON.
     pub(super) free: Vec<Range<usize>>,
-    /// Values that are strings.
+    /// The values that are strings.
     pub(super) values: Vec<Value>,
-    /// It is a stream of events.
+    /// Whether the body is a stream of events.
     pub(super) events: bool,
 }
 
-/// A value that is a string.
+/// A string that is a JSON value.
 pub(super) struct Value {
-    /// Its content, between the quotes.
+    /// Its contents, between the quotes.
     pub(super) part: Range<usize>,
-    /// The name of the member that it is in.
+    /// The name of its member.
     pub(super) name: Range<usize>,
-    /// The same for the fragments of one text.
+    /// A hash that is the same for all fragments of one text.
     pub(super) text: u64,
-    /// It is a fragment: some object around it is a `delta`.
+    /// Whether it is a fragment: it is, or is inside, a member `delta`.
     pub(super) delta: bool,
 }
 
-impl Strings {
-    /// Those of a JSON document or of server-sent events; none of a body that is
-    /// neither, which is free as a whole.
+impl BodyStrings {
+    /// Scans a body. If it is neither JSON nor server-sent events, it has no strings and
+    /// is free as a whole.
     pub(super) fn of(body: &[u8]) -> Self {
         let mut strings = Self::default();
         if is_json(body) {
@@ -76,9 +76,9 @@ impl Strings {
         strings
     }
 
-    /// Reads one document, as far as it is one.
+    /// Scans one JSON document, which may be cut off.
     fn document(&mut self, body: &[u8], part: Range<usize>) {
-        let mut nodes = vec![Node::default()];
+        let mut nodes = vec![JsonNode::default()];
         let mut open: Vec<usize> = vec![0];
         let first = self.values.len();
         let mut owners: Vec<usize> = Vec::new();
@@ -88,7 +88,7 @@ impl Strings {
             let here = open.last().copied().unwrap_or(0);
             match byte {
                 b'{' | b'[' => {
-                    let node = Node::within(&nodes, here, *byte == b'{');
+                    let node = JsonNode::within(&nodes, here, *byte == b'{');
                     open.push(nodes.len());
                     nodes.push(node);
                 }
@@ -134,8 +134,8 @@ impl Strings {
             }
             at += 1;
         }
-        // Parents come before their children, and what tells an object apart may
-        // stand behind its contents.
+        // Done after scanning, because the members that identify an object can come after
+        // its other contents. Parents come before their children.
         let mut known: Vec<(u64, bool)> = Vec::with_capacity(nodes.len());
         for node in &nodes {
             let (above, delta) = known.get(node.parent).copied().unwrap_or((0, false));
@@ -157,7 +157,7 @@ impl Strings {
         }
     }
 
-    /// The values, those of one text together, in their order.
+    /// The values grouped by the text that they belong to, in order.
     pub(super) fn texts(&self) -> Vec<Vec<&Value>> {
         let mut places: HashMap<u64, usize> = HashMap::new();
         let mut texts: Vec<Vec<&Value>> = Vec::new();
@@ -174,29 +174,29 @@ impl Strings {
 
 /// An object or array of a document.
 #[derive(Default)]
-struct Node {
+struct JsonNode {
     parent: usize,
     object: bool,
-    /// The member that it is the value of.
+    /// The name of the member that it is the value of.
     under: Range<usize>,
-    /// Its place in the array around it.
+    /// Its index in the array around it.
     place: usize,
-    /// The member that is being read.
+    /// The name of the member that is being scanned.
     name: Range<usize>,
     wants_name: bool,
     position: usize,
-    /// A hash of what tells it from its like; 0 for nothing.
+    /// A hash of the members that identify it; 0 if it has none.
     tells: u64,
 }
 
-impl Node {
+impl JsonNode {
     fn within(nodes: &[Self], parent: usize, object: bool) -> Self {
         let around = nodes.get(parent);
         let under = around.map_or(0..0, |node| node.name.clone());
         Self {
             parent,
             object,
-            // What is in an array is called as the array is.
+            // An array element takes the name of the array.
             name: if object { 0..0 } else { under.clone() },
             under,
             place: around
@@ -212,13 +212,14 @@ impl Node {
         if self.object && INDICES.contains(&name) {
             let mut hasher = DefaultHasher::new();
             (name, body.get(value.clone())).hash(&mut hasher);
-            // Whatever their order is.
+            // A sum, so that the order of the members does not matter.
             self.tells = self.tells.wrapping_add(hasher.finish() | 1);
         }
     }
 }
 
-/// Where the string that begins at `at` ends: its quote, or the end of all.
+/// The end of the string that begins at `at`: its closing quote, or the end of the
+/// document.
 fn end_of_string(body: &[u8], mut at: usize, end: usize) -> usize {
     while let Some(next) = body
         .get(at..end)
@@ -233,7 +234,7 @@ fn end_of_string(body: &[u8], mut at: usize, end: usize) -> usize {
     end
 }
 
-/// Whether it is a JSON object or array, or the beginning of one.
+/// Whether the text is a JSON object or array, or the beginning of one.
 fn is_json(text: &[u8]) -> bool {
     matches!(text.trim_ascii_start().first(), Some(b'{' | b'['))
         && serde_json::from_slice::<IgnoredAny>(text).map_or_else(|error| error.is_eof(), |_| true)
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fragments_of_one_text_are_together() {
+    fn fragments_are_grouped_by_text() {
         let body = br#"data: {"choices":[{"delta":{"content":"a","tool_calls":[{"function":{"arguments":"1"},"index":0}]},"index":0}]}
 
 data: {"choices":[{"index":0,"delta":{"content":"b","tool_calls":[{"index":1,"function":{"arguments":"2"}}]}},{"index":1,"delta":{"content":"c"}}]}
@@ -253,7 +254,7 @@ data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"argu
 
 data: [DONE]
 "#;
-        let strings = Strings::of(body);
+        let strings = BodyStrings::of(body);
         let texts: Vec<String> = strings
             .texts()
             .iter()

@@ -26,7 +26,7 @@ fn scrub(text: &str) -> String {
 }
 
 #[test]
-fn secrets_go_by_their_look() {
+fn secrets_are_recognised_by_their_shape() {
     for (text, secret) in [
         (
             "use sk-ant-api03-AbCdEf0123456789_x now",
@@ -82,7 +82,7 @@ fn secrets_go_by_their_look() {
 }
 
 #[test]
-fn ordinary_text_stays() {
+fn ordinary_text_is_unchanged() {
     for text in [
         r#"{"max_tokens":100,"prompt_cache_key":"0199b2f4-8f5c-7d11-9c7e-2f3b1a4d5e6f","total_tokens":12}"#,
         r#"{"logprobs":{"content":[{"token":" configuration","logprob":-0.1}]}}"#,
@@ -100,7 +100,7 @@ fn ordinary_text_stays() {
 }
 
 #[test]
-fn a_secret_has_one_filler_in_every_encoding() {
+fn a_secret_has_the_same_placeholder_in_every_encoding() {
     let plain = scrub(KEY);
     assert_eq!(scrub(&format!("a {KEY} b")), format!("a {plain} b"));
     let encoded = scrub(&STANDARD.encode(format!("user:{KEY}!")));
@@ -128,7 +128,7 @@ fn a_secret_has_one_filler_in_every_encoding() {
 }
 
 #[test]
-fn images_are_told_apart_by_a_hash() {
+fn images_are_replaced_by_their_hash() {
     let image = |data: &str| format!(r#"{{"image_url":"data:image/png;base64,{data}"}}"#);
     let (one, other) = (STANDARD.encode([7; 100]), STANDARD.encode([8; 100]));
     let clean = scrub(&image(&one));
@@ -143,7 +143,7 @@ fn images_are_told_apart_by_a_hash() {
 }
 
 #[test]
-fn our_blobs_are_opened() {
+fn sealed_blobs_are_opened_and_redacted() {
     use adapters::baggage::Baggage;
     let blob = |reasoning: &str, signature: &str| {
         let details = format!(r#"[{{"type":"reasoning.encrypted","data":"{signature}"}}]"#);
@@ -160,7 +160,7 @@ fn our_blobs_are_opened() {
     let sealed = ours.split('"').nth(3).unwrap();
     let opened = Baggage::open(sealed).unwrap();
     assert_eq!(opened.reasoning, format!("the key is {}", scrub(KEY)));
-    // The same as in the request that the provider gets.
+    // The same as in the request to the provider.
     let upstream = format!(r#"[{{"type":"reasoning.encrypted","data":"{signature}"}}]"#);
     assert_eq!(opened.details, scrub(&upstream));
     assert_ne!(opened.details, upstream);
@@ -177,7 +177,9 @@ fn our_blobs_are_opened() {
 // S2-Ee
 #[test]
 fn all_of_a_turn_is_scrubbed() {
-    use crate::diagnostics::bundle::{Answer, Attempt, Head, Request, Turn};
+    use crate::diagnostics::bundle::{
+        BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
+    };
     let headers = || {
         vec![
             ("authorization".to_owned(), format!("Bearer {KEY}")),
@@ -198,38 +200,38 @@ fn all_of_a_turn_is_scrubbed() {
                 .caused_by(format!("d {KEY}")),
         )
     };
-    let mut turn = Turn {
+    let mut turn = BundleTurn {
         request_id: "req_1".into(),
         fault: fault(),
         notes: vec![("code".into(), format!("said {KEY}"))],
-        request: Request {
+        request: BundleRequest {
             path: format!("/v1/responses?key={KEY}"),
             headers: headers(),
             body: body(),
         },
-        answer: Answer {
+        answer: BundleResponse {
             headers: headers(),
             body: body(),
-            ..Answer::default()
+            ..BundleResponse::default()
         },
-        attempts: vec![Attempt {
+        attempts: vec![BundleAttempt {
             route: format!("acme/{KEY}"),
             url: format!(
                 "https://u:{}@acme.example/v1/{KEY}/chat?key=short&api-version=2",
                 KEY.replace('/', "%2F")
             ),
             headers: headers(),
-            head: Some(Head {
+            head: Some(BundleResponseHead {
                 headers: headers(),
-                ..Head::default()
+                ..BundleResponseHead::default()
             }),
             fault: fault(),
             body: body(),
             answer: body(),
-            ..Attempt::default()
+            ..BundleAttempt::default()
         }],
         plan: body(),
-        ..Turn::default()
+        ..BundleTurn::default()
     };
     turn.settings.asked = KEY.into();
     turn.given.moved_to = Some(KEY.into());
@@ -289,7 +291,7 @@ fn all_of_a_turn_is_scrubbed() {
 }
 
 #[test]
-fn the_users_patterns_count() {
+fn configured_patterns_are_redacted() {
     let patterns = [
         Regex::new(r"customer-\d+").unwrap(),
         Regex::new(r#""name":\s*"([^"]+)""#).unwrap(),
@@ -311,7 +313,7 @@ fn the_users_patterns_count() {
 }
 
 #[test]
-fn a_secret_in_fragments_goes_from_all_of_them() {
+fn a_secret_spread_over_fragments_is_redacted_in_all_of_them() {
     let whole = scrub(&format!("My key is {KEY}, and that is it."));
     for event in [
         r#"data: {"type":"response.output_text.delta","delta":"@","item_id":"msg_1","output_index":0}"#,
@@ -337,7 +339,7 @@ fn a_secret_in_fragments_goes_from_all_of_them() {
 }
 
 #[test]
-fn ordinary_traffic_stays() {
+fn ordinary_traffic_is_unchanged() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/chat");
     let keep = Keep {
         images: true,
@@ -371,7 +373,7 @@ fn ordinary_traffic_stays() {
     assert!(seen > 100, "{seen}");
 }
 
-/// Texts that would take hours if the work grew with their square.
+/// Texts that would take hours if the work were quadratic.
 #[test]
 fn hostile_texts_are_scrubbed() {
     let scrubber = scrubber();
@@ -404,7 +406,7 @@ fn hex(bytes: &[u8]) -> String {
     digits.concat()
 }
 
-/// The ways a secret is written.
+/// The secret in one of several encodings.
 fn written(way: u8, mask: u64, lead: usize) -> String {
     let picked = |place: usize| mask >> (place % 60) & 1 == 1;
     let each = |encode: fn(u8) -> String| {
@@ -431,7 +433,7 @@ fn written(way: u8, mask: u64, lead: usize) -> String {
     }
 }
 
-/// A JSON string's content with escapes where the mask wants them.
+/// The contents of a JSON string, with escapes where the mask has a bit set.
 fn escaped(text: &str, mask: u64) -> String {
     text.bytes()
         .enumerate()
@@ -445,9 +447,9 @@ fn escaped(text: &str, mask: u64) -> String {
         .collect()
 }
 
-/// All strings of a body together, unescaped as far as it goes.
+/// All texts of a body, with their fragments joined, in every decoded layer.
 fn readings(text: &[u8]) -> Vec<Vec<u8>> {
-    let strings = Strings::of(text);
+    let strings = BodyStrings::of(text);
     let mut texts: Vec<Vec<u8>> = strings
         .texts()
         .iter()
@@ -510,7 +512,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_keeps_its_form(text in any::<String>(), names in prop::collection::vec("[a-z_=:;,&?\"\\\\/%0-9]{0,12}|password|token=|api_key|sk-|Bearer |://", 0..30)) {
+    fn redaction_keeps_length_and_json_syntax(text in any::<String>(), names in prop::collection::vec("[a-z_=:;,&?\"\\\\/%0-9]{0,12}|password|token=|api_key|sk-|Bearer |://", 0..30)) {
         let text = serde_json::json!({"a": text, "b": names.concat()}).to_string();
         let clean = scrubber().text(&text).into_owned();
         prop_assert_eq!(clean.len(), text.len());

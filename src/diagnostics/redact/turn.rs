@@ -1,4 +1,4 @@
-//! All of a turn. Every field is named, so that a new one is not forgotten.
+//! Redacts a whole turn. Every field is named, so that a new one is not forgotten.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,17 +7,19 @@ use adapters::fault::Fault;
 use registry::{RouteSettings, Settings};
 
 use super::Scrubber;
-use super::again::{Again, Remade};
-use super::ids::Ids;
-use crate::diagnostics::bundle::{Answer, Attempt, Head, Omitted, Request, Turn};
+use super::again::{Reencoded, Reencoder};
+use super::ids::ChangedArtifactIds;
+use crate::diagnostics::bundle::{
+    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
+};
 use crate::turn::TurnState;
 
-/// The most outputs of which each tells of the one before by its id.
+/// Maximum length of a chain of outputs that each mention the id of the one before.
 const ID_ROUNDS: usize = 32;
 
 impl Scrubber {
-    /// The turn without secrets. A turn that has none comes back as it is.
-    pub fn turn(&self, turn: &Turn) -> Turn {
+    /// Redacts a turn. A turn without secrets is returned unchanged.
+    pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
         let new = self.scrubbed(turn.clone());
         let is_same = turn.request.body == new.request.body
             && turn.given.items == new.given.items
@@ -29,14 +31,15 @@ impl Scrubber {
         self.again(turn, &new)
     }
 
-    /// What the program made of the request is made again without secrets.
-    fn again(&self, old: &Turn, scrubbed: &Turn) -> Turn {
-        let mut ids = Ids::default();
+    /// Replaces plan and upstream requests by those that follow from the redacted client
+    /// request.
+    fn again(&self, old: &BundleTurn, scrubbed: &BundleTurn) -> BundleTurn {
+        let mut ids = ChangedArtifactIds::default();
         let mut new = scrubbed.clone();
-        // An output may tell of another by its id; none tells of itself, so there is
-        // an end.
+        // An output can contain the id of another output, so a changed id can change
+        // further ids. An output cannot contain its own id, so this ends.
         for _ in 0..ID_ROUNDS {
-            let found = Again::of(old, &new).and_then(|again| again.ids());
+            let found = Reencoder::of(old, &new).and_then(|again| again.ids());
             let found = found.unwrap_or_default();
             if found == ids {
                 break;
@@ -44,11 +47,11 @@ impl Scrubber {
             ids = found;
             new = renamed(&ids, scrubbed.clone());
         }
-        let Some(again) = Again::of(old, &new) else {
+        let Some(again) = Reencoder::of(old, &new) else {
             return new;
         };
         let plan = again.plan();
-        let made: Vec<Remade> = (0..old.attempts.len())
+        let made: Vec<Reencoded> = (0..old.attempts.len())
             .map(|index| again.request(index))
             .collect();
         if let Some(plan) = plan {
@@ -56,18 +59,18 @@ impl Scrubber {
         }
         for (index, (attempt, made)) in new.attempts.iter_mut().zip(made).enumerate() {
             match made {
-                Remade::Body(body, estimated_input) => {
+                Reencoded::Body(body, estimated_input) => {
                     attempt.body = self.bytes(body);
                     attempt.estimated_input = estimated_input;
                 }
-                Remade::Whole => {}
-                Remade::Unknown => {
+                Reencoded::Whole => {}
+                Reencoded::Unknown => {
                     let what = format!("attempt {} request", index + 1);
                     let total = attempt.body.len() as u64;
                     attempt.body.clear();
                     match new.omitted.iter_mut().find(|one| one.what == what) {
                         Some(omitted) => omitted.kept = 0,
-                        None => new.omitted.push(Omitted {
+                        None => new.omitted.push(OmittedPart {
                             what,
                             total,
                             kept: 0,
@@ -79,8 +82,8 @@ impl Scrubber {
         new
     }
 
-    fn scrubbed(&self, turn: Turn) -> Turn {
-        let Turn {
+    fn scrubbed(&self, turn: BundleTurn) -> BundleTurn {
+        let BundleTurn {
             request_id,
             version,
             config_digest,
@@ -105,7 +108,7 @@ impl Scrubber {
         } = turn;
         let given = self.given(given, fault.iter().chain(attempts_faults(&attempts)));
         let notes = notes.into_iter();
-        Turn {
+        BundleTurn {
             request_id,
             version,
             config_digest,
@@ -132,29 +135,29 @@ impl Scrubber {
         }
     }
 
-    fn request(&self, request: Request) -> Request {
-        let Request {
+    fn request(&self, request: BundleRequest) -> BundleRequest {
+        let BundleRequest {
             path,
             mut headers,
             body,
         } = request;
         self.headers(&mut headers);
-        Request {
+        BundleRequest {
             path: self.url(&path),
             headers,
             body: self.bytes(body),
         }
     }
 
-    fn answer(&self, answer: Answer) -> Answer {
-        let Answer {
+    fn answer(&self, answer: BundleResponse) -> BundleResponse {
+        let BundleResponse {
             status,
             mut headers,
             pieces,
             body,
         } = answer;
         self.headers(&mut headers);
-        Answer {
+        BundleResponse {
             status,
             headers,
             pieces,
@@ -162,10 +165,10 @@ impl Scrubber {
         }
     }
 
-    fn attempt(&self, attempt: Attempt) -> Attempt {
+    fn attempt(&self, attempt: BundleAttempt) -> BundleAttempt {
         let mut headers = attempt.headers;
         self.headers(&mut headers);
-        Attempt {
+        BundleAttempt {
             route: self.string(attempt.route),
             url: self.url(&attempt.url),
             headers,
@@ -184,14 +187,14 @@ impl Scrubber {
         }
     }
 
-    fn head(&self, head: Head) -> Head {
-        let Head {
+    fn head(&self, head: BundleResponseHead) -> BundleResponseHead {
+        let BundleResponseHead {
             at_us,
             status,
             mut headers,
         } = head;
         self.headers(&mut headers);
-        Head {
+        BundleResponseHead {
             at_us,
             status,
             headers,
@@ -242,7 +245,8 @@ impl Scrubber {
         }
     }
 
-    /// Names are the registry's, but for what the user put into them.
+    /// Redacts the fields that a user may have put a secret into; the rest comes from the
+    /// registry.
     fn route(&self, route: RouteSettings) -> RouteSettings {
         let mut route = route;
         route.base_url = self.url(&route.base_url);
@@ -269,7 +273,7 @@ impl Scrubber {
         }
         given.moved_to = given.moved_to.map(|route| self.string(route));
         given.tools = given.tools.map(|tools| self.string(tools));
-        // Once: later it may be that other secrets are known.
+        // Only the first time: a later redaction may know other secrets.
         if given.stand_ins.is_empty() {
             let secrets = self.redactor.secrets().iter();
             given.stand_ins = secrets
@@ -280,8 +284,8 @@ impl Scrubber {
         given
     }
 
-    /// What stands for the secrets that only their look tells, as far as a fault
-    /// quotes them: these the client was not told.
+    /// The placeholders of unknown secrets that a fault quotes. The client's response has
+    /// `[redacted]` in their place, so a replay must hide them as well.
     fn stand_ins<'f>(&self, faults: impl Iterator<Item = &'f Fault>) -> BTreeSet<String> {
         let texts = faults.flat_map(|fault| {
             let short = [&fault.param, &fault.code].into_iter().flatten();
@@ -298,8 +302,8 @@ impl Scrubber {
     }
 }
 
-/// The turn with other artifact ids.
-fn renamed(ids: &Ids, turn: Turn) -> Turn {
+/// Replaces changed artifact ids in all bodies and in the state of a turn.
+fn renamed(ids: &ChangedArtifactIds, turn: BundleTurn) -> BundleTurn {
     let mut turn = turn;
     let bodies = [
         &mut turn.request.body,
@@ -319,6 +323,6 @@ fn renamed(ids: &Ids, turn: Turn) -> Turn {
     turn
 }
 
-fn attempts_faults(attempts: &[Attempt]) -> impl Iterator<Item = &Fault> {
+fn attempts_faults(attempts: &[BundleAttempt]) -> impl Iterator<Item = &Fault> {
     attempts.iter().filter_map(|one| one.fault.as_ref())
 }

@@ -1,35 +1,35 @@
-//! Why a turn cannot be run again.
+//! Errors of replays.
 
 use thiserror::Error;
 
-/// Why a turn cannot be run again. That it goes another way is no error: the
-/// comparison of the two turns names it.
+/// Why a replay gave no turn. A replay that takes another course than the recording is
+/// no error: comparing the two turns shows it.
 #[derive(Debug, Error)]
 pub enum ReplayError {
-    /// Something was too large to be kept.
+    /// The named body was too large to be recorded whole.
     #[error("the turn was not kept whole: {0} is missing or cut off")]
-    NotWhole(String),
-    /// What is told of the turn does not fit together.
+    Incomplete(String),
+    /// The metadata of the turn is contradictory.
     #[error("the turn is damaged: {0}")]
     Damaged(&'static str),
-    /// The loopback or the threads cannot be had.
+    /// The loopback socket or the thread could not be created.
     #[error("the replay cannot be run here")]
     Io(#[from] std::io::Error),
-    /// Nothing moved any more.
+    /// The replay made no progress.
     #[error("the replay stood still for {seconds} seconds {at}")]
     Stuck {
-        /// While waiting for what.
+        /// What it was waiting for.
         at: &'static str,
-        /// How long.
+        /// How long it waited.
         seconds: u64,
     },
-    /// The answer had no end.
+    /// The response became far longer than the recorded one.
     #[error("the replay says far more than was recorded, and was stopped")]
     Endless,
-    /// The model that the turn was to be sent to is not configured.
+    /// The model that the turn should be sent to is not configured.
     #[error("{0}")]
     NoModel(String),
-    /// The program failed in a way that it must not.
+    /// The turn ended without a recording, which is a defect.
     #[error("the replay ended without a turn")]
-    Lost,
+    NoTurn,
 }

@@ -1,4 +1,4 @@
-//! A recorded request once more, to a real provider.
+//! Sends a recorded request to a real provider.
 
 use std::sync::Arc;
 
@@ -7,30 +7,29 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::env::LastTurn;
 use super::error::ReplayError;
-use super::stage::Taped;
-use super::{alone, request};
+use super::{client_request, run_in_own_runtime};
 use crate::artifacts::Artifacts;
 use crate::clock::System;
 use crate::config::{CaptureMode, Config};
-use crate::diagnostics::bundle::Turn;
-use crate::diagnostics::capture::{Room, Tape};
+use crate::diagnostics::bundle::BundleTurn;
+use crate::diagnostics::capture::{MemoryBudget, Recorder};
 use crate::metrics::Metrics;
 use crate::turn::{Service, TurnEnvironment, TurnEnvironmentFactory, respond};
 
-/// Sends the recorded request to `model`, named in full as `provider/model`, with
-/// the user's own configuration, and tells how that turn went. Nothing of what
-/// was known before the recorded turn is known to this one. It blocks as long as
-/// the provider takes.
+/// Sends the recorded request to `model`, named in full as `provider/model`, with the
+/// user's own configuration, and returns the recording of that turn. The state before
+/// the recorded turn is not restored. Blocks as long as the provider takes.
 ///
-/// What was redacted in the recording stays so: the provider gets the fillers.
-pub fn live(turn: &Turn, config: &Config, model: &str) -> Result<Turn, ReplayError> {
+/// Redacted texts stay redacted: the provider gets the placeholders.
+pub fn live(turn: &BundleTurn, config: &Config, model: &str) -> Result<BundleTurn, ReplayError> {
     if let Some(omitted) = turn
         .omitted
         .iter()
         .find(|omitted| omitted.what == "request")
     {
-        return Err(ReplayError::NotWhole(omitted.what.clone()));
+        return Err(ReplayError::Incomplete(omitted.what.clone()));
     }
     config
         .registry
@@ -40,60 +39,60 @@ pub fn live(turn: &Turn, config: &Config, model: &str) -> Result<Turn, ReplayErr
     config.capture.mode = CaptureMode::default();
     config.capture.memory = usize::MAX;
     let mut turn = turn.clone();
-    turn.request.body = ask(&turn.request.body, model)?;
-    alone(|builder| builder, || run(turn, config))
+    turn.request.body = with_model(&turn.request.body, model)?;
+    run_in_own_runtime(|builder| builder, || run(turn, config))
 }
 
-async fn run(recorded: Turn, config: Config) -> Result<Turn, ReplayError> {
-    let onlooker = Onlooker::default();
+async fn run(recorded: BundleTurn, config: Config) -> Result<BundleTurn, ReplayError> {
+    let recorder = LiveRecorder::default();
     let service = Arc::new(Service::new(
         Arc::new(ArcSwap::from_pointee(config)),
         Arc::new(Metrics::new()),
         CancellationToken::new(),
-        Arc::new(onlooker.clone()),
+        Arc::new(recorder.clone()),
         Artifacts::without_store(recorded.given.keeping),
     ));
-    let (head, body) = request(&recorded)?;
+    let (head, body) = client_request(&recorded)?;
     let mut answer = respond(&service, &head, body).await.into_body();
     while let Some(Ok(_)) = answer.frame().await {}
     drop(answer);
-    onlooker.taped().ok_or(ReplayError::Lost)
+    recorder.finished_turn().ok_or(ReplayError::NoTurn)
 }
 
-/// The request with another model.
-fn ask(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
+fn with_model(body: &[u8], model: &str) -> Result<Vec<u8>, ReplayError> {
     let damaged = |_| ReplayError::Damaged("the request is no JSON object");
     let mut body: serde_json::Map<String, Value> = serde_json::from_slice(body).map_err(damaged)?;
     body.insert("model".to_owned(), Value::String(model.to_owned()));
     serde_json::to_vec(&body).map_err(damaged)
 }
 
-/// The system's environments with a tape.
+/// Runs turns with the clock and randomness of the system and keeps the recording of
+/// the last one.
 #[derive(Clone, Default)]
-pub(super) struct Onlooker(Arc<Taped>);
+pub(super) struct LiveRecorder(Arc<LastTurn>);
 
-impl Onlooker {
-    /// The last turn that is over.
-    pub(super) fn taped(&self) -> Option<Turn> {
-        self.0.take()
+impl LiveRecorder {
+    /// Takes out the last finished turn.
+    pub(super) fn finished_turn(&self) -> Option<BundleTurn> {
+        self.0.take_bundle_turn()
     }
 }
 
-impl TurnEnvironmentFactory for Onlooker {
+impl TurnEnvironmentFactory for LiveRecorder {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
         let live = System.create(request_id, config);
-        let taped: Arc<Taped> = Arc::clone(&self.0);
-        let tape = Arc::new(Tape::new(
+        let finished: Arc<LastTurn> = Arc::clone(&self.0);
+        let recorder = Arc::new(Recorder::new(
             request_id,
             config,
             (live.clock, live.random),
-            &Arc::new(Room::default()),
-            taped,
+            &Arc::new(MemoryBudget::default()),
+            finished,
         ));
         TurnEnvironment {
-            clock: Arc::clone(&tape) as _,
-            random: Arc::clone(&tape) as _,
-            observer: Some(tape),
+            clock: Arc::clone(&recorder) as _,
+            random: Arc::clone(&recorder) as _,
+            observer: Some(recorder),
         }
     }
 }

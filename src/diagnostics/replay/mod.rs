@@ -1,28 +1,28 @@
-//! Runs a recorded turn once more.
+//! Runs a recorded turn again.
 //!
-//! | module | noun |
+//! | module | what it does |
 //! |---|---|
-//! | `stage` | clock, randomness and taps of the replayed turn |
+//! | `env` | clock, randomness and observer of the replayed turn |
 //! | `upstream` | the provider, on loopback |
-//! | `drive` | the lock-step of the two |
-//! | `live` | the same request to a real provider |
-//! | `error` | why a turn cannot be run again |
+//! | `driver` | keeps the two in lock-step with the recording |
+//! | `live` | sends the recorded request to a real provider instead |
+//! | `error` | why a replay failed |
 //!
-//! The engine is that of the server; it talks HTTP to a loopback address. Its
-//! time is a clock that moves when the recording says so. What a loopback cannot
-//! show, such as a name that does not resolve, the recording tells the engine.
+//! The engine is the one of the server; it talks HTTP to a loopback address. Its clock
+//! moves when the recording says so. Failures that loopback cannot reproduce, such as a
+//! name that does not resolve, are injected from the recording.
 //!
-//! What is fed to the replay is in the replayed turn as it was in the recorded
-//! one: addresses, headers of the upstream's answers, when the turn began. The
-//! text of a broken connection in [`Fault::cause`](adapters::fault::Fault::cause)
-//! comes from the network library and depends on how exactly it broke; where the
-//! replay breaks as well, the recorded text is kept. Times of the replayed turn
-//! are those of its own clock.
+//! The replayed turn keeps the recorded values of everything that was an input of the
+//! replay: addresses, headers of the upstream's responses, the time the turn began. The
+//! text of [`Fault::cause`](adapters::fault::Fault::cause) for a broken connection comes
+//! from the network library and depends on how exactly it broke; if the replayed
+//! connection breaks as well, the recorded text is kept. Other times of the replayed
+//! turn come from its own clock.
 
-mod drive;
+mod driver;
+mod env;
 mod error;
 mod live;
-mod stage;
 #[cfg(test)]
 mod tests;
 mod upstream;
@@ -39,7 +39,7 @@ use registry::{RouteSettings, Settings};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::bundle::Turn;
+use super::bundle::BundleTurn;
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::metrics::Metrics;
@@ -50,31 +50,31 @@ use crate::turn::{PREFIX_HEADER, Service, respond};
 pub use error::ReplayError;
 pub use live::live;
 
-use drive::Drive;
-use stage::{OnStage, Stage};
-use upstream::Upstream;
+use driver::ReplayDriver;
+use env::{ReplayEnv, ReplayEnvFactory};
+use upstream::ReplayUpstream;
 
 /// Runs the recorded request through this program's engine, against the recorded
-/// answers of its providers, and tells how the turn went. The same turn gives the
-/// same bytes wherever and however fast it runs. It blocks, for a moment as a
-/// rule: time is not waited for.
-pub fn replay(turn: &Turn) -> Result<Turn, ReplayError> {
-    check(turn)?;
+/// responses of its providers, and returns the new recording. The same turn gives the
+/// same bytes on every machine. Blocks, usually for a moment only: recorded pauses are
+/// skipped.
+pub fn replay(turn: &BundleTurn) -> Result<BundleTurn, ReplayError> {
+    check_replayable(turn)?;
     let recorded = Arc::new(turn.clone());
-    let mut replayed = alone(
+    let mut replayed = run_in_own_runtime(
         |builder| builder.start_paused(true),
         || run(Arc::clone(&recorded)),
     )?;
-    put_back(&recorded, &mut replayed);
+    restore_recorded_values(&recorded, &mut replayed);
     Ok(replayed)
 }
 
-/// Whether the turn has what it takes.
-fn check(turn: &Turn) -> Result<(), ReplayError> {
+/// Fails if the turn was not recorded whole.
+fn check_replayable(turn: &BundleTurn) -> Result<(), ReplayError> {
     if let Some(omitted) = turn.omitted.first() {
-        return Err(ReplayError::NotWhole(omitted.what.clone()));
+        return Err(ReplayError::Incomplete(omitted.what.clone()));
     }
-    let fits = |attempt: &super::bundle::Attempt| {
+    let fits = |attempt: &super::bundle::BundleAttempt| {
         let lengths = attempt.pieces.iter().map(|piece| piece.length);
         lengths.fold(0, usize::saturating_add) == attempt.answer.len()
     };
@@ -87,12 +87,12 @@ fn check(turn: &Turn) -> Result<(), ReplayError> {
     }
 }
 
-/// Runs a future in a thread and a runtime of its own, without a word in the log.
-fn alone<F: Future<Output = Result<Turn, ReplayError>>>(
+/// Runs a future in its own thread and runtime, with logging switched off.
+fn run_in_own_runtime<F: Future<Output = Result<BundleTurn, ReplayError>>>(
     set: impl FnOnce(&mut tokio::runtime::Builder) -> &mut tokio::runtime::Builder + Send,
     future: impl FnOnce() -> F + Send,
-) -> Result<Turn, ReplayError> {
-    // Another part of the program may have done it.
+) -> Result<BundleTurn, ReplayError> {
+    // Fails if another part of the program has installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let run = || {
         let mut builder = tokio::runtime::Builder::new_current_thread();
@@ -103,38 +103,41 @@ fn alone<F: Future<Output = Result<Turn, ReplayError>>>(
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("replay".to_owned());
         let thread = thread.spawn_scoped(scope, run)?;
-        thread.join().unwrap_or(Err(ReplayError::Lost))
+        thread.join().unwrap_or(Err(ReplayError::NoTurn))
     })
 }
 
-async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
-    let upstream = Upstream::bind().await?;
-    let stage = Stage::new(&recorded);
+async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
+    let upstream = ReplayUpstream::bind().await?;
+    let env = ReplayEnv::new(&recorded);
     let ending = CancellationToken::new();
     let service = Arc::new(Service::new(
-        Arc::new(ArcSwap::from_pointee(config(&recorded, &upstream.origin()))),
+        Arc::new(ArcSwap::from_pointee(replay_config(
+            &recorded,
+            &upstream.origin(),
+        ))),
         Arc::new(Metrics::new()),
         ending.clone(),
-        Arc::new(OnStage(Arc::clone(&stage))),
+        Arc::new(ReplayEnvFactory(Arc::clone(&env))),
         Artifacts::without_store(recorded.given.keeping),
     ));
-    let (head, body) = request(&recorded)?;
-    // A request that makes no sense has no memory to go with it.
+    let (head, body) = client_request(&recorded)?;
+    // Fails for an invalid request, which needs no state.
     let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
-    stage.arm();
-    let streams = Streams::of(&body) && !head.uri.path().ends_with("/compact");
+    env.arm();
+    let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();
     let client = tokio::spawn(async move {
         let response = respond(&service, &head, body).await;
         let mut body = response.into_body();
         while let Some(Ok(_)) = body.frame().await {}
     });
-    Drive::new(&recorded, &stage, upstream, ending, client, streams)
+    ReplayDriver::new(&recorded, &env, upstream, ending, client, streams)
         .run()
         .await?;
-    let mut turn = stage.taped().ok_or(ReplayError::Lost)?;
+    let mut turn = env.finished_turn().ok_or(ReplayError::NoTurn)?;
     for (index, attempt) in turn.attempts.iter_mut().enumerate() {
-        readdress(
+        restore_origin(
             attempt,
             recorded.attempts.get(index),
             &recorded.settings,
@@ -145,7 +148,7 @@ async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
 }
 
 /// The head and the body of the client's request.
-fn request(turn: &Turn) -> Result<(Parts, String), ReplayError> {
+fn client_request(turn: &BundleTurn) -> Result<(Parts, String), ReplayError> {
     let mut request = http::Request::post(turn.request.path.as_str());
     for (name, value) in &turn.request.headers {
         request = request.header(name, value);
@@ -161,39 +164,39 @@ fn request(turn: &Turn) -> Result<(Parts, String), ReplayError> {
     Ok((head, body))
 }
 
-/// Whether a request asks for a stream.
+/// The field `stream` of a request.
 #[derive(Deserialize)]
-struct Streams {
+struct StreamFlag {
     #[serde(default)]
     stream: Option<bool>,
 }
 
-impl Streams {
+impl StreamFlag {
     fn of(body: &str) -> bool {
         serde_json::from_str::<Self>(body).is_ok_and(|asked| asked.stream == Some(true))
     }
 }
 
-/// The configuration that the turn ran with, its providers at `origin` with keys
-/// that stand for theirs.
-fn config(turn: &Turn, origin: &str) -> Config {
+/// The configuration that the turn ran with, but with its providers at `origin` and
+/// made-up keys.
+fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     let mut settings = turn.settings.clone();
     let mut keys = HashMap::new();
     for route in &mut settings.routes {
-        route.base_url = format!("{origin}{}", split(&route.base_url).1);
+        route.base_url = format!("{origin}{}", split_origin(&route.base_url).1);
         let states = turn.given.providers.iter();
         let state = states
             .clone()
             .find(|state| state.provider == route.provider);
         let count = state.map_or(0, |state| state.keys_rest_ms.len());
         if !route.key_weights.is_empty() {
-            route.key_weights = weights(turn, route, count);
+            route.key_weights = key_weights(turn, route, count);
         }
         let stand_ins =
             (0..count).filter_map(|index| Secret::new(&format!("replayed-key-{index}")));
         keys.insert(route.provider.clone(), stand_ins.collect());
     }
-    // The engine hides them where it hid the secrets that they stand for.
+    // The engine must hide the placeholders where it hid the secrets themselves.
     let hidden = turn.given.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     let mut config = Config::bare(
@@ -206,9 +209,9 @@ fn config(turn: &Turn, origin: &str) -> Config {
     config.with_redactor(Redactor::new(&hidden))
 }
 
-/// Weights with which the keys come in the recorded order: without the keys
-/// themselves the order that they came in cannot be found.
-fn weights(turn: &Turn, route: &RouteSettings, count: usize) -> Vec<u32> {
+/// Weights that select the keys in the recorded order. The original order depends on
+/// the keys themselves, which are not recorded.
+fn key_weights(turn: &BundleTurn, route: &RouteSettings, count: usize) -> Vec<u32> {
     let mut weights = vec![0; count];
     let mut next = u32::MAX;
     let prefix = format!("{}/", route.provider);
@@ -224,10 +227,10 @@ fn weights(turn: &Turn, route: &RouteSettings, count: usize) -> Vec<u32> {
     weights
 }
 
-/// The address of an attempt as if it had gone where the recorded one went.
-fn readdress(
-    attempt: &mut super::bundle::Attempt,
-    recorded: Option<&super::bundle::Attempt>,
+/// Replaces the loopback origin in the URL of an attempt by the recorded one.
+fn restore_origin(
+    attempt: &mut super::bundle::BundleAttempt,
+    recorded: Option<&super::bundle::BundleAttempt>,
     settings: &Settings,
     loopback: &str,
 ) {
@@ -239,23 +242,23 @@ fn readdress(
     let mut route = || routes.find(|route| route.full_name() == attempt.route);
     let there = same.map(|recorded| &recorded.url);
     let there = there.or_else(|| route().map(|route| &route.base_url));
-    let origin = there.map_or("", |url| split(url).0);
+    let origin = there.map_or("", |url| split_origin(url).0);
     attempt.url = format!("{origin}{rest}");
 }
 
-/// An address cut before its path.
-fn split(url: &str) -> (&str, &str) {
+/// Splits a URL before its path.
+fn split_origin(url: &str) -> (&str, &str) {
     let host = url.find("://").map_or(0, |at| at + 3);
     let tail = url.get(host..).unwrap_or_default();
     let path = tail.find(['/', '?', '#']).map_or(url.len(), |at| host + at);
     url.split_at_checked(path).unwrap_or((url, ""))
 }
 
-/// Puts what the replay was fed with in its place again.
-fn put_back(recorded: &Turn, replayed: &mut Turn) {
+/// Restores the recorded values that were inputs of the replay.
+fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
-    prefix(&recorded.answer.headers, &mut replayed.answer.headers);
+    restore_prefix_header(&recorded.answer.headers, &mut replayed.answer.headers);
     let stand_ins = &recorded.given.stand_ins;
     replayed.given.stand_ins.clone_from(stand_ins);
     let routes = replayed.settings.routes.iter_mut();
@@ -271,13 +274,14 @@ fn put_back(recorded: &Turn, replayed: &mut Turn) {
         {
             replayed.headers.clone_from(&recorded.headers);
         }
-        cause(recorded.fault.as_ref(), replayed.fault.as_mut());
+        restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());
     }
-    cause(recorded.fault.as_ref(), replayed.fault.as_mut());
+    restore_cause(recorded.fault.as_ref(), replayed.fault.as_mut());
 }
 
-/// What a turn has in common with the one before is not seen without that one.
-fn prefix(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
+/// Restores the header about the prefix that the turn shares with the one before: that
+/// earlier turn is not part of the recording.
+fn restore_prefix_header(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
     let is_prefix = |header: &&(String, String)| header.0 == PREFIX_HEADER.as_str();
     let told = recorded.iter().find(is_prefix);
     match (
@@ -290,7 +294,7 @@ fn prefix(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
     }
 }
 
-fn cause(recorded: Option<&Fault>, replayed: Option<&mut Fault>) {
+fn restore_cause(recorded: Option<&Fault>, replayed: Option<&mut Fault>) {
     if let (Some(recorded), Some(replayed)) = (recorded, replayed)
         && replayed.kind == Kind::Cut
         && recorded.kind == Kind::Cut

@@ -1,4 +1,4 @@
-//! Turns are recorded as they really run, in real time, and replayed.
+//! Turns are recorded in real time with the real engine, and replayed.
 
 mod secrets;
 mod shortened;
@@ -18,11 +18,11 @@ use regex::bytes::Regex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::live::Onlooker;
+use super::live::LiveRecorder;
 use super::{ReplayError, live, replay};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, Places, load};
-use crate::diagnostics::bundle::{Piece, Scope, Turn, compare};
+use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::Metrics;
 use crate::sandbox::Player;
@@ -30,22 +30,22 @@ use crate::secrets::{Redactor, Secret};
 use crate::turn::Outcome;
 use crate::turn::{Service, respond};
 
-/// What is run and recorded.
+/// A turn to run and record, and the turns before it.
 struct Scene<'s> {
-    /// What the providers play; the first of them is `acme`, then `brand`.
+    /// The scripts of the providers `acme` and `brand`, in this order.
     scripts: Vec<Value>,
-    /// More settings of `acme`'s table.
+    /// Further settings in the table of `acme`.
     settings: &'s str,
-    /// Further tables.
+    /// Further tables of the configuration.
     tables: &'s str,
-    /// The client's requests. All but the last only prepare the ground.
+    /// The client's requests. The last one is recorded; the others come before it.
     requests: Vec<Value>,
     headers: Vec<(&'static str, &'static str)>,
-    /// The client leaves after this many pieces.
+    /// The client leaves after this many chunks.
     leaves_after: Option<usize>,
-    /// The program is about to end when so many requests came to `acme`.
+    /// The program shuts down after `acme` got this many requests.
     ends_after: Option<usize>,
-    /// Where shortened outputs are said to be kept.
+    /// Where the model is told that shortened outputs are kept.
     keeping: Keeping,
 }
 
@@ -76,8 +76,8 @@ fn steps(steps: Value) -> Scene<'static> {
 }
 
 impl Scene<'_> {
-    /// Runs it and takes it down.
-    fn record(&self) -> Turn {
+    /// Runs the turns and returns the recording of the last one.
+    fn record(&self) -> BundleTurn {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -86,8 +86,8 @@ impl Scene<'_> {
         runtime.block_on(self.run())
     }
 
-    async fn run(&self) -> Turn {
-        // Another test may have done it.
+    async fn run(&self) -> BundleTurn {
+        // Fails if another test has installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut players = Vec::new();
         let mut text = String::new();
@@ -100,13 +100,13 @@ impl Scene<'_> {
             players.push(player);
         }
         text.push_str(self.tables);
-        let onlooker = Onlooker::default();
+        let recorder = LiveRecorder::default();
         let ending = CancellationToken::new();
         let service = Arc::new(Service::new(
             Arc::new(ArcSwap::from_pointee(config(&text))),
             Arc::new(Metrics::new()),
             ending.clone(),
-            Arc::new(onlooker.clone()),
+            Arc::new(recorder.clone()),
             Artifacts::without_store(self.keeping),
         ));
         for (place, request) in self.requests.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Scene<'_> {
             };
             tokio::join!(client, end);
         }
-        onlooker.taped().unwrap()
+        recorder.finished_turn().unwrap()
     }
 }
 
@@ -150,10 +150,10 @@ fn config(text: &str) -> Config {
     .unwrap()
 }
 
-/// A turn without its times, which belong to the clock that it ran on.
-fn timeless(turn: &Turn) -> Turn {
+/// A turn without times: those of a replay come from another clock.
+fn timeless(turn: &BundleTurn) -> BundleTurn {
     let mut turn = turn.clone();
-    let still = |pieces: &mut Vec<Piece>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
+    let still = |pieces: &mut Vec<BodyChunk>| pieces.iter_mut().for_each(|piece| piece.at_us = 0);
     turn.took_us = 0;
     turn.ending_us = turn.ending_us.map(|_| 0);
     still(&mut turn.answer.pieces);
@@ -167,8 +167,8 @@ fn timeless(turn: &Turn) -> Turn {
     turn
 }
 
-/// Everything of a turn as text.
-fn text(turn: &Turn) -> String {
+/// A turn and its bodies as text.
+fn text(turn: &BundleTurn) -> String {
     let mut text = serde_json::to_string_pretty(turn).unwrap();
     let bodies = turn
         .attempts
@@ -184,21 +184,21 @@ fn text(turn: &Turn) -> String {
     text
 }
 
-/// The replay of the scene is the scene, each time.
-fn check(scene: &Scene<'_>) -> Turn {
+/// Records the scene and checks that replays equal the recording.
+fn check(scene: &Scene<'_>) -> BundleTurn {
     let recorded = scene.record();
     let first = replay(&recorded).unwrap();
     same(&timeless(&recorded), &timeless(&first));
     assert!(compare(&recorded, &first, Scope::Replay).is_empty());
     let second = replay(&recorded).unwrap();
     same(&first, &second);
-    // And a replay is as good as what it replays.
+    // A replay can be replayed itself.
     let third = replay(&first).unwrap();
     same(&timeless(&first), &timeless(&third));
     recorded
 }
 
-fn same(one: &Turn, other: &Turn) {
+fn same(one: &BundleTurn, other: &BundleTurn) {
     let (one, other) = (text(one), text(other));
     if one != other {
         let lines = one.lines().zip(other.lines());
@@ -221,8 +221,8 @@ fn a_plain_turn() {
 }
 
 #[test]
-fn calls_reasoning_and_odd_pieces() {
-    let said = json!([
+fn calls_reasoning_and_unusual_chunks() {
+    let script = json!([
         {"reasoning": "Let me think. Ünïcödé."},
         {"text": "I look."},
         {"call": {"id": "c1", "name": "shell", "arguments": "{\"command\":[\"ls\"]}", "pieces": 5}},
@@ -235,7 +235,7 @@ fn calls_reasoning_and_odd_pieces() {
     });
     for split in [0, 1, 7, 100_000] {
         let answers =
-            json!([{"steps": said, "split": split, "gap_ms": if split == 7 { 3 } else { 0 }}]);
+            json!([{"steps": script, "split": split, "gap_ms": if split == 7 { 3 } else { 0 }}]);
         let turn = check(&Scene {
             requests: vec![request.clone()],
             ..scene(answers)
@@ -246,7 +246,7 @@ fn calls_reasoning_and_odd_pieces() {
 }
 
 #[test]
-fn an_answer_for_a_client_without_a_stream() {
+fn a_response_that_is_not_streamed() {
     for format in ["asked", "document"] {
         let turn = check(&Scene {
             scripts: vec![json!({
@@ -262,7 +262,7 @@ fn an_answer_for_a_client_without_a_stream() {
 }
 
 #[test]
-fn large_pieces() {
+fn large_chunks() {
     let word = "0123456789abcdef".repeat(128 << 10);
     let turn = check(&steps(json!([{"text": word}, {"text": "end"}])));
     assert_eq!(turn.outcome, Some(Outcome::Completed));
@@ -270,7 +270,7 @@ fn large_pieces() {
 }
 
 #[test]
-fn a_limit_then_an_answer() {
+fn a_rate_limit_then_a_response() {
     let turn = check(&scene(json!([
         {"status": 429, "headers": {"retry-after": "1"}, "json": {"error": {"message": "slow down"}}},
         {"steps": [{"text": "Hello"}]},
@@ -290,7 +290,7 @@ fn failures_and_their_pauses() {
 }
 
 #[test]
-fn a_date_to_come_back_at() {
+fn a_retry_after_date() {
     let turn = check(&scene(json!([
         {"status": 429, "headers": {"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"}, "body": "slow"},
     ])));
@@ -320,10 +320,10 @@ fn a_request_that_is_refused() {
                 headers,
                 ..scene(json!([answer]))
             });
-            assert!(turn.failed());
+            assert!(turn.is_failure());
         }
     }
-    // And what does not get as far.
+    // Requests that fail before an attempt.
     for request in [
         json!({"model": "nowhere/m", "input": "hi"}),
         json!({"model": "acme/m", "input": 5}),
@@ -334,13 +334,13 @@ fn a_request_that_is_refused() {
             requests: vec![request],
             ..scene(json!([]))
         });
-        assert!(turn.failed());
+        assert!(turn.is_failure());
         assert!(turn.attempts.is_empty(), "{}", text(&turn));
     }
 }
 
 #[test]
-fn a_lesson_that_heals() {
+fn a_learned_quirk() {
     let refusal = json!({
         "status": 400,
         "when": {"body_contains": "\"temperature\""},
@@ -355,7 +355,7 @@ fn a_lesson_that_heals() {
         ..scene(answers.clone())
     });
     assert_eq!(turn.attempts.len(), 2);
-    // A lesson of an earlier turn.
+    // Learned in an earlier turn.
     let turn = check(&Scene {
         requests: vec![request.clone(), request],
         ..scene(answers)
@@ -365,7 +365,7 @@ fn a_lesson_that_heals() {
 }
 
 #[test]
-fn an_answer_that_breaks_off() {
+fn a_response_that_breaks_off() {
     for cut in ["fin", "rst"] {
         for text in ["Hello", ""] {
             let turn = check(&Scene {
@@ -378,7 +378,7 @@ fn an_answer_that_breaks_off() {
             assert!(turn.fault.is_some());
         }
     }
-    // After the finish reason it is complete.
+    // After the finish reason the response is complete.
     let turn = check(&steps(json!([
         {"text": "ho"}, {"finish": "stop"}, {"delay_ms": 20}, {"cut": "rst"}
     ])));
@@ -386,7 +386,7 @@ fn an_answer_that_breaks_off() {
 }
 
 #[test]
-fn an_error_within_the_answer() {
+fn an_error_within_the_stream() {
     let turn = check(&Scene {
         settings: "max_retries = 0",
         ..steps(json!([{"text": "ho"}, {"error": {"message": "I broke", "code": 502}}]))
@@ -399,11 +399,11 @@ fn an_error_within_the_answer() {
     assert_eq!(turn.outcome, Some(Outcome::Failed));
 }
 
-/// The silence ends in a fault, or in an answer that was complete but for its
-/// token counts; there are signs of life before it.
+/// The silence ends in a fault, or in a response that lacks only its token counts;
+/// heartbeats are sent before that.
 #[test]
 fn silence() {
-    for (idle, said, outcome) in [
+    for (idle, script, outcome) in [
         (
             "300ms",
             json!([{"text": "ho"}, {"stall": true}]),
@@ -441,20 +441,20 @@ fn silence() {
                      [server]\nheartbeat = \"90ms\"\ncommit_after = \"50ms\""
                 ),
                 requests: vec![json!({"model": "acme/m", "input": "hi", "stream": stream})],
-                ..steps(said.clone())
+                ..steps(script.clone())
             });
-            assert_eq!(turn.outcome, Some(outcome), "{said}");
+            assert_eq!(turn.outcome, Some(outcome), "{script}");
             assert!(
-                !stream || said[1] == json!({"finish": "stop"}) || turn.answer.pieces.len() > 3,
-                "there are signs of life"
+                !stream || script[1] == json!({"finish": "stop"}) || turn.answer.pieces.len() > 3,
+                "there are heartbeats"
             );
         }
     }
 }
 
-/// No head came, or a place was not to be had, or nobody was there.
+/// No response came, or the connection was refused.
 #[test]
-fn what_no_loopback_can_show() {
+fn connection_failures() {
     let turn = check(&Scene {
         settings: "max_retries = 1\n[providers.acme.timeouts]\nfirst_byte = \"100ms\"\nconnect = \"100ms\"",
         ..scene(json!([{"head_delay_ms": 10_000, "repeat": true}]))
@@ -470,7 +470,7 @@ fn what_no_loopback_can_show() {
 }
 
 #[test]
-fn another_provider_stands_in() {
+fn a_failover_to_another_provider() {
     let tables = "[routing.fallbacks]\n\"acme/m\" = [\"brand/n\"]";
     let there = json!({"answers": [{"steps": [{"text": "Hello"}], "repeat": true}]});
     for (settings, answers) in [
@@ -505,7 +505,7 @@ fn another_provider_stands_in() {
 
 #[test]
 fn a_client_that_leaves() {
-    for (pieces, said) in [
+    for (pieces, script) in [
         (
             1,
             json!([{"text": "one"}, {"delay_ms": 50}, {"text": "two"}, {"stall": true}]),
@@ -517,38 +517,38 @@ fn a_client_that_leaves() {
     ] {
         let turn = check(&Scene {
             leaves_after: Some(pieces),
-            ..steps(said)
+            ..steps(script)
         });
         assert_eq!(turn.outcome, Some(Outcome::Disconnected));
     }
 }
 
 #[test]
-fn a_program_that_ends() {
-    for said in [
+fn a_program_that_shuts_down() {
+    for script in [
         json!({"head_delay_ms": 60_000}),
         json!({"steps": [{"text": "one"}, {"stall": true}]}),
         json!({"status": 429, "headers": {"retry-after": "20"}, "body": "no"}),
     ] {
         let turn = check(&Scene {
             ends_after: Some(1),
-            ..scene(json!([said]))
+            ..scene(json!([script]))
         });
         assert_eq!(turn.outcome, Some(Outcome::Failed));
         assert!(turn.ending_us.is_some());
     }
 }
 
-/// Signs of life went out when they did, not when they should have: the machine
-/// was busy, or the client slow.
+/// Heartbeats are sent when they were recorded, not when they were due: while recording,
+/// the machine was busy or the client slow.
 #[test]
-fn late_and_early_signs_of_life() {
+fn late_and_early_heartbeats() {
     let recorded = Scene {
         tables: "[server]\nheartbeat = \"15s\"",
         ..steps(json!([{"text": "one"}, {"delay_ms": 5}, {"text": "two"}, {"delay_ms": 5}, {"text": "three"}]))
     }
     .record();
-    // The client took a minute to read what came before the last piece.
+    // The client took a minute to read everything before the last chunk.
     let mut slow = recorded.clone();
     let attempt = &mut slow.attempts[0];
     let last = attempt.pieces.last().unwrap().at_us;
@@ -570,11 +570,11 @@ fn late_and_early_signs_of_life() {
     same(&timeless(&slow), &timeless(&replay(&slow).unwrap()));
 }
 
-/// The machine was too busy for signs of life, or for taking down a piece when it
-/// came: the silence ends as it did, without a sign that was not recorded.
+/// While recording, the machine was too busy to send heartbeats, or to record a chunk in
+/// time: the silence ends as recorded, without additional heartbeats.
 #[test]
-fn a_silence_without_signs_of_life() {
-    for (said, outcome) in [
+fn a_silence_without_heartbeats() {
+    for (script, outcome) in [
         (json!([{"text": "ho"}, {"stall": true}]), Outcome::Failed),
         (
             json!([{"text": "ho"}, {"finish": "stop"}, {"stall": true}]),
@@ -584,7 +584,7 @@ fn a_silence_without_signs_of_life() {
         let recorded = Scene {
             settings: "max_retries = 0",
             tables: "[providers.acme.timeouts]\nidle = \"200ms\"",
-            ..steps(said)
+            ..steps(script)
         }
         .record();
         assert_eq!(recorded.outcome, Some(outcome));
@@ -599,9 +599,9 @@ fn a_silence_without_signs_of_life() {
     }
 }
 
-/// Where the program goes another way now, it is told apart, and not waited for.
+/// A turn that takes another course than recorded ends, and the difference shows.
 #[test]
-fn another_way() {
+fn another_course() {
     let scene = scene(json!([
         {"status": 503, "body": "no"},
         {"steps": [{"text": "Hello"}]},
@@ -614,13 +614,13 @@ fn another_way() {
     assert_eq!(replayed.outcome, Some(Outcome::Failed));
     assert_eq!(
         replayed.attempts[3].answer,
-        super::upstream::NEVER_MADE.as_bytes()
+        super::upstream::EXTRA_ATTEMPT_BODY.as_bytes()
     );
     same(&replayed, &replay(&shorter).unwrap());
     let mut longer = recorded.clone();
     longer.attempts.push(recorded.attempts[0].clone());
     same(&timeless(&recorded), &timeless(&replay(&longer).unwrap()));
-    // The recorded provider asked for less than this one is given.
+    // With other settings the turn makes fewer attempts.
     let mut other = recorded.clone();
     other.settings.routes[0].max_retries = 0;
     assert_eq!(replay(&other).unwrap().attempts.len(), 1);
@@ -631,7 +631,7 @@ fn a_turn_that_was_not_kept_whole() {
     let mut turn = steps(json!([{"text": "Hello"}])).record();
     turn.attempts[0].answer.pop();
     assert!(matches!(replay(&turn), Err(ReplayError::Damaged(_))));
-    turn.omitted.push(crate::diagnostics::bundle::Omitted {
+    turn.omitted.push(crate::diagnostics::bundle::OmittedPart {
         what: "attempt 1 answer".to_owned(),
         total: 9,
         kept: 8,
@@ -640,7 +640,7 @@ fn a_turn_that_was_not_kept_whole() {
     assert!(error.contains("attempt 1 answer"), "{error}");
 }
 
-/// Threads that take the processor away make no difference.
+/// Threads that compete for the processor make no difference.
 #[test]
 fn a_busy_machine() {
     let over = AtomicBool::new(false);
@@ -669,7 +669,7 @@ fn a_busy_machine() {
     });
 }
 
-/// Time is not waited for.
+/// Recorded pauses are skipped.
 #[test]
 fn hours_pass_at_once() {
     let mut turn = steps(json!([{"text": "one"}, {"delay_ms": 5}, {"text": "two"}])).record();

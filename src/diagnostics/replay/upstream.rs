@@ -1,5 +1,5 @@
-//! The provider of a replay: it says on loopback what was said, when it is told
-//! to. Every connection serves one request.
+//! The provider of a replay, on loopback. It sends recorded bytes when the driver asks
+//! for it. Every connection serves one request.
 
 use std::fmt::Write as _;
 use std::io;
@@ -9,11 +9,12 @@ use http::{HeaderName, HeaderValue, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::diagnostics::bundle::Head;
+use crate::diagnostics::bundle::BundleResponseHead;
 use crate::sandbox;
 
-/// Headers that belong to a connection or a framing, which are our own.
-const OF_THE_CONNECTION: [&str; 8] = [
+/// Recorded headers that are not sent, because they describe a connection or framing
+/// that is not the recorded one.
+const CONNECTION_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
     "keep-alive",
@@ -24,30 +25,30 @@ const OF_THE_CONNECTION: [&str; 8] = [
     "upgrade",
 ];
 
-/// The answer to an attempt that was never made.
-pub(super) const NEVER_MADE: &str =
+/// The response body for an attempt that the recorded turn did not make.
+pub(super) const EXTRA_ATTEMPT_BODY: &str =
     r#"{"error":{"message":"The recorded turn made no further attempt."}}"#;
 
-/// Where it listens.
-pub(super) struct Upstream {
+/// A listening socket that stands in for the providers of a replayed turn.
+pub(super) struct ReplayUpstream {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Upstream {
+impl ReplayUpstream {
     pub(super) async fn bind() -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         Ok(Self { listener, address })
     }
 
-    /// Scheme, host and port.
+    /// Scheme, host and port of the listener.
     pub(super) fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Takes the next request whole.
-    pub(super) async fn request(&self) -> io::Result<Peer> {
+    /// Accepts the next connection and reads its request to the end.
+    pub(super) async fn accept_request(&self) -> io::Result<UpstreamConnection> {
         loop {
             let (mut socket, _) = self.listener.accept().await?;
             socket.set_nodelay(true)?;
@@ -55,7 +56,7 @@ impl Upstream {
                 .await?
                 .is_some()
             {
-                return Ok(Peer {
+                return Ok(UpstreamConnection {
                     socket,
                     bodiless: false,
                 });
@@ -64,22 +65,22 @@ impl Upstream {
     }
 }
 
-/// The other side of one request. What it does not take any more it has no use
-/// for: errors in sending are no matter.
-pub(super) struct Peer {
+/// The connection of one request. Errors while sending are ignored: the engine no
+/// longer needs what it does not read.
+pub(super) struct UpstreamConnection {
     socket: TcpStream,
-    /// The status allows no body.
+    /// Whether the status allows no body.
     bodiless: bool,
 }
 
-impl Peer {
-    pub(super) async fn head(&mut self, head: &Head) {
+impl UpstreamConnection {
+    pub(super) async fn send_head(&mut self, head: &BundleResponseHead) {
         let status = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
         self.bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let mut text = format!("HTTP/1.1 {} \r\n", head.status);
         for (name, value) in &head.headers {
             let sound = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
-            if sound && !OF_THE_CONNECTION.contains(&name.as_str()) {
+            if sound && !CONNECTION_HEADERS.contains(&name.as_str()) {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "{name}: {value}\r\n");
             }
@@ -92,8 +93,8 @@ impl Peer {
         self.send(text.as_bytes()).await;
     }
 
-    /// A piece of the body.
-    pub(super) async fn piece(&mut self, bytes: &[u8]) {
+    /// Sends a chunk of the body.
+    pub(super) async fn send_chunk(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && !self.bodiless {
             let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
             chunk.extend_from_slice(bytes);
@@ -102,15 +103,15 @@ impl Peer {
         }
     }
 
-    /// The end of the body.
-    pub(super) async fn end(&mut self) {
+    /// Ends the body properly.
+    pub(super) async fn end_body(&mut self) {
         if !self.bodiless {
             self.send(b"0\r\n\r\n").await;
         }
     }
 
-    /// The end of the connection in the midst of the body.
-    pub(super) async fn cut(&mut self) {
+    /// Closes the connection in the middle of the body.
+    pub(super) async fn cut_off(&mut self) {
         let _ = self.socket.shutdown().await;
     }
 

@@ -1,15 +1,15 @@
-//! Bodies: JSON documents and streams of events.
+//! Compares two bodies: JSON documents or streams of server-sent events.
 
 use adapters::sse::Decoder;
 use serde_json::Value;
 
-use super::align::{Step, align};
+use super::align::{AlignStep, align};
 use super::excerpt;
 use super::json::Eye;
 use super::{Difference, Scope};
 
-/// Two JSON bodies. Where they are equal as values, their bytes count: a provider
-/// caches bytes.
+/// Compares two JSON bodies. If the values are equal but the bytes differ, that is a
+/// difference as well, because providers cache prefixes of bytes.
 pub(super) fn json(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
     if left == right {
         return Vec::new();
@@ -24,7 +24,7 @@ pub(super) fn json(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Dif
     found
 }
 
-/// Two JSON documents whose spelling is nobody's concern.
+/// Compares two JSON documents by value; their formatting does not count.
 pub(super) fn document(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
     match parse(left).zip(parse(right)) {
         Some((left, right)) => eye.differences(&format!("{place}: "), &left, &right).0,
@@ -33,8 +33,8 @@ pub(super) fn document(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec
     }
 }
 
-/// Two bodies, each a stream of events or a JSON document. `place` names the
-/// body, `events` what stands before the name of an event.
+/// Compares two bodies, each a stream of events or a JSON document. `place` names the
+/// body; `events` is the prefix for the names of events.
 pub(super) fn answer(
     eye: &Eye,
     place: &str,
@@ -61,28 +61,33 @@ pub(super) fn answer(
 }
 
 /// One server-sent event.
-struct Event {
-    /// Its place in the stream, from 0 as `sequence_number` counts.
+struct StreamEvent {
+    /// Its index in the stream, from 0 as in `sequence_number`.
     place: usize,
     name: String,
     data: String,
     value: Option<Value>,
 }
 
-impl Event {
+impl StreamEvent {
     fn title(&self, before: &str) -> String {
         let Self { place, name, .. } = self;
         let text = format!("{before}event {place} {name}");
         text.trim_end().to_owned()
     }
 
-    /// The number that the event says it has.
+    /// The event's own `sequence_number`.
     fn sequence(&self) -> Option<i64> {
         self.value.as_ref()?.get("sequence_number")?.as_i64()
     }
 }
 
-fn streams(eye: &Eye, before: &str, left: &[Event], right: &[Event]) -> (Vec<Difference>, bool) {
+fn streams(
+    eye: &Eye,
+    before: &str,
+    left: &[StreamEvent],
+    right: &[StreamEvent],
+) -> (Vec<Difference>, bool) {
     let mut found = Vec::new();
     let mut lenient = false;
     let same = |l: usize, r: usize| match (left.get(l), right.get(r)) {
@@ -91,18 +96,18 @@ fn streams(eye: &Eye, before: &str, left: &[Event], right: &[Event]) -> (Vec<Dif
     };
     for step in align(left.len(), right.len(), &same) {
         match step {
-            Step::Same(l, r) | Step::Changed(l, r) => {
+            AlignStep::Same(l, r) | AlignStep::Changed(l, r) => {
                 if let (Some(left), Some(right)) = (left.get(l), right.get(r)) {
                     lenient |= event(eye, before, left, right, &mut found);
                 }
             }
-            Step::Left(range, _) => found.extend(
+            AlignStep::Left(range, _) => found.extend(
                 left.iter()
                     .skip(range.start)
                     .take(range.len())
                     .map(|event| Difference::left(event.title(before), excerpt::text(&event.data))),
             ),
-            Step::Right(_, range) => {
+            AlignStep::Right(_, range) => {
                 found.extend(
                     right
                         .iter()
@@ -122,7 +127,7 @@ fn streams(eye: &Eye, before: &str, left: &[Event], right: &[Event]) -> (Vec<Dif
     (found, lenient)
 }
 
-fn same_event(eye: &Eye, left: &Event, right: &Event) -> bool {
+fn same_event(eye: &Eye, left: &StreamEvent, right: &StreamEvent) -> bool {
     left.name == right.name
         && match (&left.value, &right.value) {
             (Some(l), Some(r)) => l == r || eye.same(l, r, shift(left, right)),
@@ -131,18 +136,18 @@ fn same_event(eye: &Eye, left: &Event, right: &Event) -> bool {
         }
 }
 
-/// How much later an event comes.
-fn shift(left: &Event, right: &Event) -> i64 {
-    let number = |event: &Event| i64::try_from(event.place).unwrap_or(i64::MAX);
+/// How much later the event comes in the right stream.
+fn shift(left: &StreamEvent, right: &StreamEvent) -> i64 {
+    let number = |event: &StreamEvent| i64::try_from(event.place).unwrap_or(i64::MAX);
     number(right) - number(left)
 }
 
-/// Compares two events that belong together; whether something was let pass.
+/// Compares two matched events; returns whether a difference was tolerated.
 fn event(
     eye: &Eye,
     before: &str,
-    left: &Event,
-    right: &Event,
+    left: &StreamEvent,
+    right: &StreamEvent,
     found: &mut Vec<Difference>,
 ) -> bool {
     let equal = left.name == right.name && left.data == right.data;
@@ -151,7 +156,7 @@ fn event(
     }
     let title = left.title(before);
     if left.name != right.name {
-        let event = |event: &Event| format!("{} {}", event.name, excerpt::text(&event.data));
+        let event = |event: &StreamEvent| format!("{} {}", event.name, excerpt::text(&event.data));
         found.push(Difference::new(title, (event(left), event(right))));
         return false;
     }
@@ -162,7 +167,7 @@ fn event(
         }
         return false;
     };
-    // An event that comes later for one that came before it has a later number.
+    // An event after an inserted one has a higher number; that is no difference.
     let (sequence, shift) = (left.sequence(), shift(left, right));
     let moved = shift != 0 && sequence.map(|number| number + shift) == right.sequence();
     let mut right_value = right_value.clone();
@@ -183,12 +188,12 @@ fn event(
     lenient
 }
 
-/// The events of a body; `None` if one is larger than any that we send or take.
-fn read(eye: &Eye, body: &[u8]) -> Option<Vec<Event>> {
+/// The events of a body; `None` if one exceeds the size limit of the decoder.
+fn read(eye: &Eye, body: &[u8]) -> Option<Vec<StreamEvent>> {
     let mut events = Vec::new();
     let mut take = |event: adapters::sse::SseEvent<'_>| {
         let value = parse(event.data.as_bytes());
-        events.push(Event {
+        events.push(StreamEvent {
             place: events.len(),
             name: event.name.unwrap_or_default().into_owned(),
             data: event.data.into_owned(),
@@ -204,10 +209,10 @@ fn read(eye: &Eye, body: &[u8]) -> Option<Vec<Event>> {
     })
 }
 
-/// Makes one event of neighbours that carry pieces of one text: where a provider
-/// cuts it differs by nature. So do the numbers of what follows.
-fn joined(events: Vec<Event>) -> Vec<Event> {
-    let mut whole: Vec<Event> = Vec::new();
+/// Joins neighbouring events that carry fragments of one text, and removes sequence
+/// numbers: where a provider cuts a text is arbitrary.
+fn joined(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
+    let mut whole: Vec<StreamEvent> = Vec::new();
     for mut event in events {
         if let Some(Value::Object(fields)) = &mut event.value {
             fields.shift_remove("sequence_number");
@@ -225,9 +230,9 @@ fn joined(events: Vec<Event>) -> Vec<Event> {
     whole
 }
 
-/// Adds the piece of text that an event carries, if it goes on with the one
-/// before it.
-fn join(before: &mut Event, event: &Event) -> bool {
+/// Appends the text fragment of an event to the event before it, if both belong to the
+/// same text.
+fn join(before: &mut StreamEvent, event: &StreamEvent) -> bool {
     let (Some(Value::Object(fields)), Some(Value::Object(more))) =
         (&mut before.value, &event.value)
     else {
@@ -257,7 +262,7 @@ fn parse(body: &[u8]) -> Option<Value> {
     serde_json::from_slice(body).ok()
 }
 
-/// Bodies that cannot be looked into.
+/// The difference of two bodies that cannot be parsed.
 fn unread(place: &str, left: &[u8], right: &[u8]) -> Difference {
     if left.is_empty() {
         return Difference::right(place, excerpt::text(&String::from_utf8_lossy(right)));

@@ -1,16 +1,16 @@
-//! Short pieces of long texts, around the place where they differ.
+//! Short quotes of long values, around the first difference.
 
 use serde_json::Value;
 
-/// What stands for nothing.
+/// Shown in place of a missing value.
 pub(super) const ABSENT: &str = "absent";
 
-/// Characters before the first one that differs.
+/// How many characters to show before the first one that differs.
 const BEFORE: usize = 40;
-/// Characters of an excerpt.
+/// Maximum length of a quote in characters.
 const LENGTH: usize = 160;
 
-/// Both texts, from shortly before the first character that differs.
+/// Quotes both texts from shortly before the first character that differs.
 pub(super) fn texts(left: &str, right: &str) -> (String, String) {
     let common = left
         .chars()
@@ -25,7 +25,7 @@ pub(super) fn texts(left: &str, right: &str) -> (String, String) {
     (cut(left, start), cut(right, start))
 }
 
-/// As [`texts`] of what need not be text.
+/// [`texts`] for bytes that need not be UTF-8.
 pub(super) fn bytes(left: &[u8], right: &[u8]) -> (String, String) {
     texts(
         &String::from_utf8_lossy(left),
@@ -33,7 +33,7 @@ pub(super) fn bytes(left: &[u8], right: &[u8]) -> (String, String) {
     )
 }
 
-/// As [`texts`] of JSON.
+/// [`texts`] for JSON values.
 pub(super) fn values(left: &Value, right: &Value) -> (String, String) {
     match (left, right) {
         (Value::String(left), Value::String(right)) => {
@@ -44,17 +44,15 @@ pub(super) fn values(left: &Value, right: &Value) -> (String, String) {
     }
 }
 
-/// The beginning of a value.
 pub(super) fn value(value: &Value) -> String {
     cut(&value.to_string(), 0)
 }
 
-/// The beginning of a text.
 pub(super) fn text(text: &str) -> String {
     cut(text, 0)
 }
 
-/// The first byte that differs, if any does.
+/// The index of the first byte that differs; `None` if the bytes are equal.
 pub(super) fn offset(left: &[u8], right: &[u8]) -> Option<usize> {
     let common = left.iter().zip(right).take_while(|(l, r)| l == r).count();
     (common < left.len().max(right.len())).then_some(common)

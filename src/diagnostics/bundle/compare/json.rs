@@ -1,4 +1,4 @@
-//! JSON against JSON: which field differs.
+//! Compares two JSON values and names the fields that differ.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use adapters::baggage::Baggage;
 use serde_json::{Map, Value};
 
-use super::align::{Step, align};
+use super::align::{AlignStep, align};
 use super::excerpt::{self, ABSENT};
 use super::{Difference, Scope};
 
-/// Strings that name something: whoever makes one makes it anew each time.
+/// Fields with generated ids, which are different in every turn.
 const IDS: [&str; 6] = [
     "id",
     "item_id",
@@ -19,16 +19,16 @@ const IDS: [&str; 6] = [
     "response_id",
     "previous_response_id",
 ];
-/// Seconds since 1970.
+/// Fields with seconds since 1970.
 const TIMES: [&str; 3] = ["created", "created_at", "completed_at"];
 
-/// How values are compared. One for two turns: it remembers which id of the left
-/// is which of the right.
+/// Compares JSON values of two turns. One comparison uses one `Eye`, because it
+/// remembers which id of the left turn corresponds to which of the right.
 pub(super) struct Eye {
     scope: Scope,
     to_right: RefCell<HashMap<String, String>>,
     to_left: RefCell<HashMap<String, String>>,
-    /// Values were taken as equal that are spelled in another way.
+    /// Whether values were accepted as equal that are not identical.
     lenient: Cell<bool>,
 }
 
@@ -46,8 +46,8 @@ impl Eye {
         self.scope
     }
 
-    /// Every field that differs, below a place that is named by `path`; and
-    /// whether anything was let pass that differs by nature.
+    /// Every field that differs, with `path` in front of its name; and whether a
+    /// difference was tolerated.
     pub(super) fn differences(
         &self,
         path: &str,
@@ -60,8 +60,8 @@ impl Eye {
         (found, self.lenient.get())
     }
 
-    /// Whether they are equal but for what differs by nature, and for
-    /// `sequence_number`, which may be shifted by as much.
+    /// Whether two values are equal apart from tolerated differences. A `sequence_number`
+    /// may be higher by `shift` on the right.
     pub(super) fn same(&self, left: &Value, right: &Value, shift: i64) -> bool {
         self.alike("", left, right, shift)
     }
@@ -105,7 +105,7 @@ impl Eye {
         right: &Value,
         found: &mut Vec<Difference>,
     ) {
-        // Equal ids are looked at as well: they stand for each other from now on.
+        // A diff visits equal values as well, to record which ids correspond.
         if left == right && self.scope == Scope::Replay {
             return;
         }
@@ -154,14 +154,14 @@ impl Eye {
         };
         for step in align(left.len(), right.len(), &same) {
             match step {
-                Step::Same(l, r) | Step::Changed(l, r) => {
+                AlignStep::Same(l, r) | AlignStep::Changed(l, r) => {
                     let path = format!("{path}[{l}]");
                     self.walk(&path, "", &at(left, l), &at(right, r), found);
                 }
-                Step::Left(range, _) => found.extend(range.map(|l| {
+                AlignStep::Left(range, _) => found.extend(range.map(|l| {
                     Difference::left(format!("{path}[{l}]"), excerpt::value(&at(left, l)))
                 })),
-                Step::Right(_, range) => found.extend(range.map(|r| {
+                AlignStep::Right(_, range) => found.extend(range.map(|r| {
                     Difference::right(format!("{path}[{r}]"), excerpt::value(&at(right, r)))
                 })),
             }
@@ -194,7 +194,7 @@ impl Eye {
         }
     }
 
-    /// Whether both ids can name the same thing: neither named another one.
+    /// Whether two ids can correspond: neither corresponds to another id yet.
     fn are_one(&self, left: &str, right: &str) -> bool {
         if left.is_empty() || right.is_empty() {
             return false;
@@ -220,7 +220,7 @@ impl Eye {
     }
 }
 
-/// The fields of two blobs, by their names for people.
+/// The fields of two blobs with their names.
 fn fields<'b>(left: &'b Baggage, right: &'b Baggage) -> [(&'static str, &'b str, &'b str); 4] {
     [
         ("reasoning", &left.reasoning, &right.reasoning),
@@ -242,8 +242,8 @@ fn or_absent(text: String) -> String {
     }
 }
 
-/// `messages[0]` and `content` are `messages[0].content`; a key that would not
-/// read so is quoted.
+/// Joins `messages[0]` and `content` to `messages[0].content`; unusual keys are
+/// quoted.
 fn below(path: &str, key: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$');
     if key.is_empty() || !key.chars().all(plain) {

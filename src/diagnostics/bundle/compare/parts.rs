@@ -1,4 +1,4 @@
-//! The parts of a turn, one after another.
+//! Compares the parts of two turns one after another and collects the differences.
 
 use adapters::fault::Fault;
 use serde::Serialize;
@@ -8,17 +8,18 @@ use super::body;
 use super::excerpt;
 use super::json::Eye;
 use super::{Difference, MOST, Scope};
-use crate::diagnostics::bundle::{Attempt, Head, Turn};
+use crate::diagnostics::bundle::{BundleAttempt, BundleResponseHead, BundleTurn};
 use crate::turn::Outcome;
 
-/// Of a provider's answer so many differences are told: ours shows the rest.
+/// Maximum number of differences that are listed for a provider's response: the
+/// response to the client shows the rest.
 const MOST_UPSTREAM: usize = 3;
 
-/// Headers that change what a client does, or tell of the turn.
+/// Response headers that clients act on.
 const HEADERS: [&str; 2] = ["content-type", "retry-after"];
 const OUR_HEADERS: &str = "x-respondent-";
 
-/// Headers that are others in each request by nature, or follow from the body.
+/// Request headers that are different in every request, or follow from the body.
 const OTHER_EACH_TIME: [&str; 7] = [
     "content-length",
     "date",
@@ -29,7 +30,7 @@ const OTHER_EACH_TIME: [&str; 7] = [
     "idempotency-key",
 ];
 
-/// Collects what differs.
+/// Collects the differences of two turns.
 pub(super) struct Parts {
     scope: Scope,
     eye: Eye,
@@ -49,9 +50,9 @@ impl Parts {
         self.found
     }
 
-    /// What the recorded turn lacks.
-    pub(super) fn omitted(&mut self, turn: &Turn) {
-        if turn.is_whole() {
+    /// Reports bodies that were not kept whole.
+    pub(super) fn omitted(&mut self, turn: &BundleTurn) {
+        if turn.is_complete() {
             return;
         }
         let lacks: Vec<String> = turn
@@ -63,8 +64,8 @@ impl Parts {
         self.found.push(Difference::remark(place));
     }
 
-    /// The program, its configuration, and what was known before.
-    pub(super) fn environments(&mut self, left: &Turn, right: &Turn) {
+    /// Compares the program, its configuration and its state before the turn.
+    pub(super) fn environments(&mut self, left: &BundleTurn, right: &BundleTurn) {
         self.shown("program", &left.version, &right.version);
         let (left_digest, right_digest) = (&left.config_digest, &right.config_digest);
         self.shown("configuration", left_digest, right_digest);
@@ -74,12 +75,12 @@ impl Parts {
         let commit = (left.commit_after_ms, right.commit_after_ms);
         self.shown("settings: commit_after_ms", commit.0, commit.1);
         self.data("given", &left.given, &right.given);
-        let ending = |turn: &Turn| turn.ending_us.map(|_| "ended by the program's stop");
+        let ending = |turn: &BundleTurn| turn.ending_us.map(|_| "ended by the program's stop");
         self.maybe("ending", ending(left), ending(right));
         self.data("omitted", &left.omitted, &right.omitted);
     }
 
-    pub(super) fn request(&mut self, left: &Turn, right: &Turn) {
+    pub(super) fn request(&mut self, left: &BundleTurn, right: &BundleTurn) {
         let (left, right) = (&left.request, &right.request);
         self.shown("client request: path", &left.path, &right.path);
         self.headers("client request", &left.headers, &right.headers, by_choice);
@@ -87,21 +88,21 @@ impl Parts {
         self.add("client request", MOST, found);
     }
 
-    pub(super) fn plan(&mut self, left: &Turn, right: &Turn) {
+    pub(super) fn plan(&mut self, left: &BundleTurn, right: &BundleTurn) {
         let mut found = body::document(&self.eye, "plan", &left.plan, &right.plan);
         for difference in &mut found {
             difference.place = plan_place(&difference.place);
         }
-        // A step may differ in more than one field: the step is named once.
+        // A step that differs in several fields is listed once.
         found.dedup_by(|next, before| next.place == before.place);
         self.add("plan", MOST, found);
     }
 
-    pub(super) fn attempts(&mut self, left: &Turn, right: &Turn) {
+    pub(super) fn attempts(&mut self, left: &BundleTurn, right: &BundleTurn) {
         for (index, (left, right)) in left.attempts.iter().zip(&right.attempts).enumerate() {
             self.attempt(&format!("attempt {}", index + 1), left, right);
         }
-        let told = |turn: &Turn| match turn.attempts.last() {
+        let told = |turn: &BundleTurn| match turn.attempts.last() {
             Some(last) => format!("{}, the last to {}", turn.attempts.len(), last.route),
             None => "0".to_owned(),
         };
@@ -112,7 +113,7 @@ impl Parts {
         }
     }
 
-    fn attempt(&mut self, name: &str, left: &Attempt, right: &Attempt) {
+    fn attempt(&mut self, name: &str, left: &BundleAttempt, right: &BundleAttempt) {
         self.shown(&format!("{name}: route"), &left.route, &right.route);
         let request = format!("{name} request");
         match self.scope {
@@ -123,7 +124,7 @@ impl Parts {
             Scope::Diff => {
                 self.shown(&format!("{request}: url"), &left.url, &right.url);
                 self.headers(&request, &left.headers, &right.headers, by_choice);
-                let key = |attempt: &Attempt| attempt.key.map(|key| key.to_string());
+                let key = |attempt: &BundleAttempt| attempt.key.map(|key| key.to_string());
                 self.maybe(&format!("{name}: key"), key(left), key(right));
                 self.data(&format!("{name}: window"), &left.window, &right.window);
                 let ratio = (left.bytes_per_token, right.bytes_per_token);
@@ -134,13 +135,14 @@ impl Parts {
         }
         let found = body::json(&self.eye, &request, &left.body, &right.body);
         self.add(&request, MOST, found);
-        let status = |head: &Option<Head>| head.as_ref().map(|head| head.status.to_string());
+        let status =
+            |head: &Option<BundleResponseHead>| head.as_ref().map(|head| head.status.to_string());
         let statuses = (status(&left.head), status(&right.head));
         self.maybe(&format!("{name} answer: status"), statuses.0, statuses.1);
         if self.scope == Scope::Diff {
             self.upstream_answer(&format!("{name} answer"), left, right);
         }
-        let ended = |attempt: &Attempt| if attempt.ended { "whole" } else { "broken off" };
+        let ended = |attempt: &BundleAttempt| if attempt.ended { "whole" } else { "broken off" };
         let end = format!("{name} answer: end");
         self.shown(&end, ended(left), ended(right));
         self.fault(
@@ -150,7 +152,7 @@ impl Parts {
         );
     }
 
-    fn upstream_answer(&mut self, name: &str, left: &Attempt, right: &Attempt) {
+    fn upstream_answer(&mut self, name: &str, left: &BundleAttempt, right: &BundleAttempt) {
         if let (Some(left), Some(right)) = (&left.head, &right.head) {
             self.headers(name, &left.headers, &right.headers, by_weight);
         }
@@ -159,7 +161,7 @@ impl Parts {
         self.add(name, MOST_UPSTREAM, found);
     }
 
-    pub(super) fn answer(&mut self, left: &Turn, right: &Turn) {
+    pub(super) fn answer(&mut self, left: &BundleTurn, right: &BundleTurn) {
         let (left, right) = (&left.answer, &right.answer);
         self.shown("answer: status", left.status, right.status);
         self.headers("answer", &left.headers, &right.headers, by_weight);
@@ -167,22 +169,22 @@ impl Parts {
         self.add("answer", MOST, found);
     }
 
-    /// Notes, outcome, fault, tokens.
-    pub(super) fn end(&mut self, left: &Turn, right: &Turn) {
-        let notes = |turn: &Turn| -> Vec<String> {
+    /// Compares notes, outcome, fault and token counts.
+    pub(super) fn end(&mut self, left: &BundleTurn, right: &BundleTurn) {
+        let notes = |turn: &BundleTurn| -> Vec<String> {
             let lines = turn.notes.iter();
             lines
                 .map(|(code, detail)| format!("{code}: {detail}"))
                 .collect()
         };
         self.data("notes", &notes(left), &notes(right));
-        let outcome = |turn: &Turn| turn.outcome.map(Outcome::label);
+        let outcome = |turn: &BundleTurn| turn.outcome.map(Outcome::label);
         self.maybe("outcome", outcome(left), outcome(right));
         self.fault("fault", left.fault.as_ref(), right.fault.as_ref());
         self.data("usage", &left.usage, &right.usage);
     }
 
-    /// All of a fault but its cause, which quotes the transport.
+    /// Compares two faults without their causes, which quote the transport.
     fn fault(&mut self, place: &str, left: Option<&Fault>, right: Option<&Fault>) {
         let told = |fault: Option<&Fault>| {
             fault.cloned().map(|fault| Fault {
@@ -218,7 +220,7 @@ impl Parts {
         }
     }
 
-    /// Values that serialize, field by field.
+    /// Compares serializable values field by field.
     fn data<T: Serialize + PartialEq>(&mut self, place: &str, left: &T, right: &T) {
         if left == right {
             return;
@@ -264,7 +266,8 @@ impl Parts {
     }
 }
 
-/// `plan: steps[7].repair[0]` is about step 7, `plan: sequence[3]` about place 3.
+/// Shortens `plan: steps[7].repair[0]` to `plan: step 7`, and `plan: sequence[3]` to
+/// `plan: place 3`.
 fn plan_place(path: &str) -> String {
     for (list, name) in [("plan: steps[", "step"), ("plan: sequence[", "place")] {
         if let Some((index, _)) = path
@@ -277,7 +280,7 @@ fn plan_place(path: &str) -> String {
     path.to_owned()
 }
 
-/// Without scheme, host and query.
+/// The path of a URL, without its query.
 fn url_path(url: &str) -> &str {
     let (_, rest) = url.split_once("://").unwrap_or(("", url));
     let host = rest.find('/').unwrap_or(rest.len());

@@ -1,15 +1,15 @@
-//! A change of a turn, and the place that it is told at.
+//! Each test changes a turn and checks which differences are reported.
 
 use adapters::baggage::Baggage;
 use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 
 use super::{Difference, Scope, compare};
-use crate::diagnostics::bundle::{Omitted, Turn, sample};
+use crate::diagnostics::bundle::{BundleTurn, OmittedPart, sample};
 use crate::turn::Lesson;
 use crate::turn::Outcome;
 
-/// The events of the answer; `@` stands for the number of the event.
+/// The events of the response; `@` stands for the number of the event.
 const EVENTS: [&str; 6] = [
     r#"{"type":"response.created","sequence_number":@,"response":{"id":"resp_1","created_at":5}}"#,
     r#"{"type":"response.output_text.delta","sequence_number":@,"item_id":"msg_1","delta":"one "}"#,
@@ -40,7 +40,7 @@ fn stream<'e>(events: impl IntoIterator<Item = &'e str>) -> Vec<u8> {
     text.into_bytes()
 }
 
-fn turn() -> Turn {
+fn turn() -> BundleTurn {
     let mut turn = sample::turn(1);
     turn.request.body = format!(
         r#"{{"model":"lab/one","input":[{{"type":"message","role":"user","content":"hello"}},{{"type":"reasoning","id":"rs_0","encrypted_content":"{}"}}],"stream":true}}"#,
@@ -61,7 +61,7 @@ fn replace(bytes: &mut Vec<u8>, from: &str, to: &str) {
     *bytes = text.replacen(from, to, 1).into_bytes();
 }
 
-fn differences(what: Scope, change: impl FnOnce(&mut Turn)) -> Vec<Difference> {
+fn differences(what: Scope, change: impl FnOnce(&mut BundleTurn)) -> Vec<Difference> {
     let mut changed = turn();
     change(&mut changed);
     compare(&turn(), &changed, what)
@@ -71,7 +71,7 @@ fn places(found: &[Difference]) -> Vec<&str> {
     found.iter().map(|found| found.place.as_str()).collect()
 }
 
-type Change = fn(&mut Turn);
+type Change = fn(&mut BundleTurn);
 
 fn check(what: Scope, table: &[(Change, &[&str])]) {
     for (change, expected) in table {
@@ -108,7 +108,7 @@ fn a_changed_request_is_named_by_its_field() {
                 |turn| replace(&mut turn.attempts[0].body, "1.0}", r#"1.0,"a.b":0}"#),
                 &[r#"attempt 1 request: ["a.b"]"#],
             ),
-            // The message alone, none of those after it.
+            // Only the inserted message differs, none of those after it.
             (
                 |turn| {
                     let message = r#""messages":[{"role":"system"},"#;
@@ -116,7 +116,7 @@ fn a_changed_request_is_named_by_its_field() {
                 },
                 &["attempt 1 request: messages[0]"],
             ),
-            // Another type of number is another value, another spelling is not.
+            // A different number type is a different value, a different notation is not.
             (
                 |turn| replace(&mut turn.attempts[0].body, "1.0}", "1}"),
                 &["attempt 1 request: temperature"],
@@ -159,7 +159,7 @@ fn what_a_loopback_changes_is_no_difference_of_a_replay() {
         turn.attempts[0].pieces.clear();
         turn.attempts[0].at_us += 1;
         turn.fault.as_mut().unwrap().cause = Some("connection to 127.0.0.1 closed".into());
-        // A file may hold it in another spelling.
+        // The formatting of the plan does not count.
         replace(&mut turn.plan, "{\"steps\":", "{\n  \"steps\": ");
     });
     assert_eq!(found, []);
@@ -311,7 +311,7 @@ fn a_document_is_named_by_its_field() {
 #[test]
 fn a_turn_that_lacks_something_is_not_replayable() {
     let mut lacking = turn();
-    lacking.omitted.push(Omitted {
+    lacking.omitted.push(OmittedPart {
         what: "attempt 1 answer".into(),
         total: 2000,
         kept: 100,

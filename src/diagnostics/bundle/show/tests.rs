@@ -1,7 +1,7 @@
 use adapters::mend::Mend;
 
 use super::show;
-use crate::diagnostics::bundle::{Omitted, sample};
+use crate::diagnostics::bundle::{OmittedPart, sample};
 
 const PAGE: &str = r#"turn 1 of 1
   when       Fri, 07 Aug 2026 06:05:05 GMT, took 2500 ms
@@ -40,13 +40,13 @@ next:
 "#;
 
 #[test]
-fn a_turn_is_told_from_its_request_to_its_end() {
+fn a_turn_is_shown_from_its_request_to_its_end() {
     let page = show(&[sample::turn(1)]);
     assert_eq!(page, PAGE);
 }
 
 #[test]
-fn what_was_learned_is_told() {
+fn learned_quirks_are_shown() {
     let mut turn = sample::turn(1);
     turn.attempts[0].fault.as_mut().unwrap().mend = Some(Mend::NoImages);
     let page = show(&[turn]);
@@ -58,9 +58,9 @@ fn what_was_learned_is_told() {
 }
 
 #[test]
-fn what_is_missing_is_told_and_no_replay_promised() {
+fn an_incomplete_turn_is_shown_without_a_replay_command() {
     let mut turn = sample::turn(1);
-    turn.omitted.push(Omitted {
+    turn.omitted.push(OmittedPart {
         what: "answer".into(),
         total: 2000,
         kept: 100,

@@ -1,23 +1,23 @@
-//! Redacted turns replay equal.
+//! Redacted turns replay without a difference.
 
 use super::*;
 
-/// What was redacted and then replayed is what was replayed and then redacted.
+/// Replaying a redacted turn gives the redacted turn.
 // S2-Ee
 #[test]
 fn a_redacted_turn() {
     let secret = "sk-canary-0123456789abcdef0123456789abcdef";
-    // It is known by its look alone.
+    // The secret is recognised by its shape alone.
     let scrubber = Scrubber::new(Redactor::default(), Keep::default());
-    let said = format!("your key is {secret}, is it?");
+    let echo_text = format!("your key is {secret}, is it?");
     for answers in [
-        json!([{"steps": [{"text": said}, {"reasoning": said}], "split": 17}]),
+        json!([{"steps": [{"text": echo_text}, {"reasoning": echo_text}], "split": 17}]),
         json!([{"steps": [{"call": {"id": "c1", "name": "shell", "arguments": format!("{{\"k\":\"{secret}\"}}")}}]}]),
-        json!([{"status": 400, "json": {"error": {"message": said}}}]),
-        json!([{"status": 401, "body": said}]),
+        json!([{"status": 400, "json": {"error": {"message": echo_text}}}]),
+        json!([{"status": 401, "body": echo_text}]),
     ] {
         let recorded = Scene {
-            requests: vec![json!({"model": "acme/m", "input": said, "stream": true})],
+            requests: vec![json!({"model": "acme/m", "input": echo_text, "stream": true})],
             ..scene(answers)
         }
         .record();
@@ -28,8 +28,8 @@ fn a_redacted_turn() {
     }
 }
 
-/// The client was told `[redacted]` where a provider echoed a secret; in the
-/// bundle something else stands for it.
+/// The client got `[redacted]` where a provider echoed a secret; the bundle contains a
+/// placeholder there.
 // S41
 #[test]
 fn secrets_that_were_echoed() {
@@ -71,10 +71,10 @@ fn secrets_that_were_echoed() {
                 ..scene(json!([answer]))
             };
             let recorded = scene.record();
-            let told = String::from_utf8(recorded.answer.body.clone()).unwrap();
-            let quoted = !told.contains("is not a chat completion chunk");
-            assert_eq!(told.contains("[redacted]"), quoted, "{told}");
-            assert!(!secrets.iter().any(|secret| told.contains(secret)), "{told}");
+            let response = String::from_utf8(recorded.answer.body.clone()).unwrap();
+            let quoted = !response.contains("is not a chat completion chunk");
+            assert_eq!(response.contains("[redacted]"), quoted, "{response}");
+            assert!(!secrets.iter().any(|secret| response.contains(secret)), "{response}");
             let redactor = Redactor::new(&[Secret::new(KEY).unwrap()]).with(&patterns);
             let scrubber = Scrubber::new(redactor, Keep::default());
             let redacted = scrubber.turn(&recorded);
@@ -86,7 +86,7 @@ fn secrets_that_were_echoed() {
     }
 }
 
-/// What the client itself said wrong is quoted as well.
+/// The error for an invalid request quotes the client's own text.
 #[test]
 fn secrets_in_a_refused_request() {
     let secret = "ghp_0123456789abcdefghij";
@@ -101,17 +101,19 @@ fn secrets_in_a_refused_request() {
     same(&timeless(&redacted), &timeless(&replay(&redacted).unwrap()));
 }
 
-/// A key that says that there is none, such as the name of a program, is no
-/// secret: it would tear up every name that it is part of.
+/// A dummy key, such as the name of a program, is no secret: redacting it would damage
+/// every name that contains it.
 #[test]
-fn a_key_that_is_none() {
+fn a_dummy_key() {
     for key in ["acme", "not-needed", "dummykey", "EMPTYKEY"] {
         let settings = format!("api_key = \"{key}\"\nmax_retries = 0");
-        let said = format!("no {key} here");
+        let echo_text = format!("no {key} here");
         let scene = Scene {
             settings: &settings,
-            requests: vec![json!({"model": format!("acme/{key}"), "input": said, "stream": true})],
-            ..scene(json!([{"status": 400, "json": {"error": {"message": said}}}]))
+            requests: vec![
+                json!({"model": format!("acme/{key}"), "input": echo_text, "stream": true}),
+            ],
+            ..scene(json!([{"status": 400, "json": {"error": {"message": echo_text}}}]))
         };
         let recorded = scene.record();
         let scrubber = Scrubber::new(config(&settings_of(key)).redactor(), Keep::default());

@@ -1,5 +1,5 @@
-//! Redacted turns whose outputs were shortened replay equal, and hold no part of a
-//! secret that was cut in two.
+//! Redacted turns with shortened outputs replay without a difference, and contain no
+//! part of a secret that was cut in two.
 
 use adapters::plan::output;
 
@@ -8,7 +8,7 @@ use super::*;
 const SECRET: &str = "sk-canary-0123456789abcdef0123456789abcdef";
 const WINDOW: &str = "models = [{ id = \"m\", window = 20000 }]\nmax_retries = 0";
 
-/// A log of about 60 KB with the line at every one of these places, of a thousand.
+/// A log of a thousand lines, about 60 KB, with `line` at these places.
 fn log(places: &[usize], line: &str) -> String {
     let lines = (0..1000).map(|n| {
         if places.contains(&n) {
@@ -28,7 +28,7 @@ fn result(id: usize, output: &str) -> Value {
     json!({"type": "function_call_output", "call_id": format!("c{id}"), "output": output})
 }
 
-/// A history with these outputs, each in a round of its own.
+/// A history with these outputs, each of a separate call.
 fn history(outputs: &[String]) -> Vec<Value> {
     let user = json!({"type": "message", "role": "user", "content": "Build it."});
     let rounds = outputs.iter().enumerate();
@@ -46,8 +46,9 @@ fn asked(input: &[Value]) -> Scene<'static> {
     }
 }
 
-/// The turn without secrets, which replays equal, and holds no part of one.
-fn redacted(recorded: &Turn) -> Turn {
+/// The redacted turn; checks that it contains no part of the secret and replays without
+/// a difference.
+fn redacted(recorded: &BundleTurn) -> BundleTurn {
     let scrubber = Scrubber::new(Redactor::default(), Keep::default());
     let redacted = scrubber.turn(recorded);
     let all = text(&redacted);
@@ -63,14 +64,14 @@ fn redacted(recorded: &Turn) -> Turn {
     redacted
 }
 
-fn sent(turn: &Turn) -> Vec<String> {
+fn sent(turn: &BundleTurn) -> Vec<String> {
     let bodies = turn.attempts.iter().map(|attempt| attempt.body.clone());
     bodies
         .map(|body| String::from_utf8(body).unwrap())
         .collect()
 }
 
-/// The secret is in a line that an excerpt shows, where it is cut, or left out.
+/// The secret is in a line that the excerpt shows, cuts, or leaves out.
 // S2-Ee
 #[test]
 fn a_shortened_output() {
@@ -83,7 +84,7 @@ fn a_shortened_output() {
         let redacted = redacted(&recorded);
         assert!(!text(&redacted).contains(&id));
     }
-    // One line of many pieces: a cut goes through the secret wherever it falls.
+    // One long line of secrets: wherever it is cut, the cut goes through a secret.
     for shift in 0..6 {
         let output = format!(
             "{} {}",
@@ -95,8 +96,8 @@ fn a_shortened_output() {
     }
 }
 
-/// Old outputs are notices, which say nothing but the artifact's id; the model reads
-/// one back, and says its id in fragments.
+/// Old outputs are replaced by notices with only the artifact's id; the model reads one
+/// back and mentions its id in stream fragments.
 // S2-Ee
 #[test]
 fn outputs_that_became_notices() {
@@ -105,9 +106,9 @@ fn outputs_that_became_notices() {
     let ids: Vec<String> = outputs.iter().map(|output| output::id(output)).collect();
     let head = output::read_back_head(&ids[0], "lines 1-900 of 1000");
     outputs.push(format!("{head}\n{}", log(&[100], &line)));
-    let said = format!("I read {} and {}.", ids[0], ids[11]);
+    let mention = format!("I read {} and {}.", ids[0], ids[11]);
     let mut scene = asked(&history(&outputs));
-    scene.scripts = vec![json!({"answers": [{"steps": [{"text": said}], "split": 7}]})];
+    scene.scripts = vec![json!({"answers": [{"steps": [{"text": mention}], "split": 7}]})];
     let recorded = scene.record();
     assert!(sent(&recorded)[0].contains(&ids[0]));
     let redacted = text(&redacted(&recorded));
@@ -116,7 +117,7 @@ fn outputs_that_became_notices() {
     }
 }
 
-/// A message and arguments that are cut to the window.
+/// A message that is cut to fit the window.
 #[test]
 fn a_message_that_was_cut() {
     let long = format!("{SECRET} ").repeat(6000);
@@ -130,7 +131,7 @@ fn a_message_that_was_cut() {
     }
 }
 
-/// What a provider teaches changes the next request of the turn.
+/// A learned quirk changes the next request of the turn.
 #[test]
 fn a_turn_that_learned() {
     let line = format!("error: the key {SECRET} was refused");
@@ -147,8 +148,8 @@ fn a_turn_that_learned() {
     redacted(&recorded);
 }
 
-/// Every request of a compaction: the next turn, the cut one, and the answer behind the
-/// summary.
+/// Every request of a compaction: for the summary, for the summary of a cut history, and
+/// for the response after the summary.
 // S2-Ee
 #[test]
 fn a_compaction() {
@@ -156,23 +157,26 @@ fn a_compaction() {
     let summary =
         format!("The user wants a build; {SECRET} was refused by the server, src/key.rs is next.");
     let outputs: Vec<String> = (0..3).map(|n| log(&[400, n * 9 + 1], &line)).collect();
-    let said = json!({"steps": [{"text": summary}]});
+    let summary_step = json!({"steps": [{"text": summary}]});
     let no = json!({"status": 400, "json": {"error": {"message": "no"}}});
     let answer = json!({"steps": [{"text": "Built."}]});
-    for (answers, door) in [
-        (json!([said]), json!({"type": "compaction_trigger"})),
-        (json!([no, said]), json!({"type": "compaction_trigger"})),
-        (json!([said, answer]), Value::Null),
-        (json!([no, said, answer]), Value::Null),
+    for (answers, trigger) in [
+        (json!([summary_step]), json!({"type": "compaction_trigger"})),
+        (
+            json!([no, summary_step]),
+            json!({"type": "compaction_trigger"}),
+        ),
+        (json!([summary_step, answer]), Value::Null),
+        (json!([no, summary_step, answer]), Value::Null),
     ] {
         let mut input = history(&outputs);
-        if door.is_null() {
+        if trigger.is_null() {
             input.push(json!({"type": "message", "role": "user", "content": "Go on."}));
         } else {
-            input.push(door.clone());
+            input.push(trigger.clone());
         }
         let mut scene = asked(&input);
-        if door.is_null() {
+        if trigger.is_null() {
             scene.requests[0]["context_management"] =
                 json!([{"type": "compaction", "compact_threshold": 1000}]);
         }

@@ -1,15 +1,15 @@
-//! A time as in the names of files: `20260807-060504`, UTC.
+//! Timestamps in file names: `20260807-060504`, in UTC.
 
-/// The end of the year 9999.
-pub(super) const LAST_SECOND: u64 = 253_402_300_799;
+/// The last second of the year 9999, in seconds since 1970.
+pub(super) const MAX_SECOND: u64 = 253_402_300_799;
 
-const DAY: u64 = 24 * 3600;
+const DAY_SECONDS: u64 = 24 * 3600;
 
-/// The stamp of a second since 1970; a later one than the last is the last.
-pub(super) fn stamp(unix: u64) -> String {
-    let unix = unix.min(LAST_SECOND);
-    let (year, month, day) = date(unix / DAY);
-    let second = unix % DAY;
+/// The timestamp of a second since 1970, at most [`MAX_SECOND`].
+pub(super) fn format_timestamp(unix: u64) -> String {
+    let unix = unix.min(MAX_SECOND);
+    let (year, month, day) = date_of_day(unix / DAY_SECONDS);
+    let second = unix % DAY_SECONDS;
     format!(
         "{year:04}{month:02}{day:02}-{:02}{:02}{:02}",
         second / 3600,
@@ -18,20 +18,20 @@ pub(super) fn stamp(unix: u64) -> String {
     )
 }
 
-/// The second of a stamp.
-pub(super) fn unix(text: &str) -> Option<u64> {
+/// The second since 1970 of a timestamp; `None` if the text is not exactly one.
+pub(super) fn parse_timestamp(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| -> Option<u64> { text.get(from..to)?.parse().ok() };
-    let days = days(number(0, 4)?, number(4, 6)?, number(6, 8)?)?;
+    let days = day_of_date(number(0, 4)?, number(4, 6)?, number(6, 8)?)?;
     let time = number(9, 11)? * 3600 + number(11, 13)? * 60 + number(13, 15)?;
-    let unix = days * DAY + time;
-    // Neither signs nor the 30th of February.
-    (stamp(unix) == text).then_some(unix)
+    let unix = days * DAY_SECONDS + time;
+    // Formatting again rejects signs and days such as the 30th of February.
+    (format_timestamp(unix) == text).then_some(unix)
 }
 
-/// Year, month and day of a day since 1970. A year begins in March here, so that
-/// the day that not every year has is its last; months are 30.6 days long on
-/// the whole, and 400 years have 146,097 days.
-fn date(days: u64) -> (u64, u64, u64) {
+/// Year, month and day of a day since 1970. The calculation lets the year begin in
+/// March, so that the leap day is its last day; the months are then 30.6 days long on
+/// average. 400 years have 146,097 days.
+fn date_of_day(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -46,8 +46,8 @@ fn date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year, month, day)
 }
 
-/// The inverse of [`date`] for the years from 1970 on.
-fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+/// The inverse of [`date_of_day`], for the years from 1970 on.
+fn day_of_date(year: u64, month: u64, day: u64) -> Option<u64> {
     let (year, month) = if month > 2 {
         (year, month - 3)
     } else {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn timestamps_follow_the_calendar() {
         for (seconds, text) in [
             (0, "19700101-000000"),
             (951_782_399, "20000228-235959"),
@@ -72,24 +72,28 @@ mod tests {
             (1_786_082_704, "20260807-060504"),
             (4_107_542_399, "21000228-235959"),
             (4_107_542_400, "21000301-000000"),
-            (LAST_SECOND, "99991231-235959"),
+            (MAX_SECOND, "99991231-235959"),
         ] {
-            assert_eq!(stamp(seconds), text);
-            assert_eq!(unix(text), Some(seconds));
+            assert_eq!(format_timestamp(seconds), text);
+            assert_eq!(parse_timestamp(text), Some(seconds));
         }
-        assert_eq!(stamp(u64::MAX), "99991231-235959");
+        assert_eq!(format_timestamp(u64::MAX), "99991231-235959");
     }
 
     #[test]
-    fn a_day_is_read_as_it_is_written() {
-        for day in (0..=LAST_SECOND / DAY).step_by(13) {
-            let second = day * DAY + day % DAY;
-            assert_eq!(unix(&stamp(second)), Some(second), "{day}");
+    fn a_formatted_timestamp_is_parsed_back() {
+        for day in (0..=MAX_SECOND / DAY_SECONDS).step_by(13) {
+            let second = day * DAY_SECONDS + day % DAY_SECONDS;
+            assert_eq!(
+                parse_timestamp(&format_timestamp(second)),
+                Some(second),
+                "{day}"
+            );
         }
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn other_texts_are_no_timestamps() {
         for text in [
             "",
             "20260807",
@@ -108,7 +112,7 @@ mod tests {
             "00000101-000000",
             "2026080é-06050",
         ] {
-            assert_eq!(unix(text), None, "{text}");
+            assert_eq!(parse_timestamp(text), None, "{text}");
         }
     }
 }

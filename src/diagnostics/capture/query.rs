@@ -1,0 +1,142 @@
+//! Lists recorded turns and packs selected ones into a bundle, from memory and from
+//! the folder of stored bundles.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::redacted::{redacted_turn, scrubber};
+use super::{RecordedTurn, TurnCapture};
+use crate::config::Config;
+use crate::diagnostics::bundle::{Bundle, BundleError, BundleFolder, StoredBundle};
+use crate::diagnostics::redact::Keep;
+use crate::diagnostics::selection::{BundleQuery, ListedTurn, Selection};
+
+/// Where a recorded turn is. The copy in memory is preferred: it is not redacted yet,
+/// so its images and encrypted contents can still be kept.
+enum TurnLocation {
+    Memory(Arc<RecordedTurn>),
+    Disk(PathBuf),
+}
+
+impl TurnCapture {
+    /// All recorded turns, newest first. Blocks: it reads files.
+    pub fn list(&self, config: &Config) -> Vec<ListedTurn> {
+        self.locate_all(config)
+            .into_iter()
+            .map(|(listed, _)| listed)
+            .collect()
+    }
+
+    /// The bytes of a bundle with the selected turns, oldest first; `None` if no turn
+    /// matches. Blocks: it reads files and redacts.
+    pub fn bundle(
+        &self,
+        config: &Config,
+        wanted: &BundleQuery,
+    ) -> Result<Option<Vec<u8>>, BundleError> {
+        let now = SystemTime::now();
+        let limit = match wanted.selection {
+            Selection::Since(_) => usize::MAX,
+            Selection::Failed
+            | Selection::Last
+            | Selection::Response(_)
+            | Selection::Request(_) => 1,
+        };
+        let mut bundle = Bundle {
+            made_by: env!("CARGO_PKG_VERSION").to_owned(),
+            images: wanted.images || config.capture.images,
+            encrypted: wanted.encrypted || config.capture.encrypted,
+            turns: Vec::new(),
+        };
+        let keep = Keep {
+            images: bundle.images,
+            encrypted: bundle.encrypted,
+        };
+        let scrubber = scrubber(config, keep);
+        let all = self.locate_all(config).into_iter();
+        let chosen = all
+            .filter(|(listed, _)| listed.matches(&wanted.selection, now))
+            .take(limit);
+        for (_, location) in chosen {
+            match location {
+                TurnLocation::Memory(turn) => bundle
+                    .turns
+                    .push(scrubber.turn(&redacted_turn(&turn, keep))),
+                TurnLocation::Disk(path) => {
+                    // The file may have been deleted in favour of a newer one.
+                    let Ok(kept) = Bundle::read(&path) else {
+                        continue;
+                    };
+                    bundle.images &= kept.images;
+                    bundle.encrypted &= kept.encrypted;
+                    // Redacted again: a pattern may be newer than the file.
+                    let turns = kept.turns.into_iter().map(|turn| scrubber.turn(&turn));
+                    bundle.turns.extend(turns);
+                }
+            }
+        }
+        bundle.turns.reverse();
+        if bundle.turns.is_empty() {
+            return Ok(None);
+        }
+        bundle.to_bytes().map(Some)
+    }
+
+    fn locate_all(&self, config: &Config) -> Vec<(ListedTurn, TurnLocation)> {
+        let recent = self.recent();
+        if recent.is_empty() {
+            // The newest turn may have been too large for memory and still be queued for
+            // writing.
+            self.flush();
+        }
+        let kept = BundleFolder::from_config(config).list().unwrap_or_default();
+        let is_kept = |id: &str| kept.iter().any(|kept| kept.request_id == id);
+        let mut all: Vec<(ListedTurn, TurnLocation)> = recent
+            .into_iter()
+            .map(|turn| {
+                (
+                    turn.listed(is_kept(&turn.request_id)),
+                    TurnLocation::Memory(turn),
+                )
+            })
+            .collect();
+        let in_memory: Vec<String> = all
+            .iter()
+            .map(|(listed, _)| listed.request_id.clone())
+            .collect();
+        let only_kept = kept
+            .iter()
+            .filter(|kept| !in_memory.contains(&kept.request_id));
+        all.extend(only_kept.filter_map(read_listed));
+        all.sort_by_key(|(listed, _)| std::cmp::Reverse(listed.began_ms));
+        all
+    }
+}
+
+/// `None` for a file that cannot be read: the others are listed all the same.
+fn read_listed(kept: &StoredBundle) -> Option<(ListedTurn, TurnLocation)> {
+    let bundle = Bundle::read(&kept.path).ok()?;
+    let listed = bundle.turns.first().map(ListedTurn::from_bundle_turn)?;
+    Some((listed, TurnLocation::Disk(kept.path.clone())))
+}
+
+impl RecordedTurn {
+    fn listed(&self, disk: bool) -> ListedTurn {
+        let ended = self.end.as_ref();
+        let last = self.attempts.last();
+        let begun = self.status.is_some_and(|status| status.is_success());
+        let id = self.random.first().filter(|_| begun);
+        ListedTurn {
+            request_id: self.request_id.to_string(),
+            response_id: id.map(|bits| format!("resp_{bits:032x}")),
+            began_ms: self.began_ms,
+            took_us: self.took_us,
+            outcome: ended.map(|ended| ended.outcome),
+            route: last.map(|attempt| attempt.route.clone()),
+            failed: self.is_failure(),
+            memory: true,
+            disk,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The recording of one turn in memory. It contains secrets, so it is never printed
+//! or written as it is: [`RecordedTurn::to_bundle_turn`] converts it, and the result
+//! is redacted before it leaves the process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use adapters::event::Usage;
+use adapters::fault::Fault;
+use adapters::notes::Notes;
+use adapters::plan::{Bounds, plan};
+use adapters::responses::request::Source;
+use bytes::Bytes;
+use http::StatusCode;
+use registry::{Route, Settings, Window};
+
+use super::headers::RecordedHeaders;
+use super::memory_budget::MemoryBudget;
+use super::recorded_body::RecordedBody;
+use crate::config::Config;
+use crate::diagnostics::bundle::{
+    BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn, OmittedPart,
+};
+use crate::turn::Outcome;
+use crate::turn::TurnState;
+use crate::upstream::Upstream;
+
+/// The recording of a turn that is running or finished. The recorder fills it; it is
+/// dropped when newer turns need the memory.
+pub struct RecordedTurn {
+    pub(super) request_id: Arc<str>,
+    pub(super) config: Arc<Config>,
+    pub(super) began_ms: u64,
+    pub(super) took_us: u64,
+    pub(super) path: String,
+    pub(super) headers: RecordedHeaders,
+    pub(super) body: Arc<String>,
+    pub(super) requested_model: String,
+    pub(super) routes: Vec<Route>,
+    pub(super) similar_names: Vec<String>,
+    pub(super) state_before: TurnState,
+    pub(super) attempts: Vec<RecordedAttempt>,
+    pub(super) status: Option<StatusCode>,
+    pub(super) response_headers: RecordedHeaders,
+    pub(super) response: RecordedBody,
+    /// Clock readings that differ from the one before: the number of earlier readings,
+    /// and seconds since 1970.
+    pub(super) clock: Vec<(u64, u64)>,
+    pub(super) random: Vec<u128>,
+    pub(super) ending_us: Option<u64>,
+    pub(super) end: Option<TurnEnd>,
+    /// Bytes of the budget that this turn holds; released on drop.
+    pub(super) reserved_bytes: usize,
+    pub(super) budget: Arc<MemoryBudget>,
+}
+
+pub(super) struct TurnEnd {
+    pub(super) outcome: Outcome,
+    pub(super) notes: Notes,
+    pub(super) usage: Option<Usage>,
+    pub(super) fault: Option<Fault>,
+}
+
+/// One request to a provider and the response to it.
+pub(super) struct RecordedAttempt {
+    pub(super) at_us: u64,
+    /// `None` if the client left before the attempt was over.
+    pub(super) end_us: Option<u64>,
+    pub(super) upstream: Arc<Upstream>,
+    /// `provider/model`.
+    pub(super) route: String,
+    pub(super) window: Window,
+    pub(super) bytes_per_token: f32,
+    /// Whether the reasoning of earlier turns was sent along.
+    pub(super) replays_reasoning: bool,
+    pub(super) estimated_input: u64,
+    pub(super) body: BoundedBody,
+    pub(super) key: Option<usize>,
+    pub(super) head: Option<(u64, StatusCode, RecordedHeaders)>,
+    pub(super) response: RecordedBody,
+    pub(super) body_complete: bool,
+    pub(super) fault: Option<Fault>,
+}
+
+/// A body that is recorded whole, or not at all because it did not fit.
+pub(super) struct BoundedBody {
+    pub(super) bytes: Bytes,
+    pub(super) total: usize,
+}
+
+impl RecordedTurn {
+    pub(super) fn new(
+        request_id: Arc<str>,
+        config: Arc<Config>,
+        began_ms: u64,
+        budget: Arc<MemoryBudget>,
+    ) -> Self {
+        Self {
+            request_id,
+            config,
+            began_ms,
+            took_us: 0,
+            path: String::new(),
+            headers: RecordedHeaders::default(),
+            body: Arc::default(),
+            requested_model: String::new(),
+            routes: Vec::new(),
+            similar_names: Vec::new(),
+            state_before: TurnState::default(),
+            attempts: Vec::new(),
+            status: None,
+            response_headers: RecordedHeaders::default(),
+            response: RecordedBody::default(),
+            clock: Vec::new(),
+            random: Vec::new(),
+            ending_us: None,
+            end: None,
+            reserved_bytes: 0,
+            budget,
+        }
+    }
+
+    /// Whether the turn failed, no matter whose fault it was.
+    pub fn is_failure(&self) -> bool {
+        self.end
+            .as_ref()
+            .is_some_and(|end| end.outcome.is_failure())
+    }
+
+    /// The turn with everything that a replay needs. Not redacted.
+    pub fn to_bundle_turn(&self) -> BundleTurn {
+        let server = &self.config.server;
+        let settings = if self.routes.is_empty() {
+            Settings::nowhere(
+                &self.requested_model,
+                &self.config.registry,
+                &self.similar_names,
+            )
+        } else {
+            Settings::of(&self.requested_model, &self.routes)
+        };
+        let mut turn = BundleTurn {
+            request_id: self.request_id.to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config_digest: format!("{:016x}", self.config.digest),
+            began_ms: self.began_ms,
+            took_us: self.took_us,
+            outcome: self.end.as_ref().map(|end| end.outcome),
+            fault: self.end.as_ref().and_then(|end| end.fault.clone()),
+            usage: self.end.as_ref().and_then(|end| end.usage),
+            ending_us: self.ending_us,
+            request: BundleRequest {
+                path: self.path.clone(),
+                headers: self.headers.to_pairs(),
+                body: self.body.as_bytes().to_vec(),
+            },
+            answer: BundleResponse {
+                status: self.status.map_or(0, |status| status.as_u16()),
+                headers: self.response_headers.to_pairs(),
+                pieces: self.response.chunks().to_vec(),
+                body: self.response.bytes(),
+            },
+            attempts: self
+                .attempts
+                .iter()
+                .map(|attempt| attempt.to_bundle_attempt(self.took_us))
+                .collect(),
+            settings,
+            heartbeat_ms: milliseconds(server.heartbeat),
+            commit_after_ms: milliseconds(server.commit_after),
+            given: self.state_before.clone(),
+            clock: self.clock.clone(),
+            random: self
+                .random
+                .iter()
+                .map(|bits| format!("{bits:032x}"))
+                .collect(),
+            omitted: self.omitted(),
+            ..BundleTurn::default()
+        };
+        if let Some(end) = &self.end {
+            turn.set_notes(&end.notes);
+        }
+        if !turn.attempts.is_empty() {
+            turn.plan = self.plan_json().unwrap_or_default();
+        }
+        turn
+    }
+
+    /// The plan of the first attempt as JSON. It is computed again rather than recorded:
+    /// it depends only on the request and the state before the turn.
+    fn plan_json(&self) -> Option<Vec<u8>> {
+        let attempt = self.attempts.first()?;
+        let items = self.state_before.items.iter();
+        let items: HashMap<String, Arc<str>> = items
+            .map(|(id, json)| (id.clone(), json.as_str().into()))
+            .collect();
+        let source = Source::shared(Arc::clone(&self.body)).with_items(items);
+        let turn = source.turn().ok()?;
+        let bounds = Bounds {
+            window: attempt.window,
+            bytes_per_token: attempt.bytes_per_token,
+            reasoning: self.attempts.first().is_some_and(|it| it.replays_reasoning),
+            outputs: self.state_before.outputs,
+            keeping: self.state_before.keeping,
+        };
+        serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
+    }
+
+    fn omitted(&self) -> Vec<OmittedPart> {
+        let mut omitted = Vec::new();
+        let mut check = |what: &str, total: u64, kept: u64| {
+            if kept < total {
+                omitted.push(OmittedPart {
+                    what: what.to_owned(),
+                    total,
+                    kept,
+                });
+            }
+        };
+        for (index, attempt) in self.attempts.iter().enumerate() {
+            let number = index + 1;
+            let body = &attempt.body;
+            check(
+                &format!("attempt {number} request"),
+                body.total as u64,
+                body.bytes.len() as u64,
+            );
+            let answer = &attempt.response;
+            check(
+                &format!("attempt {number} answer"),
+                answer.total_bytes(),
+                answer.kept_bytes(),
+            );
+        }
+        check(
+            "answer",
+            self.response.total_bytes(),
+            self.response.kept_bytes(),
+        );
+        omitted
+    }
+}
+
+impl Drop for RecordedTurn {
+    fn drop(&mut self) {
+        self.budget.release(self.reserved_bytes);
+        let attempts = self
+            .attempts
+            .iter_mut()
+            .map(|attempt| &mut attempt.response);
+        let answers = attempts.chain([&mut self.response]);
+        let blocks = answers.flat_map(RecordedBody::take_blocks);
+        self.budget
+            .return_blocks(blocks, self.config.capture.memory);
+    }
+}
+
+impl RecordedAttempt {
+    fn to_bundle_attempt(&self, took_us: u64) -> BundleAttempt {
+        BundleAttempt {
+            at_us: self.at_us,
+            end_us: self.end_us.unwrap_or(took_us),
+            route: self.route.clone(),
+            url: self.upstream.url().to_string(),
+            headers: RecordedHeaders::from_map(self.upstream.headers()).to_pairs(),
+            key: self.key,
+            window: Some(self.window),
+            bytes_per_token: self.bytes_per_token,
+            estimated_input: self.estimated_input,
+            head: self
+                .head
+                .as_ref()
+                .map(|(at_us, status, headers)| BundleResponseHead {
+                    at_us: *at_us,
+                    status: status.as_u16(),
+                    headers: headers.to_pairs(),
+                }),
+            pieces: self.response.chunks().to_vec(),
+            ended: self.body_complete,
+            fault: self.fault.clone(),
+            body: self.body.bytes.to_vec(),
+            answer: self.response.bytes(),
+        }
+    }
+}
+
+fn milliseconds(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,263 @@
+//! Records one turn: every event of it, and every reading of its clock and
+//! randomness, so that a replay can return the same values.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use registry::ReasoningReplay;
+use tokio::time::Instant;
+
+use super::headers::RecordedHeaders;
+use super::memory_budget::MemoryBudget;
+use super::recorded_body::RecordedBody;
+use super::recorded_turn::{BoundedBody, RecordedAttempt, RecordedTurn, TurnEnd};
+use crate::clock::{Clock, Random};
+use crate::config::Config;
+use crate::diagnostics::bundle::BodyChunk;
+use crate::turn::{TurnEvent, TurnObserver};
+
+/// Records one turn as its observer, clock and source of randomness. The turn is
+/// over when its last user drops the recorder; the recording then goes to the sink.
+pub struct Recorder {
+    began: Instant,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    sink: Arc<dyn FinishedTurnSink>,
+    turn: Mutex<Option<RecordedTurn>>,
+    clock_readings: AtomicU64,
+    last_clock_reading: AtomicU64,
+}
+
+/// Receives the recordings of finished turns.
+pub trait FinishedTurnSink: Send + Sync {
+    /// Takes over a finished turn. It is called while the turn is dropped, so it must
+    /// not block.
+    fn add(&self, turn: RecordedTurn);
+
+    /// Drops the oldest finished turn to free memory for a running one; false if there
+    /// is none to drop.
+    fn evict_oldest(&self) -> bool {
+        false
+    }
+}
+
+impl Recorder {
+    /// Starts to record a turn, which reads its time and random bits through the
+    /// recorder from `clock` and `random`.
+    pub fn new(
+        request_id: &Arc<str>,
+        config: &Arc<Config>,
+        (clock, random): (Arc<dyn Clock>, Arc<dyn Random>),
+        budget: &Arc<MemoryBudget>,
+        sink: Arc<dyn FinishedTurnSink>,
+    ) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let began_ms = now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(0));
+        let (id, config) = (Arc::clone(request_id), Arc::clone(config));
+        let turn = RecordedTurn::new(id, config, began_ms, Arc::clone(budget));
+        Self {
+            began: Instant::now(),
+            clock,
+            random,
+            sink,
+            turn: Mutex::new(Some(turn)),
+            clock_readings: AtomicU64::new(0),
+            last_clock_reading: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn lock_turn(&self) -> MutexGuard<'_, Option<RecordedTurn>> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TurnObserver for Recorder {
+    fn on_event(&self, event: TurnEvent<'_>) {
+        let at_us = self.elapsed_us();
+        if let Some(turn) = self.lock_turn().as_mut() {
+            turn.record(event, at_us, &*self.sink);
+        }
+    }
+}
+
+impl RecordedTurn {
+    fn record(&mut self, event: TurnEvent<'_>, at_us: u64, sink: &dyn FinishedTurnSink) {
+        match event {
+            TurnEvent::ClientRequest { head, body } => {
+                self.path = head.uri.to_string();
+                self.headers = RecordedHeaders::from_map(&head.headers);
+                self.reserve_required(body.len());
+                self.body = Arc::clone(body);
+            }
+            TurnEvent::Routes {
+                asked,
+                routes,
+                near,
+            } => {
+                asked.clone_into(&mut self.requested_model);
+                self.routes = routes.to_vec();
+                self.similar_names = near.to_vec();
+            }
+            TurnEvent::State(given) => {
+                self.reserve_required(text_bytes(&given.items));
+                self.reserve_required(given.tools.as_ref().map_or(0, String::len));
+                self.state_before = given;
+            }
+            TurnEvent::Baggage(blobs) => {
+                self.reserve_required(text_bytes(blobs));
+                let blobs = blobs.iter();
+                self.state_before
+                    .baggage
+                    .extend(blobs.map(|(call, blobs)| (call.clone(), blobs.clone())));
+            }
+            TurnEvent::UpstreamRequest {
+                upstream,
+                route,
+                terms,
+                body,
+            } => {
+                let total = body.len();
+                let kept = if self.try_reserve(total, sink) {
+                    body.clone()
+                } else {
+                    Bytes::new()
+                };
+                // Exact, because few turns have more than one attempt.
+                self.attempts.reserve_exact(1);
+                self.attempts.push(RecordedAttempt {
+                    at_us,
+                    end_us: None,
+                    upstream: Arc::clone(upstream),
+                    route: route.full_name(),
+                    window: route.model.window(),
+                    bytes_per_token: terms.bytes_per_token,
+                    replays_reasoning: route.dialect.quirks.reasoning_replay
+                        != ReasoningReplay::None,
+                    estimated_input: terms.estimated_input,
+                    body: BoundedBody { bytes: kept, total },
+                    key: None,
+                    head: None,
+                    response: RecordedBody::default(),
+                    body_complete: false,
+                    fault: None,
+                });
+            }
+            TurnEvent::Key(key) => self.update_attempt(|attempt| attempt.key = Some(key.index())),
+            TurnEvent::UpstreamHead { status, headers } => {
+                let headers = RecordedHeaders::from_map(headers);
+                self.update_attempt(|attempt| attempt.head = Some((at_us, status, headers)));
+            }
+            TurnEvent::UpstreamBody(bytes) => {
+                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
+                if let Some(attempt) = self.attempts.last_mut() {
+                    let budget = fits.then_some(&*self.budget);
+                    attempt.response.push(bytes, at_us, budget);
+                }
+            }
+            TurnEvent::UpstreamEnd => self.update_attempt(|attempt| attempt.body_complete = true),
+            TurnEvent::AttemptEnd(fault) => self.update_attempt(|attempt| {
+                attempt.end_us = Some(at_us);
+                attempt.fault = fault.cloned();
+            }),
+            TurnEvent::ShuttingDown => self.ending_us = Some(at_us),
+            TurnEvent::ClientHead { status, headers } => {
+                self.status = Some(status);
+                self.response_headers = RecordedHeaders::from_map(headers);
+            }
+            TurnEvent::ClientBody(bytes) => {
+                let fits = self.try_reserve(bytes.len() + size_of::<BodyChunk>(), sink);
+                let budget = fits.then_some(&*self.budget);
+                self.response.push(bytes, at_us, budget);
+            }
+            TurnEvent::Ended {
+                outcome,
+                notes,
+                usage,
+                fault,
+            } => {
+                self.end = Some(TurnEnd {
+                    outcome,
+                    notes: notes.clone(),
+                    usage,
+                    fault: fault.cloned(),
+                });
+            }
+        }
+    }
+
+    fn update_attempt(&mut self, change: impl FnOnce(&mut RecordedAttempt)) {
+        if let Some(attempt) = self.attempts.last_mut() {
+            change(attempt);
+        }
+    }
+
+    /// Reserves memory without regard to the limit: a recording is useless without the
+    /// client's request and the state that belongs to it.
+    fn reserve_required(&mut self, bytes: usize) {
+        self.reserved_bytes += bytes;
+        self.budget.reserve(bytes);
+    }
+
+    /// Reserves memory if the budget allows it, dropping finished turns if need be. One
+    /// turn gets at most a quarter of the budget.
+    fn try_reserve(&mut self, bytes: usize, sink: &dyn FinishedTurnSink) -> bool {
+        let limit = self.config.capture.memory;
+        if self.reserved_bytes + bytes > limit / 4 {
+            return false;
+        }
+        while !self.budget.try_reserve(bytes, limit) {
+            if !sink.evict_oldest() {
+                return false;
+            }
+        }
+        self.reserved_bytes += bytes;
+        true
+    }
+}
+
+fn text_bytes<'s>(texts: impl IntoIterator<Item = (&'s String, &'s String)>) -> usize {
+    texts
+        .into_iter()
+        .map(|(id, text)| id.len() + text.len())
+        .sum()
+}
+
+impl Clock for Recorder {
+    fn unix(&self) -> u64 {
+        let now = self.clock.unix();
+        let before = self.clock_readings.fetch_add(1, Ordering::Relaxed);
+        if self.last_clock_reading.swap(now, Ordering::Relaxed) != now
+            && let Some(turn) = self.lock_turn().as_mut()
+        {
+            turn.clock.push((before, now));
+        }
+        now
+    }
+}
+
+impl Random for Recorder {
+    fn bits(&self) -> u128 {
+        let bits = self.random.bits();
+        if let Some(turn) = self.lock_turn().as_mut() {
+            turn.random.push(bits);
+        }
+        bits
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let took_us = self.elapsed_us();
+        let turn = self.lock_turn().take();
+        if let Some(mut turn) = turn {
+            turn.took_us = took_us;
+            self.sink.add(turn);
+        }
+    }
+}
