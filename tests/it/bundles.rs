@@ -1,18 +1,24 @@
-//! Turns in files: through the commands and the running server.
+//! Bundles, tested through the commands and the running server.
+//!
+//! | module | what it tests |
+//! |---|---|
+//! | `cli` | `respondent bundle` and `respondent replay` |
+//! | `corpus` | turns of every kind of failure replay without a difference |
+//! | `committed` | the bundles in `fixtures/bundles` keep working |
+//! | `hostile` | untrusted bundles do no harm |
 mod cli;
+mod committed;
 mod corpus;
 mod hostile;
-mod witnesses;
 
 use libtest_mimic::Trial;
 
-/// All of them.
 pub fn trials() -> Vec<Trial> {
     [
         cli::trials(),
         corpus::trials(),
         hostile::trials(),
-        witnesses::trials(),
+        committed::trials(),
     ]
     .into_iter()
     .flatten()

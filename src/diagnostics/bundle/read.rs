@@ -124,7 +124,7 @@ fn unpack<R: Read>(
 }
 
 /// The error that ended the decompressed stream. The tar reader only passes on an
-/// `io::Error`, from which the cause cannot be told.
+/// `io::Error`, which hides the cause.
 type StreamErrorSlot = RefCell<Option<BundleError>>;
 
 struct Unpacker<'a, 'b, R: Read> {

@@ -1,4 +1,4 @@
-//! `respondent bundle` and `respondent replay` beside a running server and alone.
+//! `respondent bundle` and `respondent replay`, with and without a running server.
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -16,12 +16,15 @@ pub fn trials() -> Vec<Trial> {
     vec![
         case("a failed turn is bundled, shown and replayed", bundled),
         case("a bundle is written once, for its owner", written_once),
-        case("turns are chosen", chosen),
-        case("what is not there is told, with what is", nothing),
-        case("the list tells the turns", listed),
-        case("a server's token is needed, and asked for", tokens),
+        case("turns are selected", selected),
+        case(
+            "a missing turn is reported, with the turns there are",
+            no_match,
+        ),
+        case("the list shows the turns", listed),
+        case("a server's token is required", tokens),
         case("S31 S32 strangers get no turns", strangers),
-        case("a bad query is told its parameter", queries),
+        case("a bad query names its parameter", queries),
         case("without a server the folder is read", folder),
         case(
             "another program is not mistaken for a server",
@@ -31,13 +34,13 @@ pub fn trials() -> Vec<Trial> {
         case("a turn is sent to a provider again", live),
         case("a turn becomes a golden case", golden),
         case(
-            "equal and different turns are told by the exit code",
+            "the exit code distinguishes equal and different turns",
             different,
         ),
     ]
 }
 
-/// The end of a command.
+/// Exit code and output of a command.
 #[derive(Debug)]
 struct End {
     code: i32,
@@ -52,7 +55,7 @@ impl End {
         self.out
     }
 
-    /// The error, of this exit code, with nothing on standard output.
+    /// Checks the exit code and that standard output is empty; returns the error text.
     #[track_caller]
     fn fails(self, code: i32) -> String {
         assert_eq!(self.code, code, "{self:?}");
@@ -68,7 +71,7 @@ async fn run_in(folder: &Path, setup: &Setup, args: &str) -> End {
     End { code, out, err }
 }
 
-/// Runs a command beside a server, in its folder and with its configuration.
+/// Runs a command in the folder of a running server, with its configuration.
 async fn run(proxy: &Proxy, args: &str) -> End {
     let setup = Setup::new().arg("--listen").arg(&proxy.address.to_string());
     run_in(proxy.folder.path(), &setup, args).await
@@ -84,7 +87,7 @@ async fn server() -> (Player, Proxy) {
     (player, proxy)
 }
 
-/// A turn that ends well, and one that fails. The bundle must know their ids.
+/// Runs a turn that succeeds.
 async fn good(player: &Player, proxy: &Proxy) -> Reply {
     player.push(answer(json!([{"text": "well said"}])));
     let reply = proxy.post(&streaming(&body())).await;
@@ -92,6 +95,7 @@ async fn good(player: &Player, proxy: &Proxy) -> Reply {
     reply
 }
 
+/// Runs a turn that fails.
 async fn bad(player: &Player, proxy: &Proxy) -> Reply {
     player.push(Answer::error(400, "the provider says no"));
     let reply = proxy.post(&body()).await;
@@ -119,13 +123,13 @@ async fn bundled() {
     let failed = request_id(&bad(&player, &proxy).await);
     good(&player, &proxy).await;
     let name = format!("respondent-{failed}.tar.zst");
-    let told = run(&proxy, "bundle create").await.ok();
+    let output = run(&proxy, "bundle create").await.ok();
     assert!(
-        told.starts_with(&format!("Wrote {name}: 1 turn, ")),
-        "{told}"
+        output.starts_with(&format!("Wrote {name}: 1 turn, ")),
+        "{output}"
     );
-    assert!(told.contains("`respondent replay`"), "{told}");
-    assert!(told.contains("prompts"), "{told}");
+    assert!(output.contains("`respondent replay`"), "{output}");
+    assert!(output.contains("prompts"), "{output}");
     assert_eq!(files(proxy.folder.path()), std::slice::from_ref(&name));
     let shown = run(&proxy, &format!("bundle show {name}")).await.ok();
     assert!(shown.contains(&failed), "{shown}");
@@ -151,7 +155,7 @@ async fn written_once() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-async fn chosen() {
+async fn selected() {
     let (player, proxy) = server().await;
     let good = good(&player, &proxy).await;
     let response = good.stream().response["id"].as_str().unwrap().to_owned();
@@ -177,14 +181,14 @@ async fn chosen() {
         }
         std::fs::remove_file(proxy.folder.path().join("b.tar.zst")).unwrap();
     }
-    let told = run(&proxy, "bundle create --since 60m").await.ok();
+    let output = run(&proxy, "bundle create --since 60m").await.ok();
     assert!(
-        told.contains("respondent-since-1h.tar.zst: 2 turns"),
-        "{told}"
+        output.contains("respondent-since-1h.tar.zst: 2 turns"),
+        "{output}"
     );
 }
 
-async fn nothing() {
+async fn no_match() {
     let (player, proxy) = server().await;
     let error = run(&proxy, "bundle create").await.fails(1);
     assert!(
@@ -297,11 +301,11 @@ async fn folder() {
     assert!(list.starts_with("No server runs on "), "{list}");
     let place = |id: &String| list.find(id.as_str());
     assert!(place(&second).unwrap() < place(&first).unwrap(), "{list}");
-    let told = run(&proxy, "bundle create").await.ok();
-    assert!(told.starts_with("No server runs on "), "{told}");
+    let output = run(&proxy, "bundle create").await.ok();
+    assert!(output.starts_with("No server runs on "), "{output}");
     assert!(
-        told.contains(&format!("respondent-{second}.tar.zst")),
-        "{told}"
+        output.contains(&format!("respondent-{second}.tar.zst")),
+        "{output}"
     );
     let asked = format!("bundle create --request {first} --output a.tar.zst");
     run(&proxy, &asked).await.ok();
@@ -397,7 +401,7 @@ async fn live() {
         .await
         .fails(64);
     assert!(error.contains("nobody/m"), "{error}");
-    // Many turns are not sent by accident.
+    // Several turns are not sent by accident.
     bad(&player, &proxy).await;
     run(&proxy, "bundle create --since 1h --output b.tar.zst")
         .await
@@ -414,10 +418,10 @@ async fn golden() {
     let (player, proxy) = server().await;
     bad(&player, &proxy).await;
     run(&proxy, "bundle create --output a.tar.zst").await.ok();
-    let told = run(&proxy, "bundle to-fixture a.tar.zst golden").await.ok();
+    let output = run(&proxy, "bundle to-fixture a.tar.zst golden").await.ok();
     let case = proxy.folder.path().join("golden");
     for name in ["request.json", "expect.request.json"] {
-        assert!(told.contains(name), "{told}");
+        assert!(output.contains(name), "{output}");
         assert!(case.join(name).is_file(), "{name}");
     }
     let before = std::fs::read(case.join("request.json")).unwrap();

@@ -1,41 +1,42 @@
-//! Turns that fail in every way, and turns that heal: each is taken down by the real
-//! program, bundled, and run again from the bundle alone, in an empty folder. What
-//! comes out is the same in every field.
+//! Turns that fail in every way, and turns that recover. Each is recorded by the real
+//! program, bundled, and replayed from the bundle alone in an empty folder. The replayed
+//! turn must be equal in every field.
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `keeper` | the program that takes down, bundles and replays |
-//! | `turns` | a bundle, read and changed |
-//! | `refusals` | what providers say when they refuse |
-//! | `streams` | answers that break off, are wrong, or end early |
-//! | `roads` | providers that are silent, gone, full, or stood in for |
+//! | `recording` | a running program that records, bundles and replays |
+//! | `bundle_files` | reads and changes the files of a bundle |
+//! | `refusals` | error responses of providers, and invalid requests |
+//! | `streams` | responses that break off, are malformed, or end early |
+//! | `upstreams` | providers that are silent, unreachable or saturated; retries and failover |
 //! | `compactions` | one turn with several attempts |
-//! | `quirks` | refusals that teach how a model is spoken to |
-//! | `changes` | bundles that were changed do not replay |
+//! | `quirks` | refusals that teach a quirk of the model |
+//! | `changes` | changed bundles do not replay |
 //!
-//! `CORPUS_DIR` names a folder where the bundles are left, for `tests/mutants.sh`.
+//! The environment variable `CORPUS_DIR` names a folder that gets a copy of the bundles,
+//! for `tests/mutants.sh`.
+pub mod bundle_files;
 mod changes;
 mod compactions;
-pub mod keeper;
 mod quirks;
+pub mod recording;
 mod refusals;
-mod roads;
 mod streams;
-pub mod turns;
+mod upstreams;
 
 use std::collections::BTreeSet;
 
 use adapters::fault::Kind;
 use libtest_mimic::Trial;
 
-use self::turns::Turns;
+use self::bundle_files::BundleFiles;
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     let groups: Vec<Group> = [
         refusals::groups(),
         streams::groups(),
-        roads::groups(),
+        upstreams::groups(),
         compactions::groups(),
     ]
     .into_iter()
@@ -54,7 +55,7 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Turns of one sort, and the kinds of faults that they end or begin with.
+/// A trial that runs turns of one kind, and the kinds of faults that occur in them.
 struct Group {
     trial: Trial,
     kinds: &'static [Kind],
@@ -66,19 +67,19 @@ impl Group {
     }
 }
 
-/// `run` runs the turns and replays them.
+/// A group whose turns `run` runs and replays.
 fn group<F>(name: &str, kinds: &'static [Kind], run: fn() -> F) -> Group
 where
-    F: Future<Output = Turns> + Send + 'static,
+    F: Future<Output = BundleFiles> + Send + 'static,
 {
     let trial = case(&format!("corpus: {name}"), move || async move {
         let wanted: BTreeSet<String> = kinds.iter().map(|kind| kind.name().to_owned()).collect();
-        assert_eq!(run().await.kinds(), wanted);
+        assert_eq!(run().await.fault_kinds(), wanted);
     });
     Group { trial, kinds }
 }
 
-/// What cannot be made to happen from outside.
+/// Why a kind of fault is missing in the corpus: it cannot be provoked from outside.
 fn absent(kind: Kind) -> Option<&'static str> {
     match kind {
         Kind::Internal => Some("a defect that nobody knows of"),
@@ -101,7 +102,7 @@ fn absent(kind: Kind) -> Option<&'static str> {
     }
 }
 
-/// All kinds, as [`absent`] knows them.
+/// All kinds; [`absent`] has an arm for each.
 const KINDS: [Kind; 17] = [
     Kind::InvalidRequest,
     Kind::ModelNotFound,

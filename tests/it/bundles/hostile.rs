@@ -1,11 +1,11 @@
-//! Bundles from strangers: a replay ends soon, whatever they ask for, and reaches
-//! nobody.
+//! Hostile bundles: whatever they contain, a replay ends soon and makes no connection
+//! outside of its own.
 use libtest_mimic::Trial;
 use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::corpus::turns::Turns;
+use super::corpus::bundle_files::BundleFiles;
 use crate::faults::{answer, body, player};
 use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::case;
@@ -21,9 +21,9 @@ pub fn trials() -> Vec<Trial> {
 
 struct Hostile {
     what: &'static str,
-    /// Changes `turn.json`; `elsewhere` is an address where nobody may be seen.
+    /// Changes `turn.json`; `elsewhere` is an address that must not be contacted.
     change: fn(turn: &mut Value, elsewhere: &str),
-    /// The exit codes with which it may end.
+    /// The exit codes that the replay may end with.
     codes: &'static [i32],
 }
 
@@ -129,8 +129,8 @@ async fn ends(hostile: &'static Hostile) {
 
     let elsewhere = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = elsewhere.local_addr().unwrap().to_string();
-    let mut turns = Turns::read(&folder.join("a.tar.zst"));
-    turns.edit("turns/1/turn.json", |turn| {
+    let mut turns = BundleFiles::read(&folder.join("a.tar.zst"));
+    turns.edit_json("turns/1/turn.json", |turn| {
         assert_eq!(turn["attempts"].as_array().unwrap().len(), 2, "{turn}");
         (hostile.change)(turn, &address);
     });

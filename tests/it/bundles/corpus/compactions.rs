@@ -1,10 +1,10 @@
-//! Compactions: one turn with several attempts, at every door.
+//! Compactions by every trigger: one turn with several attempts.
 use adapters::fault::Kind;
 use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 
-use super::keeper::Keeper;
-use super::turns::Turns;
+use super::bundle_files::BundleFiles;
+use super::recording::RecordingProxy;
 use super::{Group, group};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
@@ -46,12 +46,12 @@ fn body(last: Option<Value>) -> Value {
     json!({"model": "m", "input": input, "tools": [look]})
 }
 
-async fn compactions() -> Turns {
+async fn compactions() -> BundleFiles {
     let player = player().await;
     let setup = Setup::new()
         .provider("max_retries = 0")
         .server("heartbeat = \"150ms\"");
-    let keeper = Keeper::of(&player, setup).await;
+    let recording = RecordingProxy::start(&player, setup).await;
     let good = answer(json!([{"text": SUMMARY}]));
     let call =
         answer(json!([{"call": {"index": 0, "id": "c9", "name": "look", "arguments": "{}"}}]));
@@ -73,33 +73,35 @@ async fn compactions() -> Turns {
     for story in stories {
         let play = || story.iter().for_each(|answer| player.push(answer.clone()));
         let trigger = body(Some(json!({"type": "compaction_trigger"})));
-        keeper.each_way(&trigger, play).await;
+        recording.each_caller(&trigger, play).await;
 
         play();
-        keeper.add(1);
+        recording.count_turns(1);
         let plain = body(None);
-        let endpoint = keeper.proxy.post_at("/v1/responses/compact", &plain, CODEX);
+        let endpoint = recording
+            .proxy
+            .post_at("/v1/responses/compact", &plain, CODEX);
         assert_eq!(endpoint.await.status, 200);
 
         player.push(answer(json!([{"text": "a turn"}])));
-        keeper.turn(&streaming(&body(None)), TURN).await;
+        recording.turn(&streaming(&body(None)), TURN).await;
         play();
         let prompt = json!({"type": "message", "role": "user", "content": "Summarize."});
         let mut local = body(Some(prompt));
         local["tools"] = json!([]);
-        keeper.turn(&streaming(&local), COMPACTION).await;
+        recording.turn(&streaming(&local), COMPACTION).await;
 
         let mut threshold = body(None);
         let long = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look. ".repeat(800)}]});
         threshold["input"].as_array_mut().unwrap().insert(1, long);
         threshold["context_management"] =
             json!([{"type": "compaction", "compact_threshold": 1000}]);
-        keeper
-            .each_way(&threshold, || {
+        recording
+            .each_caller(&threshold, || {
                 play();
                 player.push(answer(json!([{"text": "on it"}])));
             })
             .await;
     }
-    keeper.replays("compactions").await
+    recording.assert_replays("compactions").await
 }

@@ -1,5 +1,5 @@
-//! Turns that a provider refuses for a known reason and that heal: each lesson that a
-//! refusal can teach, and the tool loops over every strict provider.
+//! Turns that a provider refuses for a known reason and that recover: every quirk that a
+//! refusal can teach, and tool loops with every strict provider.
 use std::collections::BTreeSet;
 
 use adapters::mend::{Levels, Mend, Parameter};
@@ -10,7 +10,7 @@ use registry::{
 use respondent::sandbox::Player;
 use serde_json::{Value, json};
 
-use super::keeper::Keeper;
+use super::recording::RecordingProxy;
 use crate::healing::strict::{Preset, every};
 use crate::healing::{poisoned, talk};
 use crate::proxy::{CODEX, Setup, streaming};
@@ -35,7 +35,8 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Each row at two providers of its own: streamed for Codex, and whole for another.
+/// Runs each row with two providers of its own: streamed for Codex, and not streamed for
+/// another caller.
 async fn every_lesson() {
     let rows = rows();
     let mut players = Vec::new();
@@ -47,7 +48,7 @@ async fn every_lesson() {
             players.push(player);
         }
     }
-    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+    let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
     for (place, row) in rows.iter().enumerate() {
         for (way, headers) in [("codex", CODEX), ("other", &[])] {
             let mut asked = Vec::new();
@@ -56,11 +57,11 @@ async fn every_lesson() {
                 body["model"] = json!(format!("{}/m", id(place, way)));
                 let input = body["input"].as_array_mut().unwrap();
                 input.splice(1..1, std::mem::take(&mut asked));
-                // Calls alone are never streamed where they cannot be.
+                // Not streamed for the other caller, to cover both forms.
                 if way == "codex" {
                     body = streaming(&body);
                 }
-                let reply = keeper.turn(&body, headers).await;
+                let reply = recording.turn(&body, headers).await;
                 assert_eq!(reply.status, 200, "{}: {reply:?}", row.lesson);
                 let response = if way == "codex" {
                     reply.stream_for_codex().response
@@ -72,7 +73,7 @@ async fn every_lesson() {
             }
         }
     }
-    let turns = keeper.replays("lessons").await;
+    let turns = recording.assert_replays("lessons").await;
     for (place, row) in rows.iter().enumerate() {
         for way in ["codex", "other"] {
             let route = format!("{}/m", id(place, way));
@@ -92,19 +93,19 @@ fn id(place: usize, way: &str) -> String {
     format!("row{place}_{way}")
 }
 
-/// A tool loop and a history that nobody takes, at every strict provider.
+/// A tool loop, and a history that breaks every rule, with every strict provider.
 async fn strict(name: &str, define: fn(&Preset, &str) -> (String, String)) {
     let (setup, models, _players) = every(define).await;
-    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+    let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
     for model in &models {
-        let turns = talk(&keeper.proxy, model).await;
-        poisoned(&keeper.proxy, model).await;
-        keeper.add(turns + 1);
+        let turns = talk(&recording.proxy, model).await;
+        poisoned(&recording.proxy, model).await;
+        recording.count_turns(turns + 1);
     }
-    keeper.replays(&format!("strict-{name}")).await;
+    recording.assert_replays(&format!("strict-{name}")).await;
 }
 
-/// The name of a lesson as a bundle has it; that of a parameter with it.
+/// The name of a lesson in a bundle; for `without`, followed by the parameter.
 fn name(mend: &Value) -> Option<String> {
     match mend {
         Value::String(name) => Some(name.clone()),
@@ -117,7 +118,7 @@ fn name(mend: &Value) -> Option<String> {
     }
 }
 
-/// One of each; what a lesson says besides is its own tests' matter.
+/// One lesson of each kind. Their values are tested elsewhere.
 fn lessons() -> Vec<Mend> {
     let parameters = [
         Parameter::Penalties,
@@ -163,7 +164,7 @@ fn lessons() -> Vec<Mend> {
     lessons
 }
 
-/// A lesson that is added to the program belongs to [`lessons`] as well.
+/// A reminder: whoever adds a kind of lesson must add it to [`lessons`] as well.
 fn is_listed(lesson: Mend) {
     match lesson {
         Mend::Window(_)

@@ -1,10 +1,10 @@
-//! Refusals: of the provider, by status and words, and our own.
+//! Refusals: by providers, with every status and wording, and by the proxy itself.
 use adapters::fault::Kind;
 use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 
-use super::keeper::Keeper;
-use super::turns::Turns;
+use super::bundle_files::BundleFiles;
+use super::recording::RecordingProxy;
 use super::{Group, group};
 use crate::faults::{body, player};
 use crate::proxy::{CODEX, Setup};
@@ -108,21 +108,21 @@ fn answers() -> Vec<Answer> {
     ]
 }
 
-async fn refused() -> Turns {
+async fn refused() -> BundleFiles {
     let player = player().await;
     let setup = Setup::new().provider("max_retries = 0\napi_key = \"key-of-the-corpus\"");
-    let keeper = Keeper::of(&player, setup).await;
+    let recording = RecordingProxy::start(&player, setup).await;
     for answer in answers() {
-        keeper
-            .each_way(&body(), || player.push(answer.clone()))
+        recording
+            .each_caller(&body(), || player.push(answer.clone()))
             .await;
     }
-    keeper.replays("refusals").await
+    recording.assert_replays("refusals").await
 }
 
-async fn senseless() -> Turns {
+async fn senseless() -> BundleFiles {
     let player = player().await;
-    // A second provider, so that a name alone leads nowhere.
+    // A second provider, so that a model name without a provider is ambiguous.
     let other = format!(
         "[providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false\nmodels = [{{ id = \"known\" }}]",
         player.base_url()
@@ -130,7 +130,7 @@ async fn senseless() -> Turns {
     let setup = Setup::new()
         .provider("models = [{ id = \"m\" }]")
         .tables(&other);
-    let keeper = Keeper::of(&player, setup).await;
+    let recording = RecordingProxy::start(&player, setup).await;
     for more in [
         json!({"model": "nobody/knows"}),
         json!({"model": "knwon"}),
@@ -145,29 +145,29 @@ async fn senseless() -> Turns {
         for (key, value) in more.as_object().unwrap() {
             body[key] = value.clone();
         }
-        keeper.each_way(&body, || ()).await;
+        recording.each_caller(&body, || ()).await;
         assert!(player.requests().is_empty(), "{more}");
     }
     for bytes in ["", "[]", "{\"model\": \"m\"", "what?"] {
         for headers in [CODEX, &[]] {
-            keeper.raw(bytes.to_owned(), headers).await;
+            recording.raw_turn(bytes.to_owned(), headers).await;
         }
     }
-    keeper.replays("requests").await
+    recording.assert_replays("requests").await
 }
 
-/// As large as the largest that was seen.
-async fn large() -> Turns {
+/// A request of the largest size that was observed in practice.
+async fn large() -> BundleFiles {
     const SIZE: usize = 854_476;
     let player = player().await;
     player.push(says(400, "no", ""));
-    let keeper = Keeper::of(&player, Setup::new()).await;
+    let recording = RecordingProxy::start(&player, Setup::new()).await;
     let mut ask = json!({"model": "m", "input": "", "stream": true});
     let words = "a word ".repeat(SIZE / 7 + 1);
     let room = SIZE - ask.to_string().len();
     ask["input"] = words[..room].into();
-    keeper.turn(&ask, CODEX).await;
-    let turns = keeper.replays("large").await;
+    recording.turn(&ask, CODEX).await;
+    let turns = recording.assert_replays("large").await;
     assert_eq!(turns.file("turns/1/request.json").len(), SIZE);
     turns
 }

@@ -1,10 +1,10 @@
-//! Answers that began, and how they ended.
+//! Responses that start successfully, and how they end.
 use adapters::fault::Kind;
 use respondent::sandbox::{Answer, Step};
 use serde_json::{Value, json};
 
-use super::keeper::Keeper;
-use super::turns::Turns;
+use super::bundle_files::BundleFiles;
+use super::recording::RecordingProxy;
 use super::{Group, group};
 use crate::faults::{answer, body, player};
 use crate::proxy::{Setup, streaming};
@@ -40,19 +40,21 @@ pub fn groups() -> Vec<Group> {
     ]
 }
 
-/// Each answer is given in every way.
-async fn play(name: &str, answers: Vec<Answer>) -> Turns {
+/// Plays each response to each caller.
+async fn play(name: &str, answers: Vec<Answer>) -> BundleFiles {
     let player = player().await;
-    let keeper = Keeper::of(&player, Setup::new().provider("max_retries = 0")).await;
+    let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     let mut body = body();
     body["tools"] = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
     for answer in answers {
-        keeper.each_way(&body, || player.push(answer.clone())).await;
+        recording
+            .each_caller(&body, || player.push(answer.clone()))
+            .await;
     }
-    keeper.replays(name).await
+    recording.assert_replays(name).await
 }
 
-/// What is said before something happens.
+/// What the provider sends before the response ends.
 fn beginnings() -> Vec<Vec<Step>> {
     let call =
         json!({"call": {"index": 0, "id": "c1", "name": "look", "arguments": "{\"at\": [1, "}});
@@ -74,18 +76,18 @@ fn each(end: &Value) -> Vec<Answer> {
         .collect()
 }
 
-async fn broken() -> Turns {
+async fn broken() -> BundleFiles {
     let ends = [
         json!([{"cut": "fin"}]),
         json!([{"cut": "rst"}]),
-        // The body is whole, the answer is not.
+        // The body ends properly, but without a finish reason.
         json!([{"raw": ""}]),
         json!([{"raw": "data: [DONE]\n\n"}]),
     ];
     play("broken", ends.iter().flat_map(each).collect()).await
 }
 
-async fn garbage() -> Turns {
+async fn garbage() -> BundleFiles {
     let page = "<html><head><title>Welcome</title></head><body>Log in.</body></html>";
     let mut answers = each(&json!([{"raw": "data: {\"choices\": [}\n\n"}, {"stall": true}]));
     answers.push(Answer {
@@ -93,22 +95,22 @@ async fn garbage() -> Turns {
         ..Answer::default()
     });
     let player = player().await;
-    let keeper = Keeper::of(&player, Setup::new().provider("max_retries = 0")).await;
+    let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     for answer in answers {
-        keeper
-            .each_way(&body(), || player.push(answer.clone()))
+        recording
+            .each_caller(&body(), || player.push(answer.clone()))
             .await;
     }
-    // A line without an end. Once: it is looked through for secrets, which takes a while.
+    // A line without an end. Only once: searching it for secrets takes a while.
     player.push(answer(json!([
         {"text": "a"}, {"raw": "data: {\"choices\":[{\"delta\":{\"content\":\""},
         {"repeat": {"times": 9, "steps": [{"raw": ". ".repeat(1 << 19)}]}}, {"stall": true}
     ])));
-    keeper.turn(&streaming(&body()), &[]).await;
-    keeper.replays("garbage").await
+    recording.turn(&streaming(&body()), &[]).await;
+    recording.assert_replays("garbage").await
 }
 
-async fn in_stream() -> Turns {
+async fn in_stream() -> BundleFiles {
     let errors = [
         json!({"message": "upstream fell over", "code": 500}),
         json!({"message": "slow", "code": 429}),
@@ -132,14 +134,14 @@ async fn in_stream() -> Turns {
     play("errors", answers).await
 }
 
-async fn ended() -> Turns {
+async fn ended() -> BundleFiles {
     let mut answers = Vec::new();
     for finish in ["length", "content_filter", "stop", "strange"] {
         answers.extend(each(&json!([{"finish": finish}])));
     }
     answers.extend(each(&json!([])));
     answers.push(answer(json!([{"refusal": "I will "}, {"refusal": "not."}])));
-    // The bytes come in small pieces.
+    // The bytes arrive in small chunks.
     answers.push(Answer {
         split: 7,
         ..answer(json!([{"text": "one \u{1F600} two"}, {"finish": "stop"}]))

@@ -1,22 +1,22 @@
-//! What is refused and what it teaches. A refusal holds for requests that have the
-//! text; what a lesson changes takes the text away.
+//! Refusals and the quirk that each teaches. The upstream refuses requests that contain
+//! a text, and the learned quirk removes that text from the request.
 use serde_json::{Value, json};
 
-/// A lesson, and the turn that is refused until it is learned.
+/// A lesson, and the turns that are refused until it is learned.
 pub struct Row {
-    /// As a bundle names it.
+    /// The name of the lesson in a bundle.
     pub lesson: &'static str,
-    /// More of the model's table, and the provider's quirks, in TOML.
+    /// Further settings of the model's table, and the provider's quirks, in TOML.
     pub model: &'static str,
     pub quirks: &'static str,
-    /// The turns, without their model; the output of one goes into the next, behind
+    /// The requests, without their model. The output of one is inserted into the next, after
     /// the first item.
     pub turns: Vec<Value>,
-    /// What the upstream plays.
+    /// The script of the upstream.
     pub script: Value,
 }
 
-/// The upstream refuses requests that have `text`, and answers the others.
+/// The upstream refuses requests that contain `text`, and accepts the others.
 fn refuses(text: &str, message: &str) -> Value {
     let error = json!({"error": {"message": message}});
     json!({"answers": [
@@ -25,7 +25,7 @@ fn refuses(text: &str, message: &str) -> Value {
     ]})
 }
 
-/// The upstream refuses requests that lack one text where they have another.
+/// The upstream refuses requests that contain `text` but not `lacking`.
 fn misses(lacking: &str, text: &str, message: &str) -> Value {
     let mut script = refuses(text, message);
     let fine =
@@ -34,7 +34,7 @@ fn misses(lacking: &str, text: &str, message: &str) -> Value {
     script
 }
 
-/// The upstream keeps a rule, and says this.
+/// The upstream enforces a rule of the strict checker, with this message.
 fn keeps(rule: &str, message: &str) -> Value {
     json!({
         "refuse": [{"rule": rule, "message": message}],
@@ -61,7 +61,7 @@ fn tools(more: Value) -> Value {
     body
 }
 
-/// A call and its result, and what else follows.
+/// A request with a call, its result, and further items.
 fn looped(more: &[Value]) -> Value {
     let mut body = tools(json!({}));
     let input = body["input"].as_array_mut().unwrap();
@@ -97,7 +97,6 @@ impl Row {
     }
 }
 
-/// All of them.
 pub fn rows() -> Vec<Row> {
     [limits(), reasoning(), parameters(), messages(), media()]
         .into_iter()

@@ -1,17 +1,17 @@
-//! A bundle as its files, read without the program's own reader: the layout is a
-//! promise to whoever opens one.
+//! Reads a bundle as a tar of files, independently of the program's own reader, because
+//! the format is documented for other tools.
 use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// The files of a bundle, in their order.
-pub struct Turns {
+/// The files of a bundle, in order.
+pub struct BundleFiles {
     files: Vec<(String, Vec<u8>)>,
 }
 
-impl Turns {
+impl BundleFiles {
     pub fn read(path: &Path) -> Self {
         let packed = std::fs::read(path).unwrap();
         let unpacked = zstd::decode_all(packed.as_slice()).unwrap();
@@ -27,7 +27,7 @@ impl Turns {
         Self { files }
     }
 
-    /// Writes them as a bundle again.
+    /// Packs the files as a bundle again.
     pub fn write(&self, path: &Path) {
         let mut archive = tar::Builder::new(Vec::new());
         for (name, bytes) in &self.files {
@@ -43,12 +43,12 @@ impl Turns {
         std::fs::write(path, packed).unwrap();
     }
 
-    /// How many turns it holds.
+    /// The number of turns.
     pub fn len(&self) -> usize {
         self.turns().count()
     }
 
-    /// What is told of each turn.
+    /// The `turn.json` of each turn.
     pub fn turns(&self) -> impl Iterator<Item = Value> {
         self.files
             .iter()
@@ -61,8 +61,8 @@ impl Turns {
         &files.find(|(other, _)| other == name).unwrap().1
     }
 
-    /// The kinds of all faults, those that were overcome included.
-    pub fn kinds(&self) -> BTreeSet<String> {
+    /// The kinds of all faults, including those that the turn recovered from.
+    pub fn fault_kinds(&self) -> BTreeSet<String> {
         let faults = self.turns().flat_map(|turn| {
             let attempts = turn["attempts"].as_array().unwrap().clone();
             let own = turn["fault"].clone();
@@ -77,7 +77,7 @@ impl Turns {
     }
 
     /// Changes a JSON file.
-    pub fn edit(&mut self, file: &str, change: impl FnOnce(&mut Value)) {
+    pub fn edit_json(&mut self, file: &str, change: impl FnOnce(&mut Value)) {
         let (_, bytes) = self
             .files
             .iter_mut()
@@ -88,8 +88,8 @@ impl Turns {
         *bytes = serde_json::to_vec(&json).unwrap();
     }
 
-    /// Changes a text in one file; it must be there.
-    pub fn change(&mut self, file: &str, from: &str, to: &str) {
+    /// Replaces a text in one file; the text must be there.
+    pub fn replace_text(&mut self, file: &str, from: &str, to: &str) {
         let (_, bytes) = self
             .files
             .iter_mut()

@@ -1,5 +1,4 @@
-//! The way to a provider: silent, gone, full, asked again, stood in for; and the end
-//! of the program.
+//! Providers that are silent, unreachable or saturated; retries, failover, and shutdown.
 use std::fmt::Write as _;
 
 use adapters::fault::Kind;
@@ -9,8 +8,8 @@ use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
-use super::keeper::{Keeper, WAYS};
-use super::turns::Turns;
+use super::bundle_files::BundleFiles;
+use super::recording::{CALLERS, RecordingProxy};
 use super::{Group, group};
 use crate::faults::{always, answer, body, player};
 use crate::proxy::{Setup, streaming};
@@ -21,9 +20,9 @@ pub fn groups() -> Vec<Group> {
         group(
             "providers that are not there",
             &[Kind::Unreachable, Kind::Cut],
-            gone,
+            unreachable_providers,
         ),
-        group("no place in time", &[Kind::Overloaded], full),
+        group("no place in time", &[Kind::Overloaded], saturated),
         group(
             "turns that are tried again",
             &[
@@ -32,7 +31,7 @@ pub fn groups() -> Vec<Group> {
                 Kind::Cut,
                 Kind::Authentication,
             ],
-            again,
+            retried,
         ),
         group(
             "turns that go elsewhere",
@@ -46,25 +45,25 @@ pub fn groups() -> Vec<Group> {
                 Kind::BadReply,
                 Kind::ModelNotFound,
             ],
-            elsewhere,
+            failed_over,
         ),
-        group("the end of the program", &[Kind::Draining], draining),
+        group("the end of the program", &[Kind::Draining], shutdown),
     ]
 }
 
-/// A model of the provider with this id.
-fn of(provider: &str) -> Value {
+/// A request to a model of the provider with this id.
+fn request_to(provider: &str) -> Value {
     json!({"model": format!("{provider}/m"), "input": "go", "prompt_cache_key": provider})
 }
 
-/// A provider's table.
-fn table(id: &str, base_url: &str, more: &str) -> String {
+/// The table of a provider in the configuration.
+fn provider_table(id: &str, base_url: &str, more: &str) -> String {
     format!(
         "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{base_url}\"\nkey_required = false\nmax_retries = 0\n{more}\n"
     )
 }
 
-async fn silent() -> Turns {
+async fn silent() -> BundleFiles {
     let late = always(Answer {
         head_delay_ms: 60_000,
         ..Answer::default()
@@ -75,7 +74,7 @@ async fn silent() -> Turns {
     ))
     .await;
     let never = always(answer(json!([{"raw": ": connected\n\n"}, {"stall": true}]))).await;
-    let said_all = always(answer(
+    let no_usage = always(answer(
         json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}]),
     ))
     .await;
@@ -89,27 +88,28 @@ async fn silent() -> Turns {
         ("late", &late),
         ("stops", &stops),
         ("never", &never),
-        ("said_all", &said_all),
+        ("no_usage", &no_usage),
         ("slow", &slow),
     ];
     for (id, player) in providers {
-        setup = setup.tables(&table(id, &player.base_url(), times));
+        setup = setup.tables(&provider_table(id, &player.base_url(), times));
     }
-    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+    let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
     for (id, _) in providers {
-        keeper.each_way_at_once(&of(id)).await;
+        recording.each_caller_at_once(&request_to(id)).await;
     }
-    keeper.replays("silence").await
+    recording.assert_replays("silence").await
 }
 
-/// Takes connections, waits for the request, and drops them: with a reset or in order.
-async fn rude(reset: bool) -> String {
+/// The address of a listener that reads each request and closes the connection, with a
+/// reset or properly.
+async fn dropping_listener(reset: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            // The request is short and comes at once; what is not read would reset the
-            // connection.
+            // The request is short and arrives at once. Unread bytes would turn the close into
+            // a reset.
             let _ = stream.read(&mut vec![0; 1 << 16]).await;
             if reset {
                 let _ = stream.set_zero_linger();
@@ -119,47 +119,63 @@ async fn rude(reset: bool) -> String {
     format!("http://{address}/v1")
 }
 
-async fn gone() -> Turns {
+async fn unreachable_providers() -> BundleFiles {
     // A port that was free a moment ago.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let connect = "timeouts = { connect = \"500ms\" }";
     let setup = Setup::new()
-        .tables(&table("refuses", &format!("http://{address}/v1"), connect))
-        .tables(&table("nameless", "https://nobody.invalid/v1", connect))
-        .tables(&table("resets", &rude(true).await, connect))
-        .tables(&table("closes", &rude(false).await, connect));
-    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+        .tables(&provider_table(
+            "refuses",
+            &format!("http://{address}/v1"),
+            connect,
+        ))
+        .tables(&provider_table(
+            "nameless",
+            "https://nobody.invalid/v1",
+            connect,
+        ))
+        .tables(&provider_table(
+            "resets",
+            &dropping_listener(true).await,
+            connect,
+        ))
+        .tables(&provider_table(
+            "closes",
+            &dropping_listener(false).await,
+            connect,
+        ));
+    let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
     for id in ["refuses", "nameless", "resets", "closes"] {
-        keeper.each_way(&of(id), || ()).await;
+        recording.each_caller(&request_to(id), || ()).await;
     }
-    keeper.replays("gone").await
+    recording.assert_replays("gone").await
 }
 
-async fn full() -> Turns {
+async fn saturated() -> BundleFiles {
     let player = player().await;
     let setup = Setup::new()
         .provider("max_retries = 0\nmax_concurrent = 1\ntimeouts = { first_byte = \"200ms\" }");
-    let keeper = Keeper::of(&player, setup).await;
-    for (stream, headers) in WAYS {
+    let recording = RecordingProxy::start(&player, setup).await;
+    for (stream, headers) in CALLERS {
         let ask = if stream { streaming(&body()) } else { body() };
         player.push(answer(
             json!([{"text": "first"}, {"delay_ms": 900}, {"text": " and last"}]),
         ));
         let before = player.requests().len();
-        let first = keeper.turn(&ask, headers);
+        let first = recording.turn(&ask, headers);
         let second = async {
             player.wait_requests(before + 1).await;
-            keeper.turn(&ask, headers).await
+            recording.turn(&ask, headers).await
         };
         tokio::join!(first, second);
         assert_eq!(player.requests().len(), before + 1);
     }
-    keeper.replays("places").await
+    recording.assert_replays("places").await
 }
 
-async fn again() -> Turns {
+async fn retried() -> BundleFiles {
     let says = || answer(json!([{"text": "there"}]));
     let mut busy = Answer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "1".into());
@@ -173,7 +189,7 @@ async fn again() -> Turns {
     for first in [full, cut, busy, unknown] {
         for second in [says(), first.clone()] {
             for keys in [one_key, two_keys] {
-                for _ in WAYS {
+                for _ in CALLERS {
                     let player = player().await;
                     player.push(first.clone());
                     player.push(second.clone());
@@ -187,27 +203,27 @@ async fn again() -> Turns {
             }
         }
     }
-    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
-    let keeps = &keeper;
-    // At once: most of the time is spent in pauses.
-    let turns = WAYS.into_iter().cycle().zip(0..players.len());
+    let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
+    let recording_proxy = &recording;
+    // Concurrently: most of the time is spent in pauses.
+    let turns = CALLERS.into_iter().cycle().zip(0..players.len());
     join_all(turns.map(|((stream, headers), place)| async move {
-        let body = of(&format!("p{place}"));
+        let body = request_to(&format!("p{place}"));
         let body = if stream { streaming(&body) } else { body };
-        keeps.turn(&body, headers).await;
+        recording_proxy.turn(&body, headers).await;
     }))
     .await;
-    keeper.replays("again").await
+    recording.assert_replays("again").await
 }
 
-/// What the first choice says, what stands in for it, and what stands in for that.
+/// A chain of fallbacks: the responses of the first provider and of those after it.
 struct Chain {
     answers: Vec<Answer>,
-    /// The first choice of each way.
-    firsts: [Option<String>; WAYS.len()],
+    /// The id of the first provider, for each caller.
+    firsts: [Option<String>; CALLERS.len()],
 }
 
-async fn elsewhere() -> Turns {
+async fn failed_over() -> BundleFiles {
     let quota = || Answer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
         ..Answer::error(429, "")
@@ -228,7 +244,7 @@ async fn elsewhere() -> Turns {
     let mut chains: Vec<Vec<Answer>> = fails.into_iter().map(|first| vec![first, good()]).collect();
     chains.push(vec![quota(), missing, good()]);
     chains.push(vec![quota(), Answer::error(500, "broken too")]);
-    let firsts = || [const { None }; WAYS.len()];
+    let firsts = || [const { None }; CALLERS.len()];
     let mut chains: Vec<Chain> = chains
         .into_iter()
         .map(|answers| Chain {
@@ -240,13 +256,13 @@ async fn elsewhere() -> Turns {
     let mut setup = Setup::new();
     let mut fallbacks = "[routing.fallbacks]\n".to_owned();
     for chain in &mut chains {
-        // Providers that failed rest, so each way has its own.
-        for way in 0..WAYS.len() {
+        // A provider that failed is avoided for a while, so each caller has its own.
+        for way in 0..CALLERS.len() {
             let mut names = Vec::new();
             for answer in &chain.answers {
                 let player = always(answer.clone()).await;
                 let id = format!("p{}", players.len());
-                setup = setup.tables(&table(&id, &player.base_url(), ""));
+                setup = setup.tables(&provider_table(&id, &player.base_url(), ""));
                 names.push(format!("\"{id}/m\""));
                 players.push(player);
                 chain.firsts[way].get_or_insert(id);
@@ -255,24 +271,25 @@ async fn elsewhere() -> Turns {
             let _ = writeln!(fallbacks, "{first} = [{}]", rest.join(", "));
         }
     }
-    let keeper = Keeper::at("http://127.0.0.1:9/v1", setup.tables(&fallbacks)).await;
+    let recording =
+        RecordingProxy::start_at("http://127.0.0.1:9/v1", setup.tables(&fallbacks)).await;
     for chain in &chains {
-        for (first, (stream, headers)) in chain.firsts.iter().flatten().zip(WAYS) {
+        for (first, (stream, headers)) in chain.firsts.iter().flatten().zip(CALLERS) {
             let body = if stream {
-                streaming(&of(first))
+                streaming(&request_to(first))
             } else {
-                of(first)
+                request_to(first)
             };
-            // The second finds a session that moved, and a provider that rests.
+            // The second turn finds a session that moved, and a provider that is avoided.
             for _ in 0..2 {
-                keeper.turn(&body, headers).await;
+                recording.turn(&body, headers).await;
             }
         }
     }
-    keeper.replays("elsewhere").await
+    recording.assert_replays("elsewhere").await
 }
 
-async fn draining() -> Turns {
+async fn shutdown() -> BundleFiles {
     let begun = always(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
     let silent = always(Answer {
         head_delay_ms: 60_000,
@@ -281,22 +298,22 @@ async fn draining() -> Turns {
     .await;
     let setup = Setup::new()
         .server("grace = \"300ms\"")
-        .tables(&table("begun", &begun.base_url(), ""))
-        .tables(&table("silent", &silent.base_url(), ""));
-    let mut keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
-    let (first, second) = (of("begun"), of("silent"));
+        .tables(&provider_table("begun", &begun.base_url(), ""))
+        .tables(&provider_table("silent", &silent.base_url(), ""));
+    let mut recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
+    let (first, second) = (request_to("begun"), request_to("silent"));
     let turns = async {
         tokio::join!(
-            keeper.each_way_at_once(&first),
-            keeper.each_way_at_once(&second)
+            recording.each_caller_at_once(&first),
+            recording.each_caller_at_once(&second)
         )
     };
     let ends = async {
-        begun.wait_requests(WAYS.len()).await;
-        silent.wait_requests(WAYS.len()).await;
-        keeper.proxy.terminate().await;
+        begun.wait_requests(CALLERS.len()).await;
+        silent.wait_requests(CALLERS.len()).await;
+        recording.proxy.terminate().await;
     };
     tokio::join!(turns, ends);
-    keeper.stop().await;
-    keeper.replays("draining").await
+    recording.stop().await;
+    recording.assert_replays("draining").await
 }

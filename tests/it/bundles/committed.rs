@@ -1,7 +1,8 @@
-//! Bundles of `fixtures/bundles`, each with the answer that its client got: they are
-//! read, shown and run again for ever, and give these bytes on every machine.
+//! The bundles in `fixtures/bundles`, each with the response that its client got. Every
+//! later version must be able to read, show and replay them, with the same bytes on
+//! every machine.
 //!
-//! `BLESS=1 cargo test --test it -- witness` takes the turns down anew.
+//! `BLESS=1 cargo test --test it -- "committed bundle"` records the turns again.
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
@@ -10,50 +11,50 @@ use respondent::diagnostics::replay::replay;
 use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
-use super::corpus::keeper::Keeper;
+use super::corpus::recording::RecordingProxy;
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Setup, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = WITNESSES
+    let mut trials: Vec<Trial> = COMMITTED
         .iter()
-        .map(|witness| {
-            case(&format!("witness: {}", witness.name), || {
-                witness.testifies()
+        .map(|bundle| {
+            case(&format!("committed bundle: {}", bundle.name), || {
+                bundle.check()
             })
         })
         .collect();
-    trials.push(case("witness: no file is left over", || async {
-        none_is_left_over();
+    trials.push(case("committed bundle: no file is left over", || async {
+        no_file_is_left_over();
     }));
     trials
 }
 
-/// A turn, its requests to providers, and what `bundle show` says of how it went.
-struct Witness {
+/// A committed bundle with one turn, and what to expect of it.
+struct CommittedBundle {
     name: &'static str,
-    /// The first choice, and what stands in for it.
+    /// The responses of the first provider, and of its fallback if there is one.
     answers: fn() -> Vec<Vec<Answer>>,
     codex: bool,
     stream: bool,
     attempts: usize,
-    told: &'static str,
+    shown: &'static str,
 }
 
-const WITNESSES: &[Witness] = &[
-    Witness {
+const COMMITTED: &[CommittedBundle] = &[
+    CommittedBundle {
         name: "healed",
         answers: || {
             let no = "Unsupported parameter: 'temperature' is not supported with this model.";
-            vec![vec![Answer::error(400, no), there()]]
+            vec![vec![Answer::error(400, no), full_response()]]
         },
         codex: true,
         stream: true,
         attempts: 2,
-        told: "completed",
+        shown: "completed",
     },
-    Witness {
+    CommittedBundle {
         name: "cut",
         answers: || {
             vec![vec![answer(
@@ -63,42 +64,42 @@ const WITNESSES: &[Witness] = &[
         codex: true,
         stream: true,
         attempts: 1,
-        told: "cut",
+        shown: "cut",
     },
-    Witness {
+    CommittedBundle {
         name: "limited",
         answers: || {
             let mut busy = Answer::error(429, "slow down");
             busy.headers.insert("retry-after".into(), "1".into());
-            vec![vec![busy, there()]]
+            vec![vec![busy, full_response()]]
         },
         codex: true,
         stream: true,
         attempts: 2,
-        told: "completed",
+        shown: "completed",
     },
-    Witness {
+    CommittedBundle {
         name: "refused",
         answers: || vec![vec![Answer::error(403, "not you")]],
         codex: false,
         stream: false,
         attempts: 1,
-        told: "permission",
+        shown: "permission",
     },
-    Witness {
+    CommittedBundle {
         name: "elsewhere",
         answers: || {
             let full = || Answer::error(503, "full");
-            vec![vec![full(), full()], vec![there()]]
+            vec![vec![full(), full()], vec![full_response()]]
         },
         codex: false,
         stream: true,
         attempts: 3,
-        told: "completed",
+        shown: "completed",
     },
 ];
 
-fn there() -> Answer {
+fn full_response() -> Answer {
     answer(json!([
         {"text": "Ünïcödé \u{1F600} is "}, {"text": "here."},
         {"call": {"index": 0, "id": "call_look", "name": "look", "arguments": "{\"at\": [1, 2]}"}},
@@ -106,25 +107,25 @@ fn there() -> Answer {
     ]))
 }
 
-impl Witness {
-    async fn testifies(&self) {
+impl CommittedBundle {
+    async fn check(&self) {
         let (file, expected) = (path(self.name, "tar.zst"), path(self.name, "answer"));
         if std::env::var_os("BLESS").is_some() {
             self.bless(&file, &expected).await;
         }
         let bundle = Bundle::read(&file).unwrap();
         let shown = show(&bundle.turns);
-        assert!(shown.contains(self.told), "{shown}");
+        assert!(shown.contains(self.shown), "{shown}");
         let [turn] = bundle.turns.as_slice() else {
             panic!("{} turns", bundle.turns.len());
         };
         assert_eq!(turn.attempts.len(), self.attempts);
         let replayed = replay(turn).unwrap();
-        let told: Vec<String> = compare(turn, &replayed, Scope::Replay)
+        let differences: Vec<String> = compare(turn, &replayed, Scope::Replay)
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert!(told.is_empty(), "{told:#?}");
+        assert!(differences.is_empty(), "{differences:#?}");
         let expected = std::fs::read(expected).unwrap();
         assert!(
             replayed.answer.body == expected,
@@ -133,7 +134,7 @@ impl Witness {
         );
     }
 
-    /// Takes the turn down.
+    /// Records the turn and writes the fixture.
     async fn bless(&self, file: &Path, expected: &Path) {
         let mut players: Vec<Player> = Vec::new();
         let mut setup = Setup::new();
@@ -152,10 +153,10 @@ impl Witness {
         if players.len() > 1 {
             setup = setup.tables("[routing.fallbacks]\n\"choice0/m\" = [\"choice1/m\"]\n");
         }
-        let keeper = Keeper::at("http://127.0.0.1:9/v1", setup).await;
+        let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
         let headers = if self.codex { CODEX } else { &[] };
-        keeper.turn(&self.body(), headers).await;
-        let bundle = keeper.bundle(self.name).await;
+        recording.turn(&self.body(), headers).await;
+        let bundle = recording.bundle(self.name).await;
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::copy(&bundle.path, file).unwrap();
         let turns = Bundle::read(file).unwrap().turns;
@@ -179,12 +180,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/bundles")
 }
 
-fn none_is_left_over() {
+fn no_file_is_left_over() {
     let found = std::fs::read_dir(folder()).unwrap();
     let found = found.map(|entry| entry.unwrap().path());
     for file in found {
-        let known = WITNESSES.iter().any(|witness| {
-            [path(witness.name, "tar.zst"), path(witness.name, "answer")].contains(&file)
+        let known = COMMITTED.iter().any(|bundle| {
+            [path(bundle.name, "tar.zst"), path(bundle.name, "answer")].contains(&file)
         });
         assert!(known, "{}", file.display());
     }

@@ -1,4 +1,4 @@
-//! The program as it takes down every turn, and what it makes of them.
+//! A running program that records every turn, and the bundles and replays made of them.
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -7,34 +7,35 @@ use respondent::sandbox::Player;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::turns::Turns;
+use super::bundle_files::BundleFiles;
 use crate::proxy::{CODEX, Proxy, Reply, Setup, streaming};
 
-/// Every turn is taken down, and all of a trial are kept.
-const ALL: &str = "[capture]\nmode = \"all\"\nrecent = 1000\nmemory = 1073741824\nkeep = 1000\n";
+/// Records all turns and keeps all turns of a trial.
+const CAPTURE_ALL: &str =
+    "[capture]\nmode = \"all\"\nrecent = 1000\nmemory = 1073741824\nkeep = 1000\n";
 
-/// Then what the command said is told.
-const HANGS: Duration = Duration::from_secs(30);
+/// How long to retry `bundle create` before its output is reported.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running program that takes down every turn.
-pub struct Keeper {
+/// A running program that records every turn.
+pub struct RecordingProxy {
     pub proxy: Proxy,
     turns: AtomicUsize,
-    /// Where the commands look for it.
+    /// Where the commands look for the server.
     address: String,
 }
 
-/// Who asks, and how.
-pub const WAYS: [(bool, &[(&str, &str)]); 4] =
+/// Callers as (asks for a stream, headers): Codex and another client.
+pub const CALLERS: [(bool, &[(&str, &str)]); 4] =
     [(true, CODEX), (false, CODEX), (true, &[]), (false, &[])];
 
-impl Keeper {
-    pub async fn of(player: &Player, setup: Setup) -> Self {
-        Self::at(&player.base_url(), setup).await
+impl RecordingProxy {
+    pub async fn start(player: &Player, setup: Setup) -> Self {
+        Self::start_at(&player.base_url(), setup).await
     }
 
-    pub async fn at(base_url: &str, setup: Setup) -> Self {
-        let proxy = Proxy::at(base_url, setup.tables(ALL)).await;
+    pub async fn start_at(base_url: &str, setup: Setup) -> Self {
+        let proxy = Proxy::at(base_url, setup.tables(CAPTURE_ALL)).await;
         Self {
             address: proxy.address.to_string(),
             proxy,
@@ -42,50 +43,51 @@ impl Keeper {
         }
     }
 
-    /// It was asked to stop, and does. The commands find the folder alone.
+    /// Waits for the program to exit after it was asked to. The commands then read the
+    /// folder of bundles.
     pub async fn stop(&mut self) {
         assert_eq!(self.proxy.ended().await.code(), Some(0));
         // Another program may have the port now.
         "127.0.0.1:9".clone_into(&mut self.address);
     }
 
-    /// One turn to its end, whatever it is.
+    /// Runs one turn to its end, successful or not.
     pub async fn turn(&self, body: &Value, headers: &[(&str, &str)]) -> Reply {
-        self.raw(body.to_string(), headers).await
+        self.raw_turn(body.to_string(), headers).await
     }
 
-    /// The same with any bytes.
-    pub async fn raw(&self, body: String, headers: &[(&str, &str)]) -> Reply {
+    /// Like [`Self::turn`], with a body that need not be JSON.
+    pub async fn raw_turn(&self, body: String, headers: &[(&str, &str)]) -> Reply {
         self.turns.fetch_add(1, Ordering::Relaxed);
         self.proxy.raw(body, headers).await
     }
 
-    /// So many turns were run on the proxy itself.
-    pub fn add(&self, turns: usize) {
+    /// Counts turns that were run on [`Self::proxy`] directly.
+    pub fn count_turns(&self, turns: usize) {
         self.turns.fetch_add(turns, Ordering::Relaxed);
     }
 
-    /// The turn for Codex and for another caller, streamed and whole; `before` is
-    /// done before each.
-    pub async fn each_way(&self, body: &Value, mut before: impl FnMut()) {
-        for (stream, headers) in WAYS {
+    /// Runs the turn for each of [`CALLERS`], one after another; `before` is called before
+    /// each.
+    pub async fn each_caller(&self, body: &Value, mut before: impl FnMut()) {
+        for (stream, headers) in CALLERS {
             before();
-            self.turn(&as_asked(body, stream), headers).await;
+            self.turn(&with_stream(body, stream), headers).await;
         }
     }
 
-    /// The same at once.
-    pub async fn each_way_at_once(&self, body: &Value) {
+    /// Like [`Self::each_caller`], but concurrently.
+    pub async fn each_caller_at_once(&self, body: &Value) {
         let ask = |(stream, headers)| {
-            let body = as_asked(body, stream);
+            let body = with_stream(body, stream);
             async move { self.turn(&body, headers).await }
         };
-        let [first, second, third, fourth] = WAYS.map(ask);
+        let [first, second, third, fourth] = CALLERS.map(ask);
         tokio::join!(first, second, third, fourth);
     }
 
-    /// Bundles all turns and runs them again: nothing differs.
-    pub async fn replays(self, name: &str) -> Turns {
+    /// Bundles all turns and checks that they replay without a difference.
+    pub async fn assert_replays(self, name: &str) -> BundleFiles {
         let bundle = self.bundle(name).await;
         let (code, out, err) = replay(&bundle.path).await;
         assert_eq!(code, 0, "{name}: {out}\n{err}");
@@ -93,10 +95,10 @@ impl Keeper {
         bundle.turns
     }
 
-    /// One bundle with all turns. Nobody tells when the last of them is over, so it is
-    /// asked for until all are in it.
+    /// Creates one bundle with all turns. There is no signal for the end of the last turn,
+    /// so the bundle is created again until it contains all of them.
     pub async fn bundle(self, name: &str) -> Bundle {
-        let wanted = self.turns.into_inner();
+        let expected = self.turns.into_inner();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("{name}.bundle"));
         let begun = Instant::now();
@@ -113,10 +115,10 @@ impl Keeper {
             let _ = std::fs::remove_file(&path);
             let (code, out, err) = created.run(self.proxy.folder.path()).await;
             if code == 0 {
-                let turns = Turns::read(&path);
-                assert!(turns.len() <= wanted, "{name}: {} turns", turns.len());
-                if turns.len() == wanted {
-                    keep(&path);
+                let turns = BundleFiles::read(&path);
+                assert!(turns.len() <= expected, "{name}: {} turns", turns.len());
+                if turns.len() == expected {
+                    copy_to_corpus_dir(&path);
                     let log = self.proxy.log();
                     assert!(!log.contains("panicked"), "{log}");
                     return Bundle {
@@ -126,30 +128,31 @@ impl Keeper {
                     };
                 }
             } else {
-                let said = format!("{out}{err}{}", self.proxy.log());
-                assert!(!said.contains("panicked"), "{said}");
-                assert!(code != 64 && begun.elapsed() < HANGS, "{said}");
+                let output = format!("{out}{err}{}", self.proxy.log());
+                assert!(!output.contains("panicked"), "{output}");
+                assert!(code != 64 && begun.elapsed() < TIMEOUT, "{output}");
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
 
-/// A bundle in a folder of its own.
+/// A bundle in a temporary folder of its own.
 pub struct Bundle {
-    pub turns: Turns,
+    pub turns: BundleFiles,
     pub path: PathBuf,
     _folder: TempDir,
 }
 
-/// Replays a bundle where there is nothing else: exit code and what was printed.
+/// Replays a bundle from an empty folder; returns exit code, standard output and
+/// standard error.
 pub async fn replay(bundle: &Path) -> (i32, String, String) {
     let nowhere = tempfile::tempdir().unwrap();
     let setup = Setup::new().arg("replay").arg(bundle.to_str().unwrap());
     setup.run(nowhere.path()).await
 }
 
-fn as_asked(body: &Value, stream: bool) -> Value {
+fn with_stream(body: &Value, stream: bool) -> Value {
     if stream {
         streaming(body)
     } else {
@@ -157,8 +160,8 @@ fn as_asked(body: &Value, stream: bool) -> Value {
     }
 }
 
-/// Leaves a copy where `CORPUS_DIR` says.
-fn keep(path: &Path) {
+/// Copies a bundle to the folder that `CORPUS_DIR` names, if it is set.
+fn copy_to_corpus_dir(path: &Path) {
     if let Some(folder) = std::env::var_os("CORPUS_DIR").map(PathBuf::from) {
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::copy(path, folder.join(path.file_name().unwrap())).unwrap();
