@@ -66,7 +66,7 @@ pub enum TurnEvent<'a> {
         /// The route, with the learned quirks applied.
         route: &'a Route,
         /// What the assembler has to know about the provider.
-        terms: &'a Terms,
+        answer_params: &'a Terms,
         /// The JSON body. Cloning it is cheap.
         body: &'a Bytes,
     },

@@ -264,9 +264,9 @@ fn route(turn: &Turn, number: Option<usize>, shown: Option<&Attempt>) -> Option<
         found: Found::Exact,
     };
     let lessons = Lessons::default();
-    for lesson in &turn.given.lessons {
+    for lesson in &turn.given.model_patches {
         if (&lesson.provider, &lesson.model) == (&kept.provider, &kept.upstream_model) {
-            for mend in &lesson.mends {
+            for mend in &lesson.patches {
                 lessons.learn(&route, *mend);
             }
         }
@@ -299,7 +299,7 @@ fn codex(turn: &Turn) -> bool {
             Some((name, HeaderValue::from_str(value).ok()?))
         })
         .collect();
-    Caller::of(&headers).codex
+    Caller::from_headers(&headers).codex
 }
 
 fn upstream(turn: &Turn, attempt: &Attempt) -> Option<Upstream> {

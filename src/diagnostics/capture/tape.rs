@@ -116,7 +116,7 @@ impl Raw {
             TurnEvent::UpstreamRequest {
                 upstream,
                 route,
-                terms,
+                answer_params,
                 body,
             } => {
                 let total = body.len();
@@ -133,9 +133,9 @@ impl Raw {
                     upstream: Arc::clone(upstream),
                     route: route.full_name(),
                     window: route.model.window(),
-                    bytes_per_token: terms.bytes_per_token,
+                    bytes_per_token: answer_params.bytes_per_token,
                     reasoning: route.dialect.quirks.reasoning_replay != ReasoningReplay::None,
-                    estimated_input: terms.estimated_input,
+                    estimated_input: answer_params.estimated_input,
                     body: Kept { bytes: kept, total },
                     key: None,
                     head: None,

@@ -20,7 +20,7 @@ use registry::RouteSettings;
 use super::ids::Ids;
 use super::opaque;
 use crate::diagnostics::bundle::{Attempt, Turn};
-use crate::turn::{Spelling, TurnState, stays_from};
+use crate::turn::{Spelling, TurnState, first_retained_item};
 
 /// A recorded turn with its secrets, and without.
 pub(super) struct Again<'t> {
@@ -126,10 +126,10 @@ impl<'t> Again<'t> {
         let Some(settings) = self.old.turn.settings.routes.get(route) else {
             return Vec::new();
         };
-        let known = self.old.turn.given.lessons.iter().filter(|lesson| {
+        let known = self.old.turn.given.model_patches.iter().filter(|lesson| {
             lesson.provider == settings.provider && lesson.model == settings.upstream_model
         });
-        let known: Vec<Mend> = known.flat_map(|lesson| lesson.mends.clone()).collect();
+        let known: Vec<Mend> = known.flat_map(|lesson| lesson.patches.clone()).collect();
         let before = attempts.iter().take(index);
         let taught = before.filter(|before| before.route == attempt.route);
         let taught = taught.filter_map(|before| before.fault.as_ref()?.mend);
@@ -230,7 +230,7 @@ impl<'t> Side<'t> {
         })?;
         Some(Purpose::Compacted {
             blob: blob.into(),
-            from: stays_from(&self.source.turn().ok()?),
+            from: first_retained_item(&self.source.turn().ok()?),
         })
     }
 

@@ -120,7 +120,7 @@ async fn run(recorded: Arc<Turn>) -> Result<Turn, ReplayError> {
     ));
     let (head, body) = request(&recorded)?;
     // A request that makes no sense has no memory to go with it.
-    let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
+    let _ = service.restore_state(&recorded.given, &head, &Arc::new(body.clone()));
     stage.arm();
     let streams = Streams::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();
