@@ -14,7 +14,8 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use registry::Route;
 
-use super::{Outcome, TurnState};
+use super::outcome::Outcome;
+use super::state::TurnState;
 use crate::upstream::{AttemptEvent, Key, Upstream};
 
 /// Observes one turn, from the client's request to the end of the answer. The engine drops it when
