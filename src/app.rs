@@ -51,7 +51,7 @@ impl App for Respondent {
             .as_deref()
             .unwrap_or(prompt::PROMPT);
         let body = models::body(
-            &entries(&config, Some(self.service.lessons())),
+            &entries(&config, Some(self.service.learned_patches())),
             instructions,
         );
         if body.shortened + body.dropped > 0 {
@@ -100,7 +100,7 @@ impl App for Respondent {
     /// Codex repeats every status of these but 400 five times.
     fn refused(&self, reason: Reason, head: &Parts, answer: &mut Response<Body>) {
         self.service.metrics.refused(reason.label());
-        if Caller::of(&head.headers).codex && answer.status().is_client_error() {
+        if Caller::from_headers(&head.headers).codex && answer.status().is_client_error() {
             *answer.status_mut() = StatusCode::BAD_REQUEST;
         }
     }

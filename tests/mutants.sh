@@ -117,8 +117,8 @@ row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
 row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/results.rs \
   '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.shown(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
   outputs nothing_but_the_texts_of_outputs_changes
-row S2-Bc "what is shortened is not kept" src/turn/way.rs \
-  's/^        let commit = self.keep_whole(turn, &plan);/        let commit: Option<Commit> = None; let _ = Self::keep_whole;/' \
+row S2-Bc "what is shortened is not kept" src/turn/failover/encode.rs \
+  's/^        let artifact_commit = self.store_outputs(turn, &plan);/        let artifact_commit: Option<Commit> = None; let _ = Self::store_outputs;/' \
   it "what was shortened is read back"
 row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound/limits.rs \
   's/(4_000, VISIBLE, Style::Fixed)/(100_000, VISIBLE, Style::Fixed)/' \

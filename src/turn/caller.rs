@@ -1,4 +1,4 @@
-//! Who asks, and which conversation it belongs to.
+//! The client of a turn, and the conversation that the turn belongs to.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -9,11 +9,13 @@ use serde::Deserialize;
 /// The client behind a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caller {
-    /// It is Codex, or builds on it: it wants some faults in another form.
+    /// The client is Codex or builds on it. Codex gets some faults in another form than other
+    /// clients: see [`Fault::status`](adapters::fault::Fault::status).
     pub codex: bool,
-    /// What the request is for, as Codex says.
+    /// What the request is for, according to Codex's turn metadata.
     pub kind: TurnKind,
-    thread: Option<String>,
+    /// Codex's id of the conversation.
+    thread_id: Option<String>,
 }
 
 /// What a request is for.
@@ -24,13 +26,13 @@ pub enum TurnKind {
     Turn,
     /// Warms up a connection.
     Prewarm,
-    /// Summarises the conversation.
+    /// Summarizes the conversation.
     Compaction,
 }
 
 /// Codex's `x-codex-turn-metadata` header, as far as it is used.
 #[derive(Deserialize)]
-struct Metadata {
+struct CodexTurnMetadata {
     request_kind: Option<String>,
     thread_id: Option<String>,
 }
@@ -52,28 +54,28 @@ impl Caller {
         if self.codex { "codex" } else { "other" }
     }
 
-    /// Reads the headers that Codex sends (`originator`, `user-agent`,
-    /// `thread-id`, `x-codex-turn-metadata`).
-    pub fn of(headers: &HeaderMap) -> Self {
+    /// Reads the headers that Codex sends (`originator`, `user-agent`, `thread-id`,
+    /// `x-codex-turn-metadata`).
+    pub fn from_headers(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let codex = ["originator", "user-agent"]
             .into_iter()
             .any(|name| text(name).is_some_and(|value| value.starts_with("codex")))
             || headers.contains_key("x-codex-turn-metadata");
         let metadata = text("x-codex-turn-metadata")
-            .and_then(|json| serde_json::from_str::<Metadata>(json).ok());
+            .and_then(|json| serde_json::from_str::<CodexTurnMetadata>(json).ok());
         let kind = match metadata.as_ref().and_then(|m| m.request_kind.as_deref()) {
             Some("prewarm") => TurnKind::Prewarm,
             Some("compaction") => TurnKind::Compaction,
             _ => TurnKind::Turn,
         };
-        let thread = text("thread-id")
+        let thread_id = text("thread-id")
             .map(str::to_owned)
             .or(metadata.and_then(|m| m.thread_id));
         Self {
             codex,
             kind,
-            thread,
+            thread_id,
         }
     }
 }
@@ -83,17 +85,18 @@ impl Caller {
 pub struct Session {
     /// The same for all turns of a conversation.
     pub id: String,
-    /// Guessed from the content. A derived session never authorizes anything.
+    /// The id was derived from the content of the request. A derived session never authorizes
+    /// anything.
     pub derived: bool,
 }
 
 impl Session {
-    /// Codex's thread, else the prompt cache key, else a hash of the owner,
+    /// The session's id is Codex's thread id, else the prompt cache key, else a hash of the owner,
     /// the instructions and the first user item.
-    pub fn of(caller: &Caller, owner: &str, turn: &Turn<'_>) -> Self {
-        if let Some(thread) = &caller.thread {
+    pub fn from_turn(caller: &Caller, owner: &str, turn: &Turn<'_>) -> Self {
+        if let Some(thread_id) = &caller.thread_id {
             return Self {
-                id: thread.clone(),
+                id: thread_id.clone(),
                 derived: false,
             };
         }
@@ -109,8 +112,8 @@ impl Session {
             .instructions
             .map(serde_json::value::RawValue::get)
             .hash(&mut hasher);
-        if let Some(said) = turn.items.first().and_then(|item| item.said()) {
-            said.decoded().hash(&mut hasher);
+        if let Some(text) = turn.items.first().and_then(|item| item.said()) {
+            text.decoded().hash(&mut hasher);
         }
         let first = turn
             .replaced
@@ -127,8 +130,7 @@ impl Session {
         }
     }
 
-    /// A number that is the same for all turns of a conversation, to choose
-    /// among equals by.
+    /// A hash of the id, by which the session keeps the same one of several API keys.
     pub fn affinity(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.id.hash(&mut hasher);
@@ -156,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn codex_is_known_by_its_headers() {
-        let caller = Caller::of(&headers(&[
+    fn codex_is_recognised_by_its_headers() {
+        let caller = Caller::from_headers(&headers(&[
             ("originator", "codex_exec"),
             ("thread-id", "t1"),
             (
@@ -167,22 +169,22 @@ mod tests {
         ]));
         assert!(caller.codex);
         assert_eq!(caller.kind, TurnKind::Compaction);
-        assert!(!Caller::of(&headers(&[("user-agent", "OpenAI/Python 3.54")])).codex);
+        assert!(!Caller::from_headers(&headers(&[("user-agent", "OpenAI/Python 3.54")])).codex);
     }
 
     #[test]
     fn a_session_is_the_same_for_all_turns_of_a_conversation() {
         let first = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"}]}"#.into());
         let second = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"},{"role":"user","content":"go on"}]}"#.into());
-        let of = |source: &Source, caller: &Caller| {
-            Session::of(caller, "local", &source.turn().unwrap())
+        let session = |source: &Source, caller: &Caller| {
+            Session::from_turn(caller, "local", &source.turn().unwrap())
         };
-        let nobody = Caller::default();
-        assert_eq!(of(&first, &nobody), of(&second, &nobody));
-        assert!(of(&first, &nobody).derived);
-        let codex = Caller::of(&headers(&[("thread-id", "t1")]));
+        let other = Caller::default();
+        assert_eq!(session(&first, &other), session(&second, &other));
+        assert!(session(&first, &other).derived);
+        let codex = Caller::from_headers(&headers(&[("thread-id", "t1")]));
         assert_eq!(
-            of(&second, &codex),
+            session(&second, &codex),
             Session {
                 id: "t1".into(),
                 derived: false

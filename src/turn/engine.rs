@@ -1,8 +1,8 @@
 //! Sends a prepared turn and turns the upstream's answer into events.
 //!
-//! The commit point: until the first event goes out, a fault is returned and
-//! becomes an HTTP status; afterwards the stream ends in `response.failed`. A
-//! turn is tried again until the first content event, never after it.
+//! The commit point: until the first event goes out, a fault is returned and becomes an HTTP
+//! status; afterwards the stream ends in `response.failed`. The turn is retried, adapted to the
+//! provider or sent to another one until the first *content* event, never after it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,48 +15,49 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::context::TurnContext;
+use super::failover::{Failover, PreparedAttempt};
+use super::item_cache::ItemCache;
 use super::observer::TurnEvent;
-use super::prepare::Prepared;
-use super::recent::Recent;
+use super::prepared::PreparedTurn;
 use super::record::Record;
-use super::recovery::{self, Next, Tried};
+use super::recovery::{self, RecoveryAction, RecoveryState};
+use super::response_headers::ResponseHeaders;
 use super::sink::Sink;
-use super::told::Told;
-use super::way::{Way, Ways};
 use crate::secrets::Redactor;
 use crate::upstream::{self, AttemptEvent};
 
 mod reading;
 
-/// Lessons that one turn may teach: a request can offend in several ways.
-const MOST_LESSONS: u32 = 4;
+/// The most quirk patches that are tried on one route: a request can break several rules of a
+/// provider.
+const MAX_PATCHES: u32 = 4;
 
-/// Times of a stream.
+/// When a stream sends something although the provider is silent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    /// Silence towards the client before a sign of life.
+pub(super) struct StreamTiming {
+    /// The longest silence towards the client.
     pub(super) heartbeat: Duration,
-    /// From the upstream's headers to ours at the latest.
+    /// The longest time from the upstream's response headers to ours.
     pub(super) commit_after: Duration,
 }
 
-/// Runs a turn to its end. An error means that nothing was sent.
+/// Runs a turn to its end. An error means that nothing was sent to the client.
 pub(super) async fn run<S: Sink>(
     ctx: &TurnContext,
-    prepared: Box<Prepared>,
-    pace: Pace,
+    prepared: Box<PreparedTurn>,
+    timing: StreamTiming,
     redactor: impl Fn() -> Redactor + Send + Sync,
     record: &mut Record,
-    told: &Told,
+    headers: &ResponseHeaders,
     sink: &mut S,
 ) -> Result<(), Fault> {
-    let mut engine = Engine::new(ctx, prepared, pace, record, told, sink);
-    if let Some(home) = engine.ways.passed_over() {
-        engine.record.passed_over(&home, &engine.way.route);
+    let mut engine = Engine::new(ctx, prepared, timing, record, headers, sink);
+    if let Some(skipped) = engine.failover.take_skipped_route() {
+        engine.record.skipped_route(&skipped, &engine.attempt.route);
     }
-    engine.tell_way();
-    // A defect costs this turn alone, and its stream still gets an end.
-    let result = std::panic::AssertUnwindSafe(engine.turn())
+    engine.announce_attempt();
+    // A panic ends this turn only, and its stream still gets a last event.
+    let result = std::panic::AssertUnwindSafe(engine.run_attempts())
         .catch_unwind()
         .await;
     let fault = match result {
@@ -68,40 +69,39 @@ pub(super) async fn run<S: Sink>(
             Some(Fault::new(Kind::Internal, message))
         }
     };
-    engine.end(fault, &redactor).await
+    engine.finish(fault, &redactor).await
 }
 
 struct Engine<'e, S> {
     ctx: &'e TurnContext,
-    /// The way that is taken now.
-    way: Way,
-    /// What else can be tried, until an answer has begun.
-    ways: Ways,
-    /// The session as a number, by which it keeps its key.
-    session: u64,
-    pace: Pace,
+    /// The request that is sent.
+    attempt: PreparedAttempt,
+    failover: Failover,
+    /// Chooses the API key, so that a session keeps the same one.
+    session_affinity: u64,
+    timing: StreamTiming,
     record: &'e mut Record,
-    told: &'e Told,
+    headers: &'e ResponseHeaders,
     sink: &'e mut S,
-    output: Output,
-    /// The last attempt failed for its key, and another key is awake.
-    another_key: bool,
-    /// Where the answer's items are kept, if at all.
-    recent: Option<Arc<Recent>>,
+    output: AnswerOutput,
+    /// The last attempt failed because of its API key, and another key is usable.
+    has_another_key: bool,
+    /// Where the answer's items are cached, if at all.
+    item_cache: Option<Arc<ItemCache>>,
     last_sent: Instant,
 }
 
 /// The answer as it is written.
-struct Output {
+struct AnswerOutput {
     assembler: Box<Assembler>,
     frames: Frames,
-    /// Something was written: `response.created` at least.
+    /// `response.created` was written.
     begun: bool,
-    /// Content was written.
-    content: bool,
+    /// A content event was written.
+    has_content: bool,
 }
 
-impl Output {
+impl AnswerOutput {
     fn begin(&mut self) {
         if !self.begun {
             self.begun = true;
@@ -111,212 +111,223 @@ impl Output {
 }
 
 impl<'e, S: Sink> Engine<'e, S> {
-    /// Takes the turn out of its box: each future around this one would hold it
-    /// once more.
+    /// Takes the turn out of its box, because every future around this one would hold the box as
+    /// well.
     fn new(
         ctx: &'e TurnContext,
-        prepared: Box<Prepared>,
-        pace: Pace,
+        prepared: Box<PreparedTurn>,
+        timing: StreamTiming,
         record: &'e mut Record,
-        told: &'e Told,
+        headers: &'e ResponseHeaders,
         sink: &'e mut S,
     ) -> Self {
         Self {
             ctx,
-            session: prepared.affinity,
-            way: prepared.way,
-            ways: prepared.ways,
-            pace,
+            session_affinity: prepared.affinity,
+            attempt: prepared.attempt,
+            failover: prepared.failover,
+            timing,
             record,
-            told,
+            headers,
             sink,
-            output: Output {
+            output: AnswerOutput {
                 assembler: prepared.assembler,
                 frames: Frames::default(),
                 begun: prepared.begun,
-                content: false,
+                has_content: false,
             },
-            recent: prepared.recent,
-            another_key: false,
+            item_cache: prepared.item_cache,
+            has_another_key: false,
             last_sent: Instant::now(),
         }
     }
 
-    async fn turn(&mut self) -> Result<(), Fault> {
-        let (mut repeats, mut lessons) = (0, 0);
-        let mut taught = None;
-        // Boxed: it would weigh on every stream.
-        let mut before: Option<Box<Fault>> = None;
+    /// Sends the turn until an answer is complete, content was sent, or nothing is left to try.
+    async fn run_attempts(&mut self) -> Result<(), Fault> {
+        let (mut retries, mut patches) = (0, 0);
+        let mut last_patch = None;
+        // Boxed to keep this rarely used fault out of every stream's future size.
+        let mut earlier_fault: Option<Box<Fault>> = None;
         loop {
-            self.another_key = false;
-            let Err(mut fault) = self.attempt().await else {
+            self.has_another_key = false;
+            let Err(mut fault) = self.run_attempt().await else {
                 return Ok(());
             };
-            if self.output.content {
+            if self.output.has_content {
                 return Err(fault);
             }
-            if lessons < MOST_LESSONS && self.learn(&fault) {
-                lessons += 1;
-                taught = fault.mend;
+            if patches < MAX_PATCHES && self.adapt(&fault) {
+                patches += 1;
+                last_patch = fault.mend;
                 continue;
             }
-            if let Some(mend) = fault.mend
-                && taught == Some(mend)
+            if let Some(patch) = fault.mend
+                && last_patch == Some(patch)
             {
-                self.ways.unlearn(&self.way.route, mend);
+                // The provider refused the adapted request for the same reason.
+                self.failover.forget_patch(&self.attempt.route, patch);
             }
-            let tried = Tried {
-                repeats,
-                most_repeats: self.way.upstream.provider().max_retries,
-                another_key: self.another_key,
-                stands_in: before.is_some(),
-                fallback: self.ways.has_more(),
+            let state = RecoveryState {
+                retries,
+                max_retries: self.attempt.upstream.provider().max_retries,
+                has_another_key: self.has_another_key,
+                is_fallback: earlier_fault.is_some(),
+                has_fallback: self.failover.has_alternative(),
                 jitter: self.ctx.jitter(),
             };
-            match recovery::next(&fault, tried) {
-                Next::Again(pause) => {
-                    repeats += 1;
+            match recovery::decide(&fault, state) {
+                RecoveryAction::Retry(pause) => {
+                    retries += 1;
                     self.record.retry(&fault);
-                    self.patiently(sleep(pause)).await?;
+                    self.wait_with_heartbeat(sleep(pause)).await?;
                 }
-                Next::Elsewhere if self.go_elsewhere(&mut fault) => {
-                    (repeats, lessons) = (0, 0);
-                    before = Some(Box::new(recovery::sooner(before, fault)));
+                RecoveryAction::FailOver if self.fail_over(&mut fault) => {
+                    (retries, patches) = (0, 0);
+                    let fault = recovery::soonest_retry(earlier_fault, fault);
+                    earlier_fault = Some(Box::new(fault));
                 }
-                Next::Elsewhere | Next::GiveUp => return Err(recovery::sooner(before, fault)),
+                RecoveryAction::FailOver | RecoveryAction::GiveUp => {
+                    return Err(recovery::soonest_retry(earlier_fault, fault));
+                }
             }
         }
     }
 
-    /// Encodes the turn again with what the fault teaches. False if it teaches
-    /// nothing that makes a difference.
-    fn learn(&mut self, fault: &Fault) -> bool {
-        let Some(mend) = fault.mend else {
+    /// Learns the quirk patch that the fault suggests and encodes the turn again with it. False if
+    /// there is none or the request stays the same.
+    fn adapt(&mut self, fault: &Fault) -> bool {
+        let Some(patch) = fault.mend else {
             return false;
         };
-        let is_new = self.ways.learn(&self.way.route, mend);
-        match self.ways.again(&self.way.route) {
-            Ok(way) if way.body != self.way.body => {
-                self.record.healed(fault, mend);
-                self.take_way(way);
+        let is_new = self.failover.learn_patch(&self.attempt.route, patch);
+        match self.failover.encode_again(&self.attempt.route) {
+            Ok(attempt) if attempt.body != self.attempt.body => {
+                self.record.adapted(fault, patch);
+                self.switch_to(attempt);
                 true
             }
             Ok(_) | Err(_) => {
                 if is_new {
-                    self.ways.unlearn(&self.way.route, mend);
+                    self.failover.forget_patch(&self.attempt.route, patch);
                 }
                 false
             }
         }
     }
 
-    fn go_elsewhere(&mut self, fault: &mut Fault) -> bool {
-        let Some(way) = self.ways.next() else {
+    /// Switches to the next route. False if there is none.
+    fn fail_over(&mut self, fault: &mut Fault) -> bool {
+        let Some(attempt) = self.failover.next_attempt() else {
             return false;
         };
-        self.way.upstream.date(fault);
-        self.record.failover(fault, &way.route);
-        self.take_way(way);
+        self.attempt.upstream.date(fault);
+        self.record.failover(fault, &attempt.route);
+        self.switch_to(attempt);
         true
     }
 
-    fn take_way(&mut self, way: Way) {
-        self.way = way;
-        self.output.assembler.goes_to(self.way.terms.clone());
-        self.tell_way();
+    fn switch_to(&mut self, attempt: PreparedAttempt) {
+        self.attempt = attempt;
+        let params = self.attempt.answer_params.clone();
+        self.output.assembler.goes_to(params);
+        self.announce_attempt();
     }
 
-    fn tell_way(&mut self) {
-        let prefix = self.ways.telling(&self.way);
-        self.told.prefix(&prefix);
-        self.record.way(&self.way, prefix);
-        self.told.route(self.way.route.full_name());
-        self.told.notes(&self.record.notes);
+    /// Writes the attempt's route, notes and prefix report to the record and the response headers.
+    fn announce_attempt(&mut self) {
+        let prefix = self.failover.prefix_report(&self.attempt);
+        self.headers.set_prefix(&prefix);
+        self.record.start_attempt(&self.attempt, prefix);
+        self.headers.set_route(self.attempt.route.full_name());
+        self.headers.add_notes(&self.record.notes);
     }
 
     /// Sends the request once and reads the answer to its end.
-    async fn attempt(&mut self) -> Result<(), Fault> {
+    async fn run_attempt(&mut self) -> Result<(), Fault> {
         self.ctx.observe(TurnEvent::UpstreamRequest {
-            upstream: &self.way.upstream,
-            route: &self.way.route,
-            terms: &self.way.terms,
-            body: &self.way.body,
+            upstream: &self.attempt.upstream,
+            route: &self.attempt.route,
+            answer_params: &self.attempt.answer_params,
+            body: &self.attempt.body,
         });
-        let result = self.exchange().await;
+        let result = self.send_and_read().await;
         self.ctx
             .observe(TurnEvent::AttemptEnd(result.as_ref().err()));
         result
     }
 
-    async fn exchange(&mut self) -> Result<(), Fault> {
-        let unreached = self
+    async fn send_and_read(&mut self) -> Result<(), Fault> {
+        let injected = self
             .ctx
             .observer
             .as_ref()
             .and_then(|observer| observer.injected_failure());
-        if let Some((after, fault)) = &unreached
+        if let Some((after, fault)) = &injected
             && fault.kind == Kind::Overloaded
         {
-            // It waited for a place in vain and was not sent.
-            self.patiently(sleep(*after)).await?;
+            // The recorded request never got a concurrency permit, so it was not sent.
+            self.wait_with_heartbeat(sleep(*after)).await?;
             return Err(fault.clone());
         }
-        if let Some(commit) = self.way.commit.take() {
-            self.patiently(commit.wait()).await?;
+        if let Some(commit) = self.attempt.artifact_commit.take() {
+            self.wait_with_heartbeat(commit.wait()).await?;
         }
-        let upstream = Arc::clone(&self.way.upstream);
-        let patience = if self.ways.has_more() {
+        let upstream = Arc::clone(&self.attempt.upstream);
+        let max_wait = if self.failover.has_alternative() {
             upstream::SHORT_REST
         } else {
             upstream.provider().timeouts.first_byte
         };
-        let place = self.patiently(upstream.place(patience)).await??;
-        let key = upstream.keys().choose(self.session);
+        let permit = self.wait_with_heartbeat(upstream.place(max_wait)).await??;
+        let key = upstream.keys().choose(self.session_affinity);
         if let Some(key) = key {
             self.ctx.observe(TurnEvent::Key(key));
         }
-        let opened = if let Some((after, fault)) = unreached {
-            self.patiently(sleep(after)).await?;
+        let opened = if let Some((after, fault)) = injected {
+            self.wait_with_heartbeat(sleep(after)).await?;
             Err(fault)
         } else {
-            // Boxed: it would weigh on the stream that follows it.
-            let body = self.way.body.clone();
+            let body = self.attempt.body.clone();
             let ctx = self.ctx;
             let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
-            let opening = upstream::open(&upstream, place, key, body, &*ctx.clock, &observe);
+            let opening = upstream::open(&upstream, permit, key, body, &*ctx.clock, &observe);
+            // Boxed to keep this future out of the size of the stream that follows it.
             let opening = Box::pin(opening);
-            self.patiently(opening).await?
+            self.wait_with_heartbeat(opening).await?
         };
         let result = match opened {
-            Ok(answer) => self.read(answer).await,
+            Ok(answer) => self.read_answer(answer).await,
             Err(fault) => Err(fault),
         };
         if let Err(fault) = &result {
-            self.another_key = upstream.failed(key, fault);
+            self.has_another_key = upstream.failed(key, fault);
             if upstream.health().is_down(Instant::now()).is_some() {
-                self.record.down(true);
+                self.record.provider_down(true);
             }
         }
         result
     }
 
-    /// Waits for something, with signs of life once the stream has begun.
-    async fn patiently<F: Future>(&mut self, future: F) -> Result<F::Output, Fault> {
+    /// Waits for a future and sends heartbeats meanwhile, if the stream has begun. Fails if the
+    /// process shuts down.
+    async fn wait_with_heartbeat<F: Future>(&mut self, future: F) -> Result<F::Output, Fault> {
         let mut future = pin!(future);
         let ctx = self.ctx;
-        let mut ending = pin!(ctx.shutdown.cancelled());
+        let mut shutdown = pin!(ctx.shutdown.cancelled());
         loop {
-            let sign = self.last_sent + self.pace.heartbeat;
+            let heartbeat = self.last_sent + self.timing.heartbeat;
             tokio::select! {
                 biased;
-                () = &mut ending => return Err(self.ending()),
+                () = &mut shutdown => return Err(self.shutdown_fault()),
                 output = &mut future => return Ok(output),
-                () = sleep_until(sign), if S::STREAMS && self.output.begun => self.sign_of_life().await,
+                () = sleep_until(heartbeat), if S::STREAMS && self.output.begun => {
+                    self.send_heartbeat().await;
+                }
             }
         }
     }
 
-    fn ending(&self) -> Fault {
+    fn shutdown_fault(&self) -> Fault {
         self.ctx.observe(TurnEvent::ShuttingDown);
         Fault::new(
             Kind::Draining,
@@ -324,7 +335,8 @@ impl<'e, S: Sink> Engine<'e, S> {
         )
     }
 
-    async fn sign_of_life(&mut self) {
+    /// Sends `response.created` if that was not sent yet, else a heartbeat event.
+    async fn send_heartbeat(&mut self) {
         if self.output.begun {
             self.output.assembler.heartbeat(&mut self.output.frames);
         } else {
@@ -333,21 +345,22 @@ impl<'e, S: Sink> Engine<'e, S> {
         self.send().await;
     }
 
+    /// Sends what was written. With the last event, first completes the record and the caches: the
+    /// client may disconnect when it has that event, which drops this future.
     async fn send(&mut self) {
-        self.record.event();
+        self.record.mark_event();
         if let Some(outcome) = self.output.assembler.outcome() {
-            // Told before the last event goes out: a client may leave with it.
             self.record.usage = self.output.assembler.usage();
             if let Some(usage) = self.record.usage {
-                self.ways.weighed(&self.way, usage.input);
+                self.failover.calibrate(&self.attempt, usage.input);
             }
             self.record.notes.extend(self.output.assembler.notes());
-            self.record.ended(outcome);
-            if let Some(recent) = &self.recent {
-                recent.keep(&self.ctx.owner, self.output.assembler.items());
+            self.record.answer_ended(outcome);
+            if let Some(items) = &self.item_cache {
+                items.keep(&self.ctx.owner, self.output.assembler.items());
             }
-            if self.way.terms.seal_reasoning {
-                self.ways.keep_baggage(self.output.assembler.items());
+            if self.attempt.answer_params.seal_reasoning {
+                self.failover.cache_reasoning(self.output.assembler.items());
             }
         }
         if S::STREAMS {
@@ -358,9 +371,9 @@ impl<'e, S: Sink> Engine<'e, S> {
         self.last_sent = Instant::now();
     }
 
-    /// Tells the record how it went, and the client if it was promised a
-    /// stream.
-    async fn end(
+    /// Writes a fault to the record, and to the stream if the client has to get it there. Else
+    /// returns it.
+    async fn finish(
         mut self,
         fault: Option<Fault>,
         redactor: &(impl Fn() -> Redactor + Send + Sync),
@@ -368,7 +381,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         let Some(mut fault) = fault else {
             return Ok(());
         };
-        self.way.upstream.date(&mut fault);
+        self.attempt.upstream.date(&mut fault);
         self.record.failed(&mut fault, &redactor());
         let in_stream = self.output.begun || fault.is_told_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {
@@ -378,7 +391,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             Ok(())
         } else {
             self.record.notes.extend(self.output.assembler.notes());
-            self.told.notes(&self.record.notes);
+            self.headers.add_notes(&self.record.notes);
             Err(fault)
         }
     }

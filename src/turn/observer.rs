@@ -14,7 +14,8 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use registry::Route;
 
-use super::{Outcome, TurnState};
+use super::outcome::Outcome;
+use super::state::TurnState;
 use crate::upstream::{AttemptEvent, Key, Upstream};
 
 /// Observes one turn, from the client's request to the end of the answer. The engine drops it when
@@ -66,7 +67,7 @@ pub enum TurnEvent<'a> {
         /// The route, with the learned quirks applied.
         route: &'a Route,
         /// What the assembler has to know about the provider.
-        terms: &'a Terms,
+        answer_params: &'a Terms,
         /// The JSON body. Cloning it is cheap.
         body: &'a Bytes,
     },

@@ -1,4 +1,5 @@
-//! How a turn went: one log line and the metrics, whatever way it ended.
+//! What one turn did, for its log line, the metrics and the observer. `report` writes these when
+//! the record is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,42 +13,45 @@ use registry::{Price, Route};
 use tokio::time::Instant;
 
 use super::caller::Caller;
-use super::observer::{TurnEvent, TurnObserver};
+use super::failover::PreparedAttempt;
+use super::observer::TurnObserver;
 use super::outcome::Outcome;
-use super::prefix::{Reason, Telling};
-use super::way::Way;
+use super::prefix::PrefixReport;
 use crate::config::Config;
-use crate::log;
-use crate::log::SafeText;
-use crate::metrics::{Metrics, OpenStream, PrefixFigures, Tokens, TurnFigures};
+use crate::metrics::{Metrics, OpenStream};
 use crate::secrets::Redactor;
 
-/// What is told of a turn. It tells it when it is dropped: a client that goes
-/// away drops the turn.
+mod report;
+
+/// What one turn did. Created with the turn. It reports when it is dropped, because a client that
+/// disconnects drops the turn at any point.
 pub(super) struct Record {
     pub(super) metrics: Arc<Metrics>,
     config: Arc<Config>,
     pub(super) request_id: Arc<str>,
     pub(super) caller: Caller,
+    /// The provider that the turn was sent to last; empty if it was not sent.
     pub(super) provider: String,
     pub(super) model: String,
     pub(super) session: String,
     pub(super) notes: Notes,
     pub(super) retries: u32,
+    /// The usage of the last upstream request.
     pub(super) usage: Option<Usage>,
-    /// What earlier requests of the turn used.
-    pub(super) spent: Usage,
-    /// What the last request that was sent has in common with the one before.
-    pub(super) prefix: Option<Telling>,
-    /// Our estimate of the input's tokens.
-    pub(super) estimated: u64,
-    /// What the model costs, if that is known.
+    /// The usage of the turn's earlier upstream requests.
+    pub(super) earlier_usage: Usage,
+    /// How the last upstream request compares with the previous one of the session.
+    pub(super) prefix: Option<PrefixReport>,
+    /// Our estimate of the last request's input tokens.
+    pub(super) estimated_input: u64,
+    /// The model's price, if the registry has it.
     pub(super) price: Option<Price>,
     started: Instant,
     first_event: Option<Duration>,
     outcome: Option<Outcome>,
+    /// The final fault, redacted.
     fault: Option<Fault>,
-    /// The same with the secrets in it, for the observer.
+    /// The final fault with its secrets, for the observer.
     raw_fault: Option<Fault>,
     observer: Option<Arc<dyn TurnObserver>>,
     _open: OpenStream,
@@ -72,9 +76,9 @@ impl Record {
             notes: Notes::default(),
             retries: 0,
             usage: None,
-            spent: Usage::default(),
+            earlier_usage: Usage::default(),
             prefix: None,
-            estimated: 0,
+            estimated_input: 0,
             price: None,
             started: Instant::now(),
             first_event: None,
@@ -86,14 +90,14 @@ impl Record {
         }
     }
 
-    /// An event is about to go out.
-    pub(super) fn event(&mut self) {
+    /// Notes the time of the first event. Called before each one is sent.
+    pub(super) fn mark_event(&mut self) {
         if self.first_event.is_none() {
             self.first_event = Some(self.started.elapsed());
         }
     }
 
-    /// The turn will be tried again.
+    /// The same request will be sent again.
     pub(super) fn retry(&mut self, fault: &Fault) {
         self.retries += 1;
         self.notes.add("retried", fault.kind.name());
@@ -101,14 +105,14 @@ impl Record {
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
-    /// The turn will be sent again in other words.
-    pub(super) fn healed(&mut self, fault: &Fault, mend: Mend) {
-        self.notes.add("healed", mend.to_string());
+    /// The turn was encoded again with a quirk patch and will be sent again.
+    pub(super) fn adapted(&mut self, fault: &Fault, patch: Mend) {
+        self.notes.add("healed", patch.to_string());
         self.metrics.adapted(&self.provider, &self.model);
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
-    /// Another provider gets the turn.
+    /// The turn goes to another route after a fault.
     pub(super) fn failover(&mut self, fault: &Fault, to: &Route) {
         let detail = format!("{}: {}", self.provider, fault.kind.name());
         self.notes.add("failover", detail);
@@ -119,41 +123,41 @@ impl Record {
         self.metrics.fault(fault.kind.name(), fault.side().name());
     }
 
-    /// Another provider gets the turn than the session's, which is left alone.
-    pub(super) fn passed_over(&mut self, home: &Route, to: &Route) {
-        let home = (home.provider.id.as_str(), home.model.id.as_str());
+    /// The turn begins on another route than the session's, because that provider is down.
+    pub(super) fn skipped_route(&mut self, skipped: &Route, to: &Route) {
+        let skipped = (skipped.provider.id.as_str(), skipped.model.id.as_str());
         self.notes
-            .add("failover", format!("{}: left alone", home.0));
+            .add("failover", format!("{}: left alone", skipped.0));
         let to = (to.provider.id.as_str(), to.model.id.as_str());
-        self.metrics.failover(home, to);
+        self.metrics.failover(skipped, to);
     }
 
-    /// Whether the provider is left alone now.
-    pub(super) fn down(&self, down: bool) {
+    /// Sets the gauge that shows whether the provider counts as down.
+    pub(super) fn provider_down(&self, down: bool) {
         self.metrics.provider_down(&self.provider, down);
     }
 
-    /// The turn takes a way.
-    pub(super) fn way(&mut self, way: &Way, prefix: Telling) {
+    /// The turn is about to be sent to this attempt's route.
+    pub(super) fn start_attempt(&mut self, attempt: &PreparedAttempt, prefix: PrefixReport) {
         self.prefix = Some(prefix);
-        self.estimated = way.terms.estimated_input;
-        self.provider.clone_from(&way.route.provider.id);
-        self.model.clone_from(&way.route.model.id);
-        self.price.clone_from(&way.route.model.price);
-        self.notes.extend(&way.notes);
+        self.estimated_input = attempt.answer_params.estimated_input;
+        self.provider.clone_from(&attempt.route.provider.id);
+        self.model.clone_from(&attempt.route.model.id);
+        self.price.clone_from(&attempt.route.model.price);
+        self.notes.extend(&attempt.notes);
     }
 
-    /// The answer of a request within the turn came to its end, or failed: the turn
-    /// goes on. Tells what it used.
-    pub(super) fn goes_on(&mut self) -> Option<Usage> {
+    /// An upstream request within the turn has ended, and the turn continues with another one.
+    /// Returns the request's usage.
+    pub(super) fn finish_sub_request(&mut self) -> Option<Usage> {
         (self.outcome, self.fault, self.raw_fault) = (None, None, None);
         let usage = self.usage.take()?;
-        self.spent = sum(self.spent, usage);
+        self.earlier_usage = add_usage(self.earlier_usage, usage);
         Some(usage)
     }
 
-    /// The answer ended.
-    pub(super) fn ended(&mut self, outcome: assembler::Outcome) {
+    /// The answer ended with a terminal event.
+    pub(super) fn answer_ended(&mut self, outcome: assembler::Outcome) {
         self.outcome = Some(match outcome {
             assembler::Outcome::Completed => Outcome::Completed,
             assembler::Outcome::Incomplete => Outcome::Incomplete,
@@ -161,8 +165,7 @@ impl Record {
         });
     }
 
-    /// The turn failed for good. The fault's texts lose every secret: they go
-    /// to the client and into the log.
+    /// The turn failed for good. Redacts the fault's texts, which go to the client and the log.
     pub(super) fn failed(&mut self, fault: &mut Fault, redactor: &Redactor) {
         self.raw_fault = self.observer.is_some().then(|| fault.clone());
         redact(fault, redactor);
@@ -175,9 +178,21 @@ impl Record {
         });
         self.fault = Some(fault.clone());
     }
+
+    /// The usage of all upstream requests of the turn, if any of it is known.
+    fn total_usage(&self) -> Option<Usage> {
+        let is_known = self.usage.is_some() || self.earlier_usage != Usage::default();
+        is_known.then(|| add_usage(self.earlier_usage, self.usage.unwrap_or_default()))
+    }
+
+    /// The cost in US dollars, if price and usage are known. The usage may be an estimate.
+    fn cost(&self) -> Option<f64> {
+        let (usage, price) = (self.total_usage()?, self.price.as_ref()?);
+        Some(price.cost(usage.input, usage.cached, usage.cache_write, usage.output))
+    }
 }
 
-/// Takes the secrets out of a fault's texts.
+/// Redacts the secrets in a fault's texts.
 pub(super) fn redact(fault: &mut Fault, redactor: &Redactor) {
     let redact = |text: &str| redactor.redact(text).into_owned();
     fault.message = redact(&fault.message);
@@ -186,22 +201,7 @@ pub(super) fn redact(fault: &mut Fault, redactor: &Redactor) {
     fault.code = fault.code.take().map(|code| redact(&code).into());
 }
 
-impl Record {
-    /// US dollars, where the price is known and the provider or an estimate has
-    /// told the tokens.
-    fn cost(&self) -> Option<f64> {
-        let (usage, price) = (self.used()?, self.price.as_ref()?);
-        Some(price.cost(usage.input, usage.cached, usage.cache_write, usage.output))
-    }
-
-    /// What all requests of the turn used, if anything is known of it.
-    fn used(&self) -> Option<Usage> {
-        let known = self.usage.is_some() || self.spent != Usage::default();
-        known.then(|| sum(self.spent, self.usage.unwrap_or_default()))
-    }
-}
-
-fn sum(one: Usage, other: Usage) -> Usage {
+fn add_usage(one: Usage, other: Usage) -> Usage {
     Usage {
         input: one.input.saturating_add(other.input),
         cached: one.cached.saturating_add(other.cached),
@@ -211,103 +211,18 @@ fn sum(one: Usage, other: Usage) -> Usage {
     }
 }
 
-impl Drop for Record {
-    fn drop(&mut self) {
-        let outcome = self.outcome.unwrap_or(Outcome::Disconnected);
-        let used = self.used();
-        let usage = used.unwrap_or_default();
-        let duration = self.started.elapsed();
-        let cost = self.cost();
-        let counted =
-            self.usage.is_some() && self.notes.iter().all(|note| note.code != "usage_estimated");
-        let estimated =
-            (counted && usage.input > 0 && self.estimated > 0).then_some(self.estimated);
-        if let Some(observer) = &self.observer {
-            observer.on_event(TurnEvent::Ended {
-                outcome,
-                notes: &self.notes,
-                usage: used,
-                fault: self.raw_fault.as_ref(),
-            });
-        }
-        self.metrics.turn(&TurnFigures {
-            provider: &self.provider,
-            model: &self.model,
-            outcome: outcome.label(),
-            duration,
-            first_event: self.first_event,
-            tokens: Tokens {
-                input: usage.input,
-                cached: usage.cached,
-                output: usage.output,
-                reasoning: usage.reasoning,
-            },
-            cost,
-            estimated,
-            prefix: self.prefix.map(|prefix| PrefixFigures {
-                sent: prefix.sent,
-                shared: prefix.shared,
-                reason: prefix.reason.name(),
-            }),
-        });
-        let prefix = self.prefix.filter(|prefix| prefix.reason != Reason::First);
-        let cached = usage
-            .cached
-            .saturating_mul(100)
-            .checked_div(usage.input)
-            .unwrap_or(0);
-        let route = format!("{}/{}", self.provider, self.model);
-        let notes: Vec<String> = self
-            .notes
-            .iter()
-            .map(|note| format!("{} ({})", note.code, note.detail))
-            .collect();
-        let mut notes = notes.join(", ");
-        if !notes.is_empty() {
-            // They quote the client and the provider.
-            notes = self.config.redactor().redact(&notes).into_owned();
-        }
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(
-            target: log::TURN_TARGET,
-            request = %self.request_id,
-            outcome = outcome.label(),
-            route = %SafeText::new(if self.provider.is_empty() { "" } else { &route }),
-            caller = self.caller.name(),
-            kind = self.caller.kind.name(),
-            session = %SafeText::up_to(&self.session, 64),
-            input = usage.input,
-            cached_percent = cached,
-            estimated_input = estimated,
-            shared_percent = prefix.map(|prefix| prefix.percent()),
-            prefix = prefix.map(|prefix| prefix.reason.name()),
-            prefix_differs_at = prefix.and_then(|prefix| prefix.place).map(|place| place.to_string()),
-            output = usage.output,
-            reasoning = usage.reasoning,
-            cost,
-            first_event_ms = self.first_event.map(milliseconds),
-            ms = milliseconds(duration),
-            retries = self.retries,
-            notes = %SafeText::up_to(&notes, 1000),
-            fault = self.fault.as_ref().map(|fault| fault.kind.name()),
-            message = self.fault.as_ref().map(|fault| SafeText::up_to(&fault.message, 500).to_string()),
-            cause = self.fault.as_ref().and_then(|fault| fault.cause.as_deref()).map(|cause| SafeText::up_to(cause, 500).to_string()),
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use adapters::fault::Kind;
     use serde_json::{Value, json};
-
-    use std::collections::HashMap;
 
     use super::*;
     use crate::config::{Flags, Inputs, Places};
     use crate::log::{RecordFormat, captured};
     use crate::turn::TurnKind;
-    use crate::turn::prefix::Place;
+    use crate::turn::prefix::{PrefixReason, RequestPart};
 
     fn record() -> Record {
         let folder = tempfile::tempdir().unwrap();
@@ -348,33 +263,33 @@ mod tests {
             reasoning: 20,
             ..Usage::default()
         });
-        record.estimated = 1201;
-        record.prefix = Some(Telling {
-            sent: 4000,
-            last: 3000,
-            shared: 2999,
-            reason: Reason::Epoch,
-            place: Some(Place::Item(7)),
+        record.estimated_input = 1201;
+        record.prefix = Some(PrefixReport {
+            request_bytes: 4000,
+            previous_bytes: 3000,
+            shared_bytes: 2999,
+            reason: PrefixReason::Epoch,
+            differs_at: Some(RequestPart::Item(7)),
         });
         record.notes.add("tool_dropped", "web_search");
         record.notes.add("effort_mapped", "max to high");
-        record.ended(assembler::Outcome::Completed);
+        record.answer_ended(assembler::Outcome::Completed);
     }
 
-    /// A turn of which there is no news.
-    fn going_on() {
+    /// A turn that continues the previous request and breaks no prefix.
+    fn with_kept_prefix() {
         let mut record = record();
-        record.estimated = 1200;
+        record.estimated_input = 1200;
         record.usage = Some(Usage {
             input: 1000,
             ..Usage::default()
         });
-        record.prefix = Some(Telling {
-            sent: 4000,
-            last: 3000,
-            shared: 3000,
-            reason: Reason::NewTurn,
-            place: None,
+        record.prefix = Some(PrefixReport {
+            request_bytes: 4000,
+            previous_bytes: 3000,
+            shared_bytes: 3000,
+            reason: PrefixReason::NewTurn,
+            differs_at: None,
         });
     }
 
@@ -383,9 +298,9 @@ mod tests {
         record().failed(&mut fault, &Redactor::default());
     }
 
-    /// A record for a person, without its time and its duration.
-    fn sentence(speak: fn()) -> String {
-        let line = captured(RecordFormat::Human, speak);
+    /// A human-readable log line without its time and its duration.
+    fn sentence(log: fn()) -> String {
+        let line = captured(RecordFormat::Human, log);
         let (_, sentence) = line.trim_end().split_once("INFO ").unwrap();
         let (before, rest) = sentence.split_once(" after ").unwrap();
         let (_, after) = rest.split_once(" ms").unwrap();
@@ -406,16 +321,16 @@ mod tests {
         );
         assert_eq!(sentence(|| drop(record())), "disconnected; req_1");
         assert_eq!(
-            sentence(going_on),
+            sentence(with_kept_prefix),
             "disconnected, 1000 tokens in, prefix kept; req_1"
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_program_reads_every_field() {
-        let read = |speak: fn()| -> Value {
+        let read = |log: fn()| -> Value {
             let mut value: Value =
-                serde_json::from_str(&captured(RecordFormat::Json, speak)).unwrap();
+                serde_json::from_str(&captured(RecordFormat::Json, log)).unwrap();
             value.as_object_mut().unwrap().remove("timestamp");
             value
         };

@@ -1,4 +1,4 @@
-//! What happens after a fault, while nothing of an answer was sent yet.
+//! Decides what the engine does after a fault, while the client has no content yet.
 
 use std::time::Duration;
 
@@ -6,95 +6,98 @@ use adapters::fault::{Fault, Kind, Retry, Side};
 
 use crate::upstream::SHORT_REST;
 
-/// The longest pause that a provider may ask for before a turn is tried
-/// again; a longer one is the client's decision.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// The first pause of our own; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest pause before a retry that a provider may ask for. Whether a longer one is worth
+/// waiting for is the client's decision.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+/// Our own pause before the first retry. It doubles with each further one.
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 
-/// What to do next.
+/// What the engine does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Send the same again after a pause.
-    Again(Duration),
-    /// Go to the next provider.
-    Elsewhere,
-    /// Tell the client.
+pub(super) enum RecoveryAction {
+    /// Send the same request again after this pause.
+    Retry(Duration),
+    /// Go to the next route.
+    FailOver,
+    /// Return the fault to the client.
     GiveUp,
 }
 
-/// What was done already, and what is left.
+/// What was tried so far and what is left to try.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tried {
-    /// Repetitions at this provider.
-    pub(super) repeats: u32,
-    /// The most of them.
-    pub(super) most_repeats: u32,
-    /// The key was at fault and another one is awake.
-    pub(super) another_key: bool,
-    /// Another provider failed before, and this one stands in for it.
-    pub(super) stands_in: bool,
-    /// A further provider could answer.
-    pub(super) fallback: bool,
-    /// From 0 to 1.
+pub(super) struct RecoveryState {
+    /// Retries on this route.
+    pub(super) retries: u32,
+    /// The provider's limit of them.
+    pub(super) max_retries: u32,
+    /// The fault was that of the API key, and another key is usable.
+    pub(super) has_another_key: bool,
+    /// This route is a fallback: another one failed before.
+    pub(super) is_fallback: bool,
+    /// Another route could answer.
+    pub(super) has_fallback: bool,
+    /// A random number from 0 to 1.
     pub(super) jitter: f64,
 }
 
-/// Decides.
-pub(super) fn next(fault: &Fault, tried: Tried) -> Next {
-    let most_repeats = if tried.fallback {
-        tried.most_repeats.min(1)
+/// Decides what to do after this fault. With a fallback at hand a provider gets one retry at most.
+pub(super) fn decide(fault: &Fault, state: RecoveryState) -> RecoveryAction {
+    let max_retries = if state.has_fallback {
+        state.max_retries.min(1)
     } else {
-        tried.most_repeats
+        state.max_retries
     };
-    let pause = if tried.another_key {
+    let pause = if state.has_another_key {
         Some(Duration::ZERO)
     } else {
-        pause(fault, tried)
+        retry_pause(fault, state)
     };
     match pause {
-        Some(pause) if tried.repeats < most_repeats => Next::Again(pause),
-        _ if tried.fallback && another_may_answer(fault.kind, tried.stands_in) => Next::Elsewhere,
-        _ => Next::GiveUp,
+        Some(pause) if state.retries < max_retries => RecoveryAction::Retry(pause),
+        _ if state.has_fallback && another_provider_may_answer(fault.kind, state.is_fallback) => {
+            RecoveryAction::FailOver
+        }
+        _ => RecoveryAction::GiveUp,
     }
 }
 
-/// What the client is told when no provider answered: of the faults so far and
-/// the last one the one after which it may come back soonest.
-pub(super) fn sooner(before: Option<Box<Fault>>, last: Fault) -> Fault {
+/// The fault that the client gets when no provider answered: of all faults, the one that lets it
+/// retry soonest. A last fault of the proxy itself takes precedence.
+pub(super) fn soonest_retry(earlier: Option<Box<Fault>>, last: Fault) -> Fault {
     let wait = |fault: &Fault| match fault.retry {
         Retry::Soon => Duration::ZERO,
         Retry::After(pause) => pause,
         Retry::Never => Duration::MAX,
     };
-    match before {
-        Some(before) if last.side() != Side::Proxy && wait(&before) < wait(&last) => *before,
+    match earlier {
+        Some(earlier) if last.side() != Side::Proxy && wait(&earlier) < wait(&last) => *earlier,
         _ => last,
     }
 }
 
-/// How long to wait before the next try; `None` when there is no point.
-fn pause(fault: &Fault, tried: Tried) -> Option<Duration> {
-    let longest = if tried.fallback {
+/// How long to wait before a retry on the same route; `None` if a retry is pointless.
+fn retry_pause(fault: &Fault, state: RecoveryState) -> Option<Duration> {
+    let max_pause = if state.has_fallback {
         SHORT_REST
     } else {
-        LONGEST_PAUSE
+        MAX_PAUSE
     };
     match fault.retry {
         Retry::Never => None,
-        // It would not be there a moment later.
-        Retry::Soon if tried.fallback && fault.kind == Kind::Unreachable => None,
+        // It will hardly be reachable a moment later, and the fallback may be.
+        Retry::Soon if state.has_fallback && fault.kind == Kind::Unreachable => None,
         Retry::Soon => {
-            let own = FIRST_PAUSE * 2_u32.saturating_pow(tried.repeats);
-            Some(own.mul_f64(0.75 + tried.jitter / 2.0))
+            let backoff = FIRST_BACKOFF * 2_u32.saturating_pow(state.retries);
+            Some(backoff.mul_f64(0.75 + state.jitter / 2.0))
         }
-        Retry::After(pause) => (pause <= longest).then_some(pause),
+        Retry::After(pause) => (pause <= max_pause).then_some(pause),
     }
 }
 
-/// Whether the fault is the provider's own, so that another one can do better. What
-/// stands in may be smaller than what the client reckons with, or not to be had.
-fn another_may_answer(kind: Kind, stands_in: bool) -> bool {
+/// Whether the fault is the provider's own, so that another provider may do better. A fallback may
+/// have a smaller window than the client expects, or may not be available to this account; then
+/// the next fallback is tried.
+fn another_provider_may_answer(kind: Kind, is_fallback: bool) -> bool {
     match kind {
         Kind::Authentication
         | Kind::RateLimit
@@ -105,7 +108,7 @@ fn another_may_answer(kind: Kind, stands_in: bool) -> bool {
         | Kind::Timeout
         | Kind::Cut
         | Kind::BadReply => true,
-        Kind::ModelNotFound | Kind::ContextLength | Kind::Permission => stands_in,
+        Kind::ModelNotFound | Kind::ContextLength | Kind::Permission => is_fallback,
         Kind::InvalidRequest
         | Kind::Refused
         | Kind::ContentFilter
@@ -118,12 +121,12 @@ fn another_may_answer(kind: Kind, stands_in: bool) -> bool {
 mod tests {
     use super::*;
 
-    const FIRST: Tried = Tried {
-        repeats: 0,
-        most_repeats: 3,
-        another_key: false,
-        stands_in: false,
-        fallback: false,
+    const FIRST: RecoveryState = RecoveryState {
+        retries: 0,
+        max_retries: 3,
+        has_another_key: false,
+        is_fallback: false,
+        has_fallback: false,
         jitter: 0.5,
     };
 
@@ -135,87 +138,118 @@ mod tests {
     }
 
     #[test]
-    fn alone_a_provider_is_asked_again_as_long_as_it_helps() {
+    fn without_a_fallback_a_provider_is_retried_while_it_makes_sense() {
         let unavailable = Fault::new(Kind::Unavailable, "x");
-        for (fault, tried, wanted) in [
-            (unavailable.clone(), FIRST, Next::Again(FIRST_PAUSE)),
+        for (fault, state, expected) in [
             (
                 unavailable.clone(),
-                Tried {
-                    repeats: 2,
-                    ..FIRST
-                },
-                Next::Again(FIRST_PAUSE * 4),
+                FIRST,
+                RecoveryAction::Retry(FIRST_BACKOFF),
             ),
             (
                 unavailable.clone(),
-                Tried {
-                    repeats: 3,
+                RecoveryState {
+                    retries: 2,
                     ..FIRST
                 },
-                Next::GiveUp,
+                RecoveryAction::Retry(FIRST_BACKOFF * 4),
             ),
-            (after(7), FIRST, Next::Again(Duration::from_secs(7))),
-            (after(31), FIRST, Next::GiveUp),
+            (
+                unavailable.clone(),
+                RecoveryState {
+                    retries: 3,
+                    ..FIRST
+                },
+                RecoveryAction::GiveUp,
+            ),
+            (
+                after(7),
+                FIRST,
+                RecoveryAction::Retry(Duration::from_secs(7)),
+            ),
+            (after(31), FIRST, RecoveryAction::GiveUp),
             (
                 after(31),
-                Tried {
-                    another_key: true,
+                RecoveryState {
+                    has_another_key: true,
                     ..FIRST
                 },
-                Next::Again(Duration::ZERO),
+                RecoveryAction::Retry(Duration::ZERO),
             ),
-            (Fault::new(Kind::Quota, "x"), FIRST, Next::GiveUp),
-            (Fault::new(Kind::Refused, "x"), FIRST, Next::GiveUp),
+            (Fault::new(Kind::Quota, "x"), FIRST, RecoveryAction::GiveUp),
+            (
+                Fault::new(Kind::Refused, "x"),
+                FIRST,
+                RecoveryAction::GiveUp,
+            ),
         ] {
-            assert_eq!(next(&fault, tried), wanted, "{fault:?} {tried:?}");
+            assert_eq!(decide(&fault, state), expected, "{fault:?} {state:?}");
         }
     }
 
     #[test]
-    fn a_client_may_come_back_when_the_first_provider_can_answer() {
-        let told = |before: Option<Fault>, last| sooner(before.map(Box::new), last).retry;
-        let (quota, full) = (Fault::new(Kind::Quota, "x"), after(20));
-        assert_eq!(told(None, quota.clone()), quota.retry);
-        assert_eq!(told(Some(full.clone()), quota.clone()), full.retry);
-        assert_eq!(told(Some(quota), full.clone()), full.retry);
-        assert_eq!(told(Some(after(60)), full.clone()), full.retry);
+    fn the_client_gets_the_fault_with_the_soonest_retry() {
+        let retry = |earlier: Option<Fault>, last| soonest_retry(earlier.map(Box::new), last).retry;
+        let (quota, limited) = (Fault::new(Kind::Quota, "x"), after(20));
+        assert_eq!(retry(None, quota.clone()), quota.retry);
+        assert_eq!(retry(Some(limited.clone()), quota.clone()), limited.retry);
+        assert_eq!(retry(Some(quota), limited.clone()), limited.retry);
+        assert_eq!(retry(Some(after(60)), limited.clone()), limited.retry);
         let draining = Fault::new(Kind::Draining, "x");
-        assert_eq!(sooner(Some(Box::new(full)), draining).kind, Kind::Draining);
+        assert_eq!(
+            soonest_retry(Some(Box::new(limited)), draining).kind,
+            Kind::Draining
+        );
     }
 
     #[test]
-    fn beside_a_fallback_a_provider_gets_one_more_chance_at_most() {
-        let first = Tried {
-            fallback: true,
+    fn with_a_fallback_a_provider_gets_one_retry_at_most() {
+        let first = RecoveryState {
+            has_fallback: true,
             ..FIRST
         };
-        let second = Tried {
-            repeats: 1,
+        let second = RecoveryState {
+            retries: 1,
             ..first
         };
-        let stand_in = Tried {
-            stands_in: true,
+        let fallback = RecoveryState {
+            is_fallback: true,
             ..first
         };
         let fault = |kind| Fault::new(kind, "x");
-        for (fault, tried, wanted) in [
-            (fault(Kind::Unavailable), first, Next::Again(FIRST_PAUSE)),
-            (fault(Kind::Unavailable), second, Next::Elsewhere),
-            (fault(Kind::Unreachable), first, Next::Elsewhere),
-            (fault(Kind::Timeout), first, Next::Elsewhere),
-            (fault(Kind::Quota), first, Next::Elsewhere),
-            (fault(Kind::Authentication), first, Next::Elsewhere),
-            (after(2), first, Next::Again(Duration::from_secs(2))),
-            (after(3), first, Next::Elsewhere),
-            (fault(Kind::Refused), first, Next::GiveUp),
-            (fault(Kind::ContextLength), first, Next::GiveUp),
-            (fault(Kind::ContextLength), stand_in, Next::Elsewhere),
-            (fault(Kind::ModelNotFound), stand_in, Next::Elsewhere),
-            (fault(Kind::Refused), stand_in, Next::GiveUp),
-            (fault(Kind::Draining), first, Next::GiveUp),
+        for (fault, state, expected) in [
+            (
+                fault(Kind::Unavailable),
+                first,
+                RecoveryAction::Retry(FIRST_BACKOFF),
+            ),
+            (fault(Kind::Unavailable), second, RecoveryAction::FailOver),
+            (fault(Kind::Unreachable), first, RecoveryAction::FailOver),
+            (fault(Kind::Timeout), first, RecoveryAction::FailOver),
+            (fault(Kind::Quota), first, RecoveryAction::FailOver),
+            (fault(Kind::Authentication), first, RecoveryAction::FailOver),
+            (
+                after(2),
+                first,
+                RecoveryAction::Retry(Duration::from_secs(2)),
+            ),
+            (after(3), first, RecoveryAction::FailOver),
+            (fault(Kind::Refused), first, RecoveryAction::GiveUp),
+            (fault(Kind::ContextLength), first, RecoveryAction::GiveUp),
+            (
+                fault(Kind::ContextLength),
+                fallback,
+                RecoveryAction::FailOver,
+            ),
+            (
+                fault(Kind::ModelNotFound),
+                fallback,
+                RecoveryAction::FailOver,
+            ),
+            (fault(Kind::Refused), fallback, RecoveryAction::GiveUp),
+            (fault(Kind::Draining), first, RecoveryAction::GiveUp),
         ] {
-            assert_eq!(next(&fault, tried), wanted, "{fault:?} {tried:?}");
+            assert_eq!(decide(&fault, state), expected, "{fault:?} {state:?}");
         }
     }
 }

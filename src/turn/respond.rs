@@ -1,127 +1,35 @@
-//! An HTTP request for a response, answered.
+//! Answers the HTTP requests that run turns: `POST /v1/responses` and `/v1/responses/compact`, and
+//! the token estimate of `/v1/responses/input_tokens`.
 
 use std::sync::Arc;
 
-use adapters::fault::Fault;
 use adapters::responses::request::Source;
-use arc_swap::ArcSwap;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::Response;
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
-use tokio_util::sync::CancellationToken;
 
-use super::caller::{Caller, Session};
-use super::compact::{self, Door};
-use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
-use super::engine::{self, Pace};
-use super::observer::{TurnEvent, TurnObserver};
-use super::prepare::{Job, count, prepare, routes};
+use super::compact::{self, CompactionTrigger};
+use super::context::{TurnContext, TurnEnvironment};
+use super::engine::{self, StreamTiming};
+use super::observer::TurnEvent;
+use super::prepare::{PreparedTask, estimate_input_tokens, prepare};
 use super::record::{Record, redact};
-use super::sink::{JsonSink, Slot, SseSink};
-use super::state::TurnState;
+use super::reply::ReplyBuilder;
+use super::response_headers::ResponseHeaders;
+use super::service::{Service, request_id};
+use super::sink::{ChunkSlot, JsonSink, SseSink};
 use super::stream::EventStream;
-use super::told::Told;
-use super::way::Shared;
-use crate::artifacts::Artifacts;
-use crate::artifacts::owner::{LOCAL_OWNER, OwnerArtifacts};
 use crate::aside::aside;
 use crate::clock::System;
 use crate::config::Config;
-use crate::metrics::Metrics;
-use crate::serve::{Body, RequestId};
-use crate::upstream::Lessons;
+use crate::serve::Body;
 
-/// What all turns share.
-pub struct Service {
-    /// The live configuration.
-    pub config: Arc<ArcSwap<Config>>,
-    /// Counters.
-    pub metrics: Arc<Metrics>,
-    /// Cancelled when streams must end.
-    pub ending: CancellationToken,
-    shared: Arc<Shared>,
-    pub(super) environments: Arc<dyn TurnEnvironmentFactory>,
-}
-
-impl Service {
-    /// A service whose turns have these environments.
-    pub fn new(
-        config: Arc<ArcSwap<Config>>,
-        metrics: Arc<Metrics>,
-        ending: CancellationToken,
-        environments: Arc<dyn TurnEnvironmentFactory>,
-        artifacts: Artifacts,
-    ) -> Self {
-        Self {
-            config,
-            metrics,
-            ending,
-            shared: Arc::new(Shared::new(artifacts)),
-            environments,
-        }
-    }
-
-    /// What providers taught about their models.
-    pub fn lessons(&self) -> &Lessons {
-        self.shared.upstreams.lessons()
-    }
-
-    /// What tool outputs were kept whole, to be read back.
-    pub fn artifacts(&self) -> OwnerArtifacts {
-        let keep_days = self.config.load().artifacts.keep_days;
-        OwnerArtifacts::local(self.shared.artifacts.clone(), keep_days)
-    }
-
-    /// Knows from now on what was known before a turn, so that the turn goes
-    /// again as it went. Errors are those of the request.
-    pub fn remember(
-        &self,
-        given: &TurnState,
-        head: &Parts,
-        body: &Arc<String>,
-    ) -> Result<(), Fault> {
-        let config = self.config.load_full();
-        let ctx = self.ctx(head, &config);
-        let source = Source::shared(Arc::clone(body));
-        let turn = source.turn()?;
-        let session = Session::of(&ctx.caller, &ctx.owner, &turn);
-        let routes = routes(&ctx, &config, &turn)?;
-        self.shared
-            .restore(given, &config, &ctx.owner, &session.id, &routes);
-        Ok(())
-    }
-
-    fn ctx(&self, head: &Parts, config: &Arc<Config>) -> TurnContext {
-        let request_id = request_id(head);
-        let TurnEnvironment {
-            clock,
-            random,
-            observer,
-        } = self.environments.create(&request_id, config);
-        TurnContext {
-            request_id,
-            owner: LOCAL_OWNER.into(),
-            caller: Caller::of(&head.headers),
-            clock,
-            random,
-            shutdown: self.ending.clone(),
-            observer,
-        }
-    }
-}
-
-/// What stands at the end of the path of `POST /v1/responses/compact`.
-const COMPACT: &str = "/compact";
-
-fn request_id(head: &Parts) -> Arc<str> {
-    let id = head.extensions.get::<RequestId>();
-    id.map_or_else(|| "".into(), |id| Arc::clone(&id.0))
-}
+/// The end of the path of `POST /v1/responses/compact`.
+const COMPACT_SUFFIX: &str = "/compact";
 
 /// Answers `POST /v1/responses` and `POST /v1/responses/compact`.
 pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let config = service.config.load_full();
-    let ctx = service.ctx(head, &config);
+    let ctx = service.turn_context(head, &config);
     let body = Arc::new(body);
     ctx.observe(TurnEvent::ClientRequest { head, body: &body });
     let mut record = Record::new(
@@ -131,14 +39,14 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         ctx.caller.clone(),
         ctx.observer.clone(),
     );
-    let reply = Reply {
+    let reply = ReplyBuilder {
         codex: ctx.caller.codex,
-        told: Told::default(),
+        headers: ResponseHeaders::default(),
         observer: ctx.observer.clone(),
     };
     let bytes = body.len();
     let source = Source::shared(body);
-    let at_endpoint = head.uri.path().ends_with(COMPACT);
+    let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
     let prepared = aside(bytes, || {
         prepare(&ctx, &config, &service.shared, source, at_endpoint)
     });
@@ -146,79 +54,87 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         Ok(request) => request,
         Err(mut fault) => {
             record.failed(&mut fault, &config.redactor());
-            return reply.refusal(&fault);
+            return reply.fault(&fault);
         }
     };
     record.session.clone_from(&request.session.id);
-    let pace = Pace {
+    let timing = StreamTiming {
         heartbeat: config.server.heartbeat,
         commit_after: config.server.commit_after,
     };
     if request.stream {
-        stream(ctx, request.job, pace, config, record, reply).await
+        stream(ctx, request.task, timing, config, record, reply).await
     } else {
-        whole(&ctx, request.job, pace, &config, record, reply).await
+        whole(&ctx, request.task, timing, &config, record, reply).await
     }
 }
 
-/// Answers `POST /v1/responses/input_tokens`: about how many tokens the body of a
-/// turn has as input, by its bytes. Nothing is sent, and nothing is kept.
+/// Answers `POST /v1/responses/input_tokens`: an estimate of the input tokens of a turn with this
+/// body, made from its bytes. Nothing is sent or stored.
 pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) -> Response<Body> {
     let config = service.config.load_full();
-    let ctx = TurnContext {
-        request_id: request_id(head),
-        owner: LOCAL_OWNER.into(),
-        caller: Caller::of(&head.headers),
+    let environment = TurnEnvironment {
         clock: Arc::new(System),
         random: Arc::new(System),
-        shutdown: service.ending.clone(),
         observer: None,
     };
-    let reply = Reply {
+    let ctx = service.context_with(head, request_id(head), environment);
+    let reply = ReplyBuilder {
         codex: ctx.caller.codex,
-        told: Told::default(),
+        headers: ResponseHeaders::default(),
         observer: None,
     };
     let bytes = body.len();
     let source = Source::new(body);
-    match aside(bytes, || count(&ctx, &config, &service.shared, &source)) {
+    let estimate = || estimate_input_tokens(&ctx, &config, &service.shared, &source);
+    match aside(bytes, estimate) {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
-            reply.whole(json.into_bytes())
+            reply.json(json.into_bytes())
         }
         Err(mut fault) => {
             redact(&mut fault, &config.redactor());
-            reply.refusal(&fault)
+            reply.fault(&fault)
         }
     }
 }
 
+/// Answers with a stream of events.
 async fn stream(
     ctx: TurnContext,
-    job: Job,
-    pace: Pace,
+    task: PreparedTask,
+    timing: StreamTiming,
     config: Arc<Config>,
     mut record: Record,
-    reply: Reply,
+    reply: ReplyBuilder,
 ) -> Response<Body> {
-    let slot = Slot::default();
-    let telling = reply.told.clone();
+    let slot = ChunkSlot::default();
+    let headers = reply.headers.clone();
     let mut sink = SseSink(slot.clone());
     let engine = Box::pin(async move {
         let redactor = || config.redactor();
-        match job {
-            Job::Turn(turn) => {
-                engine::run(&ctx, turn, pace, redactor, &mut record, &telling, &mut sink).await
+        match task {
+            PreparedTask::Answer(turn) => {
+                engine::run(
+                    &ctx,
+                    turn,
+                    timing,
+                    redactor,
+                    &mut record,
+                    &headers,
+                    &mut sink,
+                )
+                .await
             }
-            // Boxed: it would weigh on every stream.
-            Job::Compaction(compaction) => {
+            // Boxed to keep this rarely used future out of every stream's future size.
+            PreparedTask::Compaction(compaction) => {
                 Box::pin(compact::run(
                     &ctx,
                     compaction,
-                    pace,
+                    timing,
                     &redactor,
                     &mut record,
-                    &telling,
+                    &headers,
                     &mut sink,
                 ))
                 .await
@@ -226,93 +142,46 @@ async fn stream(
         }
     });
     let mut events = EventStream::new(engine, slot);
-    match events.committed().await {
+    match events.wait_for_commit().await {
         Ok(()) => reply.stream(Body::stream(events)),
-        Err(fault) => reply.refusal(&fault),
+        Err(fault) => reply.fault(&fault),
     }
 }
 
+/// Answers with the final response object.
 async fn whole(
     ctx: &TurnContext,
-    job: Job,
-    pace: Pace,
+    task: PreparedTask,
+    timing: StreamTiming,
     config: &Config,
     mut record: Record,
-    reply: Reply,
+    reply: ReplyBuilder,
 ) -> Response<Body> {
-    let (redactor, told) = (|| config.redactor(), &reply.told);
+    let (redactor, headers) = (|| config.redactor(), &reply.headers);
     let mut sink = JsonSink::default();
     let record = &mut record;
-    let answered = match job {
-        Job::Turn(turn) => {
+    let result = match task {
+        PreparedTask::Answer(turn) => {
             Box::pin(engine::run(
-                ctx, turn, pace, redactor, record, told, &mut sink,
+                ctx, turn, timing, redactor, record, headers, &mut sink,
             ))
             .await
         }
-        Job::Compaction(compaction) if compaction.door == Door::Endpoint => {
-            let answer = compact::endpoint(ctx, compaction, pace, &redactor, record, told);
+        PreparedTask::Compaction(compaction)
+            if compaction.trigger == CompactionTrigger::Endpoint =>
+        {
+            let answer = compact::endpoint(ctx, compaction, timing, &redactor, record, headers);
             Box::pin(answer).await.map(|json| sink.0 = Some(json))
         }
-        Job::Compaction(compaction) => {
+        PreparedTask::Compaction(compaction) => {
             Box::pin(compact::run(
-                ctx, compaction, pace, &redactor, record, told, &mut sink,
+                ctx, compaction, timing, &redactor, record, headers, &mut sink,
             ))
             .await
         }
     };
-    match answered {
-        Ok(()) => reply.whole(sink.0.unwrap_or_default()),
-        Err(fault) => reply.refusal(&fault),
-    }
-}
-
-/// Makes the HTTP reply.
-struct Reply {
-    codex: bool,
-    told: Told,
-    observer: Option<Arc<dyn TurnObserver>>,
-}
-
-impl Reply {
-    fn stream(&self, events: Body) -> Response<Body> {
-        self.finish("text/event-stream; charset=utf-8", Response::new(events))
-    }
-
-    fn whole(&self, json: Vec<u8>) -> Response<Body> {
-        self.observe(TurnEvent::ClientBody(&json));
-        self.finish("application/json", Response::new(Body::full(json)))
-    }
-
-    /// A fault as an HTTP reply.
-    fn refusal(&self, fault: &Fault) -> Response<Body> {
-        let json = fault.body();
-        self.observe(TurnEvent::ClientBody(&json));
-        let mut response = Response::new(Body::full(json));
-        *response.status_mut() = StatusCode::from_u16(fault.status(self.codex))
-            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        if let Some(seconds) = fault.retry_after() {
-            response
-                .headers_mut()
-                .insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        self.finish("application/json", response)
-    }
-
-    fn finish(&self, content_type: &'static str, mut response: Response<Body>) -> Response<Body> {
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        self.told.add_to(headers);
-        self.observe(TurnEvent::ClientHead {
-            status: response.status(),
-            headers: response.headers(),
-        });
-        response
-    }
-
-    fn observe(&self, event: TurnEvent<'_>) {
-        if let Some(observer) = &self.observer {
-            observer.on_event(event);
-        }
+    match result {
+        Ok(()) => reply.json(sink.0.unwrap_or_default()),
+        Err(fault) => reply.fault(&fault),
     }
 }

@@ -1,4 +1,4 @@
-//! Where events go. The engine is the same for every sink.
+//! The receivers of a turn's events. The engine is the same for every sink.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,23 +7,23 @@ use std::task::Poll;
 use adapters::responses::frames::Frames;
 use bytes::Bytes;
 
-/// A receiver of events.
+/// A receiver of a turn's events.
 pub(super) trait Sink: Send {
-    /// Whether events go out as they come: then the first one commits the
-    /// response headers, and silence is filled.
+    /// Whether each event is sent at once. Then the first event commits the response headers, and
+    /// heartbeats are sent while the provider is silent.
     const STREAMS: bool;
 
-    /// Takes the events; waits until there is room for more.
+    /// Takes the events that were written, and waits until there is room for more.
     fn send(&mut self, frames: &mut Frames) -> impl Future<Output = ()> + Send;
 }
 
-/// One piece on its way from the engine to the response body. Both run in the
-/// same task, the body polls the engine: no channel and no wake-up between
-/// them, and a slow reader stops the engine by itself.
+/// Holds one chunk on its way from the engine to the response body. Both run in the same task, and
+/// the body polls the engine. So they need no channel and no waker, and a slow client stops the
+/// engine.
 #[derive(Clone, Default)]
-pub(super) struct Slot(Arc<Mutex<Option<Bytes>>>);
+pub(super) struct ChunkSlot(Arc<Mutex<Option<Bytes>>>);
 
-impl Slot {
+impl ChunkSlot {
     pub(super) fn take(&self) -> Option<Bytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -40,15 +40,15 @@ impl Slot {
     }
 }
 
-/// Sends events as an SSE stream.
-pub(super) struct SseSink(pub(super) Slot);
+/// Sends events as an SSE stream, through the slot that the response body reads.
+pub(super) struct SseSink(pub(super) ChunkSlot);
 
 impl Sink for SseSink {
     const STREAMS: bool = true;
 
     async fn send(&mut self, frames: &mut Frames) {
         self.0.put(frames.take().into());
-        // Whoever takes the piece polls the engine next: no waker is needed.
+        // The response body polls the engine after it took the chunk, so no waker is needed.
         poll_fn(|_| {
             if self.0.is_empty() {
                 Poll::Ready(())
@@ -60,7 +60,7 @@ impl Sink for SseSink {
     }
 }
 
-/// Keeps the final response object.
+/// Keeps the final response object as JSON and ignores the events before it.
 #[derive(Default)]
 pub(super) struct JsonSink(pub(super) Option<Vec<u8>>);
 

@@ -1,5 +1,5 @@
-//! How a turn is said to one model: a function of what is here alone, so that it is
-//! said once more for what becomes of a recorded request.
+//! Plans a turn and encodes its upstream request. Pure: the result depends only on the turn and the
+//! fields of [`Spelling`], so diagnostics can encode a recorded request again after redaction.
 
 use std::collections::HashMap;
 
@@ -10,31 +10,30 @@ use adapters::plan::{self, Bounds, Keeping, Memo, Outputs, Plan};
 use adapters::turn::Turn;
 use registry::{Dialect, Model, Wire};
 
-/// All that decides about the request of a turn.
+/// Everything besides the turn that determines its upstream request.
 pub(crate) struct Spelling<'s> {
-    /// The provider's.
     pub(crate) wire: Wire,
-    /// Lessons included.
+    /// With the learned quirk patches applied.
     pub(crate) dialect: &'s Dialect,
-    /// Lessons included.
+    /// With the learned quirk patches applied.
     pub(crate) model: &'s Model,
-    /// The provider's name of it.
+    /// The provider's name of the model.
     pub(crate) upstream_model: &'s str,
-    /// The route, named in full.
+    /// The full name of the route.
     pub(crate) origin: &'s str,
     pub(crate) outputs: Outputs,
     pub(crate) keeping: Keeping,
-    /// What the provider wants back, by call id.
+    /// The cached reasoning state that the provider wants back, by call id.
     pub(crate) known_baggage: &'s HashMap<String, String>,
 }
 
 impl Spelling<'_> {
-    /// What the plan keeps to.
+    /// The bounds of the plan.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds::of(self.model, self.outputs, self.keeping).spoken(self.dialect)
     }
 
-    /// Plans the turn and writes its request.
+    /// Plans the turn and encodes its request.
     pub(crate) fn request(
         &self,
         turn: &Turn<'_>,

@@ -8,29 +8,28 @@ use adapters::fault::Fault;
 use bytes::Bytes;
 use http_body::Frame;
 
-use super::sink::Slot;
+use super::sink::ChunkSlot;
 
-/// An engine that writes to a slot. It tells a fault only if nothing was sent.
-pub(super) type Engine = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
+/// A running engine that writes to a slot. Its error is a fault before anything was sent.
+pub(super) type EngineFuture = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
-/// A running engine and what it writes. Dropping it ends the turn.
+/// The body of a streamed response. Dropping it ends the turn.
 pub(super) struct EventStream {
-    engine: Option<Engine>,
-    slot: Slot,
+    engine: Option<EngineFuture>,
+    slot: ChunkSlot,
 }
 
 impl EventStream {
-    pub(super) fn new(engine: Engine, slot: Slot) -> Self {
+    pub(super) fn new(engine: EngineFuture, slot: ChunkSlot) -> Self {
         Self {
             engine: Some(engine),
             slot,
         }
     }
 
-    /// Waits for the first event: until it is there, a fault is still an HTTP
-    /// status.
-    pub(super) async fn committed(&mut self) -> Result<(), Fault> {
-        std::future::poll_fn(|cx| match self.advance(cx) {
+    /// Runs the engine up to its first event. A fault before that becomes an HTTP status.
+    pub(super) async fn wait_for_commit(&mut self) -> Result<(), Fault> {
+        std::future::poll_fn(|cx| match self.poll_engine(cx) {
             Poll::Ready(result) => Poll::Ready(result),
             Poll::Pending if self.slot.is_empty() => Poll::Pending,
             Poll::Pending => Poll::Ready(Ok(())),
@@ -38,7 +37,7 @@ impl EventStream {
         .await
     }
 
-    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_engine(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         let Some(engine) = &mut self.engine else {
             return Poll::Ready(Ok(()));
         };
@@ -56,13 +55,13 @@ impl http_body::Body for EventStream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let mut over = false;
+        let mut ended = false;
         if self.slot.is_empty() {
-            over = self.advance(cx).is_ready();
+            ended = self.poll_engine(cx).is_ready();
         }
         match self.slot.take() {
             Some(bytes) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            None if over => Poll::Ready(None),
+            None if ended => Poll::Ready(None),
             None => Poll::Pending,
         }
     }

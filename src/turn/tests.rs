@@ -18,9 +18,10 @@ use crate::metrics::Metrics;
 use crate::sandbox::Player;
 use crate::serve::Body;
 
-/// A provider `acme` that plays `script`, with more settings of its table.
+/// A service with one provider `acme` that plays `script`. `settings` are further lines of its
+/// configuration table.
 async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
-    // Another test may have done it.
+    // Fails if another test has installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let player = Player::start(serde_json::from_value(script).unwrap())
         .await
@@ -93,7 +94,7 @@ async fn an_answer_that_hangs_after_its_finish_reason_is_complete() {
 }
 
 #[tokio::test]
-async fn the_first_character_tells_how_an_answer_is_framed() {
+async fn the_first_character_decides_whether_an_answer_is_a_stream_or_a_document() {
     let document = r#"{"choices":[{"message":{"content":"ho"},"finish_reason":"stop"}]}"#;
     let events = format!("data: {document}\n\ndata: [DONE]\n\n");
     for (content_type, body) in [
@@ -110,7 +111,7 @@ async fn the_first_character_tells_how_an_answer_is_framed() {
 }
 
 #[tokio::test]
-async fn a_key_that_fails_gives_way_and_leaves_no_pause_behind() {
+async fn a_key_that_fails_is_replaced_at_once_and_no_retry_after_is_sent() {
     let refusal = json!({"status": 401, "json": {"error": {"message": "no", "param": "sk-canary-0002"}}, "repeat": true});
     let (service, player) = service(
         json!({"answers": [refusal]}),
@@ -127,20 +128,20 @@ async fn a_key_that_fails_gives_way_and_leaves_no_pause_behind() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_tried_again() {
+async fn a_redirect_is_not_retried() {
     let answer = json!({"status": 307, "headers": {"location": "http://127.0.0.1:9/"}, "body": "", "repeat": true});
     let (service, player) = service(json!({"answers": [answer]}), "").await;
     assert_eq!(ask(&service).await.status(), 502);
     assert_eq!(player.requests().len(), 1);
 }
 
-/// A defect: it panics once, when the request or the first event passes.
-struct Defect {
+/// An observer that panics once: at the upstream request, or at the first event to the client.
+struct PanickingObserver {
     at_events: bool,
-    passed: AtomicBool,
+    panicked: AtomicBool,
 }
 
-impl TurnObserver for Defect {
+impl TurnObserver for PanickingObserver {
     fn on_event(&self, event: TurnEvent<'_>) {
         let here = match event {
             TurnEvent::UpstreamRequest { .. } => !self.at_events,
@@ -148,17 +149,17 @@ impl TurnObserver for Defect {
             _ => false,
         };
         assert!(
-            !here || self.passed.swap(true, Ordering::Relaxed),
+            !here || self.panicked.swap(true, Ordering::Relaxed),
             "a defect"
         );
     }
 }
 
-struct Defective(Arc<Defect>);
+struct PanickingEnvironments(Arc<PanickingObserver>);
 
-impl TurnEnvironmentFactory for Defective {
+impl TurnEnvironmentFactory for PanickingEnvironments {
     fn create(&self, request_id: &Arc<str>, config: &Arc<Config>) -> TurnEnvironment {
-        let observer: Arc<Defect> = Arc::clone(&self.0);
+        let observer: Arc<PanickingObserver> = Arc::clone(&self.0);
         TurnEnvironment {
             observer: Some(observer),
             ..System.create(request_id, config)
@@ -166,18 +167,18 @@ impl TurnEnvironmentFactory for Defective {
     }
 }
 
-/// R12: the client of a turn in which the engine panics gets an end, and the
-/// next turn is served.
+/// R12: if the engine panics, the client's stream still gets an end, and the next turn is served.
 #[tokio::test]
 async fn a_defect_in_the_engine_costs_one_turn() {
     for at_events in [false, true] {
         let script = json!({"answers": [{"repeat": true, "steps": [{"text": "all"}]}]});
         let (mut service, _player) = service(script, "").await;
-        let defect = Arc::new(Defect {
+        let observer = Arc::new(PanickingObserver {
             at_events,
-            passed: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
         });
-        Arc::get_mut(&mut service).unwrap().environments = Arc::new(Defective(defect));
+        Arc::get_mut(&mut service).unwrap().environments =
+            Arc::new(PanickingEnvironments(observer));
         let response = ask(&service).await;
         let status = response.status();
         let body = response.into_body().collect().await.unwrap().to_bytes();

@@ -74,7 +74,7 @@ fn lists_are_bounded(turn: &BundleTurn) -> bool {
         turn.request.headers.len(),
         turn.answer.headers.len(),
         settings.routes.len(),
-        given.lessons.len(),
+        given.model_patches.len(),
         given.providers.len(),
     ];
     let of_attempts = |it: &BundleAttempt| {

@@ -264,9 +264,9 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
         found: Found::Exact,
     };
     let lessons = Lessons::default();
-    for lesson in &turn.given.lessons {
+    for lesson in &turn.given.model_patches {
         if (&lesson.provider, &lesson.model) == (&kept.provider, &kept.upstream_model) {
-            for mend in &lesson.mends {
+            for mend in &lesson.patches {
                 lessons.learn(&route, *mend);
             }
         }
@@ -299,7 +299,7 @@ fn codex(turn: &BundleTurn) -> bool {
             Some((name, HeaderValue::from_str(value).ok()?))
         })
         .collect();
-    Caller::of(&headers).codex
+    Caller::from_headers(&headers).codex
 }
 
 fn upstream(turn: &BundleTurn, attempt: &BundleAttempt) -> Option<Upstream> {

@@ -123,9 +123,9 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
             ),
         );
     }
-    for (index, lesson) in turn.given.lessons.iter().enumerate() {
+    for (index, lesson) in turn.given.model_patches.iter().enumerate() {
         let name = if index == 0 { "lessons" } else { "" };
-        let mends: Vec<String> = lesson.mends.iter().map(ToString::to_string).collect();
+        let mends: Vec<String> = lesson.patches.iter().map(ToString::to_string).collect();
         let (provider, model) = (&lesson.provider, &lesson.model);
         let mends = mends.join("; ");
         page.field(name, format_args!("{provider}/{model}: {mends}"));

@@ -21,7 +21,7 @@ use registry::RouteSettings;
 use super::ids::ChangedArtifactIds;
 use super::opaque;
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
-use crate::turn::{Spelling, TurnState, stays_from};
+use crate::turn::{Spelling, TurnState, first_retained_item};
 
 /// Encodes the requests of a recorded turn again, given the turn with and without its
 /// secrets.
@@ -235,7 +235,7 @@ impl<'t> TurnSide<'t> {
         })?;
         Some(Purpose::Compacted {
             blob: blob.into(),
-            from: stays_from(&self.source.turn().ok()?),
+            from: first_retained_item(&self.source.turn().ok()?),
         })
     }
 

@@ -123,7 +123,7 @@ async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
     ));
     let (head, body) = client_request(&recorded)?;
     // Fails for an invalid request, which needs no state.
-    let _ = service.remember(&recorded.given, &head, &Arc::new(body.clone()));
+    let _ = service.restore_state(&recorded.given, &head, &Arc::new(body.clone()));
     env.arm();
     let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();

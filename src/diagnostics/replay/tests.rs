@@ -361,7 +361,7 @@ fn a_learned_quirk() {
         ..scene(answers)
     });
     assert_eq!(turn.attempts.len(), 1);
-    assert_eq!(turn.given.lessons.len(), 1);
+    assert_eq!(turn.given.model_patches.len(), 1);
 }
 
 #[test]

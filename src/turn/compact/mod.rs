@@ -1,24 +1,23 @@
-//! Compaction: a history becomes a summary, at every door at which a client asks.
+//! Compaction: replaces the history of a session with a summary.
 //!
-//! | module | noun |
+//! | file | what it does |
 //! |---|---|
-//! | `door` | where a client asks |
-//! | `summary` | what comes of a history: by the model, or without one |
-//! | `wording` | what the model wrote, judged |
-//! | `lasting` | the outputs that the summary names, kept whole |
-//! | `place` | from where on a history stays as it is |
-//! | `page` | what the client sees meanwhile |
+//! | `trigger` | the four ways in which a compaction begins |
+//! | `summary` | gets a summary, from the model or without one |
+//! | `summary_checks` | whether the model's answer is a usable summary |
+//! | `artifacts` | stores the outputs that the summary names |
+//! | `retained` | which items of the history stay beside the summary |
+//! | `page` | the client's stream while the summary is made |
 //!
-//! The client always gets a valid item: a summary that no model writes is an extract
-//! of the session. Only a request that is wrong itself, and the end of the program,
-//! are errors.
+//! The client always gets a valid item: if no model writes a summary, an extract of the session
+//! takes its place. Only an invalid request and the shutdown of the process are errors.
 
-mod door;
-mod lasting;
+mod artifacts;
 mod page;
-mod place;
+mod retained;
 mod summary;
-mod wording;
+mod summary_checks;
+mod trigger;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -32,40 +31,41 @@ use adapters::responses::compacted::Compacted;
 use futures_util::FutureExt;
 use registry::Route;
 
-pub(super) use door::Door;
 use page::Page;
-pub(crate) use place::stays_from;
+pub(crate) use retained::first_retained_item;
 use summary::{Summarizer, Summary};
+pub(super) use trigger::CompactionTrigger;
 
 use super::caller::TurnKind;
 use super::context::TurnContext;
-use super::engine::{self, Pace};
-use super::prepare::History;
-use super::recent::Recent;
+use super::engine::{self, StreamTiming};
+use super::item_cache::ItemCache;
+use super::prepared::RoutedHistory;
 use super::record::Record;
+use super::response_headers::ResponseHeaders;
 use super::sink::Sink;
-use super::told::Told;
 use crate::secrets::Redactor;
 
-/// A request for a compaction.
+/// A request that needs a compaction, alone or before its answer.
 pub(super) struct Compaction {
-    pub(super) door: Door,
-    pub(super) history: History,
-    /// The session's tools, where the request came without them.
+    pub(super) trigger: CompactionTrigger,
+    pub(super) history: RoutedHistory,
+    /// The session's tools as a JSON list, if the request brought none.
     pub(super) tools: Option<Arc<str>>,
-    /// The id of the answer.
+    /// The id of the response.
     pub(super) id: String,
-    /// Unix seconds.
+    /// The `created_at` of the response, in Unix seconds.
     pub(super) created_at: u64,
-    /// Taken by whoever writes the answer.
+    /// Taken when the answer is written.
     pub(super) assembler: Option<Box<Assembler>>,
-    pub(super) recent: Option<Arc<Recent>>,
+    /// Where the answer's items are cached, if the client may refer to them by id.
+    pub(super) item_cache: Option<Arc<ItemCache>>,
 }
 
 impl Compaction {
-    /// What the answer's writer knows before anything was sent: the counts are given
-    /// to it.
-    pub(super) fn terms(routes: &[Route]) -> Terms {
+    /// The assembler's parameters while no route is chosen. Nothing is estimated with them, because
+    /// a compaction gives the assembler its token counts.
+    pub(super) fn answer_params(routes: &[Route]) -> Terms {
         Terms {
             seal_reasoning: false,
             origin: routes.first().map(Route::full_name).unwrap_or_default(),
@@ -75,26 +75,29 @@ impl Compaction {
     }
 }
 
-/// Answers `POST /v1/responses/compact`: the whole answer as JSON.
+/// Answers `POST /v1/responses/compact` with a JSON document.
 pub(super) async fn endpoint(
     ctx: &TurnContext,
     compaction: Box<Compaction>,
-    pace: Pace,
+    timing: StreamTiming,
     redactor: &(impl Fn() -> Redactor + Send + Sync),
     record: &mut Record,
-    told: &Told,
+    headers: &ResponseHeaders,
 ) -> Result<Vec<u8>, Fault> {
     record.caller.kind = TurnKind::Compaction;
-    let summary = summarize(ctx, &compaction, pace, redactor, record, told).await;
+    let summary = summarize(ctx, &compaction, timing, redactor, record, headers).await;
     let Summary {
-        blob, usage, room, ..
-    } = summary.inspect_err(|_| told.notes(&record.notes))?;
+        blob,
+        usage,
+        user_message_bytes,
+        ..
+    } = summary.inspect_err(|_| headers.add_notes(&record.notes))?;
     let compacted = Compacted {
         id: &compaction.id,
         created_at: compaction.created_at,
         blob: &blob,
         usage,
-        most: room,
+        most: user_message_bytes,
     };
     let (answer, dropped) = compacted.answer(compaction.history.source.body());
     if dropped > 0 {
@@ -102,101 +105,108 @@ pub(super) async fn endpoint(
         record.notes.add("user_messages_left_out", detail);
     }
     record.usage = Some(usage);
-    record.ended(Outcome::Completed);
-    told.notes(&record.notes);
+    record.answer_ended(Outcome::Completed);
+    headers.add_notes(&record.notes);
     Ok(answer)
 }
 
-/// Answers `POST /v1/responses` with a compaction, or with an answer behind one. An
-/// error means that nothing was sent.
+/// Answers `POST /v1/responses` with a compaction, or with a compaction and the answer to the
+/// compacted history. An error means that nothing was sent to the client.
 pub(super) async fn run<S: Sink>(
     ctx: &TurnContext,
     mut compaction: Box<Compaction>,
-    pace: Pace,
+    timing: StreamTiming,
     redactor: &(impl Fn() -> Redactor + Send + Sync),
     record: &mut Record,
-    told: &Told,
+    headers: &ResponseHeaders,
     sink: &mut S,
 ) -> Result<(), Fault> {
     let assembler = compaction.assembler.take();
     let Some(assembler) = assembler else {
         return Err(Fault::new(Kind::Internal, "The answer has no writer."));
     };
-    let mut page = Page::new(ctx, assembler, pace.heartbeat, sink);
-    if compaction.door != Door::Threshold {
+    let mut page = Page::new(ctx, assembler, timing.heartbeat, sink);
+    if compaction.trigger != CompactionTrigger::Threshold {
         record.caller.kind = TurnKind::Compaction;
     }
     page.begin(record).await;
     let summary = page
-        .meanwhile(summarize(ctx, &compaction, pace, redactor, record, told))
+        .wait_with_heartbeat(summarize(
+            ctx,
+            &compaction,
+            timing,
+            redactor,
+            record,
+            headers,
+        ))
         .await;
     let summary = match summary {
         Ok(summary) => summary,
-        Err(fault) => return page.fail(fault, record, told).await,
+        Err(fault) => return page.fail(fault, record, headers).await,
     };
-    match compaction.door {
-        Door::Trigger | Door::Endpoint => {
+    match compaction.trigger {
+        CompactionTrigger::TriggerItem | CompactionTrigger::Endpoint => {
             page.write(|assembler, frames| assembler.compaction(&summary.blob, frames));
         }
-        Door::Local => {
+        CompactionTrigger::LocalPrompt => {
             let text = json::escape(&summary.text);
-            let said = Event::Text(Fragment::from_escaped(text), None);
+            let event = Event::Text(Fragment::from_escaped(text), None);
             let now = ctx.clock.unix();
             page.write(|assembler, frames| {
-                // Only a text that is larger than any answer may be is a fault.
-                let _ = assembler.event(said, now, frames);
+                // This fails only for a text above the size limit of answers.
+                let _ = assembler.event(event, now, frames);
             });
         }
-        Door::Threshold => {
+        CompactionTrigger::Threshold => {
             page.write(|assembler, frames| assembler.compaction(&summary.blob, frames));
             page.send().await;
             let purpose = Purpose::Compacted {
                 blob: summary.blob,
-                from: summary.from,
+                from: summary.retained_from,
             };
-            let mut prepared = match compaction.history.prepared(ctx, purpose) {
+            let mut prepared = match compaction.history.prepare(ctx, purpose) {
                 Ok(prepared) => prepared,
                 Err(mut fault) => {
                     record.failed(&mut fault, &redactor());
-                    return page.fail(fault, record, told).await;
+                    return page.fail(fault, record, headers).await;
                 }
             };
-            (prepared.assembler, prepared.begun) = page.leave();
-            let terms = prepared.way.terms.clone();
-            prepared.assembler.goes_to(terms);
-            prepared.recent = compaction.recent.take();
+            (prepared.assembler, prepared.begun) = page.into_assembler();
+            let params = prepared.attempt.answer_params.clone();
+            prepared.assembler.goes_to(params);
+            prepared.item_cache = compaction.item_cache.take();
             drop(compaction);
-            let answering = engine::run(ctx, prepared, pace, redactor, record, told, sink);
+            let answering = engine::run(ctx, prepared, timing, redactor, record, headers, sink);
             return Box::pin(answering).await;
         }
     }
-    let recent = compaction.recent.as_deref();
-    page.complete(summary.usage, recent, record, told).await;
+    let items = compaction.item_cache.as_deref();
+    page.complete(summary.usage, items, record, headers).await;
     Ok(())
 }
 
-/// A summary of the history, with its items kept. A defect on the way costs this
-/// turn alone. The record knows of the fault already.
+/// Makes a summary of the history. A panic on the way becomes a fault of this turn. The record
+/// already has the fault that is returned.
 async fn summarize(
     ctx: &TurnContext,
     compaction: &Compaction,
-    pace: Pace,
+    timing: StreamTiming,
     redactor: &(impl Fn() -> Redactor + Send + Sync),
     record: &mut Record,
-    told: &Told,
+    headers: &ResponseHeaders,
 ) -> Result<Summary, Fault> {
     let summarizer = Summarizer {
         ctx,
-        door: compaction.door,
+        trigger: compaction.trigger,
         history: &compaction.history,
         tools: compaction.tools.as_ref(),
-        pace,
-        told,
+        timing,
+        headers,
     };
-    told.route(compaction.history.home());
-    let work = summarizer.summary(redactor, record);
-    let done = AssertUnwindSafe(Box::pin(work)).catch_unwind().await;
-    done.unwrap_or_else(|_| {
+    headers.set_route(compaction.history.preferred_route());
+    let work = summarizer.summarize(redactor, record);
+    let result = AssertUnwindSafe(Box::pin(work)).catch_unwind().await;
+    result.unwrap_or_else(|_| {
         let message = "Respondent ran into a defect while it summarized this session.";
         let mut fault = Fault::new(Kind::Internal, message);
         record.failed(&mut fault, &redactor());

@@ -1,5 +1,5 @@
-//! What the client sees of a compaction: that it has begun, that it goes on, and
-//! what came of it.
+//! The client's stream during a compaction: its beginning, the heartbeats while the summary is made,
+//! and its end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,25 +11,26 @@ use adapters::responses::frames::Frames;
 use tokio::time::{Instant, sleep_until};
 
 use crate::turn::context::TurnContext;
+use crate::turn::item_cache::ItemCache;
 use crate::turn::observer::TurnEvent;
-use crate::turn::recent::Recent;
 use crate::turn::record::Record;
+use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::sink::Sink;
-use crate::turn::told::Told;
 
-/// The answer as it is written.
+/// The answer of a compaction as it is written.
 pub(super) struct Page<'p, S> {
     ctx: &'p TurnContext,
     assembler: Box<Assembler>,
     frames: Frames,
     heartbeat: Duration,
     sink: &'p mut S,
+    /// `response.created` was written.
     begun: bool,
     last_sent: Instant,
 }
 
 impl<'p, S: Sink> Page<'p, S> {
-    /// An answer that has not said anything yet.
+    /// An answer of which nothing was written.
     pub(super) fn new(
         ctx: &'p TurnContext,
         assembler: Box<Assembler>,
@@ -47,26 +48,26 @@ impl<'p, S: Sink> Page<'p, S> {
         }
     }
 
-    /// Says at once that it has begun: a summary takes its time, and a client that
-    /// hears nothing asks again.
+    /// Sends `response.created` at once. A summary takes long, and a client that gets no event sends
+    /// its request again.
     pub(super) async fn begin(&mut self, record: &mut Record) {
         self.assembler.begin(&mut self.frames);
         self.begun = true;
         if S::STREAMS {
-            record.event();
+            record.mark_event();
             self.send().await;
         }
     }
 
-    /// Waits for something, with signs of life.
-    pub(super) async fn meanwhile<F: Future>(&mut self, future: F) -> F::Output {
+    /// Waits for a future and sends heartbeats meanwhile.
+    pub(super) async fn wait_with_heartbeat<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = pin!(future);
         loop {
-            let sign = self.last_sent + self.heartbeat;
+            let heartbeat = self.last_sent + self.heartbeat;
             tokio::select! {
                 biased;
                 output = &mut future => return output,
-                () = sleep_until(sign), if S::STREAMS => {
+                () = sleep_until(heartbeat), if S::STREAMS => {
                     self.assembler.heartbeat(&mut self.frames);
                     self.send().await;
                 }
@@ -74,56 +75,55 @@ impl<'p, S: Sink> Page<'p, S> {
         }
     }
 
-    /// Writes something that is sent with what follows it.
+    /// Writes events without sending them.
     pub(super) fn write(&mut self, write: impl FnOnce(&mut Assembler, &mut Frames)) {
         write(&mut self.assembler, &mut self.frames);
     }
 
-    /// Ends the answer as completed, with these counts.
+    /// Ends the answer as completed, with this usage.
     pub(super) async fn complete(
         mut self,
         usage: Usage,
-        recent: Option<&Recent>,
+        items: Option<&ItemCache>,
         record: &mut Record,
-        told: &Told,
+        headers: &ResponseHeaders,
     ) {
         let now = self.ctx.clock.unix();
         for event in [Event::Usage(usage), Event::Finish(Finish::Stop)] {
-            // Neither of them can fail.
+            // Neither of these two events can fail.
             let _ = self.assembler.event(event, now, &mut self.frames);
         }
-        if let Some(recent) = recent {
-            recent.keep(&self.ctx.owner, self.assembler.items());
+        if let Some(items) = items {
+            items.keep(&self.ctx.owner, self.assembler.items());
         }
-        self.ended(record);
-        told.notes(&record.notes);
+        self.update_record(record);
+        headers.add_notes(&record.notes);
         self.send().await;
     }
 
-    /// Ends the answer with a fault that the record knows of. It is returned where
-    /// nothing was sent.
+    /// Ends the answer with a fault that the record already has. Returns it if nothing was sent.
     pub(super) async fn fail(
         mut self,
         fault: Fault,
         record: &mut Record,
-        told: &Told,
+        headers: &ResponseHeaders,
     ) -> Result<(), Fault> {
         if !S::STREAMS {
-            told.notes(&record.notes);
+            headers.add_notes(&record.notes);
             return Err(fault);
         }
         self.assembler.fail(&fault, &mut self.frames);
-        self.ended(record);
+        self.update_record(record);
         self.send().await;
         Ok(())
     }
 
-    /// Leaves the answer to another writer, and tells whether it has begun.
-    pub(super) fn leave(self) -> (Box<Assembler>, bool) {
+    /// Hands the answer over to the engine: the assembler, and whether `response.created` was written.
+    pub(super) fn into_assembler(self) -> (Box<Assembler>, bool) {
         (self.assembler, self.begun)
     }
 
-    /// Sends what was written.
+    /// Sends the events that were written.
     pub(super) async fn send(&mut self) {
         if S::STREAMS {
             self.ctx.observe(TurnEvent::ClientBody(self.frames.bytes()));
@@ -132,12 +132,13 @@ impl<'p, S: Sink> Page<'p, S> {
         self.last_sent = Instant::now();
     }
 
-    /// Told before the last event goes out: a client may leave with it.
-    fn ended(&self, record: &mut Record) {
+    /// Completes the record before the last event is sent: the client may disconnect when it has
+    /// that event, which drops this future.
+    fn update_record(&self, record: &mut Record) {
         record.usage = self.assembler.usage();
         record.notes.extend(self.assembler.notes());
         if let Some(outcome) = self.assembler.outcome() {
-            record.ended(outcome);
+            record.answer_ended(outcome);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What comes of a history: a summary by the model, asked for as the next turn and
-//! once more in a smaller request, else an extract of the session.
+//! Makes a summary of a history: asks the model for it as the next turn of the session, then with a
+//! shortened history, and falls back to an extract of the session.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,173 +12,189 @@ use adapters::text::Text;
 use adapters::turn::Turn;
 use registry::WindowSource;
 
-use super::{Door, place, wording};
+use super::artifacts::store_outputs;
+use super::trigger::CompactionTrigger;
+use super::{retained, summary_checks};
 use crate::secrets::Redactor;
 use crate::turn::context::TurnContext;
-use crate::turn::engine::{self, Pace};
-use crate::turn::prepare::{History, Prepared};
+use crate::turn::engine::{self, StreamTiming};
+use crate::turn::prepared::{PreparedTurn, RoutedHistory};
 use crate::turn::record::Record;
+use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::sink::JsonSink;
-use crate::turn::told::Told;
 
-/// The most characters of an extract, where the window does not ask for less.
-const EXTRACT: usize = 24_000;
-/// The most characters of a user message that are put behind a summary.
-const LAST_WORDS: usize = 8_000;
+/// The most characters of an extract, unless an eighth of the window is less.
+const MAX_EXTRACT_CHARS: usize = 24_000;
+/// The most characters of the newest user message that are appended to a summary.
+const MAX_NEWEST_MESSAGE_CHARS: usize = 8_000;
 
-/// What comes of a history.
+/// A summary of a history.
 pub(super) struct Summary {
-    /// The `encrypted_content` of a compaction item.
+    /// The `encrypted_content` of the compaction item.
     pub(super) blob: Arc<str>,
-    /// The same for a client that wants a message.
+    /// The same summary as text, for a client that expects a message.
     pub(super) text: String,
-    /// What the request for it used; an estimate where nobody says so.
+    /// The usage of the last request for it; an estimate if no provider counted.
     pub(super) usage: Usage,
-    /// The first item that stays beside it.
-    pub(super) from: usize,
-    /// Bytes of user messages that may stay beside it: half of the window.
-    pub(super) room: usize,
+    /// The index of the first item that stays beside the summary.
+    pub(super) retained_from: usize,
+    /// The most bytes of user messages that may stay beside the summary: half of the window.
+    pub(super) user_message_bytes: usize,
 }
 
-/// What is needed to ask for one.
+/// Makes the summary of one compaction.
 pub(super) struct Summarizer<'s> {
     pub(super) ctx: &'s TurnContext,
-    pub(super) door: Door,
-    pub(super) history: &'s History,
-    /// The session's tools, where the request came without them.
+    pub(super) trigger: CompactionTrigger,
+    pub(super) history: &'s RoutedHistory,
+    /// The session's tools as a JSON list, if the request brought none.
     pub(super) tools: Option<&'s Arc<str>>,
-    pub(super) pace: Pace,
-    pub(super) told: &'s Told,
+    pub(super) timing: StreamTiming,
+    pub(super) headers: &'s ResponseHeaders,
 }
 
-/// What is known while the summary is asked for.
+/// The result of the requests for a summary.
 #[derive(Default)]
-struct Tried {
+struct SummaryAttempts {
     summary: Option<(String, Form)>,
-    /// Why there is none yet.
-    why: String,
+    /// Why the last request brought no summary.
+    failure: String,
     usage: Option<Usage>,
-    /// Tokens of the history as a whole, estimated.
-    before: Option<u64>,
+    /// The estimated tokens of the whole history.
+    history_tokens: Option<u64>,
 }
 
 impl Summarizer<'_> {
-    /// A summary of the history. The only fault is the end of the program, which the
-    /// record knows of.
-    pub(super) async fn summary(
+    /// Makes a summary of the history. The only fault is the shutdown of the process; the record
+    /// already has it.
+    pub(super) async fn summarize(
         &self,
         redactor: &(impl Fn() -> Redactor + Send + Sync),
         record: &mut Record,
     ) -> Result<Summary, Fault> {
-        let mut tried = Tried::default();
+        let mut attempts = SummaryAttempts::default();
         for form in [Form::NextTurn, Form::Cut] {
             let purpose = Purpose::Summary {
                 form,
-                prompted: self.door == Door::Local,
+                prompted: self.trigger == CompactionTrigger::LocalPrompt,
                 tools: self.tools.map(Arc::clone),
             };
-            let prepared = match self.history.prepared(self.ctx, purpose) {
+            let prepared = match self.history.prepare(self.ctx, purpose) {
                 Ok(prepared) => prepared,
                 Err(fault) => {
-                    fault.kind.name().clone_into(&mut tried.why);
+                    fault.kind.name().clone_into(&mut attempts.failure);
                     continue;
                 }
             };
-            let estimate = prepared.way.terms.estimated_input;
-            tried.before.get_or_insert(estimate);
+            let estimate = prepared.attempt.answer_params.estimated_input;
+            attempts.history_tokens.get_or_insert(estimate);
             if form == Form::NextTurn && !self.fits(&prepared) {
-                "the history does not fit".clone_into(&mut tried.why);
+                "the history does not fit".clone_into(&mut attempts.failure);
                 continue;
             }
-            let route = prepared.way.route.clone();
-            let answered = self.ask(prepared, redactor, record).await;
-            if let Err(fault) = &answered
+            let route = prepared.attempt.route.clone();
+            let result = self.request_summary(prepared, redactor, record).await;
+            if let Err(fault) = &result
                 && fault.kind == Kind::Draining
             {
                 return Err(fault.clone());
             }
-            let counted = record.goes_on();
-            tried.usage = counted.or(tried.usage);
-            let why = match answered.map(|response| wording::summary(&response)) {
+            let counted = record.finish_sub_request();
+            attempts.usage = counted.or(attempts.usage);
+            let failure = match result.map(|response| summary_checks::summary_text(&response)) {
                 Ok(Ok(summary)) => {
-                    tried.summary = Some((summary, form));
+                    attempts.summary = Some((summary, form));
                     break;
                 }
-                Ok(Err(why)) => why,
+                Ok(Err(failure)) => failure,
                 Err(fault) => {
-                    if let Some(mend) = fault.mend {
-                        // It may not have changed the request that taught it.
-                        let lessons = self.history.shared.upstreams.lessons();
-                        lessons.learn(&route, mend);
+                    if let Some(patch) = fault.mend {
+                        // The engine forgets a patch that did not change this request. The next
+                        // request is another one, which it may change.
+                        let patches = self.history.shared.upstreams.lessons();
+                        patches.learn(&route, patch);
                     }
-                    if !is_worth_another_try(fault.kind) {
-                        fault.kind.name().clone_into(&mut tried.why);
+                    if !is_worth_another_request(fault.kind) {
+                        fault.kind.name().clone_into(&mut attempts.failure);
                         break;
                     }
                     fault.kind.name()
                 }
             };
-            why.clone_into(&mut tried.why);
+            failure.clone_into(&mut attempts.failure);
         }
-        self.conclude(tried, record).await
+        self.build_summary(attempts, record).await
     }
 
-    /// The final response object of one request.
-    async fn ask(
+    /// Sends one request for a summary and returns its final response object.
+    async fn request_summary(
         &self,
-        prepared: Box<Prepared>,
+        prepared: Box<PreparedTurn>,
         redactor: &(impl Fn() -> Redactor + Send + Sync),
         record: &mut Record,
     ) -> Result<Vec<u8>, Fault> {
         let mut sink = JsonSink::default();
-        let asking = engine::run(
-            self.ctx, prepared, self.pace, redactor, record, self.told, &mut sink,
+        let running = engine::run(
+            self.ctx,
+            prepared,
+            self.timing,
+            redactor,
+            record,
+            self.headers,
+            &mut sink,
         );
-        Box::pin(asking).await?;
+        Box::pin(running).await?;
         Ok(sink.0.unwrap_or_default())
     }
 
-    /// Makes the item of what was tried.
-    async fn conclude(&self, tried: Tried, record: &mut Record) -> Result<Summary, Fault> {
+    /// Builds the summary from the model's text, or from an extract if there is none.
+    async fn build_summary(
+        &self,
+        attempts: SummaryAttempts,
+        record: &mut Record,
+    ) -> Result<Summary, Fault> {
         let history = self.history;
         let mut turn = history.source.turn()?;
-        if self.door == Door::Local {
-            // Its prompt is no part of the history.
+        if self.trigger == CompactionTrigger::LocalPrompt {
+            // The summary prompt is not part of the history.
             turn.items.pop();
         }
         let bounds = self.bounds();
-        let plan = plan::plan_with(&turn, &bounds, &history.shared.measured);
-        let room = bounds.window_bytes() / 2;
-        let (mut summary, how) = match tried.summary {
+        let plan = plan::plan_with(&turn, &bounds, &history.shared.outputs);
+        let user_message_bytes = bounds.window_bytes() / 2;
+        let (mut summary, method) = match attempts.summary {
             Some((summary, Form::NextTurn)) => (summary, "next_turn"),
             Some((summary, Form::Cut)) => (summary, "cut"),
             None => {
-                record.notes.add("compaction_extracted", tried.why);
-                let most = EXTRACT.min(bounds.window_bytes() / 8);
-                (extract(&turn, &plan, most), "extract")
+                record.notes.add("compaction_extracted", attempts.failure);
+                let max_chars = MAX_EXTRACT_CHARS.min(bounds.window_bytes() / 8);
+                (extract(&turn, &plan, max_chars), "extract")
             }
         };
-        let (from, loses_wish) = match self.door {
-            Door::Threshold => place::of(&turn),
-            Door::Endpoint | Door::Trigger | Door::Local => (turn.items.len(), false),
+        let (retained_from, replaces_newest_message) = match self.trigger {
+            CompactionTrigger::Threshold => retained::retained(&turn),
+            CompactionTrigger::Endpoint
+            | CompactionTrigger::TriggerItem
+            | CompactionTrigger::LocalPrompt => (turn.items.len(), false),
         };
-        if loses_wish {
-            add_last_words(&turn, &mut summary);
+        if replaces_newest_message {
+            append_newest_message(&turn, &mut summary);
         }
-        let before = tried.before.unwrap_or_default();
-        let usage = tried.usage.unwrap_or(Usage {
-            input: before,
+        let history_tokens = attempts.history_tokens.unwrap_or_default();
+        let usage = attempts.usage.unwrap_or(Usage {
+            input: history_tokens,
             ..Usage::default()
         });
-        let artifacts = self.lasting(&turn, &plan, &bounds).await;
+        let artifacts = store_outputs(self.ctx, history, &turn, &plan, &bounds).await;
         let detail = format!(
-            "{} {how}: {before} tokens to {} characters",
-            self.door.name(),
+            "{} {method}: {history_tokens} tokens to {} characters",
+            self.trigger.name(),
             summary.chars().count()
         );
         record.notes.add("compacted", detail);
-        record.metrics.compaction(self.door.name(), how);
-        let late = (self.door == Door::Threshold).then(|| compact::late(&turn, from));
+        record.metrics.compaction(self.trigger.name(), method);
+        let late = (self.trigger == CompactionTrigger::Threshold)
+            .then(|| compact::late(&turn, retained_from));
         let blob = Blob {
             summary,
             artifacts,
@@ -188,26 +204,27 @@ impl Summarizer<'_> {
             blob: blob.seal().into(),
             text: blob.text(),
             usage,
-            from,
-            room,
+            retained_from,
+            user_message_bytes,
         })
     }
 
-    /// Whether the request leaves room for a summary, as far as the window and what
-    /// the session weighs are known. Where that is wrong the provider refuses it, and
-    /// a smaller one follows.
-    fn fits(&self, prepared: &Prepared) -> bool {
-        let (terms, window) = (&prepared.way.terms, prepared.way.route.model.window());
-        let weighings = &self.history.shared.weighings;
-        let last = weighings.find(&self.ctx.owner, &self.history.session.id);
-        let tokens = last.map_or(terms.estimated_input, |last| {
-            last.tokens(&terms.origin, terms.estimated_input)
+    /// Whether the request leaves room for a summary in the window, by the session's calibrated
+    /// estimate. A wrong guess is harmless: the provider refuses the request and a smaller one
+    /// follows. An assumed window is not relied on.
+    fn fits(&self, prepared: &PreparedTurn) -> bool {
+        let params = &prepared.attempt.answer_params;
+        let window = prepared.attempt.route.model.window();
+        let calibrations = &self.history.shared.calibrations;
+        let calibration = calibrations.find(&self.ctx.owner, &self.history.session.id);
+        let tokens = calibration.map_or(params.estimated_input, |calibration| {
+            calibration.scale(&params.origin, params.estimated_input)
         });
         window.source == WindowSource::Assumed
             || tokens.saturating_add(window.output_allowance()) <= window.tokens
     }
 
-    /// What the history is measured by: the first choice, as it is known now.
+    /// The bounds of the first choice, with the quirk patches learned about it.
     fn bounds(&self) -> Bounds {
         let history = self.history;
         let (outputs, keeping) = (
@@ -229,8 +246,8 @@ impl Summarizer<'_> {
     }
 }
 
-/// Whether a smaller request without tools may be answered after this fault.
-fn is_worth_another_try(kind: Kind) -> bool {
+/// Whether a smaller request without tools may succeed after this fault.
+fn is_worth_another_request(kind: Kind) -> bool {
     match kind {
         Kind::InvalidRequest
         | Kind::ContextLength
@@ -252,36 +269,36 @@ fn is_worth_another_try(kind: Kind) -> bool {
     }
 }
 
-/// Puts the newest user message behind the summary that replaces it.
-fn add_last_words(turn: &Turn<'_>, summary: &mut String) {
-    let words = place::newest_user_message(turn)
-        .map(words)
+/// Appends the newest user message to the summary that replaces it.
+fn append_newest_message(turn: &Turn<'_>, summary: &mut String) {
+    let message = retained::newest_user_message(turn)
+        .map(message_text)
         .unwrap_or_default();
-    if words.is_empty() {
+    if message.is_empty() {
         return;
     }
-    let shown: String = words.chars().take(LAST_WORDS).collect();
+    let shown: String = message.chars().take(MAX_NEWEST_MESSAGE_CHARS).collect();
     let _ = write!(
         summary,
         "\n\nThe newest message of the user, word for word:\n\n{shown}"
     );
-    if shown.len() < words.len() {
-        let left = words.chars().count() - LAST_WORDS;
+    if shown.len() < message.len() {
+        let left = message.chars().count() - MAX_NEWEST_MESSAGE_CHARS;
         let _ = write!(summary, "\n[{left} more characters]");
     }
 }
 
-/// The text of a message: a string, or a list of parts.
-fn words(content: &serde_json::value::RawValue) -> String {
+/// The text of a message's content: a string, or a list of parts.
+fn message_text(content: &serde_json::value::RawValue) -> String {
     #[derive(serde::Deserialize)]
-    struct Part {
+    struct MessagePart {
         #[serde(default)]
         text: String,
     }
     if let Some(text) = Text::from_raw(content) {
         return text.decoded().into_owned();
     }
-    let parts: Vec<Part> = serde_json::from_str(content.get()).unwrap_or_default();
+    let parts: Vec<MessagePart> = serde_json::from_str(content.get()).unwrap_or_default();
     let texts: Vec<String> = parts.into_iter().map(|part| part.text).collect();
     texts.join("\n")
 }

@@ -1,4 +1,5 @@
-//! Reads an answer to its end.
+//! Reads an upstream answer to its end: decodes its body, keeps the client's stream alive and
+//! ends a silent answer.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,69 +15,69 @@ use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
 use crate::upstream::Answer;
 
-/// How long token counts and the end of the stream may come after the finish
-/// reason.
-const AFTER_FINISH: Duration = Duration::from_secs(5);
+/// How long after the finish reason the token counts and the end of the stream may come.
+const GRACE_AFTER_FINISH: Duration = Duration::from_secs(5);
 
 impl<S: Sink> Engine<'_, S> {
-    pub(super) async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
-        let idle = self.way.upstream.provider().timeouts.idle;
-        let commit_at = Instant::now() + self.pace.commit_after;
-        let mut reader = Reader::new(&self.way.route.dialect.quirks);
-        let mut last_piece = Instant::now();
+    pub(super) async fn read_answer(&mut self, mut answer: Answer) -> Result<(), Fault> {
+        let idle = self.attempt.upstream.provider().timeouts.idle;
+        let commit_at = Instant::now() + self.timing.commit_after;
+        let mut reader = Reader::new(&self.attempt.route.dialect.quirks);
+        let mut last_chunk = Instant::now();
         let ctx = self.ctx;
-        let mut ending = pin!(ctx.shutdown.cancelled());
-        let heartbeat = self.pace.heartbeat;
+        let mut shutdown = pin!(ctx.shutdown.cancelled());
+        let heartbeat = self.timing.heartbeat;
         let mut timer = pin!(sleep_until(
-            self.next_sign(commit_at)
-                .min(last_piece + heartbeat)
-                .min(last_piece + idle)
+            self.next_heartbeat(commit_at)
+                .min(last_chunk + heartbeat)
+                .min(last_chunk + idle)
         ));
         loop {
-            let border = ctx
+            let chunk_len = ctx
                 .observer
                 .as_ref()
                 .and_then(|observer| observer.next_chunk_len());
-            let piece = tokio::select! {
+            let chunk = tokio::select! {
                 biased;
-                () = &mut ending => return Err(self.ending()),
-                piece = answer.piece(border) => match piece {
-                    Ok(piece) => piece,
-                    // Only token counts can be missing.
+                () = &mut shutdown => return Err(self.shutdown_fault()),
+                chunk = answer.piece(chunk_len) => match chunk {
+                    Ok(chunk) => chunk,
+                    // After the finish reason only token counts can be missing.
                     Err(_) if reader.is_complete() => None,
                     Err(fault) => return Err(fault),
                 },
                 () = &mut timer => {
                     let now = Instant::now();
-                    if now >= last_piece + patience(&reader, idle) {
+                    if now >= last_chunk + max_silence(&reader, idle) {
                         if !reader.is_complete() {
                             return Err(Fault::new(
                                 Kind::Timeout,
                                 format!("The provider was silent for {} seconds.", idle.as_secs()),
                             ));
                         }
-                        self.take(&mut reader, None)?;
+                        self.decode_chunk(&mut reader, None)?;
                         self.send().await;
                         return Ok(());
                     }
-                    if S::STREAMS && now >= self.next_sign(commit_at) {
-                        self.sign_of_life().await;
+                    if S::STREAMS && now >= self.next_heartbeat(commit_at) {
+                        self.send_heartbeat().await;
                     }
                     let next = if S::STREAMS {
-                        self.next_sign(commit_at).min(now + heartbeat)
+                        self.next_heartbeat(commit_at).min(now + heartbeat)
                     } else {
-                        last_piece + idle
+                        last_chunk + idle
                     };
-                    timer.as_mut().reset(next.min(last_piece + patience(&reader, idle)));
+                    timer.as_mut().reset(next.min(last_chunk + max_silence(&reader, idle)));
                     continue;
                 }
             };
-            last_piece = Instant::now();
-            if piece.is_none() {
+            last_chunk = Instant::now();
+            if chunk.is_none() {
                 ctx.observe(TurnEvent::UpstreamEnd);
             }
-            if self.take(&mut reader, piece.as_ref())? {
-                // Before the last event goes out: a client may leave with it.
+            if self.decode_chunk(&mut reader, chunk.as_ref())? {
+                // Before the last event is sent: the client may disconnect when it has that event,
+                // which drops this future.
                 answer.release();
                 self.send().await;
                 return Ok(());
@@ -85,14 +86,15 @@ impl<S: Sink> Engine<'_, S> {
                 self.send().await;
             }
             if reader.is_complete() {
-                timer.as_mut().reset(last_piece + patience(&reader, idle));
+                timer
+                    .as_mut()
+                    .reset(last_chunk + max_silence(&reader, idle));
             }
         }
     }
 
-    /// Decodes a piece of the answer, or its end. True when the answer is
-    /// complete.
-    fn take(&mut self, reader: &mut Reader, piece: Option<&Bytes>) -> Result<bool, Fault> {
+    /// Decodes a chunk of the answer, or its end. True when the answer is complete.
+    fn decode_chunk(&mut self, reader: &mut Reader, chunk: Option<&Bytes>) -> Result<bool, Fault> {
         let now = self.ctx.clock.unix();
         let output = &mut self.output;
         let mut failed = None;
@@ -101,23 +103,23 @@ impl<S: Sink> Engine<'_, S> {
             Event::Failed(fault) => failed = Some(fault),
             event => {
                 output.begin();
-                output.content |= event.is_content();
+                output.has_content |= event.is_content();
                 failed = output.assembler.event(event, now, &mut output.frames).err();
             }
         };
-        match piece {
+        match chunk {
             Some(bytes) => {
                 self.ctx.observe(TurnEvent::UpstreamBody(bytes));
                 reader.feed(bytes, &mut emit)?;
             }
             None => reader.end(&mut emit)?,
         }
-        // A provider is well that answers, not one that opens a stream.
-        if self.output.content && !self.way.body.is_empty() {
-            self.way.body = Bytes::new();
-            self.ways.close(&self.way);
-            self.way.upstream.health().success();
-            self.record.down(false);
+        // The first content, not an opened stream, shows that the provider works.
+        if self.output.has_content && !self.attempt.body.is_empty() {
+            self.attempt.body = Bytes::new();
+            self.failover.commit_route(&self.attempt);
+            self.attempt.upstream.health().success();
+            self.record.provider_down(false);
         }
         match failed {
             Some(fault) => Err(fault),
@@ -125,20 +127,20 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// When the client must hear something.
-    fn next_sign(&self, commit_at: Instant) -> Instant {
+    /// When the client must get an event at the latest.
+    fn next_heartbeat(&self, commit_at: Instant) -> Instant {
         if self.output.begun {
-            self.last_sent + self.pace.heartbeat
+            self.last_sent + self.timing.heartbeat
         } else {
             commit_at
         }
     }
 }
 
-/// How much silence of the provider is borne.
-fn patience(reader: &Reader, idle: Duration) -> Duration {
+/// How long the provider may be silent.
+fn max_silence(reader: &Reader, idle: Duration) -> Duration {
     if reader.is_complete() {
-        idle.min(AFTER_FINISH)
+        idle.min(GRACE_AFTER_FINISH)
     } else {
         idle
     }

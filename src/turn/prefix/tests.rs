@@ -6,44 +6,46 @@ use adapters::responses::request::Source;
 use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
-use super::{Place, Print, Reason, Situation, Telling, Watch};
+use super::{
+    FingerprintContext, PrefixReason, PrefixReport, PrefixTracker, RequestFingerprint, RequestPart,
+};
 
-/// A request of a session, and what is known of it beside its bytes.
+/// A client request of a session and the context of its fingerprint.
 #[derive(Clone)]
-struct Sent {
+struct TestRequest {
     body: Value,
-    situation: Situation,
+    context: FingerprintContext,
     cache_control: bool,
 }
 
-fn sent(items: impl Into<Value>) -> Sent {
+fn request(items: impl Into<Value>) -> TestRequest {
     let items = items.into();
-    Sent {
+    TestRequest {
         body: json!({
             "model": "m", "instructions": "Be brief.", "input": items,
             "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
             "max_output_tokens": 1000,
         }),
-        situation: Situation {
+        context: FingerprintContext {
             route: "acme/m".into(),
-            ..Situation::default()
+            ..FingerprintContext::default()
         },
         cache_control: false,
     }
 }
 
-impl Sent {
+impl TestRequest {
     fn with(mut self, field: &str, value: Value) -> Self {
         self.body[field] = value;
         self
     }
 
-    fn behind(mut self, change: impl FnOnce(&mut Situation)) -> Self {
-        change(&mut self.situation);
+    fn with_context(mut self, change: impl FnOnce(&mut FingerprintContext)) -> Self {
+        change(&mut self.context);
         self
     }
 
-    fn print(&self) -> Arc<Print> {
+    fn fingerprint(&self) -> Arc<RequestFingerprint> {
         let mut dialect = Dialect::default();
         dialect.quirks.cache_control = self.cache_control;
         let source = Source::new(self.body.to_string());
@@ -51,19 +53,19 @@ impl Sent {
         let model = Model::unlisted("m");
         let options = Options::new(&dialect, &model, "m");
         let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
-        Arc::new(Print::new(&encoded, self.situation.clone()))
+        Arc::new(RequestFingerprint::new(&encoded, self.context.clone()))
     }
 }
 
-/// What is told of the last of these requests of one session.
-fn told(requests: &[Sent]) -> Telling {
-    let watch = Watch::default();
+/// Compares the last of these requests of one session with those before it.
+fn report(requests: &[TestRequest]) -> PrefixReport {
+    let tracker = PrefixTracker::default();
     let owner: Arc<str> = "local".into();
     let (last, before) = requests.split_last().unwrap();
     for request in before {
-        watch.put(&owner, "s", &request.print());
+        tracker.put(&owner, "s", &request.fingerprint());
     }
-    watch.tell(&owner, "s", &last.print())
+    tracker.report(&owner, "s", &last.fingerprint())
 }
 
 fn user(text: &str) -> Value {
@@ -83,41 +85,44 @@ fn first() -> Value {
 }
 
 fn second() -> Value {
-    let said = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Well."}]});
+    let answer = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Well."}]});
     let mut items = first();
-    items.as_array_mut().unwrap().extend([said, user("on")]);
+    items.as_array_mut().unwrap().extend([answer, user("on")]);
     items
 }
 
-fn why(requests: &[Sent]) -> (Reason, Option<Place>) {
-    let telling = told(requests);
-    (telling.reason, telling.place)
+fn reason_and_part(requests: &[TestRequest]) -> (PrefixReason, Option<RequestPart>) {
+    let report = report(requests);
+    (report.reason, report.differs_at)
 }
 
 #[test]
-fn a_history_that_grows_shares_all_of_the_last_request() {
-    assert_eq!(why(&[sent(first())]), (Reason::First, None));
+fn a_growing_history_shares_the_whole_previous_request() {
+    assert_eq!(
+        reason_and_part(&[request(first())]),
+        (PrefixReason::First, None)
+    );
     for cache_control in [false, true] {
         let steps = |count: usize| {
             let items = second().as_array().unwrap()[..count].to_vec();
-            Sent {
+            TestRequest {
                 cache_control,
-                ..sent(Value::Array(items))
+                ..request(Value::Array(items))
             }
         };
-        // The output limit stands at the end of the body and is no difference.
+        // The output limit comes at the end of the body and makes no difference.
         for (before, after) in [(1, 3), (3, 5), (3, 4), (4, 5), (5, 5)] {
-            let telling = told(&[steps(before), steps(after)]);
-            assert_eq!(telling.reason, Reason::NewTurn, "{before} {after}");
-            assert_eq!(telling.shared, telling.last);
-            assert_eq!(telling.to_string(), "shared=100.0%; reason=new_turn");
-            assert!(telling.sent >= telling.last);
+            let report = report(&[steps(before), steps(after)]);
+            assert_eq!(report.reason, PrefixReason::NewTurn, "{before} {after}");
+            assert_eq!(report.shared_bytes, report.previous_bytes);
+            assert_eq!(report.to_string(), "shared=100.0%; reason=new_turn");
+            assert!(report.request_bytes >= report.previous_bytes);
         }
     }
 }
 
 #[test]
-fn what_breaks_a_prefix_is_named_with_its_place() {
+fn the_report_names_why_and_where_a_prefix_breaks() {
     let tools = json!([{"type": "function", "name": "see", "parameters": {"type": "object"}}]);
     let other_output = json!([
         user("go"),
@@ -126,133 +131,155 @@ fn what_breaks_a_prefix_is_named_with_its_place() {
         user("on")
     ]);
     let summary = json!([user("a summary")]);
-    for (next, reason, place) in [
+    for (next, reason, part) in [
         (
-            sent(second()).with("tools", tools.clone()),
-            Reason::ToolsChanged,
-            Place::Tools,
+            request(second()).with("tools", tools.clone()),
+            PrefixReason::ToolsChanged,
+            RequestPart::Tools,
         ),
         (
-            sent(second()).with("tools", json!([])),
-            Reason::ToolsChanged,
-            Place::Tools,
+            request(second()).with("tools", json!([])),
+            PrefixReason::ToolsChanged,
+            RequestPart::Tools,
         ),
         (
-            sent(second()).with("instructions", json!("Be long.")),
-            Reason::InstructionsChanged,
-            Place::Instructions,
+            request(second()).with("instructions", json!("Be long.")),
+            PrefixReason::InstructionsChanged,
+            RequestPart::Instructions,
         ),
         (
-            sent(second()).with("instructions", Value::Null),
-            Reason::InstructionsChanged,
-            Place::Instructions,
+            request(second()).with("instructions", Value::Null),
+            PrefixReason::InstructionsChanged,
+            RequestPart::Instructions,
         ),
         (
-            sent(second()).with("temperature", json!(0.5)),
-            Reason::ParametersChanged,
-            Place::Parameters,
+            request(second()).with("temperature", json!(0.5)),
+            PrefixReason::ParametersChanged,
+            RequestPart::Parameters,
         ),
         (
-            sent(other_output.clone()),
-            Reason::ClientChangedHistory,
-            Place::Item(2),
+            request(other_output.clone()),
+            PrefixReason::ClientChangedHistory,
+            RequestPart::Item(2),
         ),
         (
-            sent(json!([user("go")])),
-            Reason::ClientChangedHistory,
-            Place::Item(1),
+            request(json!([user("go")])),
+            PrefixReason::ClientChangedHistory,
+            RequestPart::Item(1),
         ),
         (
-            sent(other_output).behind(|situation| situation.epochs = 1),
-            Reason::Epoch,
-            Place::Item(2),
+            request(other_output).with_context(|context| context.epochs = 1),
+            PrefixReason::Epoch,
+            RequestPart::Item(2),
         ),
         (
-            sent(summary.clone()).behind(|situation| situation.compacts = true),
-            Reason::Compaction,
-            Place::Item(0),
+            request(summary.clone()).with_context(|context| context.asks_for_summary = true),
+            PrefixReason::Compaction,
+            RequestPart::Item(0),
         ),
         (
-            sent(summary).behind(|situation| situation.summaries = 1),
-            Reason::Compaction,
-            Place::Item(0),
+            request(summary).with_context(|context| context.summaries = 1),
+            PrefixReason::Compaction,
+            RequestPart::Item(0),
         ),
         (
-            sent(second())
+            request(second())
                 .with("tools", tools)
-                .behind(|situation| situation.compacts = true),
-            Reason::Compaction,
-            Place::Tools,
+                .with_context(|context| context.asks_for_summary = true),
+            PrefixReason::Compaction,
+            RequestPart::Tools,
         ),
     ] {
-        assert_eq!(why(&[sent(first()), next]), (reason, Some(place)));
+        assert_eq!(
+            reason_and_part(&[request(first()), next]),
+            (reason, Some(part))
+        );
     }
-    let moved = sent(second()).behind(|situation| situation.route = "brand/m".into());
-    let telling = told(&[sent(first()), moved]);
-    assert_eq!(telling.to_string(), "shared=0.0%; reason=model_changed");
+    let moved = request(second()).with_context(|context| context.route = "brand/m".into());
+    let report = report(&[request(first()), moved]);
+    assert_eq!(report.to_string(), "shared=0.0%; reason=model_changed");
 }
 
-/// The request for a summary goes on from the history; what is sent behind it does
-/// not.
+/// The request for a summary continues the history; the request after it does not.
 #[test]
-fn the_request_behind_a_summary_is_a_compaction() {
-    let asking = sent(second()).behind(|situation| situation.compacts = true);
-    let requests = [sent(first()), asking, sent(json!([user("a summary")]))];
-    assert_eq!(why(&requests[..2]).0, Reason::NewTurn);
-    assert_eq!(why(&requests).0, Reason::Compaction);
+fn the_request_after_a_summary_is_a_compaction() {
+    let asking = request(second()).with_context(|context| context.asks_for_summary = true);
+    let requests = [
+        request(first()),
+        asking,
+        request(json!([user("a summary")])),
+    ];
+    assert_eq!(reason_and_part(&requests[..2]).0, PrefixReason::NewTurn);
+    assert_eq!(reason_and_part(&requests).0, PrefixReason::Compaction);
 }
 
 #[test]
-fn the_share_is_of_the_last_requests_bytes() {
+fn the_share_refers_to_the_size_of_the_previous_request() {
     let long = "x".repeat(9_000);
     let history = json!([user(&long), call("c1"), output("c1", &long)]);
     let changed = json!([user(&long), call("c1"), output("c1", "other")]);
-    let telling = told(&[sent(history), sent(changed)]);
-    assert!(telling.shared > 9_000 && telling.shared < 9_500);
+    let report = report(&[request(history), request(changed)]);
+    assert!(report.shared_bytes > 9_000 && report.shared_bytes < 9_500);
     assert_eq!(
-        telling.to_string(),
+        report.to_string(),
         format!(
             "shared={}%; reason=client_changed_history; at=item 2",
-            telling.percent()
+            report.percent()
         )
     );
-    assert!(("50.0".."51.9").contains(&telling.percent().as_str()));
+    assert!(("50.0".."51.9").contains(&report.percent().as_str()));
 }
 
-/// Agents of one session take turns: each goes on from its own history.
+/// Agents that share a session take turns, and each continues its own history.
 #[test]
-fn parallel_turns_of_a_session_are_told_apart() {
-    let line = |name: &str, turns: usize| {
+fn parallel_histories_of_a_session_are_kept_apart() {
+    let history = |name: &str, turns: usize| {
         let items = (0..turns).map(|turn| user(&format!("{name} {turn}")));
-        sent(Value::Array(items.collect()))
+        request(Value::Array(items.collect()))
     };
     let mut requests = Vec::new();
     for turn in 1..6 {
         for name in ["a", "b", "c", "d"] {
-            requests.push(line(name, turn));
+            requests.push(history(name, turn));
             if turn > 1 {
-                assert_eq!(why(&requests).0, Reason::NewTurn, "{name} {turn}");
+                assert_eq!(
+                    reason_and_part(&requests).0,
+                    PrefixReason::NewTurn,
+                    "{name} {turn}"
+                );
             }
         }
     }
 }
 
 #[test]
-fn memory_is_bounded_and_silent_sessions_go_first() {
-    let watch = Watch::default();
+fn memory_is_bounded_and_silent_sessions_are_dropped_first() {
+    let tracker = PrefixTracker::default();
     let owner: Arc<str> = "local".into();
     let items = (0..60_000).map(|turn| user(&turn.to_string()));
-    let long = sent(Value::Array(items.collect())).print();
+    let long = request(Value::Array(items.collect())).fingerprint();
     for session in 0..20 {
-        watch.put(&owner, &session.to_string(), &long);
-        watch.put(&owner, "0", &long);
+        tracker.put(&owner, &session.to_string(), &long);
+        tracker.put(&owner, "0", &long);
     }
-    let (sessions, parts) = watch.count();
+    let (sessions, parts) = tracker.count();
     assert!((5..10).contains(&sessions), "{sessions}");
     assert!(parts <= 512 << 10);
-    assert_eq!(watch.tell(&owner, "0", &long).reason, Reason::NewTurn);
-    assert_eq!(watch.tell(&owner, "19", &long).reason, Reason::NewTurn);
-    assert_eq!(watch.tell(&owner, "1", &long).reason, Reason::First);
+    assert_eq!(
+        tracker.report(&owner, "0", &long).reason,
+        PrefixReason::NewTurn
+    );
+    assert_eq!(
+        tracker.report(&owner, "19", &long).reason,
+        PrefixReason::NewTurn
+    );
+    assert_eq!(
+        tracker.report(&owner, "1", &long).reason,
+        PrefixReason::First
+    );
     let other: Arc<str> = "other".into();
-    assert_eq!(watch.tell(&other, "0", &long).reason, Reason::First);
+    assert_eq!(
+        tracker.report(&other, "0", &long).reason,
+        PrefixReason::First
+    );
 }

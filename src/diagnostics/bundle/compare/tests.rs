@@ -6,7 +6,7 @@ use adapters::mend::Mend;
 
 use super::{Difference, Scope, compare};
 use crate::diagnostics::bundle::{BundleTurn, OmittedPart, sample};
-use crate::turn::Lesson;
+use crate::turn::ModelPatches;
 use crate::turn::Outcome;
 
 /// The events of the response; `@` stands for the number of the event.
@@ -334,7 +334,7 @@ fn what_decides_comes_before_what_follows() {
                     turn.settings.routes[0].dialect.quirks.merge_user = true;
                     turn.settings.routes[0].model.window = Some(9);
                     turn.settings.routes[0].timeouts.connect *= 2;
-                    turn.given.lessons.push(Lesson {
+                    turn.given.lessons.push(ModelPatches {
                         provider: "lab".into(),
                         model: "one".into(),
                         mends: vec![Mend::MergeUser],

@@ -1,5 +1,5 @@
-//! What plans found out about outputs, for the next turns of a session, which bring
-//! the same outputs again. Bounded, in memory.
+//! Caches what plans computed for tool outputs: their measures and excerpts. The following turns of
+//! a session bring the same outputs again. Bounded and in memory.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -8,29 +8,30 @@ use std::sync::{Mutex, PoisonError};
 use adapters::plan::{Found, Memo};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-/// Bytes of a generation; there are two.
+/// The most bytes of one of the two generations.
 const LIMIT: usize = 4 << 20;
 
-/// What an entry takes beside its text.
+/// Bytes of an entry besides its text.
 const FRAME: usize = 300;
 
-/// What was found out, by the hash of the output.
+/// Plan results by the hash of the output.
 #[derive(Debug)]
-pub(super) struct Measured {
-    /// Of this process alone, so that no output can be made to have another's hash.
+pub(super) struct OutputCache {
+    /// Randomly keyed per process, so an attacker cannot construct a hash collision.
     seed: u64,
-    found: Mutex<Generations>,
+    found: Mutex<OutputGenerations>,
 }
 
-/// What is asked for moves to the younger one; the older one goes when that is full.
+/// Two generations. An entry that is read moves to the young one; when that is full, the old one is
+/// dropped and the young one takes its place.
 #[derive(Debug, Default)]
-struct Generations {
+struct OutputGenerations {
     young: HashMap<u128, Found>,
     old: HashMap<u128, Found>,
     bytes: usize,
 }
 
-impl Default for Measured {
+impl Default for OutputCache {
     fn default() -> Self {
         Self {
             seed: RandomState::new().hash_one(0),
@@ -39,19 +40,19 @@ impl Default for Measured {
     }
 }
 
-impl Memo for Measured {
+impl Memo for OutputCache {
     fn name(&self, text: &str) -> u128 {
         xxh3_128_with_seed(text.as_bytes(), self.seed)
     }
 
     fn get(&self, name: u128) -> Option<Found> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = found.young.get(&name) {
-            return Some(known.clone());
+        if let Some(cached) = found.young.get(&name) {
+            return Some(cached.clone());
         }
-        let known = found.old.remove(&name)?;
-        found.add(name, known.clone());
-        Some(known)
+        let cached = found.old.remove(&name)?;
+        found.add(name, cached.clone());
+        Some(cached)
     }
 
     fn put(&self, name: u128, found: Found) {
@@ -60,7 +61,7 @@ impl Memo for Measured {
     }
 }
 
-impl Generations {
+impl OutputGenerations {
     fn add(&mut self, name: u128, found: Found) {
         self.bytes += bytes(&found);
         if self.bytes > LIMIT {
@@ -96,22 +97,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stays_and_the_rest_goes() {
-        let measured = Measured::default();
+    fn entries_that_are_read_stay_and_others_are_dropped() {
+        let cache = OutputCache::default();
         let page: Arc<str> = "x".repeat(100_000).into();
-        measured.put(0, Found::Shown("wanted".into()));
+        cache.put(0, Found::Shown("wanted".into()));
         for name in 1..200 {
-            measured.put(name, Found::Shown(Arc::clone(&page)));
-            assert_eq!(text(measured.get(0)).as_deref(), Some("wanted"));
+            cache.put(name, Found::Shown(Arc::clone(&page)));
+            assert_eq!(text(cache.get(0)).as_deref(), Some("wanted"));
         }
-        assert!(measured.get(1).is_none());
-        assert!(measured.get(199).is_some());
-        let kept = (0..200).filter(|name| measured.get(*name).is_some());
-        assert!(kept.count() * 100_000 <= 2 * LIMIT);
+        assert!(cache.get(1).is_none());
+        assert!(cache.get(199).is_some());
+        let cached = (0..200).filter(|name| cache.get(*name).is_some());
+        assert!(cached.count() * 100_000 <= 2 * LIMIT);
     }
 
     #[test]
-    fn a_plan_from_memory_is_the_same_plan() {
+    fn a_plan_with_cached_results_is_the_same_plan() {
         let output = |word: &str| format!("{word} failed\n").repeat(9_000);
         let mut input = vec![json!({"type": "message", "role": "user", "content": "go"})];
         for (call, word) in ["one", "two", "three"].iter().enumerate() {
@@ -125,7 +126,7 @@ mod tests {
         }
         let source = Source::new(json!({"model": "m", "input": input}).to_string());
         let turn = source.turn().unwrap();
-        let measured = Measured::default();
+        let cache = OutputCache::default();
         for outputs in [Outputs::Adaptive, Outputs::Fixed] {
             let bounds = Bounds {
                 outputs,
@@ -134,7 +135,7 @@ mod tests {
             let fresh = plan(&turn, &bounds);
             assert_eq!(fresh.shown.len(), 3);
             for _ in 0..2 {
-                assert_eq!(plan_with(&turn, &bounds, &measured), fresh);
+                assert_eq!(plan_with(&turn, &bounds, &cache), fresh);
             }
         }
     }

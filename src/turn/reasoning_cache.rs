@@ -1,41 +1,44 @@
-//! What providers want back with a call, for clients that do not keep it: the
-//! second source beside the reasoning items that come back. Bounded, in memory.
+//! Caches the reasoning state that providers want back with calls.
+//!
+//! The first source of this state is the `encrypted_content` of reasoning items. This cache is the
+//! second one, for clients that do not send these items back. It is bounded and lives in memory.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
-/// The most bytes of blobs; the oldest go first.
+/// The most bytes of blobs; beyond that the oldest are dropped.
 const LIMIT: usize = 16 << 20;
-/// What is larger for one call is not kept.
+/// The most bytes of blobs for one call; larger ones are not cached.
 const BLOB_LIMIT: usize = 1 << 20;
 
-/// Blobs by owner and session, and call id; several are separated by blanks.
+/// Sealed reasoning state by owner, session and call id. The blobs of one call are joined with
+/// spaces.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<Blobs>);
+pub(super) struct ReasoningCache(Mutex<ReasoningBlobs>);
 
 #[derive(Debug, Default)]
-struct Blobs {
-    by_call: HashMap<Key, String>,
-    order: VecDeque<Key>,
+struct ReasoningBlobs {
+    by_call: HashMap<ReasoningKey, String>,
+    order: VecDeque<ReasoningKey>,
     bytes: usize,
 }
 
-/// Owner and session, then call id: providers count their calls anew in every
-/// conversation.
-type Key = (String, String);
+/// Owner and session as one string, then the call id. Providers number their calls from the start
+/// in every conversation, so a call id alone is not unique.
+type ReasoningKey = (String, String);
 
-/// An item of an answer, as far as it matters here.
+/// The fields of an answer's item that matter here.
 #[derive(Deserialize)]
-struct Item {
+struct AnswerItem {
     encrypted_content: Option<String>,
     call_id: Option<String>,
 }
 
-impl Kept {
-    /// Keeps the baggage of every call of an answer: what stands before it, and
-    /// with the last one what stands behind it.
+impl ReasoningCache {
+    /// Caches the blobs of an answer. Each call gets those between the call before it and itself,
+    /// the last call also those after it.
     pub(super) fn keep<'i>(
         &self,
         owner: &str,
@@ -45,7 +48,7 @@ impl Kept {
         let mut waiting: Vec<String> = Vec::new();
         let mut calls: Vec<(String, Vec<String>)> = Vec::new();
         for (_, json) in items {
-            let Ok(item) = serde_json::from_slice::<Item>(json) else {
+            let Ok(item) = serde_json::from_slice::<AnswerItem>(json) else {
                 continue;
             };
             match (item.encrypted_content, item.call_id) {
@@ -57,29 +60,29 @@ impl Kept {
         if let Some((_, last)) = calls.last_mut() {
             last.append(&mut waiting);
         }
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (call, blobs) in calls {
             let blobs = blobs.join(" ");
             if !blobs.is_empty() && blobs.len() <= BLOB_LIMIT {
-                kept.add((scope(owner, session), call), blobs);
+                cache.add((scope(owner, session), call), blobs);
             }
         }
     }
 
-    /// Keeps blobs by call id, as [`Kept::find`] gives them.
+    /// Inserts blobs by call id, in the form that [`ReasoningCache::find`] returns.
     pub(super) fn put<'b>(
         &self,
         owner: &str,
         session: &str,
         blobs: impl Iterator<Item = (&'b String, &'b String)>,
     ) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (call, blobs) in blobs {
-            kept.add((scope(owner, session), call.clone()), blobs.clone());
+            cache.add((scope(owner, session), call.clone()), blobs.clone());
         }
     }
 
-    /// The blobs of a session's calls.
+    /// Finds the blobs of these calls of a session. `calls` is only evaluated if anything is cached.
     pub(super) fn find(
         &self,
         owner: &str,
@@ -107,8 +110,8 @@ fn scope(owner: &str, session: &str) -> String {
     format!("{owner}\n{session}")
 }
 
-impl Blobs {
-    fn add(&mut self, key: Key, blob: String) {
+impl ReasoningBlobs {
+    fn add(&mut self, key: ReasoningKey, blob: String) {
         self.bytes += blob.len();
         match self.by_call.insert(key.clone(), blob) {
             Some(old) => self.bytes -= old.len(),
@@ -128,28 +131,28 @@ impl Blobs {
 mod tests {
     use super::*;
 
-    fn find(kept: &Kept, session: &str, call: &str) -> Option<String> {
+    fn find(cache: &ReasoningCache, session: &str, call: &str) -> Option<String> {
         let calls = || HashSet::from([call.to_owned()]);
-        kept.find("me", session, calls).remove(call)
+        cache.find("me", session, calls).remove(call)
     }
 
     #[test]
-    fn the_call_behind_a_reasoning_item_gets_its_blob_back() {
-        let kept = Kept::default();
+    fn a_call_after_a_reasoning_item_gets_its_blob_back() {
+        let cache = ReasoningCache::default();
         let items = [
             r#"{"id":"rs_1","type":"reasoning","encrypted_content":"one"}"#,
             r#"{"id":"fc_1","type":"function_call","call_id":"a"}"#,
             r#"{"id":"fc_2","type":"function_call","call_id":"b"}"#,
         ];
-        kept.keep("me", "s", items.iter().map(|item| ("", item.as_bytes())));
-        assert_eq!(find(&kept, "s", "a").as_deref(), Some("one"));
-        assert_eq!(find(&kept, "s", "b"), None);
-        assert_eq!(find(&kept, "another", "a"), None);
+        cache.keep("me", "s", items.iter().map(|item| ("", item.as_bytes())));
+        assert_eq!(find(&cache, "s", "a").as_deref(), Some("one"));
+        assert_eq!(find(&cache, "s", "b"), None);
+        assert_eq!(find(&cache, "another", "a"), None);
     }
 
     #[test]
     fn no_blob_of_an_answer_with_calls_is_lost() {
-        let kept = Kept::default();
+        let cache = ReasoningCache::default();
         let items = [
             r#"{"type":"reasoning","encrypted_content":"one"}"#,
             r#"{"type":"message"}"#,
@@ -159,22 +162,22 @@ mod tests {
             r#"{"type":"function_call","call_id":"b"}"#,
             r#"{"type":"reasoning","encrypted_content":"four"}"#,
         ];
-        kept.keep("me", "s", items.iter().map(|item| ("", item.as_bytes())));
-        assert_eq!(find(&kept, "s", "a").as_deref(), Some("one two"));
-        assert_eq!(find(&kept, "s", "b").as_deref(), Some("three four"));
+        cache.keep("me", "s", items.iter().map(|item| ("", item.as_bytes())));
+        assert_eq!(find(&cache, "s", "a").as_deref(), Some("one two"));
+        assert_eq!(find(&cache, "s", "b").as_deref(), Some("three four"));
     }
 
     #[test]
-    fn the_oldest_blobs_go_first() {
-        let kept = Kept::default();
+    fn the_oldest_blobs_are_dropped_first() {
+        let cache = ReasoningCache::default();
         let blob = "x".repeat(BLOB_LIMIT);
         let reasoning = format!(r#"{{"encrypted_content":"{blob}"}}"#);
         for n in 0..=LIMIT / BLOB_LIMIT {
             let call = format!(r#"{{"call_id":"c{n}"}}"#);
             let items = [("", reasoning.as_bytes()), ("", call.as_bytes())];
-            kept.keep("me", "s", items.into_iter());
+            cache.keep("me", "s", items.into_iter());
         }
-        assert_eq!(find(&kept, "s", "c0"), None);
-        assert!(find(&kept, "s", "c1").is_some());
+        assert_eq!(find(&cache, "s", "c0"), None);
+        assert!(find(&cache, "s", "c1").is_some());
     }
 }

@@ -1,31 +1,31 @@
-//! The tools of sessions: a client that compacts by itself asks for its summary
-//! without them, while the provider's cache holds the history behind them.
+//! Caches the tools of sessions. A client that compacts by itself asks for its summary without
+//! tools; but the history in the provider's prompt cache begins with them, so they are sent again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 
-/// The most bytes of lists; the oldest sessions go first.
+/// The most bytes of lists; beyond that the oldest sessions are dropped.
 const LIMIT: usize = 16 << 20;
-/// A longer list is not kept.
+/// The most bytes of one list; longer ones are not cached.
 const LIST_LIMIT: usize = 1 << 20;
 
-/// The last `tools` of each owner and session, as JSON. Bounded, in memory.
+/// The latest `tools` list of each owner and session, as JSON. Bounded and in memory.
 #[derive(Debug, Default)]
-pub(super) struct Tools(Mutex<Lists>);
+pub(super) struct ToolCache(Mutex<ToolLists>);
 
 #[derive(Debug, Default)]
-struct Lists {
-    by_session: HashMap<Key, Arc<str>>,
-    order: VecDeque<Key>,
+struct ToolLists {
+    by_session: HashMap<ToolListKey, Arc<str>>,
+    order: VecDeque<ToolListKey>,
     bytes: usize,
 }
 
-type Key = (String, String);
+type ToolListKey = (String, String);
 
-impl Tools {
-    /// A request of the session came with these tools.
+impl ToolCache {
+    /// Caches the `tools` of a request, if it is a list and not too long.
     pub(super) fn keep(&self, owner: &str, session: &str, tools: Option<&RawValue>) {
         let Some(tools) = tools.map(RawValue::get) else {
             return;
@@ -35,7 +35,7 @@ impl Tools {
         }
     }
 
-    /// Keeps a list.
+    /// Inserts a list of any length.
     pub(super) fn put(&self, owner: &str, session: &str, tools: &str) {
         let key = (owner.to_owned(), session.to_owned());
         let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl Tools {
         }
     }
 
-    /// The last tools of a session.
+    /// Finds the latest tools of a session.
     pub(super) fn find(&self, owner: &str, session: &str) -> Option<Arc<str>> {
         let lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (owner.to_owned(), session.to_owned());
@@ -73,23 +73,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_list_counts_and_owners_are_apart() {
-        let tools = Tools::default();
-        tools.put("me", "s", "[1]");
-        tools.put("me", "s", "[2]");
-        assert_eq!(tools.find("me", "s").as_deref(), Some("[2]"));
-        assert_eq!(tools.find("you", "s"), None);
-        assert_eq!(tools.find("me", "t"), None);
+    fn the_latest_list_counts_and_owners_are_separate() {
+        let cache = ToolCache::default();
+        cache.put("me", "s", "[1]");
+        cache.put("me", "s", "[2]");
+        assert_eq!(cache.find("me", "s").as_deref(), Some("[2]"));
+        assert_eq!(cache.find("you", "s"), None);
+        assert_eq!(cache.find("me", "t"), None);
     }
 
     #[test]
-    fn the_oldest_sessions_go_first() {
-        let tools = Tools::default();
+    fn the_oldest_sessions_are_dropped_first() {
+        let cache = ToolCache::default();
         let list = "x".repeat(LIST_LIMIT);
         for n in 0..=LIMIT / LIST_LIMIT {
-            tools.put("me", &n.to_string(), &list);
+            cache.put("me", &n.to_string(), &list);
         }
-        assert_eq!(tools.find("me", "0"), None);
-        assert!(tools.find("me", "1").is_some());
+        assert_eq!(cache.find("me", "0"), None);
+        assert!(cache.find("me", "1").is_some());
     }
 }

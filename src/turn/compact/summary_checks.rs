@@ -1,31 +1,31 @@
-//! What a model wrote instead of a summary, or as one.
+//! Checks whether a model's answer is a usable summary.
 
 use adapters::compact::{is_useful, tidy};
 use serde::Deserialize;
 
-/// The final response object, as far as it matters.
+/// The fields of the final response object that are read.
 #[derive(Deserialize)]
-struct Response {
-    output: Vec<Item>,
+struct FinalResponse {
+    output: Vec<FinalItem>,
 }
 
 #[derive(Deserialize)]
-struct Item {
+struct FinalItem {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
-    content: Option<Vec<Part>>,
+    content: Option<Vec<FinalItemPart>>,
 }
 
 #[derive(Deserialize)]
-struct Part {
+struct FinalItemPart {
     #[serde(default)]
     text: String,
 }
 
-/// The summary in a final response object, or why there is none.
-pub(super) fn summary(response: &[u8]) -> Result<String, &'static str> {
-    let response: Response =
+/// The summary in a final response object, or the reason why there is no usable one.
+pub(super) fn summary_text(response: &[u8]) -> Result<String, &'static str> {
+    let response: FinalResponse =
         serde_json::from_slice(response).map_err(|_| "the answer cannot be read")?;
     if response
         .output
@@ -36,8 +36,8 @@ pub(super) fn summary(response: &[u8]) -> Result<String, &'static str> {
     }
     let messages = response.output.iter().filter(|item| item.kind == "message");
     let parts = messages.filter_map(|item| item.content.as_ref()).flatten();
-    let said: String = parts.map(|part| part.text.as_str()).collect();
-    let summary = tidy(&said);
+    let text: String = parts.map(|part| part.text.as_str()).collect();
+    let summary = tidy(&text);
     if summary.trim().is_empty() {
         Err("the summary is empty")
     } else if is_useful(summary) {
@@ -53,29 +53,29 @@ mod tests {
 
     use super::*;
 
-    fn judged(output: &Value) -> Result<String, &'static str> {
-        summary(json!({"output": output}).to_string().as_bytes())
+    fn check(output: &Value) -> Result<String, &'static str> {
+        summary_text(json!({"output": output}).to_string().as_bytes())
     }
 
     #[test]
-    fn only_text_alone_is_a_summary() {
-        let thought =
+    fn only_useful_text_without_calls_is_a_summary() {
+        let reasoning =
             json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]});
         let text = |text: &str| json!({"type": "message", "content": [{"type": "output_text", "text": text}]});
         let call = json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"});
         let useful = "The user wants the parser fixed; src/parse.rs is done, the tests are next.";
         assert_eq!(
-            judged(&json!([thought, text(useful)])).as_deref(),
+            check(&json!([reasoning, text(useful)])).as_deref(),
             Ok(useful)
         );
-        for (output, why) in [
+        for (output, reason) in [
             (json!([]), "the summary is empty"),
-            (json!([thought]), "the summary is empty"),
+            (json!([reasoning]), "the summary is empty"),
             (json!([text(" \n")]), "the summary is empty"),
             (json!([text(useful), call]), "the model called a tool"),
         ] {
-            assert_eq!(judged(&output), Err(why), "{output}");
+            assert_eq!(check(&output), Err(reason), "{output}");
         }
-        assert!(summary(b"{").is_err());
+        assert!(summary_text(b"{").is_err());
     }
 }

@@ -1,52 +1,56 @@
-//! From where on a history stays as it is when a summary replaces what is before.
+//! Which items of a history stay when a summary replaces the items before them.
 
 use adapters::turn::{Item, ItemKind, Turn};
 use serde_json::value::RawValue;
 
-/// The first item that stays of a history that became too long.
-pub(crate) fn stays_from(turn: &Turn<'_>) -> usize {
-    of(turn).0
+/// The index of the first item that stays when a history became too long.
+pub(crate) fn first_retained_item(turn: &Turn<'_>) -> usize {
+    retained(turn).0
 }
 
-/// The first item that stays, and whether the newest user message does not. That
-/// message and what follows it stay, unless that is most of the history: then it is
-/// what became too long, and only the last round of calls stays.
-pub(super) fn of(turn: &Turn<'_>) -> (usize, bool) {
+/// The index of the first item that stays, and whether the newest user message is replaced.
+///
+/// The newest user message stays, and what follows it. But if these items are more than half of the
+/// history, they are what became too long; then only the last round of calls stays.
+pub(super) fn retained(turn: &Turn<'_>) -> (usize, bool) {
     let items = &turn.items;
-    let is_user = |item: &Item<'_>| item.kind == ItemKind::Message && item.role() == "user";
-    let Some(newest) = items.iter().rposition(is_user) else {
+    let Some(newest) = items.iter().rposition(is_user_message) else {
         return (last_round(items), false);
     };
     let bytes = |items: &[Item<'_>]| items.iter().map(size).sum::<usize>();
-    let all = bytes(items);
-    let stay = items.get(newest + 1..).map_or(0, bytes);
-    if stay <= all / 2 {
+    let total = bytes(items);
+    let after_newest = items.get(newest + 1..).map_or(0, bytes);
+    if after_newest <= total / 2 {
         (newest, false)
     } else {
         (last_round(items), true)
     }
 }
 
-/// The text of the newest user message, as JSON.
+/// The content of the newest user message, as JSON.
 pub(super) fn newest_user_message<'a>(turn: &Turn<'a>) -> Option<&'a RawValue> {
-    let mut users = turn.items.iter().rev();
-    users
-        .find(|item| item.kind == ItemKind::Message && item.role() == "user")
+    let mut items = turn.items.iter().rev();
+    items
+        .find(|item| is_user_message(item))
         .and_then(Item::content)
 }
 
-/// Where the last answer of the model begins whose calls have their outputs at the
-/// end; the end, where there is none.
+fn is_user_message(item: &Item<'_>) -> bool {
+    item.kind == ItemKind::Message && item.role() == "user"
+}
+
+/// Where the model's last answer with calls begins, if the history ends with the outputs of these
+/// calls; else the end of the history.
 fn last_round(items: &[Item<'_>]) -> usize {
     let mut from = items.len();
-    let mut outputs = true;
+    let mut in_outputs = true;
     for (index, item) in items.iter().enumerate().rev() {
-        let own = item.kind.is_call() || item.kind == ItemKind::Reasoning;
-        let assistant = item.kind == ItemKind::Message && item.role() == "assistant";
-        if item.kind.is_output() && outputs {
+        let is_call_or_reasoning = item.kind.is_call() || item.kind == ItemKind::Reasoning;
+        let is_answer = item.kind == ItemKind::Message && item.role() == "assistant";
+        if item.kind.is_output() && in_outputs {
             from = index;
-        } else if own || (assistant && !outputs) {
-            outputs = false;
+        } else if is_call_or_reasoning || (is_answer && !in_outputs) {
+            in_outputs = false;
             from = index;
         } else {
             break;
@@ -67,9 +71,9 @@ mod tests {
 
     use super::*;
 
-    /// `u` is a user message, `a` an answer, `c` a call and `o` its output; a capital
-    /// output is long.
-    fn place(history: &str) -> (usize, bool) {
+    /// `u` is a user message, `a` an answer, `r` reasoning, `c` a call and `o` its output; `O` is a
+    /// long output.
+    fn retained_of(history: &str) -> (usize, bool) {
         let items: Vec<Value> = history
             .chars()
             .enumerate()
@@ -82,12 +86,12 @@ mod tests {
             })
             .collect();
         let source = Source::new(json!({"model": "m", "input": items}).to_string());
-        of(&source.turn().unwrap())
+        retained(&source.turn().unwrap())
     }
 
     #[test]
     fn the_newest_user_message_stays_unless_its_own_turn_is_too_long() {
-        for (history, found) in [
+        for (history, expected) in [
             ("uau", (2, false)),
             ("ucOacOauco", (7, false)),
             ("ucOcOcO", (5, true)),
@@ -96,7 +100,7 @@ mod tests {
             ("cO", (0, false)),
             ("u", (0, false)),
         ] {
-            assert_eq!(place(history), found, "{history}");
+            assert_eq!(retained_of(history), expected, "{history}");
         }
     }
 }

@@ -1,0 +1,279 @@
+//! Route order and failover of one turn.
+//!
+//! [`Failover`] has the routes that can answer a turn and hands out one [`PreparedAttempt`] at a
+//! time, the best one first. `encode` builds these: it plans the turn for a route and encodes the
+//! upstream request.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use adapters::encoded::Encoded;
+use adapters::fault::{Fault, Kind};
+use adapters::mend::Mend;
+use adapters::notes::Notes;
+use adapters::plan::Plan;
+use adapters::responses::assembler::Terms;
+use adapters::responses::request::Source;
+use adapters::turn::Turn;
+use bytes::Bytes;
+use registry::Route;
+use tokio::time::Instant;
+
+use super::calibration::TokenCalibration;
+use super::caller::{Session, TurnKind};
+use super::context::TurnContext;
+use super::observer::TurnObserver;
+use super::prefix::{PrefixReport, RequestFingerprint};
+use super::shared::SharedState;
+use crate::artifacts::ArtifactCommit;
+use crate::aside::aside;
+use crate::config::Config;
+use crate::upstream::Upstream;
+
+mod encode;
+
+/// The routes of one turn that have not been tried, and what is needed to encode the turn for
+/// them. Created with the turn; once content has arrived, [`commit_route`](Self::commit_route)
+/// ends failover.
+pub(super) struct Failover {
+    config: Arc<Config>,
+    shared: Arc<SharedState>,
+    owner: Arc<str>,
+    session: String,
+    /// Codex marked the request as a compaction.
+    asks_for_summary: bool,
+    /// Full name of the route that the session used so far, or of the first choice in a new
+    /// session. Empty if there is only one route.
+    preferred_route: String,
+    /// The preferred route, if its provider is down and another route is tried first.
+    skipped_route: Option<Route>,
+    observer: Option<Arc<dyn TurnObserver>>,
+    /// The routes that were not tried yet, in order.
+    remaining: VecDeque<Route>,
+    /// The client's request. Dropped once the answer has content.
+    source: Option<Source>,
+}
+
+/// A turn encoded for one route, ready to be sent. Replaced when the turn is encoded again with a
+/// quirk patch or goes to another route.
+pub(super) struct PreparedAttempt {
+    /// The route, with the learned quirk patches applied.
+    pub(super) route: Route,
+    pub(super) upstream: Arc<Upstream>,
+    /// The JSON body of the upstream request. Emptied once content has arrived.
+    pub(super) body: Bytes,
+    pub(super) fingerprint: Arc<RequestFingerprint>,
+    /// What the assembler has to know about the provider.
+    pub(super) answer_params: Terms,
+    /// What was changed to fit this route.
+    pub(super) notes: Notes,
+    /// Storing of the outputs that the request shows as excerpts. It has to be done before the
+    /// request is sent, because the request names their artifact ids.
+    pub(super) artifact_commit: Option<ArtifactCommit>,
+}
+
+/// A turn planned and encoded for one route.
+struct PlannedRequest {
+    /// The route, with the learned quirk patches applied.
+    route: Route,
+    plan: Plan,
+    encoded: Encoded,
+}
+
+impl Failover {
+    /// Puts the routes in the order in which they are tried: first the route that the session
+    /// switched to, then the first choice, then its fallbacks. A route whose provider is down is
+    /// not tried first unless all are down.
+    pub(super) fn new(
+        ctx: &TurnContext,
+        config: &Arc<Config>,
+        shared: &Arc<SharedState>,
+        session: &Session,
+        routes: Vec<Route>,
+    ) -> Self {
+        let mut failover = Self::without_health_check(ctx, config, shared, session, routes);
+        if failover.remaining.len() > 1 {
+            let preferred = failover.remaining.front().cloned();
+            failover.preferred_route = preferred.as_ref().map(Route::full_name).unwrap_or_default();
+            if failover
+                .move_to_front(Self::admits)
+                .is_some_and(|index| index > 0)
+            {
+                failover.skipped_route = preferred;
+            }
+        }
+        failover
+    }
+
+    /// The same order, whether or not providers are down.
+    fn without_health_check(
+        ctx: &TurnContext,
+        config: &Arc<Config>,
+        shared: &Arc<SharedState>,
+        session: &Session,
+        routes: Vec<Route>,
+    ) -> Self {
+        let mut failover = Self {
+            config: Arc::clone(config),
+            shared: Arc::clone(shared),
+            owner: Arc::clone(&ctx.owner),
+            session: session.id.clone(),
+            asks_for_summary: ctx.caller.kind == TurnKind::Compaction,
+            preferred_route: String::new(),
+            skipped_route: None,
+            observer: ctx.observer.clone(),
+            remaining: routes.into(),
+            source: None,
+        };
+        if failover.remaining.len() > 1
+            && let Some(current) = shared.session_routes.moved_to(&ctx.owner, &session.id)
+        {
+            failover.move_to_front(|_, route| route.full_name() == current);
+        }
+        failover
+    }
+
+    /// Estimates the input tokens of the turn on the route that would be tried first. Sends and
+    /// stores nothing.
+    pub(super) fn estimate_tokens(
+        ctx: &TurnContext,
+        config: &Arc<Config>,
+        shared: &Arc<SharedState>,
+        session: &Session,
+        routes: Vec<Route>,
+        turn: &Turn<'_>,
+    ) -> Result<u64, Fault> {
+        let failover = Self::without_health_check(ctx, config, shared, session, routes);
+        match failover.remaining.front() {
+            Some(route) => Ok(failover
+                .plan_and_encode(turn, route)?
+                .encoded
+                .estimated_tokens),
+            None => Err(no_route()),
+        }
+    }
+
+    /// Takes the first route and encodes the turn for it.
+    pub(super) fn first_attempt(&mut self, turn: &Turn<'_>) -> Result<PreparedAttempt, Fault> {
+        match self.remaining.pop_front() {
+            Some(route) => self.prepare_attempt(turn, &route),
+            None => Err(no_route()),
+        }
+    }
+
+    /// Keeps the client's request, to encode it again for further attempts.
+    pub(super) fn keep_source(&mut self, source: Source) {
+        self.source = Some(source);
+    }
+
+    /// The session's preferred route if another one is tried first. Returned once.
+    pub(super) fn take_skipped_route(&mut self) -> Option<Route> {
+        self.skipped_route.take()
+    }
+
+    /// Ends failover, because content has arrived on this route: remembers the request's
+    /// fingerprint, and the route as that of the session if it is not the preferred one.
+    pub(super) fn commit_route(&mut self, attempt: &PreparedAttempt) {
+        let (shared, route) = (&self.shared, &attempt.route);
+        shared
+            .prefixes
+            .put(&self.owner, &self.session, &attempt.fingerprint);
+        self.source = None;
+        self.remaining = VecDeque::new();
+        let preferred = std::mem::take(&mut self.preferred_route);
+        if !preferred.is_empty() && preferred != route.full_name() {
+            let routes = &shared.session_routes;
+            routes.set_route(&self.owner, &self.session, route.full_name());
+        }
+    }
+
+    /// Compares the attempt's request with the previous one of the session.
+    pub(super) fn prefix_report(&self, attempt: &PreparedAttempt) -> PrefixReport {
+        let prefixes = &self.shared.prefixes;
+        prefixes.report(&self.owner, &self.session, &attempt.fingerprint)
+    }
+
+    /// Whether another route could answer.
+    pub(super) fn has_alternative(&self) -> bool {
+        self.source.is_some() && self.remaining.iter().any(|route| !self.is_down(route))
+    }
+
+    /// Re-encodes for the same route with the quirk patches learned since.
+    pub(super) fn encode_again(&self, route: &Route) -> Result<PreparedAttempt, Fault> {
+        match &self.source {
+            Some(source) => aside(source.bytes(), || {
+                self.prepare_attempt(&source.turn()?, route)
+            }),
+            None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
+        }
+    }
+
+    /// Takes the next route whose provider is not down and encodes the turn for it. Routes for
+    /// which it cannot be encoded are passed by.
+    pub(super) fn next_attempt(&mut self) -> Option<PreparedAttempt> {
+        loop {
+            let index = self.remaining.iter().position(|route| self.admits(route))?;
+            let route = self.remaining.remove(index)?;
+            if let Ok(attempt) = self.encode_again(&route) {
+                return Some(attempt);
+            }
+        }
+    }
+
+    /// Remembers a quirk patch for the route's model. False if it was known.
+    pub(super) fn learn_patch(&self, route: &Route, patch: Mend) -> bool {
+        self.shared.upstreams.lessons().learn(route, patch)
+    }
+
+    /// Forgets a quirk patch that did not help.
+    pub(super) fn forget_patch(&self, route: &Route, patch: Mend) {
+        self.shared.upstreams.lessons().unlearn(route, patch);
+    }
+
+    /// Caches the reasoning state that the provider wants back with the calls of an answer.
+    pub(super) fn cache_reasoning<'i>(&self, items: impl Iterator<Item = (&'i str, &'i [u8])>) {
+        self.shared
+            .reasoning
+            .keep(&self.owner, &self.session, items);
+    }
+
+    /// Remembers how many tokens the provider counted for the attempt's request.
+    pub(super) fn calibrate(&self, attempt: &PreparedAttempt, counted: u64) {
+        let calibration = TokenCalibration {
+            route: attempt.answer_params.origin.clone(),
+            estimated: attempt.answer_params.estimated_input,
+            counted,
+        };
+        let calibrations = &self.shared.calibrations;
+        calibrations.put(&self.owner, &self.session, calibration);
+    }
+
+    fn is_down(&self, route: &Route) -> bool {
+        let upstream = self.shared.upstreams.get(&self.config, &route.provider);
+        upstream.map_or(true, |upstream| {
+            upstream.health().is_down(Instant::now()).is_some()
+        })
+    }
+
+    /// Whether the route's provider admits a request. After an outage that is true for one
+    /// request only, so ask only about a route that will be taken.
+    fn admits(&self, route: &Route) -> bool {
+        let upstream = self.shared.upstreams.get(&self.config, &route.provider);
+        upstream.is_ok_and(|upstream| upstream.health().admit(Instant::now()).is_ok())
+    }
+
+    /// Moves the first remaining route that matches to the front, and returns its old index.
+    fn move_to_front(&mut self, matches: impl Fn(&Self, &Route) -> bool) -> Option<usize> {
+        let index = self
+            .remaining
+            .iter()
+            .position(|route| matches(self, route))?;
+        let route = self.remaining.remove(index)?;
+        self.remaining.push_front(route);
+        Some(index)
+    }
+}
+
+fn no_route() -> Fault {
+    Fault::new(Kind::Internal, "There is no route.")
+}

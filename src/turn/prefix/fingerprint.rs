@@ -1,0 +1,232 @@
+//! The fingerprint of an upstream request: a hash of each of its parts.
+
+use std::ops::Range;
+
+use adapters::encoded::Encoded;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::report::{PrefixReason, PrefixReport, RequestPart};
+
+/// An upstream request as hashes, about 16 bytes for each item.
+#[derive(Debug)]
+pub(in crate::turn) struct RequestFingerprint {
+    context: FingerprintContext,
+    parameters: PartHash,
+    /// Tools, instructions, then the items in the order of the body.
+    parts: Vec<PartHash>,
+}
+
+/// What has to be known about a request to explain a difference.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::turn) struct FingerprintContext {
+    /// The full name of the route: provider and model.
+    pub(in crate::turn) route: String,
+    /// See [`Plan::epochs`](adapters::plan::Plan).
+    pub(in crate::turn) epochs: u32,
+    /// The request asks for a summary.
+    pub(in crate::turn) asks_for_summary: bool,
+    /// The number of summaries in the history.
+    pub(in crate::turn) summaries: usize,
+}
+
+/// The hash of one part of the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PartHash {
+    hash: u64,
+    /// The length of the part.
+    bytes: u32,
+    /// The index of the item, [`TOOLS`] or [`INSTRUCTIONS`].
+    part: u32,
+}
+
+const TOOLS: u32 = u32::MAX;
+const INSTRUCTIONS: u32 = u32::MAX - 1;
+
+impl PartHash {
+    fn request_part(self) -> RequestPart {
+        match self.part {
+            TOOLS => RequestPart::Tools,
+            INSTRUCTIONS => RequestPart::Instructions,
+            index => RequestPart::Item(index),
+        }
+    }
+}
+
+impl RequestFingerprint {
+    /// Fingerprints a request that is about to be sent.
+    pub(in crate::turn) fn new(encoded: &Encoded, context: FingerprintContext) -> Self {
+        let head = &encoded.head;
+        let mut hasher = PartHasher {
+            body: &encoded.body,
+            marks: &encoded.marks,
+        };
+        let mut parts = Vec::with_capacity(encoded.spans.len() + 2);
+        let parameters = PartHash {
+            part: 0,
+            ..hasher.hash_joined([0..head.tools.start, head.tools.end..head.messages])
+        };
+        parts.push(hasher.hash(head.tools.clone(), TOOLS));
+        parts.push(hasher.hash(head.messages..head.instructions, INSTRUCTIONS));
+        let mut from = head.instructions;
+        for span in &encoded.spans {
+            // The brackets that close a text or a message change once something follows it.
+            let to = hasher.without_closers(&span.bytes);
+            if to > from {
+                let part = u32::try_from(span.item).unwrap_or(INSTRUCTIONS - 1);
+                parts.push(hasher.hash(from..to, part));
+                from = to;
+            }
+        }
+        Self {
+            context,
+            parameters,
+            parts,
+        }
+    }
+
+    /// Encoded size, without the end of the body and without cache marks.
+    pub(super) fn encoded_size(&self) -> u64 {
+        let parts = self.parts.iter().chain([&self.parameters]);
+        parts.map(|part| u64::from(part.bytes)).sum()
+    }
+
+    /// Number of stored hashes; memory use is proportional to it.
+    pub(super) fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    pub(super) fn route(&self) -> &str {
+        &self.context.route
+    }
+
+    pub(super) fn asks_for_summary(&self) -> bool {
+        self.context.asks_for_summary
+    }
+
+    /// The bytes that this request and an earlier one of the same route begin with.
+    pub(super) fn shared_bytes(&self, earlier: &Self) -> u64 {
+        let parts = self.parts.iter().zip(&earlier.parts);
+        let same = parts.take_while(|(one, other)| one == other);
+        let bytes: u64 = same.map(|(part, _)| u64::from(part.bytes)).sum();
+        if self.parameters == earlier.parameters {
+            bytes + u64::from(self.parameters.bytes)
+        } else {
+            bytes
+        }
+    }
+
+    /// Compares this request with an earlier one of the same route. `summarized` is true if a
+    /// summary was asked for since.
+    pub(super) fn compare(&self, earlier: &Self, summarized: bool) -> PrefixReport {
+        let mut parts = self.parts.iter().zip(&earlier.parts);
+        let differing = parts.position(|(one, other)| one != other);
+        let differing = differing.or_else(|| {
+            let ended = self.parts.len();
+            (ended < earlier.parts.len()).then_some(ended)
+        });
+        let part = differing.and_then(|at| {
+            let part = self.parts.get(at).or_else(|| earlier.parts.get(at));
+            part.map(|part| part.request_part())
+        });
+        let (now, then) = (&self.context, &earlier.context);
+        let is_compaction = now.asks_for_summary || summarized || now.summaries > then.summaries;
+        let (reason, differs_at) = match part {
+            None if self.parameters == earlier.parameters => (PrefixReason::NewTurn, None),
+            None | Some(RequestPart::Parameters) => (
+                PrefixReason::ParametersChanged,
+                Some(RequestPart::Parameters),
+            ),
+            Some(_) if is_compaction => (PrefixReason::Compaction, part),
+            Some(RequestPart::Tools) => (PrefixReason::ToolsChanged, part),
+            Some(RequestPart::Instructions) => (PrefixReason::InstructionsChanged, part),
+            Some(RequestPart::Item(_)) if now.epochs > then.epochs => (PrefixReason::Epoch, part),
+            Some(RequestPart::Item(_)) => (PrefixReason::ClientChangedHistory, part),
+        };
+        PrefixReport {
+            request_bytes: self.encoded_size(),
+            previous_bytes: earlier.encoded_size(),
+            shared_bytes: self.shared_bytes(earlier),
+            reason,
+            differs_at,
+        }
+    }
+}
+
+/// Hashes parts of a body.
+struct PartHasher<'b> {
+    body: &'b [u8],
+    /// The cache marks in their order; they are left out.
+    marks: &'b [Range<usize>],
+}
+
+impl PartHasher<'_> {
+    fn hash(&mut self, range: Range<usize>, part: u32) -> PartHash {
+        let marked = self
+            .marks
+            .iter()
+            .any(|mark| mark.start < range.end && range.start < mark.end);
+        if marked {
+            return PartHash {
+                part,
+                ..self.hash_joined([range])
+            };
+        }
+        let bytes = self.body.get(range).unwrap_or_default();
+        PartHash {
+            hash: xxh3_64(bytes),
+            bytes: length(bytes.len()),
+            part,
+        }
+    }
+
+    /// Hashes several ranges as one part, without cache marks.
+    fn hash_joined<const N: usize>(&self, ranges: [Range<usize>; N]) -> PartHash {
+        let mut hasher = Xxh3::new();
+        let mut total = 0;
+        let mut push = |range: Range<usize>| {
+            let bytes = self.body.get(range).unwrap_or_default();
+            hasher.update(bytes);
+            total += bytes.len();
+        };
+        for range in ranges {
+            let mut from = range.start;
+            for mark in self.marks {
+                if mark.start < range.end && from < mark.end {
+                    push(from..mark.start.max(from));
+                    from = mark.end.min(range.end);
+                }
+            }
+            push(from..range.end);
+        }
+        PartHash {
+            hash: hasher.digest(),
+            bytes: length(total),
+            part: 0,
+        }
+    }
+
+    /// The end of a span without the quotes and brackets that close it, and without the cache marks
+    /// among them.
+    fn without_closers(&self, span: &Range<usize>) -> usize {
+        let mut end = span.end;
+        loop {
+            let bytes = self.body.get(span.start..end).unwrap_or_default();
+            let closers = bytes
+                .iter()
+                .rev()
+                .take_while(|byte| matches!(byte, b'"' | b'}' | b']'));
+            let inner = end - closers.count();
+            // A cache mark ends with brackets of its own, which were counted as closers.
+            let marks = self.marks.iter().rev();
+            let mut within = marks.filter(|mark| span.start < mark.start && mark.start < end);
+            match within.find(|mark| mark.contains(&inner)) {
+                Some(mark) => end = mark.start,
+                None => return inner,
+            }
+        }
+    }
+}
+
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}

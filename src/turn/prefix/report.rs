@@ -1,0 +1,112 @@
+//! The result of comparing a request with the previous one of its session.
+
+use std::fmt;
+
+/// A request compared with the previous one of its session. Bytes are those of the upstream body
+/// without its end, which differs every time, and without cache marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::turn) struct PrefixReport {
+    /// The size of this request.
+    pub(in crate::turn) request_bytes: u64,
+    /// The size of the previous one; 0 if there is none.
+    pub(in crate::turn) previous_bytes: u64,
+    /// The bytes that both begin with. Parameters count if they are equal; if they differ, the
+    /// comparison continues after them, because a provider caches only the prompt.
+    pub(in crate::turn) shared_bytes: u64,
+    /// Why the shared prefix ends where it does.
+    pub(in crate::turn) reason: PrefixReason,
+    /// The part in which the two first differ.
+    pub(in crate::turn) differs_at: Option<RequestPart>,
+}
+
+/// Why a request does not begin with the previous one of its session, or that it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PrefixReason {
+    /// There is no previous request.
+    First,
+    /// The request begins with the whole previous one.
+    NewTurn,
+    /// Old tool outputs were reduced to notices.
+    Epoch,
+    /// The history was replaced by a summary, or the request asks for one.
+    Compaction,
+    /// The client sent another history.
+    ClientChangedHistory,
+    /// The tools differ.
+    ToolsChanged,
+    /// The instructions differ.
+    InstructionsChanged,
+    /// The prompt is the same, but parameters differ.
+    ParametersChanged,
+    /// The request goes to another provider or model.
+    ModelChanged,
+}
+
+/// A part of an upstream request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::turn) enum RequestPart {
+    Parameters,
+    Tools,
+    Instructions,
+    /// The item of this index in the client's request.
+    Item(u32),
+}
+
+impl PrefixReport {
+    /// The shared bytes in tenths of a percent of the previous request, rounded down: 1000 is all
+    /// of it.
+    fn permille(&self) -> u64 {
+        let part = self.shared_bytes.saturating_mul(1000);
+        part.checked_div(self.previous_bytes).unwrap_or(0)
+    }
+
+    /// The shared bytes in percent of the previous request, such as `98.7`.
+    pub(in crate::turn) fn percent(&self) -> String {
+        let permille = self.permille();
+        format!("{}.{}", permille / 10, permille % 10)
+    }
+}
+
+/// The value of the response header: `shared=98.7%; reason=epoch; at=item 7`.
+impl fmt::Display for PrefixReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "shared={}%; reason={}",
+            self.percent(),
+            self.reason.name()
+        )?;
+        match &self.differs_at {
+            Some(part) => write!(f, "; at={part}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl PrefixReason {
+    /// The name in header, log and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::NewTurn => "new_turn",
+            Self::Epoch => "epoch",
+            Self::Compaction => "compaction",
+            Self::ClientChangedHistory => "client_changed_history",
+            Self::ToolsChanged => "tools_changed",
+            Self::InstructionsChanged => "instructions_changed",
+            Self::ParametersChanged => "parameters_changed",
+            Self::ModelChanged => "model_changed",
+        }
+    }
+}
+
+impl fmt::Display for RequestPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Parameters => f.write_str("parameters"),
+            Self::Tools => f.write_str("tools"),
+            Self::Instructions => f.write_str("instructions"),
+            Self::Item(index) => write!(f, "item {index}"),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! A turn that is ready for the engine, and the routed client request from which it is made.
+
+use std::sync::Arc;
+
+use adapters::compact::Purpose;
+use adapters::fault::{Fault, Kind};
+use adapters::responses::assembler::{Assembler, Settings, Terms};
+use adapters::responses::envelope::Envelope;
+use adapters::responses::request::Source;
+use adapters::turn::Turn;
+use registry::Route;
+
+use super::caller::Session;
+use super::context::TurnContext;
+use super::failover::{Failover, PreparedAttempt};
+use super::item_cache::ItemCache;
+use super::observer::TurnEvent;
+use super::shared::SharedState;
+use crate::aside::aside;
+use crate::config::Config;
+
+/// The most bytes of text that an answer may have.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+/// A turn that is ready to be sent.
+pub(super) struct PreparedTurn {
+    pub(super) attempt: PreparedAttempt,
+    pub(super) failover: Failover,
+    /// See [`Session::affinity`].
+    pub(super) affinity: u64,
+    pub(super) assembler: Box<Assembler>,
+    /// The assembler has written `response.created` already.
+    pub(super) begun: bool,
+    /// Where the answer's items are cached, if the client may refer to them by id.
+    pub(super) item_cache: Option<Arc<ItemCache>>,
+}
+
+/// A client request with its session and the routes that can answer it. A compaction makes
+/// several turns of it, one for each purpose.
+pub(super) struct RoutedHistory {
+    pub(super) config: Arc<Config>,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) source: Source,
+    pub(super) session: Session,
+    /// The first choice and its fallbacks.
+    pub(super) routes: Vec<Route>,
+}
+
+impl RoutedHistory {
+    /// The full name of the first choice.
+    pub(super) fn preferred_route(&self) -> String {
+        self.routes
+            .first()
+            .map(Route::full_name)
+            .unwrap_or_default()
+    }
+
+    /// Prepares a turn with this history for another purpose. The items of its answer are not
+    /// cached.
+    pub(super) fn prepare(
+        &self,
+        ctx: &TurnContext,
+        purpose: Purpose,
+    ) -> Result<Box<PreparedTurn>, Fault> {
+        let source = self.source.with_purpose(purpose);
+        aside(source.bytes(), || self.parse_and_encode(ctx, source))
+    }
+
+    fn parse_and_encode(
+        &self,
+        ctx: &TurnContext,
+        source: Source,
+    ) -> Result<Box<PreparedTurn>, Fault> {
+        let turn = source.turn()?;
+        let routes = self.routes.clone();
+        let mut failover = Failover::new(ctx, &self.config, &self.shared, &self.session, routes);
+        let attempt = first_attempt(&mut failover, &turn)?;
+        let (id, now) = (ctx.new_id("resp"), ctx.clock.unix());
+        let assembler = new_assembler(&turn, &id, now, false, attempt.answer_params.clone());
+        failover.keep_source(source);
+        Ok(Box::new(PreparedTurn {
+            attempt,
+            failover,
+            affinity: self.session.affinity(),
+            assembler,
+            begun: false,
+            item_cache: None,
+        }))
+    }
+}
+
+/// Takes the first route, and notes it if the model name was unknown and the default model answers.
+pub(super) fn first_attempt(
+    failover: &mut Failover,
+    turn: &Turn<'_>,
+) -> Result<PreparedAttempt, Fault> {
+    let mut attempt = failover.first_attempt(turn)?;
+    if attempt.route.found == registry::Found::Default {
+        attempt
+            .notes
+            .add("default_model", format!("nobody knows '{}'", turn.model));
+    }
+    Ok(attempt)
+}
+
+/// An assembler for the answer to this turn.
+pub(super) fn new_assembler(
+    turn: &Turn<'_>,
+    id: &str,
+    created_at: u64,
+    codex: bool,
+    terms: Terms,
+) -> Box<Assembler> {
+    Box::new(Assembler::new(Settings {
+        envelope: Envelope::new(turn, id, created_at),
+        tools: turn.tools.names(),
+        known_calls: turn.call_ids(),
+        codex,
+        terms,
+        limit: MAX_ANSWER_BYTES,
+    }))
+}
+
+/// Looks up the model name: the first choice, then its fallbacks.
+pub(super) fn resolve_routes(
+    ctx: &TurnContext,
+    config: &Config,
+    turn: &Turn<'_>,
+) -> Result<Vec<Route>, Fault> {
+    let observe = |routes: &[Route], near: &[String]| {
+        ctx.observe(TurnEvent::Routes {
+            asked: &turn.model,
+            routes,
+            near,
+        });
+    };
+    let first = config
+        .registry
+        .resolve(&turn.model, ctx.caller.codex)
+        .map_err(|unresolved| {
+            observe(&[], &unresolved.near);
+            Fault {
+                param: Some("model".into()),
+                ..Fault::new(Kind::ModelNotFound, unresolved.to_string())
+            }
+        })?;
+    let mut routes = config.registry.fallbacks(&turn.model, &first);
+    routes.insert(0, first);
+    observe(&routes, &[]);
+    Ok(routes)
+}

@@ -1,0 +1,116 @@
+//! The service that answers turns: what all of them need.
+
+use std::sync::Arc;
+
+use adapters::fault::Fault;
+use adapters::responses::request::Source;
+use arc_swap::ArcSwap;
+use http::request::Parts;
+use tokio_util::sync::CancellationToken;
+
+use super::caller::{Caller, Session};
+use super::context::{TurnContext, TurnEnvironment, TurnEnvironmentFactory};
+use super::prepared::resolve_routes;
+use super::shared::SharedState;
+use super::state::TurnState;
+use crate::artifacts::Artifacts;
+use crate::artifacts::owner::{LOCAL_OWNER, OwnerArtifacts};
+use crate::config::Config;
+use crate::metrics::Metrics;
+use crate::serve::RequestId;
+use crate::upstream::Lessons;
+
+/// What all turns need. Made at the start of the process, and for each replay.
+pub struct Service {
+    /// The current configuration. A turn keeps the one that it began with.
+    pub config: Arc<ArcSwap<Config>>,
+    /// The counters of all turns.
+    pub metrics: Arc<Metrics>,
+    /// Cancelled when running turns have to end because the process shuts down.
+    pub shutdown: CancellationToken,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) environments: Arc<dyn TurnEnvironmentFactory>,
+}
+
+impl Service {
+    /// A service with empty caches. Each turn gets an environment from `environments`.
+    pub fn new(
+        config: Arc<ArcSwap<Config>>,
+        metrics: Arc<Metrics>,
+        shutdown: CancellationToken,
+        environments: Arc<dyn TurnEnvironmentFactory>,
+        artifacts: Artifacts,
+    ) -> Self {
+        Self {
+            config,
+            metrics,
+            shutdown,
+            shared: Arc::new(SharedState::new(artifacts)),
+            environments,
+        }
+    }
+
+    /// The quirk patches learned from the errors of providers.
+    pub fn learned_patches(&self) -> &Lessons {
+        self.shared.upstreams.lessons()
+    }
+
+    /// The stored tool outputs, to be read back.
+    pub fn artifacts(&self) -> OwnerArtifacts {
+        let keep_days = self.config.load().artifacts.keep_days;
+        OwnerArtifacts::local(self.shared.artifacts.clone(), keep_days)
+    }
+
+    /// Restores the state that a recorded turn began with, so that it runs again as it ran then.
+    /// `head` and `body` are the recorded request; an error is the fault of that request.
+    pub fn restore_state(
+        &self,
+        state: &TurnState,
+        head: &Parts,
+        body: &Arc<String>,
+    ) -> Result<(), Fault> {
+        let config = self.config.load_full();
+        let ctx = self.turn_context(head, &config);
+        let source = Source::shared(Arc::clone(body));
+        let turn = source.turn()?;
+        let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
+        let routes = resolve_routes(&ctx, &config, &turn)?;
+        self.shared
+            .restore(state, &config, &ctx.owner, &session.id, &routes);
+        Ok(())
+    }
+
+    /// The context of the turn that answers this request.
+    pub(super) fn turn_context(&self, head: &Parts, config: &Arc<Config>) -> TurnContext {
+        let request_id = request_id(head);
+        let environment = self.environments.create(&request_id, config);
+        self.context_with(head, request_id, environment)
+    }
+
+    pub(super) fn context_with(
+        &self,
+        head: &Parts,
+        request_id: Arc<str>,
+        environment: TurnEnvironment,
+    ) -> TurnContext {
+        let TurnEnvironment {
+            clock,
+            random,
+            observer,
+        } = environment;
+        TurnContext {
+            request_id,
+            owner: LOCAL_OWNER.into(),
+            caller: Caller::from_headers(&head.headers),
+            clock,
+            random,
+            shutdown: self.shutdown.clone(),
+            observer,
+        }
+    }
+}
+
+pub(super) fn request_id(head: &Parts) -> Arc<str> {
+    let id = head.extensions.get::<RequestId>();
+    id.map_or_else(|| "".into(), |id| Arc::clone(&id.0))
+}

@@ -1,0 +1,162 @@
+//! The state that all turns share: connections to providers, what was learned about them, and the
+//! caches of sessions. Part of it can be written to a [`TurnState`] and restored from one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use registry::Route;
+use tokio::time::Instant;
+
+use super::calibration::CalibrationCache;
+use super::item_cache::ItemCache;
+use super::output_cache::OutputCache;
+use super::prefix::PrefixTracker;
+use super::reasoning_cache::ReasoningCache;
+use super::session_routes::SessionRoutes;
+use super::state::{ModelPatches, ProviderState, TurnState};
+use super::tool_cache::ToolCache;
+use crate::artifacts::Artifacts;
+use crate::config::Config;
+use crate::upstream::Upstreams;
+
+/// The state that all turns share. Lives as long as the process; everything in it is bounded.
+#[derive(Debug)]
+pub(super) struct SharedState {
+    pub(super) upstreams: Upstreams,
+    pub(super) items: Arc<ItemCache>,
+    pub(super) reasoning: ReasoningCache,
+    pub(super) session_routes: SessionRoutes,
+    pub(super) tools: ToolCache,
+    pub(super) outputs: OutputCache,
+    pub(super) calibrations: CalibrationCache,
+    pub(super) artifacts: Artifacts,
+    pub(super) prefixes: PrefixTracker,
+}
+
+impl SharedState {
+    pub(super) fn new(artifacts: Artifacts) -> Self {
+        Self {
+            upstreams: Upstreams::default(),
+            items: Arc::default(),
+            reasoning: ReasoningCache::default(),
+            session_routes: SessionRoutes::default(),
+            tools: ToolCache::default(),
+            outputs: OutputCache::default(),
+            calibrations: CalibrationCache::default(),
+            artifacts,
+            prefixes: PrefixTracker::default(),
+        }
+    }
+
+    /// The state that decides about a turn of this session on these routes. Items, baggage, tools
+    /// and calibration are left empty: only the turn itself shows which of them it needs.
+    pub(super) fn snapshot(
+        &self,
+        config: &Config,
+        owner: &Arc<str>,
+        session: &str,
+        routes: &[Route],
+    ) -> TurnState {
+        let now = Instant::now();
+        let mut state = TurnState {
+            moved_to: self.session_routes.moved_to(owner, session),
+            outputs: config.context.outputs,
+            keeping: self.artifacts.keeping(),
+            ..TurnState::default()
+        };
+        for route in routes {
+            let (provider, model) = (&route.provider.id, &route.upstream_model);
+            let patches = self.upstreams.lessons().of(provider, model);
+            if !patches.is_empty() {
+                state.model_patches.push(ModelPatches {
+                    provider: provider.clone(),
+                    model: model.clone(),
+                    patches,
+                });
+            }
+            let is_listed = state
+                .providers
+                .iter()
+                .any(|state| state.provider == *provider);
+            if is_listed {
+                continue;
+            }
+            if let Ok(upstream) = self.upstreams.get(config, &route.provider) {
+                state.providers.push(ProviderState {
+                    provider: provider.clone(),
+                    keys_rest_ms: upstream
+                        .keys()
+                        .rests()
+                        .into_iter()
+                        .map(milliseconds)
+                        .collect(),
+                    down_ms: upstream.health().is_down(now).map_or(0, milliseconds),
+                });
+            }
+        }
+        state
+    }
+
+    /// Restores a recorded state, so that the turn runs again as it ran then.
+    pub(super) fn restore(
+        &self,
+        state: &TurnState,
+        config: &Config,
+        owner: &Arc<str>,
+        session: &str,
+        routes: &[Route],
+    ) {
+        for route in routes {
+            self.restore_route(state, config, route);
+        }
+        if let Some(route) = &state.moved_to {
+            self.session_routes.set_route(owner, session, route.clone());
+        }
+        let items = state.items.iter();
+        self.items.keep(
+            owner,
+            items.map(|(id, json)| (id.as_str(), json.as_bytes())),
+        );
+        self.reasoning.put(owner, session, state.baggage.iter());
+        if let Some(tools) = &state.tools {
+            self.tools.put(owner, session, tools);
+        }
+        if let Some(calibration) = &state.calibration {
+            self.calibrations.put(owner, session, calibration.clone());
+        }
+    }
+
+    /// Restores the quirk patches of the route's model and the health of its provider.
+    fn restore_route(&self, state: &TurnState, config: &Config, route: &Route) {
+        for learned in &state.model_patches {
+            if (&learned.provider, &learned.model) == (&route.provider.id, &route.upstream_model) {
+                for patch in &learned.patches {
+                    self.upstreams.lessons().learn(route, *patch);
+                }
+            }
+        }
+        let provider = state
+            .providers
+            .iter()
+            .find(|provider| provider.provider == route.provider.id);
+        if let (Some(provider), Ok(upstream)) =
+            (provider, self.upstreams.get(config, &route.provider))
+        {
+            for (key, rest) in upstream.keys().all().zip(&provider.keys_rest_ms) {
+                if *rest > 0 {
+                    upstream.keys().rest(key, Duration::from_millis(*rest));
+                }
+            }
+            if provider.down_ms > 0 {
+                upstream
+                    .health()
+                    .limited(Duration::from_millis(provider.down_ms));
+            }
+        }
+    }
+}
+
+/// Rounded up, so that a remaining time never becomes 0.
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+}
