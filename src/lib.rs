@@ -16,6 +16,7 @@ pub mod control;
 pub mod diagnostics;
 pub mod mcp;
 pub mod metrics;
+pub mod net;
 pub mod sandbox;
 pub mod secrets;
 pub mod serve;

@@ -15,7 +15,6 @@ use prometheus_client::registry::{Registry, Unit};
 use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::line::Line;
-use crate::serve::Reason;
 use crate::turn::PrefixReason;
 
 /// The counters of the process.
@@ -469,13 +468,9 @@ impl Metrics {
         OpenStream(self.open_streams.clone())
     }
 
-    /// Counts a request that the edge refused.
-    pub fn refused(&self, reason: Reason) {
-        self.refused
-            .get_or_create(&ReasonLabel {
-                reason: reason.label(),
-            })
-            .inc();
+    /// Counts a request that the HTTP edge refused for this reason.
+    pub fn refused(&self, reason: &'static str) {
+        self.refused.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// The text of `GET /metrics`, whose content type is [`CONTENT_TYPE`].
@@ -522,7 +517,6 @@ mod tests {
     use std::time::Duration;
 
     use super::{Metrics, Outcome, PrefixFigures, ROUTES, Tokens, TurnFigures};
-    use crate::serve::Reason;
     use crate::turn::PrefixReason;
 
     fn turn<'a>(provider: &'a str, model: &'a str) -> TurnFigures<'a> {
@@ -559,7 +553,7 @@ mod tests {
         metrics.provider_down("q", false);
         metrics.failover(("p", "m"), ("q", "maker/m"));
         metrics.healed("p", "m");
-        metrics.refused(Reason::Host);
+        metrics.refused("host");
         metrics.artifacts().kept(2, 5000);
         metrics.artifacts().failed("ARTIFACT_STORE_WRITE_FAILED");
         let stream = metrics.open_stream();

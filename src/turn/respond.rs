@@ -26,7 +26,7 @@ use crate::artifacts::owned::{LOCAL, Owned};
 use crate::aside::aside;
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::serve::{Body, RequestId};
+use crate::net::{Body, RequestId};
 use crate::tap::{Seen, Tap};
 use crate::upstream::Lessons;
 

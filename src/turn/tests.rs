@@ -13,8 +13,8 @@ use super::{Service, Surrounding, Surroundings, System, respond};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
+use crate::net::Body;
 use crate::sandbox::Player;
-use crate::serve::Body;
 use crate::tap::{Seen, Tap};
 
 /// A provider `acme` that plays `script`, with more settings of its table.

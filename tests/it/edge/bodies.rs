@@ -5,7 +5,7 @@ use libtest_mimic::Trial;
 use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
 use tokio::io::AsyncWriteExt;
 
-use super::server::{Server, rest};
+use super::server::{Server, read_to_close};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -61,7 +61,7 @@ async fn announced_too_large() {
     ] {
         // Not a byte of the body is sent.
         let headers = format!("{JSON}Content-Length: {length}\r\n");
-        let reply = server.ask("POST /v1/responses", &headers, b"").await;
+        let reply = server.request("POST /v1/responses", &headers, b"").await;
         // hyper counts a length near its own limit as a head that is too large.
         assert!([413, 431].contains(&reply.status()), "{length}: {reply:?}");
     }
@@ -69,12 +69,12 @@ async fn announced_too_large() {
         "{JSON}Expect: 100-continue\r\nContent-Length: {}\r\n",
         LIMIT + 1
     );
-    let reply = server.ask("POST /v1/responses", &headers, b"").await;
-    reply.refuses(413, "request_too_large");
+    let reply = server.request("POST /v1/responses", &headers, b"").await;
+    reply.assert_error(413, "request_too_large");
     server
-        .turn(&vec![b' '; LIMIT], "")
+        .post_turn(&vec![b' '; LIMIT], "")
         .await
-        .says("1048576 bytes");
+        .assert_ok("1048576 bytes");
 }
 
 async fn chunked_too_large() {
@@ -93,7 +93,9 @@ async fn chunked_too_large() {
         .unwrap();
     stream.write_all(&vec![b'x'; LIMIT + 1]).await.unwrap();
     // The chunk goes on, but the answer is there.
-    rest(&mut stream).await.refuses(413, "request_too_large");
+    read_to_close(&mut stream)
+        .await
+        .assert_error(413, "request_too_large");
     assert_eq!(server.turns(), 0);
 }
 
@@ -101,8 +103,10 @@ async fn lying_length() {
     let server = limited().await;
     // More than announced: the surplus is no request.
     let headers = format!("{JSON}Content-Length: 2\r\n");
-    let reply = server.ask("POST /v1/responses", &headers, b"{}{}{}").await;
-    reply.says("2 bytes");
+    let reply = server
+        .request("POST /v1/responses", &headers, b"{}{}{}")
+        .await;
+    reply.assert_ok("2 bytes");
     // Less than announced, then the end.
     let mut stream = server.connect().await;
     let head = format!(
@@ -113,7 +117,7 @@ async fn lying_length() {
         .await
         .unwrap();
     stream.shutdown().await.unwrap();
-    let reply = rest(&mut stream).await;
+    let reply = read_to_close(&mut stream).await;
     assert!([0, 400].contains(&reply.status()), "{reply:?}");
     assert_eq!(server.turns(), 1);
 }
@@ -132,7 +136,9 @@ async fn refused_while_sending() {
         .await
         .unwrap();
     stream.write_all(&vec![b'x'; length]).await.unwrap();
-    rest(&mut stream).await.refuses(413, "request_too_large");
+    read_to_close(&mut stream)
+        .await
+        .assert_error(413, "request_too_large");
 }
 
 /// A frame that decodes to nothing, however long it is.
@@ -158,7 +164,7 @@ async fn too_much_of_nothing() {
             b"\r\n0\r\n\r\n",
         ]
         .concat();
-        let reply = server.ask("POST /v1/responses", &headers, &chunk).await;
+        let reply = server.request("POST /v1/responses", &headers, &chunk).await;
         assert_eq!(reply.status(), status, "{reply:?}");
     }
 }
@@ -167,17 +173,17 @@ async fn app_may_change_a_refusal() {
     let server = limited().await;
     let body = vec![b'x'; LIMIT + 1];
     server
-        .turn(&body, "X-Impatient: 1\r\n")
+        .post_turn(&body, "X-Impatient: 1\r\n")
         .await
-        .refuses(400, "request_too_large");
+        .assert_error(400, "request_too_large");
     server
-        .turn(b"{}", "X-Impatient: 1\r\nOrigin: null\r\n")
+        .post_turn(b"{}", "X-Impatient: 1\r\nOrigin: null\r\n")
         .await
-        .refuses(400, "origin_not_allowed");
+        .assert_error(400, "origin_not_allowed");
     server
-        .turn(&body, "")
+        .post_turn(&body, "")
         .await
-        .refuses(413, "request_too_large");
+        .assert_error(413, "request_too_large");
 }
 
 /// A zstd frame of run-length blocks: 4 bytes for each 128 KiB of zeros.
@@ -221,16 +227,16 @@ async fn bombs() {
     ] {
         let header = format!("Content-Encoding: {coding}\r\n");
         server
-            .turn(&bomb, &header)
+            .post_turn(&bomb, &header)
             .await
-            .refuses(413, "request_too_large");
+            .assert_error(413, "request_too_large");
     }
     // The same frame within the limit is a body like any other.
     let allowed = server
-        .turn(&zstd_bomb(8), "Content-Encoding: zstd\r\n")
+        .post_turn(&zstd_bomb(8), "Content-Encoding: zstd\r\n")
         .await;
-    allowed.says("1048576 bytes");
-    assert_eq!(*server.seen.refused.lock().unwrap(), ["too_large"; 4]);
+    allowed.assert_ok("1048576 bytes");
+    assert_eq!(*server.log.refused.lock().unwrap(), ["too_large"; 4]);
 }
 
 async fn codings() {
@@ -244,21 +250,27 @@ async fn codings() {
         ("identity", text.to_vec()),
     ] {
         let header = format!("Content-Encoding: {coding}\r\n");
-        server.turn(&body, &header).await.says("35 bytes");
+        server.post_turn(&body, &header).await.assert_ok("35 bytes");
         if coding == "identity" {
             continue;
         }
         server
-            .turn(&body[..body.len() - 1], &header)
+            .post_turn(&body[..body.len() - 1], &header)
             .await
-            .refuses(400, "invalid_body");
-        server.turn(b"", &header).await.refuses(400, "invalid_body");
+            .assert_error(400, "invalid_body");
         server
-            .turn(b"{\"input\":1}", &header)
+            .post_turn(b"", &header)
             .await
-            .refuses(400, "invalid_body");
+            .assert_error(400, "invalid_body");
+        server
+            .post_turn(b"{\"input\":1}", &header)
+            .await
+            .assert_error(400, "invalid_body");
         if coding != "deflate" {
-            server.turn(&body.repeat(2), &header).await.says("70 bytes");
+            server
+                .post_turn(&body.repeat(2), &header)
+                .await
+                .assert_ok("70 bytes");
         }
     }
     for coding in [
@@ -269,9 +281,9 @@ async fn codings() {
         "x",
     ] {
         let reply = server
-            .turn(b"{}", &format!("Content-Encoding: {coding}\r\n"))
+            .post_turn(b"{}", &format!("Content-Encoding: {coding}\r\n"))
             .await;
-        reply.refuses(415, "unsupported_content_encoding");
+        reply.assert_error(415, "unsupported_content_encoding");
     }
 }
 
@@ -283,7 +295,13 @@ async fn not_text() {
         b"\"\xed\xa0\x80\"",
         b"\"\xf8\x88\x80\x80\x80\"",
     ] {
-        server.turn(bytes, "").await.refuses(400, "invalid_utf8");
+        server
+            .post_turn(bytes, "")
+            .await
+            .assert_error(400, "invalid_utf8");
     }
-    server.turn("\"ä\"".as_bytes(), "").await.says("4 bytes");
+    server
+        .post_turn("\"ä\"".as_bytes(), "")
+        .await
+        .assert_ok("4 bytes");
 }

@@ -56,9 +56,9 @@ async fn ambiguous() {
             "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
              {framing}\r\n\r\n0\r\n\r\n{HIDDEN}"
         );
-        let reply = server.raw(request.as_bytes()).await;
-        assert_eq!(server.seen.models.load(SeqCst), 0, "{framing}: {reply:?}");
-        assert!(reply.answers() <= 1, "{framing}: {reply:?}");
+        let reply = server.send_raw(request.as_bytes()).await;
+        assert_eq!(server.log.models.load(SeqCst), 0, "{framing}: {reply:?}");
+        assert!(reply.responses() <= 1, "{framing}: {reply:?}");
         assert!([0, 400, 413].contains(&reply.status()) || chunked_alone(framing, &reply.text));
     }
 }
@@ -92,20 +92,20 @@ const BROKEN: [&[u8]; 14] = [
 async fn broken_lines() {
     let server = Server::start().await;
     for request in BROKEN {
-        let reply = server.raw(request).await;
+        let reply = server.send_raw(request).await;
         let shown = String::from_utf8_lossy(request);
         assert!(
             [0, 400, 505].contains(&reply.status()),
             "{shown}: {reply:?}"
         );
     }
-    assert_eq!(server.seen.models.load(SeqCst), 0);
+    assert_eq!(server.log.models.load(SeqCst), 0);
     // A bare LF may end a line (RFC 9112, 2.2); it must not end it for some only.
     let mixed = b"POST /v1/responses HTTP/1.1\nHost: {host}\nContent-Type: application/json\r\n\
         Connection: close\nContent-Length: 2\n\n{}GET /v1/models HTTP/1.1\nHost: {host}\n\n";
-    let reply = server.raw(mixed).await;
-    assert!(reply.answers() <= 1, "{reply:?}");
-    assert_eq!(server.seen.models.load(SeqCst), 0);
+    let reply = server.send_raw(mixed).await;
+    assert!(reply.responses() <= 1, "{reply:?}");
+    assert_eq!(server.log.models.load(SeqCst), 0);
 }
 
 async fn absolute_form() {
@@ -117,17 +117,17 @@ async fn absolute_form() {
         "http://user@{host}/healthz",
         "http://{host}@evil.example/healthz",
     ] {
-        let reply = server.ask(&format!("GET {target}"), "", b"").await;
+        let reply = server.request(&format!("GET {target}"), "", b"").await;
         assert!([400, 403].contains(&reply.status()), "{target}: {reply:?}");
     }
     server
-        .ask("CONNECT evil.example:443", "", b"")
+        .request("CONNECT evil.example:443", "", b"")
         .await
-        .refuses(403, "host_not_allowed");
+        .assert_error(403, "host_not_allowed");
     server
-        .ask("GET http://{host}/healthz", "", b"")
+        .request("GET http://{host}/healthz", "", b"")
         .await
-        .says("ok");
+        .assert_ok("ok");
 }
 
 async fn after_chunked() {
@@ -136,9 +136,9 @@ async fn after_chunked() {
         "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
          Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{HIDDEN}"
     );
-    let reply = server.raw(request.as_bytes()).await;
-    reply.says("2 bytes");
-    assert_eq!(server.seen.models.load(SeqCst), 0);
+    let reply = server.send_raw(request.as_bytes()).await;
+    reply.assert_ok("2 bytes");
+    assert_eq!(server.log.models.load(SeqCst), 0);
     for chunk in [
         "2\n{}\r\n0\r\n\r\n",
         "-2\r\n{}\r\n",
@@ -148,7 +148,7 @@ async fn after_chunked() {
     ] {
         let headers = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
         let reply = server
-            .ask("POST /v1/responses", headers, chunk.as_bytes())
+            .request("POST /v1/responses", headers, chunk.as_bytes())
             .await;
         assert!([0, 400].contains(&reply.status()), "{chunk:?}: {reply:?}");
     }
@@ -161,7 +161,7 @@ async fn large_heads() {
     let just_over = "X: 1\r\n".repeat(101);
     let large = format!("X-Large: {}\r\n", "x".repeat(1 << 20));
     for headers in [many, just_over, large] {
-        let reply = server.ask("GET /healthz", &headers, b"").await;
+        let reply = server.request("GET /healthz", &headers, b"").await;
         assert!(
             [431, 400].contains(&reply.status()),
             "{:?}",
@@ -169,7 +169,7 @@ async fn large_heads() {
         );
     }
     let long = server
-        .ask(&format!("GET /{}", "x".repeat(1 << 20)), "", b"")
+        .request(&format!("GET /{}", "x".repeat(1 << 20)), "", b"")
         .await;
     assert!(
         [414, 431, 400].contains(&long.status()),
@@ -177,5 +177,8 @@ async fn large_heads() {
         long.text.get(..60)
     );
     let usual = "X: 1\r\n".repeat(90);
-    server.ask("GET /healthz", &usual, b"").await.says("ok");
+    server
+        .request("GET /healthz", &usual, b"")
+        .await
+        .assert_ok("ok");
 }

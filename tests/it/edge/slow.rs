@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::server::{Reply, Server, rest};
+use super::server::{Reply, Server, read_to_close};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -66,7 +66,7 @@ async fn headers_dribbled() {
 async fn silent() {
     let server = Server::with(EdgeSettings::default(), short_heads()).await;
     let mut stream = server.connect().await;
-    let reply = rest(&mut stream).await;
+    let reply = read_to_close(&mut stream).await;
     assert!([0, 408].contains(&reply.status()), "{reply:?}");
 }
 
@@ -77,7 +77,7 @@ async fn idle_keep_alive() {
         let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
         stream.write_all(&request).await.unwrap();
     }
-    let reply = rest(&mut stream).await;
+    let reply = read_to_close(&mut stream).await;
     assert_eq!(
         reply.text.matches("HTTP/1.1 200 OK").count(),
         2,
@@ -105,7 +105,9 @@ async fn body_dribbled() {
         ..BodyLimits::default()
     };
     let (server, stream) = posting(limits).await;
-    dribble(stream, b' ').await.refuses(408, "request_timeout");
+    dribble(stream, b' ')
+        .await
+        .assert_error(408, "request_timeout");
     assert_eq!(server.turns(), 0);
 }
 
@@ -116,8 +118,10 @@ async fn body_stops() {
         ..BodyLimits::default()
     };
     let (server, mut stream) = posting(limits).await;
-    rest(&mut stream).await.refuses(408, "request_timeout");
-    assert_eq!(*server.seen.refused.lock().unwrap(), ["too_slow"]);
+    read_to_close(&mut stream)
+        .await
+        .assert_error(408, "request_timeout");
+    assert_eq!(*server.log.refused.lock().unwrap(), ["too_slow"]);
 }
 
 async fn crowd() {
@@ -131,7 +135,7 @@ async fn crowd() {
             .unwrap();
         crowd.push(stream);
     }
-    server.turn(b"{}", "").await.says("2 bytes");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
     drop(crowd);
 }
 
@@ -152,7 +156,7 @@ async fn connection_limit() {
     };
     ask_again(&mut first).await;
     // The first holds the only place, so the second waits through all of this.
-    let second = server.turn(b"{}", "");
+    let second = server.post_turn(b"{}", "");
     tokio::pin!(second);
     for _ in 0..100 {
         tokio::select! {
@@ -163,5 +167,5 @@ async fn connection_limit() {
     }
     assert_eq!(server.turns(), 0);
     drop(first);
-    second.await.says("2 bytes");
+    second.await.assert_ok("2 bytes");
 }

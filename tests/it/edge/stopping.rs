@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::routes::begun;
-use super::server::{Server, rest};
+use super::server::{Server, read_to_close};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -62,7 +62,7 @@ async fn idle_at_drain() {
     let mut first = [0; 1];
     idle.read_exact(&mut first).await.unwrap();
     server.shutdown.drain.cancel();
-    assert!(rest(&mut idle).await.text.ends_with("ok"));
+    assert!(read_to_close(&mut idle).await.text.ends_with("ok"));
     drop(idle);
     server.serving.await.unwrap();
     assert!(TcpStream::connect(server.addr).await.is_err());
@@ -74,7 +74,7 @@ async fn within_grace() {
     server.shutdown.drain.cancel();
     // The app ends the stream by itself, long before the grace is over.
     server.shutdown.ending.cancel();
-    let reply = rest(&mut streaming).await;
+    let reply = read_to_close(&mut streaming).await;
     assert!(reply.text.ends_with("0\r\n\r\n"), "{reply:?}");
     drop(streaming);
     server.serving.await.unwrap();
@@ -84,7 +84,7 @@ async fn told_to_end() {
     let server = stopping(Duration::from_millis(50)).await;
     let mut streaming = begun(&server, b"stream").await;
     server.shutdown.drain.cancel();
-    let reply = rest(&mut streaming).await;
+    let reply = read_to_close(&mut streaming).await;
     assert!(
         reply.text.contains("begin") && reply.text.contains("end"),
         "{reply:?}"
@@ -101,8 +101,13 @@ async fn dropped() {
     server.shutdown.drain.cancel();
     server.serving.await.unwrap();
     assert!(server.shutdown.ending.is_cancelled());
-    assert!(!rest(&mut stubborn).await.text.ends_with("0\r\n\r\n"));
-    server.seen.dropped.notified().await;
+    assert!(
+        !read_to_close(&mut stubborn)
+            .await
+            .text
+            .ends_with("0\r\n\r\n")
+    );
+    server.log.dropped.notified().await;
 }
 
 /// Fails some times with what Linux says, then accepts.
@@ -139,6 +144,6 @@ async fn accept_errors() {
         ListenLimits::default(),
         LONG,
     );
-    server.turn(b"{}", "").await.says("2 bytes");
-    server.turn(b"{}", "").await.says("2 bytes");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
 }

@@ -1,0 +1,102 @@
+//! Why a request for artifacts fails.
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_RANGE, RETRY_AFTER};
+use http::{HeaderValue, StatusCode};
+
+use super::query::BadParameter;
+use super::read::set_header;
+use crate::artifacts::owned::Unread;
+use crate::serve::error::{ErrorBody, INVALID_REQUEST, SERVER_ERROR};
+
+/// The error code when there is no such artifact.
+pub const NOT_FOUND: &str = "artifact_not_found";
+/// The error code when the store cannot be read.
+pub const STORE_ERROR: &str = "artifact_store_error";
+
+/// Seconds after which a request to a store that failed is worth repeating.
+const RETRY_SECONDS: u32 = 1;
+
+/// Why a request for artifacts fails.
+pub(in crate::app) enum ArtifactError {
+    /// A parameter of the query cannot be used.
+    Parameter(BadParameter),
+    /// The artifact cannot be read.
+    Unread(Unread),
+    /// The range begins beyond the end of the artifact, which has this many bytes.
+    Range(u64),
+}
+
+impl IntoResponse for ArtifactError {
+    fn into_response(self) -> Response {
+        let (kind, code, param, status, message) = match &self {
+            Self::Parameter(bad) => (
+                INVALID_REQUEST,
+                "invalid_value",
+                bad.name,
+                StatusCode::BAD_REQUEST,
+                bad.message.clone(),
+            ),
+            Self::Unread(unread @ (Unread::Missing { .. } | Unread::NoId)) => (
+                INVALID_REQUEST,
+                NOT_FOUND,
+                None,
+                StatusCode::NOT_FOUND,
+                unread.to_string(),
+            ),
+            Self::Unread(unread @ Unread::Slow) => (
+                INVALID_REQUEST,
+                "search_too_slow",
+                Some("q"),
+                StatusCode::BAD_REQUEST,
+                unread.to_string(),
+            ),
+            Self::Unread(unread @ Unread::Store(_)) => (
+                SERVER_ERROR,
+                STORE_ERROR,
+                None,
+                StatusCode::SERVICE_UNAVAILABLE,
+                unread.to_string(),
+            ),
+            Self::Range(bytes) => (
+                INVALID_REQUEST,
+                "range_not_satisfiable",
+                None,
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                format!("The artifact has {bytes} bytes."),
+            ),
+        };
+        let mut response = ErrorBody {
+            message: &message,
+            kind,
+            param,
+            code: Some(code),
+        }
+        .respond(status);
+        match self {
+            Self::Unread(Unread::Store(error)) => {
+                tracing::error!("artifacts cannot be read: {error}");
+                let seconds = HeaderValue::from(RETRY_SECONDS);
+                response.headers_mut().insert(RETRY_AFTER, seconds);
+            }
+            Self::Range(bytes) => {
+                let range = format!("bytes */{bytes}");
+                set_header(response.headers_mut(), CONTENT_RANGE, &range);
+            }
+            Self::Unread(Unread::Missing { .. } | Unread::NoId | Unread::Slow)
+            | Self::Parameter(_) => {}
+        }
+        response.into_response()
+    }
+}
+
+impl From<BadParameter> for ArtifactError {
+    fn from(bad: BadParameter) -> Self {
+        Self::Parameter(bad)
+    }
+}
+
+impl From<Unread> for ArtifactError {
+    fn from(unread: Unread) -> Self {
+        Self::Unread(unread)
+    }
+}
