@@ -11,7 +11,7 @@ use super::*;
 use crate::artifacts::Artifacts;
 use crate::config::{Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
-use crate::serve::RouteService;
+use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
 
 const CONFIG: &str = r#"
 [routing.aliases]
@@ -30,6 +30,10 @@ models = [{ id = "small" }]
 const PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
 
 fn service() -> RouteService {
+    routes(app())
+}
+
+fn app() -> AppState {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("proxy-config.toml"), CONFIG).unwrap();
     let config = load(&Inputs {
@@ -44,11 +48,11 @@ fn service() -> RouteService {
         Arc::new(Capture::default()),
         Artifacts::memory(1 << 20),
     );
-    routes(AppState {
+    AppState {
         service: Arc::new(service),
         capture: Capture::default(),
         started_ms: 0,
-    })
+    }
 }
 
 struct Reply {
@@ -208,7 +212,7 @@ async fn an_unknown_model_is_answered_as_a_turn_with_it() {
 
 // R29
 #[tokio::test]
-async fn what_is_no_model_id_names_no_model() {
+async fn an_escaped_path_is_no_model_id() {
     let service = service();
     for path in [
         "%FF",
@@ -259,4 +263,37 @@ async fn a_404_says_what_is_served() {
         );
         assert!(message.starts_with(&beginning), "{message}");
     }
+}
+
+// S34
+#[tokio::test]
+async fn every_route_but_healthz_requires_the_token() {
+    let guard = GuardSettings {
+        port: 80,
+        token: Some(Token::new("open-sesame").unwrap()),
+        ..GuardSettings::default()
+    };
+    let settings = EdgeSettings {
+        guard,
+        ..EdgeSettings::default()
+    };
+    let settings = Arc::new(ArcSwap::from_pointee(settings));
+    let edge = Edge::new(service(), settings, app());
+    let message = get(&service(), "/nowhere").await.message();
+    let (_, list) = message.split_once("Served are ").unwrap();
+    let (list, _) = list.split_once(". ").unwrap();
+    let mut without_token = 0;
+    for (method, path) in list.split(", ").map(|route| route.split_once(' ').unwrap()) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .body(axum::body::Body::empty());
+        let response = edge.answer(request.unwrap()).await;
+        let expected = if path == "/healthz" { 200 } else { 401 };
+        assert_eq!(response.status(), expected, "{method} {path}");
+        without_token += usize::from(expected == 200);
+    }
+    assert_eq!(without_token, 1);
 }

@@ -80,7 +80,7 @@ mod tests {
 
     // S34: all lengths take the same path through `matches`.
     #[test]
-    fn only_the_very_token_matches() {
+    fn only_the_exact_token_matches() {
         let token = Token::new("correct-horse").unwrap();
         assert!(token.matches(b"correct-horse"));
         let longer = [b"correct-horse".as_slice(), &[0; 400]].concat();

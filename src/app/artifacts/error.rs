@@ -3,7 +3,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_RANGE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
-use super::query::BadParameter;
+use super::query::ParameterError;
 use super::read::set_header;
 use crate::artifacts::owned::Unread;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, SERVER_ERROR};
@@ -19,7 +19,7 @@ const RETRY_SECONDS: u32 = 1;
 /// Why a request for artifacts fails.
 pub(in crate::app) enum ArtifactError {
     /// A parameter of the query cannot be used.
-    Parameter(BadParameter),
+    Parameter(ParameterError),
     /// The artifact cannot be read.
     Unread(Unread),
     /// The range begins beyond the end of the artifact, which has this many bytes.
@@ -89,8 +89,8 @@ impl IntoResponse for ArtifactError {
     }
 }
 
-impl From<BadParameter> for ArtifactError {
-    fn from(bad: BadParameter) -> Self {
+impl From<ParameterError> for ArtifactError {
+    fn from(bad: ParameterError) -> Self {
         Self::Parameter(bad)
     }
 }

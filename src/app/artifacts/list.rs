@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ArtifactObject;
 use super::error::ArtifactError;
-use super::query::{BadParameter, QueryParams};
+use super::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::Filter;
 use crate::artifacts::owned::{Owned, is_id};
@@ -37,7 +37,7 @@ pub(in crate::app) async fn list(
     let limit = usize::try_from(limit).unwrap_or(MAX_LIMIT);
     let after = params.text("after").map(str::to_owned);
     if !after.as_deref().is_none_or(is_id) {
-        return Err(BadParameter::new("after", "the id of an artifact").into());
+        return Err(ParameterError::new("after", "the id of an artifact").into());
     }
     let filter = Filter {
         session: params.text("session").map(str::to_owned),

@@ -6,14 +6,14 @@ use percent_encoding::percent_decode_str;
 
 /// A parameter that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::app) struct BadParameter {
+pub(in crate::app) struct ParameterError {
     /// Its name; `None` for an unknown one, because the name is the client's text.
     pub(super) name: Option<&'static str>,
     /// What is wrong with it.
     pub(super) message: String,
 }
 
-impl BadParameter {
+impl ParameterError {
     /// The message is that the parameter must be this.
     pub(super) fn new(name: &'static str, expected: &str) -> Self {
         Self {
@@ -28,13 +28,16 @@ pub(super) struct QueryParams(Vec<(&'static str, String)>);
 
 impl QueryParams {
     /// Parses a query whose parameters may have these names.
-    pub(super) fn parse(query: Option<&str>, known: &[&'static str]) -> Result<Self, BadParameter> {
+    pub(super) fn parse(
+        query: Option<&str>,
+        known: &[&'static str],
+    ) -> Result<Self, ParameterError> {
         let query = query.unwrap_or_default();
         let mut params = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let Some(name) = known.iter().find(|known| **known == name) else {
-                return Err(BadParameter {
+                return Err(ParameterError {
                     name: None,
                     message: match known {
                         [] => "This takes no parameters.".to_owned(),
@@ -46,7 +49,7 @@ impl QueryParams {
             let value = value.replace('+', " ");
             let value = percent_decode_str(&value)
                 .decode_utf8()
-                .map_err(|_| BadParameter::new(name, "UTF-8"))?;
+                .map_err(|_| ParameterError::new(name, "UTF-8"))?;
             params.push((*name, value.into_owned()));
         }
         Ok(Self(params))
@@ -64,22 +67,22 @@ impl QueryParams {
         name: &'static str,
         range: &RangeInclusive<u64>,
         default: u64,
-    ) -> Result<u64, BadParameter> {
+    ) -> Result<u64, ParameterError> {
         let Some(text) = self.text(name) else {
             return Ok(default);
         };
         let number = text.parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
             let expected = format!("a number from {} to {}", range.start(), range.end());
-            BadParameter::new(name, &expected)
+            ParameterError::new(name, &expected)
         })
     }
 
-    pub(super) fn flag(&self, name: &'static str) -> Result<bool, BadParameter> {
+    pub(super) fn flag(&self, name: &'static str) -> Result<bool, ParameterError> {
         match self.text(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
-            Some(_) => Err(BadParameter::new(name, "true or false")),
+            Some(_) => Err(ParameterError::new(name, "true or false")),
         }
     }
 }

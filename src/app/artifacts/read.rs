@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use super::error::ArtifactError;
-use super::query::{BadParameter, ByteRange, QueryParams, byte_range, from_to};
+use super::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
 use super::{ArtifactId, ArtifactObject};
 use crate::app::{respond_with, respond_with_json};
 use crate::artifacts::owned::Owned;
@@ -67,18 +67,24 @@ impl From<Piece> for ArtifactText {
     }
 }
 
-fn part_of_query(params: &QueryParams) -> Result<Option<Part>, BadParameter> {
+fn part_of_query(params: &QueryParams) -> Result<Option<Part>, ParameterError> {
     let parameter = |name: &'static str| match params.text(name) {
         None => Ok(None),
         Some(text) => match from_to(text) {
-            None => Err(BadParameter::new(name, "FROM-TO, both included, or FROM-")),
+            None => Err(ParameterError::new(
+                name,
+                "FROM-TO, both included, or FROM-",
+            )),
             found => Ok(found),
         },
     };
     match (parameter("bytes")?, parameter("lines")?) {
-        (Some(_), Some(_)) => Err(BadParameter::new("bytes", "left out where lines is given")),
+        (Some(_), Some(_)) => Err(ParameterError::new(
+            "bytes",
+            "left out where lines is given",
+        )),
         (Some((from, to)), None) => Ok(Some(bytes(from, to))),
-        (None, Some((0, _))) => Err(BadParameter::new("lines", "counted from 1")),
+        (None, Some((0, _))) => Err(ParameterError::new("lines", "counted from 1")),
         (None, Some((from, to))) => {
             let count = to.map_or(u64::MAX, |to| (to - from).saturating_add(1));
             Ok(Some(Part::Lines { from, count }))
@@ -108,11 +114,11 @@ fn bytes(from: u64, to: Option<u64>) -> Part {
     Part::Bytes(from..to.map_or(u64::MAX, |to| to.saturating_add(1)))
 }
 
-fn wants_json(params: &QueryParams, headers: &HeaderMap) -> Result<bool, BadParameter> {
+fn wants_json(params: &QueryParams, headers: &HeaderMap) -> Result<bool, ParameterError> {
     match params.text("format") {
         Some("json") => Ok(true),
         Some("text") => Ok(false),
-        Some(_) => Err(BadParameter::new("format", "json or text")),
+        Some(_) => Err(ParameterError::new("format", "json or text")),
         None => {
             let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
             let accept = accept.unwrap_or_default().to_ascii_lowercase();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ArtifactId;
 use super::error::ArtifactError;
-use super::query::{BadParameter, QueryParams};
+use super::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::{CONTEXT, Found, Limits, Line, Query};
@@ -49,7 +49,7 @@ pub(in crate::app) async fn search(
     let params = QueryParams::parse(query.as_deref(), &names)?;
     let pattern = params.text("q").unwrap_or_default();
     let (regex, ignore_case) = (params.flag("regex")?, params.flag("ignore_case")?);
-    let mut query = Query::new(pattern, regex, ignore_case).map_err(|error| BadParameter {
+    let mut query = Query::new(pattern, regex, ignore_case).map_err(|error| ParameterError {
         name: Some("q"),
         message: unsearchable("q", &error),
     })?;

@@ -176,7 +176,7 @@ async fn lists_have_pages() {
 
 // S2-Dc
 #[tokio::test]
-async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
+async fn missing_and_unreadable_artifacts_have_different_errors() {
     let (owned, ids) = filled(&["a"]).await;
     let path = format!("/v1/artifacts/{}", ids[0]);
     let gone = request(&owned, "DELETE", &path, &[]).await;

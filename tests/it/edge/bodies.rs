@@ -1,4 +1,4 @@
-//! Bodies that are too large, or not what they say.
+//! Bodies that are too large, or that contradict their framing or coding.
 use std::io::Write;
 
 use libtest_mimic::Trial;
@@ -18,22 +18,25 @@ pub fn trials() -> Vec<Trial> {
             "R25 a chunked body is refused at the limit",
             chunked_too_large,
         ),
-        case("R25 a length that lies harms nobody", lying_length),
+        case("R25 a wrong length does no harm", wrong_length),
         case(
-            "R25 a refusal arrives though the whole body is sent",
+            "R25 the error response arrives although the whole body is sent",
             refused_while_sending,
         ),
         case(
-            "R25 a coded body is refused by its size on the wire too",
-            too_much_of_nothing,
+            "R25 the size on the wire is limited for coded bodies too",
+            large_on_the_wire,
         ),
-        case("the app may change a refusal", app_may_change_a_refusal),
+        case(
+            "the observer can change the status of a refusal",
+            observer_changes_a_status,
+        ),
         case("R26 bombs are refused at the decoded limit", bombs),
         case(
-            "R26 codings: members join, truncation and unknown ones are refused",
+            "R26 codings: members are joined, truncated and unknown ones refused",
             codings,
         ),
-        case("R27 bytes that are no text are refused", not_text),
+        case("R27 bytes that are not UTF-8 are refused", not_text),
     ]
 }
 
@@ -59,10 +62,10 @@ async fn announced_too_large() {
         u64::MAX.to_string(),
         (u64::MAX - 2).to_string(),
     ] {
-        // Not a byte of the body is sent.
+        // No byte of the body is sent.
         let headers = format!("{JSON}Content-Length: {length}\r\n");
         let reply = server.request("POST /v1/responses", &headers, b"").await;
-        // hyper counts a length near its own limit as a head that is too large.
+        // For a length near its own limit hyper reports a head that is too large.
         assert!([413, 431].contains(&reply.status()), "{length}: {reply:?}");
     }
     let headers = format!(
@@ -92,22 +95,22 @@ async fn chunked_too_large() {
         .await
         .unwrap();
     stream.write_all(&vec![b'x'; LIMIT + 1]).await.unwrap();
-    // The chunk goes on, but the answer is there.
+    // The response arrives before the end of the chunk.
     read_to_close(&mut stream)
         .await
         .assert_error(413, "request_too_large");
     assert_eq!(server.turns(), 0);
 }
 
-async fn lying_length() {
+async fn wrong_length() {
     let server = limited().await;
-    // More than announced: the surplus is no request.
+    // More than announced: the rest is not taken as a request.
     let headers = format!("{JSON}Content-Length: 2\r\n");
     let reply = server
         .request("POST /v1/responses", &headers, b"{}{}{}")
         .await;
     reply.assert_ok("2 bytes");
-    // Less than announced, then the end.
+    // Less than announced, then the end of the stream.
     let mut stream = server.connect().await;
     let head = format!(
         "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\n{JSON}Content-Length: 9\r\n\r\n{{}}"
@@ -124,8 +127,8 @@ async fn lying_length() {
 
 async fn refused_while_sending() {
     let server = limited().await;
-    // More than the sockets' buffers hold. A client whose write fails does not read
-    // the answer, so each write must succeed.
+    // More than the buffers of the sockets hold. Every write must succeed, because a
+    // client whose write fails does not read the response.
     let length = 32 * LIMIT;
     let mut stream = server.connect().await;
     let head = format!(
@@ -141,7 +144,7 @@ async fn refused_while_sending() {
         .assert_error(413, "request_too_large");
 }
 
-/// A frame that decodes to nothing, however long it is.
+/// A skippable frame, which decodes to nothing.
 fn zstd_skipped(length: u32) -> Vec<u8> {
     let mut frame = vec![0x50, 0x2a, 0x4d, 0x18];
     frame.extend_from_slice(&length.to_le_bytes());
@@ -149,7 +152,7 @@ fn zstd_skipped(length: u32) -> Vec<u8> {
     frame
 }
 
-async fn too_much_of_nothing() {
+async fn large_on_the_wire() {
     let server = limited().await;
     let headers = format!("{JSON}Content-Encoding: zstd\r\nTransfer-Encoding: chunked\r\n");
     for (length, status) in [(1000, 200), (2 << 20, 413)] {
@@ -169,7 +172,7 @@ async fn too_much_of_nothing() {
     }
 }
 
-async fn app_may_change_a_refusal() {
+async fn observer_changes_a_status() {
     let server = limited().await;
     let body = vec![b'x'; LIMIT + 1];
     server
@@ -215,7 +218,7 @@ fn deflate(bytes: &[u8]) -> Vec<u8> {
 async fn bombs() {
     let server = limited().await;
     let zeros = vec![b' '; 10 << 20];
-    // 32 KB for a gigabyte, 10 KB for ten megabytes, and gzip upon gzip members.
+    // 32 KB for a gigabyte, 10 KB for ten megabytes, and many gzip members.
     let gigabyte = zstd_bomb(8192);
     assert_eq!(gigabyte.len(), 6 + 4 * 8192);
     let members = gzip(&zeros).repeat(20);
@@ -231,7 +234,7 @@ async fn bombs() {
             .await
             .assert_error(413, "request_too_large");
     }
-    // The same frame within the limit is a body like any other.
+    // A smaller frame of the same kind is accepted.
     let allowed = server
         .post_turn(&zstd_bomb(8), "Content-Encoding: zstd\r\n")
         .await;

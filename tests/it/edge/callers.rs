@@ -1,4 +1,4 @@
-//! Who is let in: rebinding, cross-site pages, tokens.
+//! The guard: DNS rebinding, cross-site pages, tokens.
 use libtest_mimic::Trial;
 use respondent::serve::{EdgeSettings, GuardSettings, ListenLimits, Token};
 
@@ -22,15 +22,15 @@ pub fn trials() -> Vec<Trial> {
             preflights,
         ),
         case(
-            "S32 a configured origin gets its permission and no other",
+            "S32 only a configured origin gets a permission",
             configured_origin,
         ),
         case(
-            "S34 every route but healthz asks for the token",
+            "S34 every route but healthz requires the token",
             token_everywhere,
         ),
-        case("S34 only the very token is let in", wrong_tokens),
-        case("changed settings hold for the next request", reload),
+        case("S34 only the exact token is accepted", wrong_tokens),
+        case("changed settings apply to the next request", reload),
     ]
 }
 
@@ -72,7 +72,8 @@ async fn foreign_host() {
             "Host: \r\n".to_owned(),
             String::new(),
         ] {
-            // The announced body never comes: an answer shows that none was awaited.
+            // The announced body is never sent: a response proves that the server did not
+            // wait for it.
             let head = format!("{route} HTTP/1.1\r\n{host}Content-Length: 100\r\n{JSON}\r\n");
             server
                 .send_raw(head.as_bytes())
@@ -244,6 +245,8 @@ async fn token_everywhere() {
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
         }
     }
+    let slash = server.request("GET /healthz/", "", b"").await;
+    slash.assert_ok("ok");
     server
         .post_turn(b"{}", "Authorization: bearer open-sesame\r\n")
         .await

@@ -1,4 +1,4 @@
-//! Requests whose framing could be read in two ways, as data.
+//! Requests whose framing could be understood in two ways.
 use std::sync::atomic::Ordering::SeqCst;
 
 use libtest_mimic::Trial;
@@ -22,10 +22,10 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What an attacker would like to be served as a request of its own.
+/// A request that an attacker hides in the body of another one.
 const HIDDEN: &str = "GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n";
 
-/// Header lines in front of `0 CR LF CR LF` and a hidden request.
+/// Headers of a request whose body is `0 CR LF CR LF` and the hidden request.
 const FRAMINGS: [&str; 20] = [
     "Content-Length: 5\r\nTransfer-Encoding: chunked",
     "Transfer-Encoding: chunked\r\nContent-Length: 5",
@@ -59,19 +59,21 @@ async fn ambiguous() {
         let reply = server.send_raw(request.as_bytes()).await;
         assert_eq!(server.log.models.load(SeqCst), 0, "{framing}: {reply:?}");
         assert!(reply.responses() <= 1, "{framing}: {reply:?}");
-        assert!([0, 400, 413].contains(&reply.status()) || chunked_alone(framing, &reply.text));
+        assert!(
+            [0, 400, 413].contains(&reply.status()) || closed_after_chunked(framing, &reply.text)
+        );
     }
 }
 
-/// RFC 9112, 6.3 lets a chunked body with a length be taken, if the connection is
-/// closed after it.
-fn chunked_alone(framing: &str, reply: &str) -> bool {
+/// Whether this was served as a chunked body and the connection closed after it, which
+/// RFC 9112, 6.3 allows although there is a length.
+fn closed_after_chunked(framing: &str, reply: &str) -> bool {
     let both = framing.contains("Content-Length") && framing.contains("Transfer-Encoding: chunked");
     assert!(both, "{framing}: {reply}");
     reply.to_lowercase().contains("connection: close")
 }
 
-/// Heads that no server should understand.
+/// Heads that no server should accept.
 const BROKEN: [&[u8]; 14] = [
     b"GET /v1/models HTTP/1.1\r\nHost : {host}\r\n\r\n",
     b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nX: a\r\n b\r\n\r\n",
@@ -100,7 +102,7 @@ async fn broken_lines() {
         );
     }
     assert_eq!(server.log.models.load(SeqCst), 0);
-    // A bare LF may end a line (RFC 9112, 2.2); it must not end it for some only.
+    // A bare LF may end a line (RFC 9112, 2.2), but then everywhere.
     let mixed = b"POST /v1/responses HTTP/1.1\nHost: {host}\nContent-Type: application/json\r\n\
         Connection: close\nContent-Length: 2\n\n{}GET /v1/models HTTP/1.1\nHost: {host}\n\n";
     let reply = server.send_raw(mixed).await;

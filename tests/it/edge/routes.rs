@@ -1,4 +1,4 @@
-//! Paths and methods, and what a fault behind them costs.
+//! Paths and methods, and panics in handlers.
 use libtest_mimic::Trial;
 use tokio::io::AsyncWriteExt;
 

@@ -1,4 +1,4 @@
-//! Peers that come slowly or not at all. The limits are short; nothing is measured.
+//! Peers that send slowly or not at all. The limits are short; no times are measured.
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -19,7 +19,7 @@ pub fn trials() -> Vec<Trial> {
         case("R24 a body that stops is refused", body_stops),
         case("R24 a crowd of slow peers does not shut others out", crowd),
         case(
-            "a connection over the limit waits for its turn",
+            "a connection over the limit waits until another closes",
             connection_limit,
         ),
     ]
@@ -35,7 +35,7 @@ fn short_heads() -> ListenLimits {
     }
 }
 
-/// Writes a byte now and then until the server closes, and gives its answer.
+/// Writes a byte now and then until the server closes, and returns its response.
 async fn dribble(stream: TcpStream, byte: u8) -> Reply {
     let (mut reading, mut writing) = stream.into_split();
     let mut text = String::new();
@@ -46,7 +46,7 @@ async fn dribble(stream: TcpStream, byte: u8) -> Reply {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        // A reset after the close is as good as the close.
+        // The connection may also be reset after the response.
         _ = reading.read_to_string(&mut text) => Reply { text },
         () = forever => Reply { text: String::new() },
     }
@@ -147,22 +147,22 @@ async fn connection_limit() {
     let server = Server::with(EdgeSettings::default(), limits).await;
     let mut first = server.connect().await;
     let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    let ask_again = async |first: &mut TcpStream| {
+    let request_again = async |first: &mut TcpStream| {
         first.write_all(&request).await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\nok") {
             answer.push(first.read_u8().await.unwrap());
         }
     };
-    ask_again(&mut first).await;
-    // The first holds the only place, so the second waits through all of this.
+    request_again(&mut first).await;
+    // The first connection uses the only slot, so the second waits during all of this.
     let second = server.post_turn(b"{}", "");
     tokio::pin!(second);
     for _ in 0..100 {
         tokio::select! {
             biased;
             reply = &mut second => panic!("served beside the first: {reply:?}"),
-            () = ask_again(&mut first) => {}
+            () = request_again(&mut first) => {}
         }
     }
     assert_eq!(server.turns(), 0);

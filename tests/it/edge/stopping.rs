@@ -1,4 +1,4 @@
-//! Shutdown, and accepting when the system says no.
+//! Shutdown, and failures of accept.
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -21,15 +21,15 @@ pub fn trials() -> Vec<Trial> {
             idle_at_drain,
         ),
         case(
-            "R15 a turn that ends within the grace is served whole",
+            "R15 a turn that ends within the grace period is served completely",
             within_grace,
         ),
         case(
-            "R15 streams are told to end when the grace is over",
-            told_to_end,
+            "R15 streams end when the grace period is over",
+            end_after_grace,
         ),
-        case("R15 what does not end is dropped", dropped),
-        case("R21 accept errors pass", accept_errors),
+        case("R15 streams that do not end are dropped", dropped),
+        case("R21 the server goes on after accept errors", accept_errors),
     ]
 }
 
@@ -50,7 +50,7 @@ const LONG: Duration = Duration::from_mins(10);
 async fn idle_at_drain() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // The drain must end the connection, not the time that it may be idle.
+    // The drain must end the connection, not the idle timeout.
     let limits = ListenLimits {
         header_timeout: LONG,
         ..ListenLimits::default()
@@ -72,7 +72,7 @@ async fn within_grace() {
     let server = stopping(LONG).await;
     let mut streaming = begun(&server, b"stream").await;
     server.shutdown.drain.cancel();
-    // The app ends the stream by itself, long before the grace is over.
+    // The application ends the stream long before the grace period is over.
     server.shutdown.ending.cancel();
     let reply = read_to_close(&mut streaming).await;
     assert!(reply.text.ends_with("0\r\n\r\n"), "{reply:?}");
@@ -80,7 +80,7 @@ async fn within_grace() {
     server.serving.await.unwrap();
 }
 
-async fn told_to_end() {
+async fn end_after_grace() {
     let server = stopping(Duration::from_millis(50)).await;
     let mut streaming = begun(&server, b"stream").await;
     server.shutdown.drain.cancel();
@@ -110,7 +110,7 @@ async fn dropped() {
     server.log.dropped.notified().await;
 }
 
-/// Fails some times with what Linux says, then accepts.
+/// Fails a few times with errors of Linux, then accepts.
 struct Failing {
     listener: TcpListener,
     failures: AtomicUsize,
