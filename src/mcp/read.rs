@@ -69,12 +69,12 @@ fn page(piece: &Piece, chars: usize) -> String {
         text,
     } = piece;
     if text.is_empty() {
-        let what = format!(
+        let description = format!(
             "ends before that: it has lines 1-{} and bytes 0-{}",
             entry.lines,
             entry.bytes.saturating_sub(1)
         );
-        return head(&entry.id, &what);
+        return header_line(&entry.id, &description);
     }
     let end = page_end(text, chars);
     let text = text.get(..end).unwrap_or(text);
@@ -82,14 +82,14 @@ fn page(piece: &Piece, chars: usize) -> String {
     let ended = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
     let whole_line = text.ends_with('\n');
     let last_line = first_line + ended - u64::from(whole_line);
-    let what = format!(
+    let description = format!(
         "lines {first_line}-{last_line} of {}, bytes {}-{} of {}",
         entry.lines,
         bytes.start,
         next.saturating_sub(1),
         entry.bytes
     );
-    let mut page = head(&entry.id, &what);
+    let mut page = header_line(&entry.id, &description);
     page.push_str(text);
     if next < entry.bytes {
         if !whole_line {
@@ -107,8 +107,8 @@ fn page(piece: &Piece, chars: usize) -> String {
 }
 
 /// The first line of everything that a tool reads back, with its line end.
-pub(super) fn head(id: &str, what: &str) -> String {
-    output::read_back_head(id, what) + "\n"
+pub(super) fn header_line(id: &str, description: &str) -> String {
+    output::read_back_head(id, description) + "\n"
 }
 
 /// The byte at which a page of this text ends: within the limits, and at a line end if

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde::Deserialize;
 
 use super::call::ToolCallError;
-use super::read::head;
+use super::read::header_line;
 use crate::artifacts::owned::{Owned, Unread};
 use crate::artifacts::search::{BadQuery, Found, Limits, Query, printed};
 use crate::artifacts::{Entry, Filter};
@@ -78,7 +78,7 @@ fn section(entry: &Entry, query: &str, found: &Found) -> String {
         1 => "1 match".to_owned(),
         count => format!("{count} matches"),
     };
-    let mut out = head(&entry.id, &format!("search {}: {matches}", quoted(query)));
+    let mut out = header_line(&entry.id, &format!("search {}: {matches}", quoted(query)));
     out.push_str(&printed(&found.lines));
     out
 }
