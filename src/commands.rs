@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::app::{entries, first_model};
+use crate::app::models::first_model;
 use crate::codex::{catalog, print};
 use crate::config::{ArtifactMode, Config, address};
 
@@ -48,7 +48,7 @@ pub async fn codex_catalog(
     output: Option<PathBuf>,
 ) -> anyhow::Result<String> {
     let printed = catalog::ask_codex(codex).await?;
-    let catalog = catalog::build(&printed, &entries(config, None))?;
+    let catalog = catalog::build(&printed, &crate::app::models::catalog(config, None))?;
     if output.as_deref() == Some(Path::new("-")) {
         return Ok(catalog.json);
     }

@@ -18,6 +18,7 @@ pub mod diagnostics;
 pub mod log;
 pub mod mcp;
 pub mod metrics;
+pub mod net;
 pub mod sandbox;
 pub mod secrets;
 pub mod serve;

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::app::{self, Respondent};
+use crate::app::{AppState, models, routes};
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
 use crate::commands::say;
@@ -73,14 +73,12 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         Arc::new(capture.clone()),
         artifacts,
     );
-    let edge = Edge::new(
-        Respondent {
-            service: Arc::new(service),
-            capture,
-            started_ms: now_ms(),
-        },
-        Arc::clone(&settings),
-    );
+    let app = AppState {
+        service: Arc::new(service),
+        capture,
+        started_ms: now_ms(),
+    };
+    let edge = Edge::new(routes(app.clone()), Arc::clone(&settings), app);
     let applied = move |config: &Config| {
         limited.apply_limits(config);
         match edge_settings(config, address) {
@@ -229,7 +227,7 @@ fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
             .push("Other machines reach this server: whoever has the token may use it.".to_owned());
     }
     let base = format!("http://{}/v1", address::from_here(address));
-    let model = app::first_model(config);
+    let model = models::first_model(config);
     lines.push(format!(
         "Codex: its config.toml is printed by: {codex_print}"
     ));

@@ -91,10 +91,10 @@ row S2-Ea "a history that does not fit is not cut" $plan/mod.rs \
 row S2-Ea "the second request for a summary is as long as the first" src/turn/compact/summary.rs \
   's/for form in \[Form::NextTurn, Form::Cut\]/for form in [Form::NextTurn, Form::NextTurn]/' \
   it "compacts through every door and goes on"
-row "S2-Eb S2-P3" "the catalog leaves the share of the window that is shown to Codex" src/codex/models.rs \
+row "S2-Eb S2-P3" "the catalog leaves the share of the window that is shown to Codex" src/app/models/list.rs \
   's/^const SHOWN_PERCENT: u64 = 95;/const SHOWN_PERCENT: u64 = 100;/' \
   lib a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent
-row "S2-Eb S2-P3" "the threshold of compaction is lowered" src/codex/models.rs \
+row "S2-Eb S2-P3" "the threshold of compaction is lowered" src/app/models/list.rs \
   's|window.saturating_mul(9) / 10|window.saturating_mul(8) / 10|' \
   lib a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent
 row S2-Ec "a large request is not kept" src/diagnostics/capture/recorder.rs \

@@ -1,35 +1,36 @@
-//! The turns that are kept, for `respondent bundle`.
+//! The recent turns, for `respondent bundle`.
+use axum::extract::{RawQuery, State};
+use http::{Response, StatusCode};
 
-use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
-
-use super::{Respondent, reply};
+use super::{AppState, respond_with, respond_with_json};
 use crate::diagnostics::bundle::BundleError;
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::BundleQuery;
-use crate::serve::Body;
+use crate::net::Body;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, internal, invalid_request};
 
-/// `GET /diagnostics/turns`: a [`Listing`].
-pub(super) async fn turns(app: &Respondent) -> Response<Body> {
-    let capture = app.capture.clone();
+/// The error code when there is no such turn.
+pub const NOT_FOUND: &str = "turn_not_found";
+
+/// `GET /diagnostics/turns`: a [`TurnListing`].
+pub(super) async fn list_turns(State(app): State<AppState>) -> Response<Body> {
     let config = app.service.config.load_full();
+    let capture = app.capture;
     let Ok(turns) = tokio::task::spawn_blocking(move || capture.list(&config)).await else {
         return internal();
     };
-    let listing = TurnListing {
+    respond_with_json(&TurnListing {
         started_ms: Some(app.started_ms),
         turns,
-    };
-    match serde_json::to_vec(&listing) {
-        Ok(json) => reply("application/json", json),
-        Err(_) => internal(),
-    }
+    })
 }
 
-/// `GET /diagnostics/bundle`: a file of the turns that the query names.
-pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
-    let wanted = match BundleQuery::from_query(head.uri.query().unwrap_or_default()) {
+/// `GET /diagnostics/bundle`: a file with the turns that the query selects.
+pub(super) async fn bundle(
+    State(app): State<AppState>,
+    RawQuery(query): RawQuery,
+) -> Response<Body> {
+    let wanted = match BundleQuery::from_query(&query.unwrap_or_default()) {
         Ok(wanted) => wanted,
         Err(bad) => {
             return ErrorBody {
@@ -41,17 +42,12 @@ pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
             .respond(StatusCode::BAD_REQUEST);
         }
     };
-    let capture = app.capture.clone();
-    let asked = wanted.clone();
+    let capture = app.capture;
+    let selection = wanted.clone();
     let config = app.service.config.load_full();
-    let made = tokio::task::spawn_blocking(move || capture.bundle(&config, &asked)).await;
-    match made {
-        Ok(Ok(Some(bytes))) => {
-            let mut response = Response::new(Body::full(bytes));
-            let zstd = HeaderValue::from_static("application/zstd");
-            response.headers_mut().insert(CONTENT_TYPE, zstd);
-            response
-        }
+    let bundled = tokio::task::spawn_blocking(move || capture.bundle(&config, &selection)).await;
+    match bundled {
+        Ok(Ok(Some(bytes))) => respond_with("application/zstd", bytes),
         Ok(Ok(None)) => {
             let message = format!("There is no {}.", wanted.selection.describe());
             invalid_request(StatusCode::NOT_FOUND, NOT_FOUND, &message)
@@ -67,6 +63,3 @@ pub(super) async fn bundle(app: &Respondent, head: &Parts) -> Response<Body> {
         Err(_) => internal(),
     }
 }
-
-/// The code of the answer when there is no such turn.
-pub const NOT_FOUND: &str = "turn_not_found";

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
-use super::models::{self, ModelEntry};
+use crate::app::models::list::{CatalogEntry, CodexModelInfo, codex_info};
 
 /// The name of the file in Codex's folder.
 pub const FILE_NAME: &str = "respondent-models.json";
@@ -87,7 +87,7 @@ pub enum CatalogError {
 /// as functions, since the prompts for code mode and Responses-lite speak of
 /// tools that other models never see. Entries with a slug of ours are passed
 /// over; they come from an earlier catalog.
-pub fn build(printed: &str, models: &[ModelEntry]) -> Result<Catalog, CatalogError> {
+pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<Catalog, CatalogError> {
     let listed: Listed =
         serde_json::from_str(printed).map_err(|source| CatalogError::NotAList { source })?;
     let plain = listed
@@ -99,7 +99,7 @@ pub fn build(printed: &str, models: &[ModelEntry]) -> Result<Catalog, CatalogErr
     let entries = models
         .iter()
         .enumerate()
-        .map(|(at, model)| models::info(at, model, &plain.base_instructions))
+        .map(|(at, model)| codex_info(at, model, &plain.base_instructions))
         .collect();
     let json = serde_json::to_string_pretty(&File { models: entries })
         .map_err(|source| CatalogError::NotAList { source })?;
@@ -216,7 +216,7 @@ impl ListedModel {
 
 #[derive(Serialize)]
 struct File<'a> {
-    models: Vec<models::Info<'a>>,
+    models: Vec<CodexModelInfo<'a>>,
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
-//! What the Codex CLI needs beside the API: its view of the models
-//! ([`models`]), a base prompt ([`prompt`]), a block for its config.toml
-//! ([`print`]) and a local catalog with its own prompt ([`catalog`]).
+//! The setup of the Codex CLI for this server: a block for its config.toml
+//! ([`print`](mod@print)), and a local model catalog with Codex's own prompt
+//! ([`catalog`]).
 
 pub mod catalog;
-pub mod models;
 pub mod print;
-pub mod prompt;

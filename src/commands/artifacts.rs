@@ -13,7 +13,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
 use super::{put, say};
-use crate::app::artifacts::{self, Known, List, Matches, Sweep};
+use crate::app::artifacts::{self, ArtifactList, ArtifactMatches, ArtifactObject, ArtifactSweep};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::artifacts::search::printed;
 use crate::artifacts::{Artifacts, OPEN_FAILED};
@@ -71,7 +71,7 @@ pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()>
             if json {
                 return print(&body, true);
             }
-            let found: Matches = read(&body)?;
+            let found: ArtifactMatches = read(&body)?;
             say(&told(&found))
         }
         cli::Artifacts::Delete { ids } => {
@@ -88,7 +88,7 @@ pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()>
             if json {
                 return print(&body, true);
             }
-            let swept: Sweep = read(&body)?;
+            let swept: ArtifactSweep = read(&body)?;
             let artifacts = plural(swept.artifacts, "artifact");
             say(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
         }
@@ -102,7 +102,7 @@ async fn list(
     session: Option<String>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let mut whole = List {
+    let mut whole = ArtifactList {
         object: "list".to_owned(),
         data: Vec::new(),
         has_more: true,
@@ -116,7 +116,7 @@ async fn list(
                 let _ = write!(path, "&{name}={}", escaped(value));
             }
         }
-        let page: List = read(&from.get(&path).await?)?;
+        let page: ArtifactList = read(&from.get(&path).await?)?;
         whole.has_more = page.has_more && !page.data.is_empty();
         whole.first_id = whole.first_id.or(page.first_id);
         whole.last_id = page.last_id.or(whole.last_id);
@@ -142,9 +142,9 @@ async fn list(
 }
 
 /// A table for people.
-fn table(rows: &[Known], now: SystemTime) -> String {
+fn table(rows: &[ArtifactObject], now: SystemTime) -> String {
     let mut out = String::new();
-    let width = |of: fn(&Known) -> &str| {
+    let width = |of: fn(&ArtifactObject) -> &str| {
         let widths = rows
             .iter()
             .map(|row| SafeText::up_to(of(row), 32).to_string());
@@ -190,7 +190,7 @@ fn table(rows: &[Known], now: SystemTime) -> String {
     out
 }
 
-fn told(found: &Matches) -> String {
+fn told(found: &ArtifactMatches) -> String {
     if found.matches == 0 {
         return "No match.\n".to_owned();
     }
@@ -278,7 +278,7 @@ impl<'a> Source<'a> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
         let owned = open(self.config)?;
-        let (head, body) = artifacts::answer(&owned, &head).await.into_parts();
+        let (head, body) = artifacts::answer(&owned, head).await.into_parts();
         Ok((head.status, body.collect().await?.to_bytes()))
     }
 
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_table_says_what_when_and_where() {
-        let row = Known {
+        let row = ArtifactObject {
             object: "artifact".to_owned(),
             id: format!("art_{:032x}", 1),
             kind: "command_output".to_owned(),

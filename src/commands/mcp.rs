@@ -12,8 +12,8 @@ use serde_json::json;
 use super::artifacts::open;
 use crate::config::Config;
 use crate::control::{Control, ControlError, Refusal};
-use crate::mcp::call::{Call, Outcome};
-use crate::mcp::{Answers, stdio};
+use crate::mcp::call::{ToolCall, ToolCallResult};
+use crate::mcp::{ToolCallHandler, stdio};
 
 /// Serves until standard input ends.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
@@ -29,8 +29,8 @@ struct Elsewhere {
     config: Arc<Config>,
 }
 
-impl Answers for Elsewhere {
-    async fn answer(&self, call: Call) -> Outcome {
+impl ToolCallHandler for Elsewhere {
+    async fn call_tool(&self, call: ToolCall) -> ToolCallResult {
         let request = json!({
             "jsonrpc": "2.0",
             "id": 1,
@@ -40,22 +40,22 @@ impl Answers for Elsewhere {
         let body = Bytes::from(request.to_string());
         match self.control.send(&Method::POST, "/mcp", body).await {
             Ok((StatusCode::OK, body)) => said(&body)
-                .unwrap_or_else(|| Outcome::failed(&"The server's answer cannot be read.")),
+                .unwrap_or_else(|| ToolCallResult::failure(&"The server's answer cannot be read.")),
             Ok((status, body)) => {
                 let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
-                Outcome::failed(&format!("The server answered {}: {why}", status.as_u16()))
+                ToolCallResult::failure(&format!("The server answered {}: {why}", status.as_u16()))
             }
             Err(ControlError::NotRunning(_)) => match open(&self.config) {
                 Ok(owned) => call.answer(&owned).await,
-                Err(error) => Outcome::failed(&error),
+                Err(error) => ToolCallResult::failure(&error),
             },
-            Err(error) => Outcome::failed(&error),
+            Err(error) => ToolCallResult::failure(&error),
         }
     }
 }
 
 /// The outcome in an answer of the protocol.
-fn said(body: &[u8]) -> Option<Outcome> {
+fn said(body: &[u8]) -> Option<ToolCallResult> {
     #[derive(Deserialize)]
     struct Answer {
         result: Option<Called>,
@@ -77,10 +77,10 @@ fn said(body: &[u8]) -> Option<Outcome> {
     }
     let answer: Answer = serde_json::from_slice(body).ok()?;
     if let Some(problem) = answer.error {
-        return Some(Outcome::failed(&problem.message));
+        return Some(ToolCallResult::failure(&problem.message));
     }
     let called = answer.result?;
-    Some(Outcome {
+    Some(ToolCallResult {
         text: called.content.into_iter().map(|part| part.text).collect(),
         failed: called.failed,
     })

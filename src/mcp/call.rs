@@ -1,46 +1,48 @@
-//! A call of a tool: its arguments, checked, and its answer.
+//! Checks the arguments of a tool call and answers it.
 
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::search::unsearchable;
 use super::tools::{LIST, READ, SEARCH};
-use super::{find, list, read};
+use super::{list, read, search};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
 use crate::artifacts::search::BadQuery;
 
-/// A call.
+/// A call of a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Call {
-    /// Of this tool.
+pub struct ToolCall {
+    /// The name of the tool.
     pub name: String,
-    /// With these arguments.
+    /// The arguments, not yet checked.
     pub arguments: Map<String, Value>,
 }
 
-/// What a call ended with. A failure is a text too: the model can mend it.
+/// The result of a call. A failure also has a text, from which the model learns how to
+/// correct the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
-    /// What the model reads.
+pub struct ToolCallResult {
+    /// The text for the model.
     pub text: String,
-    /// It went wrong.
+    /// Whether the call failed.
     pub failed: bool,
 }
 
-/// Why a call cannot be answered.
+/// Why a call fails.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unanswered {
+pub(super) enum ToolCallError {
     #[error("There is no tool of this name; there are {READ}, {SEARCH} and {LIST}.")]
     NoTool,
     #[error("The arguments do not fit: {0}.")]
     Arguments(String),
-    #[error("query cannot be searched for: {0}.")]
+    #[error("{}", unsearchable("query", .0))]
     Query(#[from] BadQuery),
     #[error("{0} {advice}", advice = advice(.0))]
     Unread(#[from] ReadError),
 }
 
-/// What the model can do about it.
+/// Tells the model how to go on.
 fn advice(unread: &ReadError) -> &'static str {
     match unread {
         ReadError::Missing { .. } => {
@@ -52,48 +54,51 @@ fn advice(unread: &ReadError) -> &'static str {
     }
 }
 
-impl Call {
-    /// Answers it from these artifacts.
-    pub async fn answer(self, owned: &OwnerArtifacts) -> Outcome {
-        let answered = match &*self.name {
-            READ => answered(self.arguments, |ask| read::read(owned, ask)).await,
-            SEARCH => answered(self.arguments, |ask| find::find(owned, ask)).await,
-            LIST => answered(self.arguments, |ask| list::list(owned, ask)).await,
-            _ => Err(Unanswered::NoTool),
+impl ToolCall {
+    /// Answers the call from these artifacts.
+    pub async fn answer(self, owned: &OwnerArtifacts) -> ToolCallResult {
+        let result = match &*self.name {
+            READ => with_arguments(self.arguments, |arguments| read::read(owned, arguments)).await,
+            SEARCH => {
+                with_arguments(self.arguments, |arguments| search::search(owned, arguments)).await
+            }
+            LIST => with_arguments(self.arguments, |arguments| list::list(owned, arguments)).await,
+            _ => Err(ToolCallError::NoTool),
         };
-        match answered {
-            Ok(text) => Outcome {
+        match result {
+            Ok(text) => ToolCallResult {
                 text,
                 failed: false,
             },
             Err(error) => {
-                if let Unanswered::Unread(ReadError::Store(error)) = &error {
+                if let ToolCallError::Unread(ReadError::Store(error)) = &error {
                     tracing::error!("artifacts cannot be read: {error}");
                 }
-                Outcome::failed(&error)
+                ToolCallResult::failure(&error)
             }
         }
     }
 }
 
-async fn answered<A, F>(
+/// Parses the arguments and runs the tool with them.
+async fn with_arguments<A, F>(
     arguments: Map<String, Value>,
-    answer: impl FnOnce(A) -> F,
-) -> Result<String, Unanswered>
+    tool: impl FnOnce(A) -> F,
+) -> Result<String, ToolCallError>
 where
     A: DeserializeOwned,
-    F: Future<Output = Result<String, Unanswered>>,
+    F: Future<Output = Result<String, ToolCallError>>,
 {
-    // A null stands for what is left out: strict schemas make models write them.
+    // Strict schemas make models write null for an argument that they leave out.
     let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
-    let ask = serde_json::from_value(Value::Object(given.collect()))
-        .map_err(|error| Unanswered::Arguments(error.to_string()))?;
-    answer(ask).await
+    let arguments = serde_json::from_value(Value::Object(given.collect()))
+        .map_err(|error| ToolCallError::Arguments(error.to_string()))?;
+    tool(arguments).await
 }
 
-impl Outcome {
-    /// A failure.
-    pub fn failed(why: &impl ToString) -> Self {
+impl ToolCallResult {
+    /// A failure with this text.
+    pub fn failure(why: &impl ToString) -> Self {
         Self {
             text: why.to_string(),
             failed: true,
@@ -101,10 +106,10 @@ impl Outcome {
     }
 }
 
-impl From<Outcome> for CallToolResponse {
-    fn from(outcome: Outcome) -> Self {
-        let content = vec![ContentBlock::text(outcome.text)];
-        Self::Complete(if outcome.failed {
+impl From<ToolCallResult> for CallToolResponse {
+    fn from(result: ToolCallResult) -> Self {
+        let content = vec![ContentBlock::text(result.text)];
+        Self::Complete(if result.failed {
             CallToolResult::error(content)
         } else {
             CallToolResult::success(content)
@@ -113,12 +118,16 @@ impl From<Outcome> for CallToolResponse {
 }
 
 #[cfg(test)]
-pub(super) async fn ask(owned: &OwnerArtifacts, name: &str, arguments: Value) -> Outcome {
+pub(super) async fn call_tool(
+    owned: &OwnerArtifacts,
+    name: &str,
+    arguments: Value,
+) -> ToolCallResult {
     let Value::Object(arguments) = arguments else {
         panic!("arguments are an object")
     };
     let name = name.to_owned();
-    Call { name, arguments }.answer(owned).await
+    ToolCall { name, arguments }.answer(owned).await
 }
 
 #[cfg(test)]
@@ -129,10 +138,10 @@ mod tests {
     use crate::artifacts::owner::owner_with_texts;
 
     #[tokio::test]
-    async fn failures_say_what_to_do() {
+    async fn failures_tell_the_model_how_to_go_on() {
         let (owned, ids) = owner_with_texts(&["text"]).await;
         let unknown = format!("art_{:032x}", 77);
-        for (name, arguments, told) in [
+        for (name, arguments, advice) in [
             ("artifact_write", json!({}), "artifact_read"),
             (READ, json!({}), "missing field `id`"),
             (READ, json!({"id": ids[0], "lines": "many"}), "invalid type"),
@@ -161,11 +170,11 @@ mod tests {
             ),
             (SEARCH, json!({"query": "x", "from_byte": 3}), "needs an id"),
         ] {
-            let outcome = ask(&owned, name, arguments).await;
-            assert!(outcome.failed, "{outcome:?}");
-            assert!(outcome.text.contains(told), "{told}: {}", outcome.text);
+            let result = call_tool(&owned, name, arguments).await;
+            assert!(result.failed, "{result:?}");
+            assert!(result.text.contains(advice), "{advice}: {}", result.text);
         }
         let null = json!({"id": ids[0], "from_line": null, "lines": null});
-        assert!(!ask(&owned, READ, null).await.failed);
+        assert!(!call_tool(&owned, READ, null).await.failed);
     }
 }

@@ -1,39 +1,42 @@
-//! Which artifacts there are.
+//! The tool that lists artifacts.
 
 use std::fmt::Write;
+use std::time::{Duration, UNIX_EPOCH};
 
 use adapters::plan::output;
 use serde::Deserialize;
 
-use super::call::Unanswered;
+use super::call::ToolCallError;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
-use crate::diagnostics::listing::http_date;
 use crate::log::SafeText;
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange};
 
-/// How many are listed when the call does not say.
-pub(super) const LIMIT: usize = 20;
-/// How many are listed at most.
-pub(super) const MOST: usize = 100;
+/// How many artifacts are listed when the request does not say.
+pub(crate) const DEFAULT_LIMIT: usize = 20;
+/// Largest number of artifacts listed.
+pub(crate) const MAX_LIMIT: usize = 100;
 
-/// Bytes in which the first lines of an output are.
-const START: u64 = 1_000;
-/// Characters of it that are shown.
-const SHOWN: usize = 100;
+/// How much of an output is read to find its first line, in bytes.
+const BEGINNING_BYTES: u64 = 1_000;
+/// Characters of the first line that are shown.
+const BEGINNING_CHARS: usize = 100;
 
-/// The arguments.
+/// The arguments of a list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ask {
+pub(super) struct ListArguments {
     limit: Option<usize>,
     session: Option<String>,
 }
 
-/// A line for each, the newest first, and how it begins.
-pub(super) async fn list(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Unanswered> {
-    let limit = ask.limit.unwrap_or(LIMIT).clamp(1, MOST);
+/// Lists artifacts, newest first, with a line for each and its first line.
+pub(super) async fn list(
+    owned: &OwnerArtifacts,
+    arguments: ListArguments,
+) -> Result<String, ToolCallError> {
+    let limit = arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
     let filter = ArtifactFilter {
-        session: ask.session,
+        session: arguments.session,
         limit: limit + 1,
         after: None,
     };
@@ -44,12 +47,15 @@ pub(super) async fn list(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Una
         count => format!("[{count} artifacts, newest first]\n"),
     };
     for entry in entries.iter().take(limit) {
-        out.push_str(&line(entry));
-        match owned.read(&entry.id, &ArtifactRange::Bytes(0..START)).await {
+        out.push_str(&describe(entry));
+        match owned
+            .read(&entry.id, &ArtifactRange::Bytes(0..BEGINNING_BYTES))
+            .await
+        {
             Ok(piece) => {
                 let _ = writeln!(out, "    {}", beginning(&piece.text));
             }
-            // It went since the list was made.
+            // It was deleted after the list was made.
             Err(ReadError::Missing { .. } | ReadError::MalformedId) => {}
             Err(error @ (ReadError::Store(_) | ReadError::SearchTimeout)) => {
                 return Err(error.into());
@@ -62,7 +68,7 @@ pub(super) async fn list(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Una
     Ok(out)
 }
 
-fn line(entry: &ArtifactEntry) -> String {
+fn describe(entry: &ArtifactEntry) -> String {
     format!(
         "{} {}, {} characters, {} lines, call {}, session {}, {}\n",
         entry.id,
@@ -71,15 +77,22 @@ fn line(entry: &ArtifactEntry) -> String {
         entry.lines,
         SafeText::up_to(&entry.call_id, 64),
         SafeText::up_to(&entry.session, 80),
-        http_date(entry.created.saturating_mul(1000)),
+        date(entry.created),
     )
 }
 
-/// The first characters below the lines that Codex writes, in one line.
+/// A date in the form of HTTP, which includes the time zone.
+fn date(seconds: u64) -> String {
+    // The form ends with the year 9999.
+    let seconds = seconds.min(253_402_300_799);
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
+/// The beginning of the first line below the header that Codex writes.
 fn beginning(text: &str) -> String {
     let header = output::measure(text).header.bytes;
     let body = text.get(header..).unwrap_or(text).trim_start();
-    SafeText::up_to(body.lines().next().unwrap_or_default(), SHOWN).to_string()
+    SafeText::up_to(body.lines().next().unwrap_or_default(), BEGINNING_CHARS).to_string()
 }
 
 #[cfg(test)]
@@ -87,31 +100,33 @@ mod tests {
     use serde_json::json;
 
     use crate::artifacts::owner::owner_with_texts;
-    use crate::mcp::call::ask;
+    use crate::mcp::call::call_tool;
 
     #[tokio::test]
-    async fn a_list_tells_what_each_is() {
+    async fn a_list_describes_each_artifact() {
         let command =
             "Wall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n\ncargo test\nok";
         let (owned, ids) = owner_with_texts(&["old", command]).await;
-        let said = ask(&owned, "artifact_list", json!({})).await.text;
-        let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(lines.len(), 5, "{said}");
+        let text = call_tool(&owned, "artifact_list", json!({})).await.text;
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 5, "{text}");
         assert_eq!(lines[0], "[2 artifacts, newest first]");
         let row = format!(
             "{} command_output, {} characters, 6 lines, call call_1,",
             ids[1],
             command.len()
         );
-        assert!(lines[1].starts_with(&row), "{said}");
+        assert!(lines[1].starts_with(&row), "{text}");
         assert_eq!(lines[2], "    cargo test");
         assert_eq!(lines[4], "    old");
-        let one = ask(&owned, "artifact_list", json!({"limit": 1})).await.text;
+        let one = call_tool(&owned, "artifact_list", json!({"limit": 1}))
+            .await
+            .text;
         assert!(
             one.ends_with("cargo test\n[There are older ones.]\n"),
             "{one}"
         );
-        let none = ask(&owned, "artifact_list", json!({"session": "x"}))
+        let none = call_tool(&owned, "artifact_list", json!({"session": "x"}))
             .await
             .text;
         assert_eq!(none, "[no artifacts]\n");

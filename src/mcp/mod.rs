@@ -1,20 +1,20 @@
-//! Artifacts for models, over the Model Context Protocol.
+//! Tools with which a model reads artifacts, over the Model Context Protocol.
 //!
-//! | module | noun |
+//! | module | content |
 //! |---|---|
-//! | [`tools`] | what the tools are called, take and are for |
-//! | [`read`] | a page of an artifact |
-//! | [`find`] | what was found in one, or in the latest |
-//! | [`list`] | which there are |
-//! | [`call`] | a call of a tool, answered |
-//! | [`stdio`] | the same on standard input and output |
+//! | [`tools`] | the definitions of the tools |
+//! | [`read`] | reads a page of an artifact |
+//! | [`search`] | searches one artifact or the most recent ones |
+//! | [`list`] | lists artifacts |
+//! | [`call`] | checks and answers a tool call |
+//! | [`stdio`] | the protocol on standard input and output |
 //!
-//! Over HTTP each request stands alone: no session, no stream, one JSON answer.
+//! Over HTTP every request is independent: no session, no stream, one JSON response.
 
 pub mod call;
-mod find;
-mod list;
+pub(crate) mod list;
 mod read;
+pub(crate) mod search;
 pub mod stdio;
 mod tools;
 
@@ -36,31 +36,32 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::serve::Body;
-use call::{Call, Outcome};
+use crate::net::Body;
+use call::{ToolCall, ToolCallResult};
 
-/// What a model reads of the server as a whole.
+/// The description of the server for the model.
 const INSTRUCTIONS: &str = "Tool outputs that were too long for this conversation were replaced by \
     excerpts that name an artifact id (art_...). Nothing of them is lost: artifact_read and \
     artifact_search give back any part.";
 
-/// Where calls are answered.
-pub trait Answers: Clone + Send + Sync + 'static {
-    /// Answers a call.
-    fn answer(&self, call: Call) -> impl Future<Output = Outcome> + Send;
+/// Answers tool calls: from the artifacts themselves, or through another server that has
+/// them.
+pub trait ToolCallHandler: Clone + Send + Sync + 'static {
+    /// Answers one call.
+    fn call_tool(&self, call: ToolCall) -> impl Future<Output = ToolCallResult> + Send;
 }
 
-impl Answers for OwnerArtifacts {
-    async fn answer(&self, call: Call) -> Outcome {
+impl ToolCallHandler for OwnerArtifacts {
+    async fn call_tool(&self, call: ToolCall) -> ToolCallResult {
         call.answer(self).await
     }
 }
 
-/// A server of the protocol whose calls are answered there.
+/// A server of the protocol that passes its tool calls to this handler.
 #[derive(Clone, Debug)]
-pub struct Server<A>(pub A);
+pub struct McpServer<H>(pub H);
 
-impl<A: Answers> ServerHandler for Server<A> {
+impl<H: ToolCallHandler> ServerHandler for McpServer<H> {
     fn get_info(&self) -> ServerConfig {
         let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_instructions(INSTRUCTIONS);
@@ -73,11 +74,13 @@ impl<A: Answers> ServerHandler for Server<A> {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, rmcp::ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::all()))
+        Ok(ListToolsResult::with_all_items(tools::definitions()))
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::all().into_iter().find(|tool| tool.name == name)
+        tools::definitions()
+            .into_iter()
+            .find(|tool| tool.name == name)
     }
 
     async fn call_tool(
@@ -85,26 +88,26 @@ impl<A: Answers> ServerHandler for Server<A> {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, rmcp::ErrorData> {
-        let call = Call {
+        let call = ToolCall {
             name: request.name.into_owned(),
             arguments: request.arguments.unwrap_or_default(),
         };
-        Ok(self.0.answer(call).await.into())
+        Ok(self.0.call_tool(call).await.into())
     }
 }
 
-/// Answers `POST /mcp`. Who may ask was checked before.
+/// Answers `POST /mcp`. The guard of the HTTP edge has checked the request.
 pub async fn answer(owned: OwnerArtifacts, head: Parts, body: String) -> Response<Body> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_sse_keep_alive(None)
-        // The guard of all routes has checked both.
+        // The guard has checked both.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_max_request_body_bytes(body.len());
     let service = StreamableHttpService::new(
-        move || Ok(Server(owned.clone())),
+        move || Ok(McpServer(owned.clone())),
         Arc::new(NeverSessionManager::default()),
         config,
     );

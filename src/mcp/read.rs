@@ -1,28 +1,28 @@
-//! A page of an artifact.
+//! The tool that reads a page of an artifact.
 
 use std::fmt::Write;
 
 use adapters::plan::output;
 use serde::Deserialize;
 
-use super::call::Unanswered;
+use super::call::ToolCallError;
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::store::{ArtifactRange, ArtifactText, text_range};
 
 /// Characters of a page when the call does not say.
-pub(super) const CHARS: usize = 20_000;
+pub(super) const DEFAULT_CHARS: usize = 20_000;
 
-/// Characters of a page at most.
-pub(super) const CHARS_MOST: usize = 30_000;
+/// Largest number of characters of a page.
+pub(super) const MAX_CHARS: usize = 30_000;
 
-/// Bytes of a page at most: Codex cuts what is more than 10,000 tokens, which it
-/// takes to have 4 bytes each, and there are lines around the text.
-pub(super) const BYTES_MOST: usize = 36_000;
+/// Largest number of bytes of a page. Codex cuts an output after 10,000 tokens, at 4
+/// bytes each, and a page has lines around the text.
+const MAX_BYTES: usize = 36_000;
 
-/// The arguments.
+/// The arguments of a read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ask {
+pub(super) struct ReadArguments {
     id: String,
     from_line: Option<u64>,
     lines: Option<u64>,
@@ -30,29 +30,34 @@ pub(super) struct Ask {
     max_chars: Option<usize>,
 }
 
-/// The page: a line that says what it is, the text, and how to read on if there is
-/// more.
-pub(super) async fn read(owned: &OwnerArtifacts, ask: Ask) -> Result<String, Unanswered> {
-    let chars = ask.max_chars.unwrap_or(CHARS).clamp(1, CHARS_MOST);
-    let part = match (ask.from_line, ask.lines, ask.from_byte) {
+/// Reads a page: a line that describes it, the text, and how to read on if there is more.
+pub(super) async fn read(
+    owned: &OwnerArtifacts,
+    arguments: ReadArguments,
+) -> Result<String, ToolCallError> {
+    let chars = arguments
+        .max_chars
+        .unwrap_or(DEFAULT_CHARS)
+        .clamp(1, MAX_CHARS);
+    let part = match (arguments.from_line, arguments.lines, arguments.from_byte) {
         (Some(_), _, Some(_)) | (None, Some(_), Some(_)) => {
             let why = "give from_line and lines, or from_byte, not both";
-            return Err(Unanswered::Arguments(why.to_owned()));
+            return Err(ToolCallError::Arguments(why.to_owned()));
         }
         (None, None, from) => {
             let from = from.unwrap_or(0);
-            ArtifactRange::Bytes(from..from.saturating_add(BYTES_MOST as u64))
+            ArtifactRange::Bytes(from..from.saturating_add(MAX_BYTES as u64))
         }
         (from, _, None) => {
-            // Lines may have any length: no more is read than fits.
+            // Lines can have any length, so only as many bytes are read as fit.
             let from = from.unwrap_or(1).max(1);
             let line = ArtifactRange::Lines { from, count: 0 };
-            let at = owned.read(&ask.id, &line).await?.bytes.start;
-            ArtifactRange::Bytes(at..at.saturating_add(BYTES_MOST as u64))
+            let at = owned.read(&arguments.id, &line).await?.bytes.start;
+            ArtifactRange::Bytes(at..at.saturating_add(MAX_BYTES as u64))
         }
     };
-    let mut piece = owned.read(&ask.id, &part).await?;
-    if let Some(count) = ask.lines {
+    let mut piece = owned.read(&arguments.id, &part).await?;
+    if let Some(count) = arguments.lines {
         let end = text_range::offset_after_lines(&piece.text, count.max(1));
         piece.text.truncate(end);
     }
@@ -67,27 +72,27 @@ fn page(piece: &ArtifactText, chars: usize) -> String {
         text,
     } = piece;
     if text.is_empty() {
-        let what = format!(
+        let description = format!(
             "ends before that: it has lines 1-{} and bytes 0-{}",
             entry.lines,
             entry.bytes.saturating_sub(1)
         );
-        return head(&entry.id, &what);
+        return header_line(&entry.id, &description);
     }
-    let end = end(text, chars);
+    let end = page_end(text, chars);
     let text = text.get(..end).unwrap_or(text);
     let next = bytes.start + end as u64;
     let ended = memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64;
     let whole_line = text.ends_with('\n');
     let last_line = first_line + ended - u64::from(whole_line);
-    let what = format!(
+    let description = format!(
         "lines {first_line}-{last_line} of {}, bytes {}-{} of {}",
         entry.lines,
         bytes.start,
         next.saturating_sub(1),
         entry.bytes
     );
-    let mut page = head(&entry.id, &what);
+    let mut page = header_line(&entry.id, &description);
     page.push_str(text);
     if next < entry.bytes {
         if !whole_line {
@@ -104,27 +109,27 @@ fn page(piece: &ArtifactText, chars: usize) -> String {
     page
 }
 
-/// The first line of everything that was read back, with its line end.
-pub(super) fn head(id: &str, what: &str) -> String {
-    output::read_back_head(id, what) + "\n"
+/// The first line of everything that a tool reads back, with its line end.
+pub(super) fn header_line(id: &str, description: &str) -> String {
+    output::read_back_head(id, description) + "\n"
 }
 
-/// Where a page of a text ends: within the limits, at a line end if one is in its
-/// second half.
-fn end(text: &str, chars: usize) -> usize {
+/// The byte at which a page of this text ends: within the limits, and at a line end if
+/// there is one in its second half.
+fn page_end(text: &str, chars: usize) -> usize {
     let by_chars = text.char_indices().nth(chars);
     let by_chars = by_chars.map_or(text.len(), |(at, _)| at);
-    let mut most = by_chars.min(BYTES_MOST);
-    while !text.is_char_boundary(most) {
-        most -= 1;
+    let mut max = by_chars.min(MAX_BYTES);
+    while !text.is_char_boundary(max) {
+        max -= 1;
     }
-    if most == text.len() {
-        return most;
+    if max == text.len() {
+        return max;
     }
-    let fits = text.get(..most).unwrap_or_default();
+    let fits = text.get(..max).unwrap_or_default();
     match fits.rfind('\n') {
-        Some(at) if at >= most / 2 => at + 1,
-        Some(_) | None => most,
+        Some(at) if at >= max / 2 => at + 1,
+        Some(_) | None => max,
     }
 }
 
@@ -134,15 +139,15 @@ mod tests {
 
     use super::*;
     use crate::artifacts::owner::owner_with_texts;
-    use crate::mcp::call::ask;
+    use crate::mcp::call::call_tool;
 
     async fn page(owned: &OwnerArtifacts, arguments: Value) -> String {
-        let outcome = ask(owned, "artifact_read", arguments).await;
-        assert!(!outcome.failed, "{outcome:?}");
-        outcome.text
+        let result = call_tool(owned, "artifact_read", arguments).await;
+        assert!(!result.failed, "{result:?}");
+        result.text
     }
 
-    /// The text of a page, by the bytes that its first line names.
+    /// The text of a page, found by the byte range in its first line.
     fn text(page: &str) -> &str {
         let (head, rest) = page.split_once('\n').unwrap();
         let (_, bytes) = head.split_once("bytes ").unwrap();
@@ -151,7 +156,7 @@ mod tests {
         rest.get(..=to - from).unwrap()
     }
 
-    /// All pages, read on as each says.
+    /// All pages: each says how to read the next.
     async fn pages(owned: &OwnerArtifacts, id: &str, chars: usize) -> Vec<String> {
         let mut all = Vec::new();
         let mut from = ("from_byte".to_owned(), 0);
@@ -185,7 +190,7 @@ mod tests {
                 assert!(whole == **text_of, "{id} by {chars}");
                 for page in &pages {
                     assert!(output::is_read_back(page), "{page}");
-                    assert!(text(page).chars().count() <= chars.min(CHARS_MOST));
+                    assert!(text(page).chars().count() <= chars.min(MAX_CHARS));
                     assert!(page.len() <= 40_000 - 1_000, "{} bytes", page.len());
                 }
             }
@@ -193,10 +198,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_read() {
+    async fn a_page_can_begin_at_a_line_or_a_byte() {
         let (owned, ids) = owner_with_texts(&["one\ntwo\nthree\nfour"]).await;
         let id = &ids[0];
-        for (arguments, said) in [
+        for (arguments, expected) in [
             (
                 json!({"id": id, "from_line": 2, "lines": 2}),
                 format!(
@@ -234,7 +239,11 @@ mod tests {
                 format!("[artifact {id} ends before that: it has lines 1-4 and bytes 0-17]\n"),
             ),
         ] {
-            assert_eq!(page(&owned, arguments.clone()).await, said, "{arguments}");
+            assert_eq!(
+                page(&owned, arguments.clone()).await,
+                expected,
+                "{arguments}"
+            );
         }
     }
 }

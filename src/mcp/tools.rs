@@ -1,14 +1,14 @@
-//! What the tools are called, take and are for. A model knows nothing but this and
-//! the excerpts that it sees.
+//! The definitions of the tools: name, description and arguments. A model knows only
+//! these and the excerpts that it sees.
 
 use std::sync::Arc;
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use super::find::{LIMIT, LIMIT_MOST};
 use super::list;
-use super::read::{CHARS, CHARS_MOST};
+use super::read::{DEFAULT_CHARS, MAX_CHARS};
+use super::search::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::artifacts::search::CONTEXT;
 
 /// The name of the tool that reads.
@@ -19,7 +19,7 @@ pub(super) const SEARCH: &str = "artifact_search";
 pub(super) const LIST: &str = "artifact_list";
 
 /// All tools.
-pub(super) fn all() -> Vec<Tool> {
+pub(super) fn definitions() -> Vec<Tool> {
     vec![
         tool(
             READ,
@@ -29,7 +29,7 @@ pub(super) fn all() -> Vec<Tool> {
                  too long, you see an excerpt or a notice with an artifact id (art_ and 32 digits); \
                  this tool returns the original text, byte for byte, from the line or byte you \
                  name on. Use it instead of running a command again. One call returns at most \
-                 max_chars characters ({CHARS} by default); the last line tells how to read on. If \
+                 max_chars characters ({DEFAULT_CHARS} by default); the last line tells how to read on. If \
                  you look for something specific, use artifact_search first: it gives line numbers \
                  to read from."
             ),
@@ -38,7 +38,7 @@ pub(super) fn all() -> Vec<Tool> {
                 "from_line": {"type": "integer", "minimum": 1, "description": "First line to read, counted from 1. Leave out to read from the start."},
                 "lines": {"type": "integer", "minimum": 1, "description": "How many lines to read at most. Leave out to read as much as fits."},
                 "from_byte": {"type": "integer", "minimum": 0, "description": "Instead of from_line: first byte to read, counted from 0. For files with very long lines."},
-                "max_chars": {"type": "integer", "minimum": 1, "maximum": CHARS_MOST, "description": format!("Characters to read at most; {CHARS} when left out, {CHARS_MOST} at most.")},
+                "max_chars": {"type": "integer", "minimum": 1, "maximum": MAX_CHARS, "description": format!("Characters to read at most; {DEFAULT_CHARS} when left out, {MAX_CHARS} at most.")},
             }),
             &["id"],
         ),
@@ -50,7 +50,7 @@ pub(super) fn all() -> Vec<Tool> {
                  returns matching lines with their line numbers, in one artifact (give its id, \
                  art_..., from the excerpt) or in all recent ones (leave id out). Upper and lower \
                  case are told apart; in a regex, (?i) ignores case. Then read around a match with \
-                 artifact_read and from_line, or from_byte where a match names a byte. At most {LIMIT} matches are shown unless limit says \
+                 artifact_read and from_line, or from_byte where a match names a byte. At most {DEFAULT_LIMIT} matches are shown unless limit says \
                  otherwise."
             ),
             json!({
@@ -58,7 +58,7 @@ pub(super) fn all() -> Vec<Tool> {
                 "id": {"type": "string", "description": "The artifact to search: art_ and 32 hexadecimal digits. Leave out to search the recent artifacts, newest first."},
                 "regex": {"type": "boolean", "description": "query is a regular expression (no look-around, no back references). False when left out."},
                 "context": {"type": "integer", "minimum": 0, "maximum": CONTEXT, "description": "Lines to show before and after each match; 0 when left out."},
-                "limit": {"type": "integer", "minimum": 1, "maximum": LIMIT_MOST, "description": format!("Matches to show at most; {LIMIT} when left out.")},
+                "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": format!("Matches to show at most; {DEFAULT_LIMIT} when left out.")},
                 "from_byte": {"type": "integer", "minimum": 0, "description": "With id: search from this byte on, to continue a search that showed not all matches."},
             }),
             &["query"],
@@ -72,7 +72,7 @@ pub(super) fn all() -> Vec<Tool> {
              artifact_search."
                 .to_owned(),
             json!({
-                "limit": {"type": "integer", "minimum": 1, "maximum": list::MOST, "description": format!("How many to list; {} when left out.", list::LIMIT)},
+                "limit": {"type": "integer", "minimum": 1, "maximum": list::MAX_LIMIT, "description": format!("How many to list; {} when left out.", list::DEFAULT_LIMIT)},
                 "session": {"type": "string", "description": "Only those of this session, as a list shows it."},
             }),
             &[],
@@ -80,18 +80,24 @@ pub(super) fn all() -> Vec<Tool> {
     ]
 }
 
-fn tool(name: &'static str, title: &str, about: String, takes: Value, needs: &[&str]) -> Tool {
+fn tool(
+    name: &'static str,
+    title: &str,
+    description: String,
+    properties: Value,
+    required: &[&str],
+) -> Tool {
     let mut schema = Map::new();
     schema.insert("type".to_owned(), "object".into());
-    schema.insert("properties".to_owned(), takes);
-    schema.insert("required".to_owned(), json!(needs));
+    schema.insert("properties".to_owned(), properties);
+    schema.insert("required".to_owned(), json!(required));
     schema.insert("additionalProperties".to_owned(), false.into());
     let annotations = ToolAnnotations::with_title(title)
         .read_only(true)
         .destructive(false)
         .idempotent(true)
         .open_world(false);
-    Tool::new(name, about, Arc::new(schema))
+    Tool::new(name, description, Arc::new(schema))
         .with_title(title)
         .with_annotations(annotations)
 }
@@ -103,15 +109,15 @@ mod tests {
     // S2-Dc
     #[test]
     fn tools_only_read_and_say_what_they_take() {
-        let tools = all();
+        let tools = definitions();
         let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
         assert_eq!(names, [READ, SEARCH, LIST]);
         for tool in &tools {
             let annotations = tool.annotations.as_ref().unwrap();
             assert_eq!(annotations.read_only_hint, Some(true), "{}", tool.name);
             assert_eq!(annotations.open_world_hint, Some(false), "{}", tool.name);
-            let takes = tool.input_schema["properties"].as_object().unwrap();
-            for (name, schema) in takes {
+            let properties = tool.input_schema["properties"].as_object().unwrap();
+            for (name, schema) in properties {
                 assert!(schema["description"].is_string(), "{}.{name}", tool.name);
             }
             assert!(tool.description.as_ref().unwrap().contains("shortened"));

@@ -1,34 +1,37 @@
-//! Reads a request body whole, within limits of size and speed.
+//! Reads and decodes a whole request body, within limits of size and speed.
 use std::time::Duration;
 
+use axum::extract::{FromRequest, Request};
+use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
-use super::decode::Decoding;
+use super::RefusalReason;
+use super::content_coding::BodyDecoder;
 use super::error::{close, invalid_request};
-use super::{Body, Reason};
 use crate::aside::aside;
+use crate::net::Body;
 
 /// Limits on the body of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BodyLimits {
-    /// Most bytes, on the wire and decoded.
+    /// Largest size in bytes, both on the wire and decoded.
     pub max: usize,
-    /// Longest silence between two pieces.
+    /// Longest pause between two pieces.
     pub idle: Duration,
-    /// Time in which no minimum rate is asked for.
+    /// Time before the minimum rate applies.
     pub grace: Duration,
-    /// Bytes a second that must come on average after the grace.
+    /// Bytes a second that must arrive on average after the grace.
     pub min_rate: u32,
 }
 
 impl Default for BodyLimits {
-    /// 64 MiB, 30 s of silence, 1 KiB a second after 30 s.
+    /// 64 MiB, pauses of 30 s, 1 KiB a second after 30 s.
     fn default() -> Self {
         Self {
             max: 64 << 20,
@@ -39,19 +42,72 @@ impl Default for BodyLimits {
     }
 }
 
-/// Why a body was not taken.
+/// A request whose body is complete and decoded text: an extractor for handlers.
+///
+/// The limits are the [`BodyLimits`] in the extensions of the request, where
+/// [`Edge`](super::Edge) puts them, else the default ones.
+#[derive(Debug)]
+pub struct DecodedRequest {
+    /// Everything but the body.
+    pub head: Parts,
+    /// The decoded body.
+    pub body: String,
+}
+
+impl<S: Send + Sync> FromRequest<S> for DecodedRequest {
+    type Rejection = BodyRejection;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, BodyRejection> {
+        let (head, body) = request.into_parts();
+        let limits = head.extensions.get().copied().unwrap_or_default();
+        match read(&limits, &head.headers, body).await {
+            Ok(body) => Ok(Self { head, body }),
+            Err(error) => Err(BodyRejection {
+                error,
+                request_headers: head.headers,
+            }),
+        }
+    }
+}
+
+/// A request whose body was refused. Its response carries a [`RefusedBody`].
+#[derive(Debug)]
+pub struct BodyRejection {
+    error: BodyError,
+    request_headers: HeaderMap,
+}
+
+/// Tells the edge, in the extensions of a response, that a body was refused.
+#[derive(Debug, Clone)]
+pub(super) struct RefusedBody {
+    pub(super) reason: RefusalReason,
+    pub(super) request_headers: HeaderMap,
+}
+
+impl IntoResponse for BodyRejection {
+    fn into_response(self) -> axum::response::Response {
+        let mut response = self.error.respond();
+        response.extensions_mut().insert(RefusedBody {
+            reason: self.error.reason(),
+            request_headers: self.request_headers,
+        });
+        response.into_response()
+    }
+}
+
+/// Why a body was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum BodyFault {
-    /// Over the limit, as announced, sent or decoded.
+pub enum BodyError {
+    /// Larger than the limit: as announced, as sent or after decoding.
     #[error("the request body is too large")]
     TooLarge,
-    /// Stopped, or came slower than the least rate.
+    /// Paused too long or arrived below the minimum rate.
     #[error("the request body came too slowly")]
     TooSlow,
-    /// A content coding that is not spoken here, or several.
+    /// An unknown content coding, or several.
     #[error("the content encoding is not supported; use gzip, deflate, zstd or none")]
     Coding,
-    /// Cut off, or not what its framing or coding says.
+    /// Incomplete, or contrary to its framing or coding.
     #[error("the request body is incomplete or does not match its encoding")]
     Broken,
     /// Not UTF-8.
@@ -59,9 +115,9 @@ pub enum BodyFault {
     NotText,
 }
 
-impl BodyFault {
-    /// The refusal. The connection is closed after it, since the rest of the body
-    /// is not read.
+impl BodyError {
+    /// The error response. The connection is closed after it, because the rest of the
+    /// body is not read.
     pub fn respond(self) -> Response<Body> {
         let (status, code) = match self {
             Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
@@ -76,20 +132,20 @@ impl BodyFault {
         close(invalid_request(status, code, &self.to_string()))
     }
 
-    /// The label in the metrics.
-    pub fn reason(self) -> Reason {
+    /// The reason that the metrics count.
+    pub fn reason(self) -> RefusalReason {
         match self {
-            Self::TooLarge => Reason::TooLarge,
-            Self::TooSlow => Reason::TooSlow,
-            Self::Coding => Reason::ContentType,
-            Self::Broken | Self::NotText => Reason::Malformed,
+            Self::TooLarge => RefusalReason::TooLarge,
+            Self::TooSlow => RefusalReason::TooSlow,
+            Self::Coding => RefusalReason::ContentType,
+            Self::Broken | Self::NotText => RefusalReason::Malformed,
         }
     }
 }
 
 /// Reads and decodes a body. Peak memory is the decoded size, at most
 /// [`BodyLimits::max`], plus one coding window (8 MiB).
-pub async fn read<B>(limits: &BodyLimits, head: &Parts, body: B) -> Result<String, BodyFault>
+async fn read<B>(limits: &BodyLimits, headers: &HeaderMap, body: B) -> Result<String, BodyError>
 where
     B: HttpBody<Data = Bytes>,
 {
@@ -97,32 +153,32 @@ where
     let expected = match announced {
         None => 0,
         Some(Ok(length)) if length <= limits.max => length,
-        Some(_) => return Err(BodyFault::TooLarge),
+        Some(_) => return Err(BodyError::TooLarge),
     };
-    let mut decoding = Decoding::new(&head.headers, limits.max, expected)?;
+    let mut decoder = BodyDecoder::new(headers, limits.max, expected)?;
     let start = Instant::now();
     let mut received: usize = 0;
     let mut body = std::pin::pin!(body);
     while let Some(frame) = timeout_at(deadline(limits, start, received), body.frame())
         .await
-        .map_err(|_| BodyFault::TooSlow)?
+        .map_err(|_| BodyError::TooSlow)?
     {
-        // Trailers carry nothing that is wanted here.
-        let Ok(data) = frame.map_err(|_| BodyFault::Broken)?.into_data() else {
+        // Trailers are ignored.
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
             continue;
         };
         received = received.saturating_add(data.len());
         if received > limits.max {
-            return Err(BodyFault::TooLarge);
+            return Err(BodyError::TooLarge);
         }
-        decoding.push(&data)?;
+        decoder.push(&data)?;
     }
-    let body = decoding.finish()?;
-    aside(body.len(), || String::from_utf8(body)).map_err(|_| BodyFault::NotText)
+    let body = decoder.finish()?;
+    aside(body.len(), || String::from_utf8(body)).map_err(|_| BodyError::NotText)
 }
 
-/// When the next piece must be there: before the silence is too long, and before
-/// what was received so far falls under the least rate.
+/// The latest time for the next piece: before the pause is too long, and before the
+/// received bytes fall below the minimum rate.
 fn deadline(limits: &BodyLimits, start: Instant, received: usize) -> Instant {
     let earned = received as u64 / u64::from(limits.min_rate.max(1));
     let by_rate = start + limits.grace + Duration::from_secs(earned);

@@ -1,39 +1,39 @@
-//! Refusals in the shape of `OpenAI`'s API: `{"error":{message,type,param,code}}`
-//! with all four keys, since strict clients read each of them.
+//! Errors in the form of `OpenAI`'s API: `{"error":{message,type,param,code}}`, always
+//! with all four keys, because strict clients require each of them.
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, UPGRADE, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
-use super::Body;
+use crate::net::Body;
 
-/// The type of faults that the client can mend.
+/// The type of errors that the client can correct.
 pub const INVALID_REQUEST: &str = "invalid_request_error";
-/// The type of faults on this side.
+/// The type of errors of this server.
 pub const SERVER_ERROR: &str = "server_error";
 
-/// One refusal, still without a response around it.
+/// The content of an error response.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ErrorBody<'a> {
-    /// What went wrong, for a human.
+    /// What went wrong, for people.
     pub message: &'a str,
     /// The family, such as `invalid_request_error`.
     #[serde(rename = "type")]
     pub kind: &'a str,
-    /// The parameter at fault.
+    /// The parameter that caused it.
     pub param: Option<&'a str>,
-    /// The machine-readable reason.
+    /// The reason, for programs.
     pub code: Option<&'a str>,
 }
 
 impl ErrorBody<'_> {
-    /// The refusal as a JSON response with this status.
+    /// The JSON response with this status.
     pub fn respond(&self, status: StatusCode) -> Response<Body> {
         #[derive(Serialize)]
-        struct Envelope<'a> {
+        struct ErrorEnvelope<'a> {
             error: &'a ErrorBody<'a>,
         }
-        // Strings and options alone: this cannot fail to serialize.
-        let body = serde_json::to_vec(&Envelope { error: self }).unwrap_or_default();
+        // Strings and options always serialize.
+        let body = serde_json::to_vec(&ErrorEnvelope { error: self }).unwrap_or_default();
         let mut response = Response::new(Body::full(body));
         *response.status_mut() = status;
         response
@@ -43,7 +43,7 @@ impl ErrorBody<'_> {
     }
 }
 
-/// A refusal that the client can mend, without a parameter.
+/// An error that the client can correct and that no parameter caused.
 pub fn invalid_request(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     ErrorBody {
         message,
@@ -54,28 +54,26 @@ pub fn invalid_request(status: StatusCode, code: &str, message: &str) -> Respons
     .respond(status)
 }
 
-/// 404 for a path that no route has. The path is not repeated: it is the client's text.
-pub fn not_found() -> Response<Body> {
-    invalid_request(
-        StatusCode::NOT_FOUND,
-        "unknown_url",
-        "There is no such path here.",
-    )
+/// 404 for a path that no route has.
+pub fn not_found(message: &str) -> Response<Body> {
+    invalid_request(StatusCode::NOT_FOUND, "unknown_url", message)
 }
 
 /// 405 with the methods that the path does have, such as `"GET, HEAD"`.
-pub fn method_not_allowed(allow: &'static str) -> Response<Body> {
-    let message = format!("This path answers {allow}.");
-    let response = invalid_request(
+pub fn method_not_allowed(allow: &str) -> Response<Body> {
+    let mut response = invalid_request(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
-        &message,
+        &format!("This path answers {allow}."),
     );
-    with(response, ALLOW, allow)
+    if let Ok(allow) = HeaderValue::from_str(allow) {
+        response.headers_mut().insert(ALLOW, allow);
+    }
+    response
 }
 
 /// 426: Codex falls back to plain HTTP at once on this status. RFC 9110, 15.5.22
-/// wants the protocol to use named in `Upgrade`.
+/// requires `Upgrade` to name the protocol to use.
 pub fn upgrade_required() -> Response<Body> {
     let response = invalid_request(
         StatusCode::UPGRADE_REQUIRED,
@@ -85,7 +83,7 @@ pub fn upgrade_required() -> Response<Body> {
     close(with(response, UPGRADE, "HTTP/1.1"))
 }
 
-/// 401 for a missing or wrong token, the same for both.
+/// 401 for a missing or wrong token; the response is the same for both.
 pub fn unauthorized() -> Response<Body> {
     let response = invalid_request(
         StatusCode::UNAUTHORIZED,
@@ -95,7 +93,7 @@ pub fn unauthorized() -> Response<Body> {
     with(response, WWW_AUTHENTICATE, "Bearer")
 }
 
-/// 500 that says nothing of its cause.
+/// 500 that does not reveal its cause.
 pub fn internal() -> Response<Body> {
     ErrorBody {
         message: "The request failed inside the server.",
@@ -107,11 +105,11 @@ pub fn internal() -> Response<Body> {
 }
 
 /// The same response, after which the connection is closed.
-pub fn close(response: Response<Body>) -> Response<Body> {
+pub fn close<B>(response: Response<B>) -> Response<B> {
     with(response, CONNECTION, "close")
 }
 
-fn with(mut response: Response<Body>, name: HeaderName, value: &'static str) -> Response<Body> {
+fn with<B>(mut response: Response<B>, name: HeaderName, value: &'static str) -> Response<B> {
     response
         .headers_mut()
         .insert(name, HeaderValue::from_static(value));

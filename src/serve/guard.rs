@@ -1,10 +1,9 @@
-//! Who may talk to a server on loopback: checked on every route before the body
-//! is read.
+//! Checks who may use the server, on every route and before the body is read.
 //!
-//! A web page can reach a local port. DNS rebinding shows in `Host`; a page of
-//! another site shows in `Origin` and `Sec-Fetch-Site`; a form post that needs no
-//! preflight shows in its content type. A CORS permission is given to configured
-//! origins alone and never as `*`.
+//! A web page can reach a port on loopback. DNS rebinding is visible in `Host`; a page
+//! of another site is visible in `Origin` and `Sec-Fetch-Site`; a form post that needs
+//! no preflight is visible in its content type. Only configured origins get a CORS
+//! permission, and never as `*`.
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
@@ -14,45 +13,47 @@ use http::request::Parts;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
+use super::Token;
 use super::error::{invalid_request, unauthorized};
-use super::{Body, Token};
+use crate::net::Body;
 
-/// What the guard lets in. Replaced as a whole when the configuration changes.
+/// Who may use the server. Replaced as a whole when the configuration changes.
 #[derive(Debug, Clone, Default)]
 pub struct GuardSettings {
-    /// Hosts beside the loopback names: `name` for any port, or `name:port`.
+    /// Allowed hosts in addition to the loopback names: `name` for any port, or
+    /// `name:port`.
     pub hosts: Vec<String>,
-    /// The port that is listened on; loopback names must carry it.
+    /// The port that the server listens on; loopback names must have it.
     pub port: u16,
-    /// Origins of web pages that may call, such as `http://localhost:3000`.
+    /// Origins whose web pages may call, such as `http://localhost:3000`.
     pub origins: Vec<String>,
-    /// The token every route but `/healthz` asks for.
+    /// The token that every route except `/healthz` requires.
     pub token: Option<Token>,
 }
 
-/// Why a request was refused; a label in the metrics.
+/// Why a request was refused, as counted in the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum RefusalReason {
     /// `Host` or the target names another server.
     Host,
-    /// A web page of an origin that is not allowed.
+    /// It comes from a web page whose origin is not allowed.
     Origin,
-    /// A CORS preflight of an origin that is not allowed.
+    /// It is a CORS preflight from an origin that is not allowed.
     Preflight,
     /// The token is missing or wrong.
     Token,
-    /// A POST that is not JSON.
+    /// It is a POST that is not JSON, or its content coding is unknown.
     ContentType,
     /// The body is too large, also after decoding.
     TooLarge,
-    /// The body came too slowly.
+    /// The body arrived too slowly.
     TooSlow,
     /// The body cannot be decoded.
     Malformed,
 }
 
-impl Reason {
-    /// The label.
+impl RefusalReason {
+    /// The label in the metrics.
     pub fn label(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -67,25 +68,26 @@ impl Reason {
     }
 }
 
-/// What the guard says of a request.
+/// The decision of the guard about one request.
 #[derive(Debug)]
-pub(super) enum Verdict {
-    /// Go on; the answer gets these CORS headers if a page of an allowed origin asks.
+pub(super) enum GuardVerdict {
+    /// The request goes on to its handler. If a web page sent it, the response needs
+    /// the CORS headers for this origin.
     Pass(Option<HeaderValue>),
-    /// This is the whole answer, and no refusal: a preflight of an allowed origin.
+    /// This is the complete response, to a preflight from an allowed origin.
     Answer(Response<Body>),
-    /// Refused.
-    Refuse(Reason, Response<Body>),
+    /// The request is refused with this response.
+    Refuse(RefusalReason, Response<Body>),
 }
 
-/// The path that answers without a token, for supervisors.
-pub(super) const OPEN_PATH: &str = "/healthz";
+/// The path that needs no token, for process supervisors.
+const OPEN_PATH: &str = "/healthz";
 
-/// Checks the head of a request.
-pub(super) fn check(settings: &GuardSettings, head: &Parts) -> Verdict {
+/// Checks everything of a request but its body.
+pub(super) fn check(settings: &GuardSettings, head: &Parts) -> GuardVerdict {
     if !host_allowed(settings, head) {
-        return Verdict::Refuse(
-            Reason::Host,
+        return GuardVerdict::Refuse(
+            RefusalReason::Host,
             forbidden(
                 "host_not_allowed",
                 "The Host header names a host that is not served here; add it to allowed_hosts.",
@@ -95,9 +97,9 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> Verdict {
     let origin = match allowed_origin(settings, &head.headers) {
         Ok(origin) => origin,
         Err(reason) => {
-            return Verdict::Refuse(
+            return GuardVerdict::Refuse(
                 if head.method == Method::OPTIONS {
-                    Reason::Preflight
+                    RefusalReason::Preflight
                 } else {
                     reason
                 },
@@ -110,9 +112,9 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> Verdict {
     };
     if head.method == Method::OPTIONS {
         return match &origin {
-            Some(origin) => Verdict::Answer(preflight(origin, &head.headers)),
-            None => Verdict::Refuse(
-                Reason::Preflight,
+            Some(origin) => GuardVerdict::Answer(preflight(origin, &head.headers)),
+            None => GuardVerdict::Refuse(
+                RefusalReason::Preflight,
                 forbidden(
                     "origin_not_allowed",
                     "Preflight requests need an allowed origin.",
@@ -122,19 +124,19 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> Verdict {
     }
     let refuse = |reason, mut response: Response<Body>| {
         if let Some(origin) = &origin {
-            permit(response.headers_mut(), origin);
+            add_cors_headers(response.headers_mut(), origin);
         }
-        Verdict::Refuse(reason, response)
+        GuardVerdict::Refuse(reason, response)
     };
     if let Some(token) = &settings.token
-        && head.uri.path() != OPEN_PATH
+        && !needs_no_token(head.uri.path())
         && !token_presented(token, &head.headers)
     {
-        return refuse(Reason::Token, unauthorized());
+        return refuse(RefusalReason::Token, unauthorized());
     }
     if head.method == Method::POST && !is_json(&head.headers) {
         return refuse(
-            Reason::ContentType,
+            RefusalReason::ContentType,
             invalid_request(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_content_type",
@@ -142,11 +144,16 @@ pub(super) fn check(settings: &GuardSettings, head: &Parts) -> Verdict {
             ),
         );
     }
-    Verdict::Pass(origin)
+    GuardVerdict::Pass(origin)
 }
 
-/// Adds the permission for an allowed origin to an answer.
-pub(super) fn permit(headers: &mut HeaderMap, origin: &HeaderValue) {
+/// One trailing slash makes no difference, as on every route.
+fn needs_no_token(path: &str) -> bool {
+    path.strip_suffix('/').unwrap_or(path) == OPEN_PATH
+}
+
+/// Adds the CORS headers that let a page of this origin read the response.
+pub(super) fn add_cors_headers(headers: &mut HeaderMap, origin: &HeaderValue) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     headers.append(VARY, HeaderValue::from_static("origin"));
     headers.insert(
@@ -159,7 +166,8 @@ fn forbidden(code: &str, message: &str) -> Response<Body> {
     invalid_request(StatusCode::FORBIDDEN, code, message)
 }
 
-/// Exactly one `Host`, allowed, and the same as the target's host if it has one.
+/// Whether there is exactly one `Host` header, it is allowed, and it equals the host of
+/// the request target if that has one.
 fn host_allowed(settings: &GuardSettings, head: &Parts) -> bool {
     let Some(host) = single(&head.headers, &HOST).and_then(|value| value.to_str().ok()) else {
         return false;
@@ -172,7 +180,7 @@ fn host_allowed(settings: &GuardSettings, head: &Parts) -> bool {
 }
 
 fn name_allowed(settings: &GuardSettings, host: &str) -> bool {
-    // User information in a Host header is always an attack or an accident.
+    // User information in a Host header is an attack or a mistake.
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
     };
@@ -181,7 +189,7 @@ fn name_allowed(settings: &GuardSettings, host: &str) -> bool {
     }
     let name = authority.host();
     let loopback = ["127.0.0.1", "localhost", "[::1]"];
-    // Clients leave the port out when it is the scheme's own.
+    // Clients omit the default port of the scheme.
     let has_port = |port: u16| authority.port_u16().unwrap_or(80) == port;
     if loopback.iter().any(|own| own.eq_ignore_ascii_case(name)) && has_port(settings.port) {
         return true;
@@ -195,53 +203,53 @@ fn name_allowed(settings: &GuardSettings, host: &str) -> bool {
         })
 }
 
-/// The allowed origin that asks, `None` for programs that are no browser.
+/// The allowed origin that sends the request; `None` for programs other than browsers.
 fn allowed_origin(
     settings: &GuardSettings,
     headers: &HeaderMap,
-) -> Result<Option<HeaderValue>, Reason> {
+) -> Result<Option<HeaderValue>, RefusalReason> {
     if headers.contains_key(ORIGIN) {
-        let origin = single(headers, &ORIGIN).ok_or(Reason::Origin)?;
+        let origin = single(headers, &ORIGIN).ok_or(RefusalReason::Origin)?;
         let known = settings.origins.iter().any(|allowed| {
             allowed != "*" && allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes())
         });
         return if known {
             Ok(Some(origin.clone()))
         } else {
-            Err(Reason::Origin)
+            Err(RefusalReason::Origin)
         };
     }
-    // Browsers send no Origin with plain GETs, but they say where these come from.
+    // Browsers send no Origin with plain GETs, but Sec-Fetch-Site.
     let site = HeaderName::from_static("sec-fetch-site");
     let foreign = headers
         .get_all(site)
         .iter()
         .any(|value| !matches!(value.as_bytes(), b"same-origin" | b"none"));
     if foreign {
-        Err(Reason::Origin)
+        Err(RefusalReason::Origin)
     } else {
         Ok(None)
     }
 }
 
-fn preflight(origin: &HeaderValue, asked: &HeaderMap) -> Response<Body> {
+fn preflight(origin: &HeaderValue, request: &HeaderMap) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
-    permit(headers, origin);
+    add_cors_headers(headers, origin);
     headers.insert(
         ACCESS_CONTROL_ALLOW_METHODS,
         HeaderValue::from_static("GET, POST"),
     );
-    // SDKs send a dozen headers of their own, so the list asked for is granted.
-    let granted = asked
+    // SDKs send a dozen headers of their own, so all requested headers are allowed.
+    let allowed = request
         .get(ACCESS_CONTROL_REQUEST_HEADERS)
         .cloned()
         .unwrap_or_else(|| HeaderValue::from_static("authorization, content-type"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, granted);
+    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     let private = HeaderName::from_static("access-control-request-private-network");
-    if asked.contains_key(private) {
+    if request.contains_key(private) {
         headers.insert(
             HeaderName::from_static("access-control-allow-private-network"),
             HeaderValue::from_static("true"),
@@ -251,7 +259,7 @@ fn preflight(origin: &HeaderValue, asked: &HeaderMap) -> Response<Body> {
 }
 
 fn token_presented(token: &Token, headers: &HeaderMap) -> bool {
-    // Without a usable header the comparison still runs, against nothing.
+    // Without a usable header the comparison still runs, with an empty token.
     let presented = single(headers, &AUTHORIZATION).and_then(|value| {
         let (scheme, token) = value.as_bytes().split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(token)
@@ -266,7 +274,7 @@ fn is_json(headers: &HeaderMap) -> bool {
         .is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The value of a header that came exactly once.
+/// The value of a header that occurs exactly once.
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
     let mut values = headers.get_all(name).iter();
     let first = values.next()?;

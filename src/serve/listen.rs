@@ -1,5 +1,6 @@
-//! Connections: accepting, their limits, and their end at a shutdown.
+//! Accepts connections, limits them, and ends them at a shutdown.
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
@@ -7,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
@@ -19,18 +22,16 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Body;
-
 /// Limits on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenLimits {
-    /// Time for the head of a request, also the first or next on an idle connection.
+    /// Time for the head of a request to arrive, also on an idle connection.
     pub header_timeout: Duration,
-    /// Most bytes read ahead, which bounds the head of a request: 8 KiB or more.
+    /// Largest read buffer in bytes, which limits the head of a request: at least 8 KiB.
     pub buffer: usize,
-    /// Most header fields in a request.
+    /// Largest number of header fields in a request.
     pub headers: usize,
-    /// Most connections at once; more wait in the kernel's queue.
+    /// Largest number of connections at once; others wait in the kernel's queue.
     pub connections: usize,
 }
 
@@ -46,32 +47,33 @@ impl Default for ListenLimits {
     }
 }
 
-/// The number that hyper allows by itself, and parses without allocating.
+/// hyper's default limit, up to which it parses without allocating.
 const HYPER_HEADERS: usize = 100;
-/// How long a peer may be silent after our last byte, and go on sending.
+/// How long the peer may stay silent after our last byte, and how long it may go on
+/// sending.
 const LINGER_SILENT: Duration = Duration::from_secs(1);
 const LINGER_SENDING: Duration = Duration::from_secs(10);
 
-/// How serving comes to its end.
+/// The stages of a shutdown.
 ///
-/// [`drain`](Self::drain), cancelled by the caller, stops accepting and lets open
-/// requests run for [`grace`](Self::grace). Then [`ending`](Self::ending) is
-/// cancelled here: whoever streams writes its last event. Whatever is still open
-/// [`last`](Self::last) later is dropped.
+/// The caller cancels [`drain`](Self::drain): the server stops accepting, and open
+/// requests may run for [`grace`](Self::grace). Then the server cancels
+/// [`ending`](Self::ending), and streams write their last event. Connections that are
+/// still open after [`last`](Self::last) are dropped.
 #[derive(Debug, Clone)]
 pub struct Shutdown {
-    /// Cancelled by the caller to begin.
+    /// Cancelled by the caller to begin the shutdown.
     pub drain: CancellationToken,
     /// Cancelled by [`serve`] when the grace is over.
     pub ending: CancellationToken,
-    /// How long open requests may go on.
+    /// How long open requests may go on after the drain.
     pub grace: Duration,
-    /// How long endings may take.
+    /// How long streams may take to end after the grace.
     pub last: Duration,
 }
 
 impl Shutdown {
-    /// Fresh tokens, and half a second for endings.
+    /// A shutdown that has not begun, with half a second for streams to end.
     pub fn new(grace: Duration) -> Self {
         Self {
             drain: CancellationToken::new(),
@@ -82,7 +84,7 @@ impl Shutdown {
     }
 }
 
-/// Where connections come from: a listener, or in a test a script.
+/// A source of connections: a listener, or in a test a script.
 pub trait Accept: Send {
     /// The next connection.
     fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
@@ -94,27 +96,28 @@ impl Accept for TcpListener {
     }
 }
 
-/// Serves until the shutdown is over. Returns when no connection is left.
-pub async fn serve<L, S>(listener: L, service: S, limits: ListenLimits, shutdown: Shutdown)
+/// Serves until the shutdown is complete. Returns when no connection is left.
+pub async fn serve<L, S, B>(listener: L, service: S, limits: ListenLimits, shutdown: Shutdown)
 where
     L: Accept,
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible>,
     S: Clone + Send + Unpin + 'static,
     S::Future: Send + Unpin,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
 {
     let slots = Arc::new(Semaphore::new(limits.connections));
     let tasks = TaskTracker::new();
     let dropped = CancellationToken::new();
     let builder = builder(&limits);
     let accepting = async {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = MIN_PAUSE;
         // The semaphore is never closed.
         while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    pause = FIRST_PAUSE;
-                    // Boxed: a future that is moved into others is kept once
-                    // in each, as long as the connection lives.
+                    pause = MIN_PAUSE;
+                    // Boxed, because every future that contains this one would have room
+                    // for a copy of it as long as the connection lives.
                     let connection = Box::pin(connection(
                         builder.clone(),
                         stream,
@@ -127,12 +130,12 @@ where
                         drop(slot);
                     });
                 }
-                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) if concerns_one_connection(&error) => {}
                 Err(error) => {
-                    // Out of descriptors or memory: others must close first.
+                    // Out of descriptors or memory: wait until others close.
                     tracing::warn!(%error, "cannot accept connections");
                     sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_PAUSE);
                 }
             }
         }
@@ -149,11 +152,13 @@ where
     }
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait before accepting again after a failure; doubled each time.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// Whether an accept failed for the connection that was about to come, not for us.
-fn is_of_one_connection(error: &io::Error) -> bool {
+/// Whether accepting failed because of the new connection alone, so that the next one
+/// can be accepted at once.
+fn concerns_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::ConnectionAborted
@@ -177,16 +182,17 @@ fn builder(limits: &ListenLimits) -> http1::Builder {
     builder
 }
 
-async fn connection<S>(
+async fn connection<S, B>(
     builder: http1::Builder,
     stream: TcpStream,
     service: S,
     drain: CancellationToken,
 ) where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Unpin,
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Unpin,
     S::Future: Send + Unpin,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + 'static,
 {
-    // Events are small and must not wait for an acknowledgement.
+    // Events are small and must not wait for the acknowledgement of earlier ones.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "connection lost before its first request");
         return;
@@ -205,14 +211,15 @@ async fn connection<S>(
     linger(connection.into_parts().io.into_inner()).await;
 }
 
-/// Closes our side and throws away what the peer still sends. Closing with unread
-/// bytes resets the connection, and the peer may lose the refusal that says why.
+/// Closes our side and discards what the peer still sends. Closing a socket with unread
+/// bytes resets the connection, and the peer may lose the error response.
 async fn linger(mut stream: TcpStream) {
     if stream.shutdown().await.is_err() {
         return;
     }
-    let mut rest = vec![0; 4096];
-    let reading =
-        async { while let Ok(Ok(1..)) = timeout(LINGER_SILENT, stream.read(&mut rest)).await {} };
+    let mut discarded = vec![0; 4096];
+    let reading = async {
+        while let Ok(Ok(1..)) = timeout(LINGER_SILENT, stream.read(&mut discarded)).await {}
+    };
     let _ = timeout(LINGER_SENDING, reading).await;
 }

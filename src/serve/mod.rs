@@ -1,21 +1,23 @@
-//! The HTTP edge: everything between a socket and a parsed request body.
+//! The HTTP edge: everything between a socket and a handler.
 //!
-//! It knows nothing of models or translation. A connection comes in through
-//! [`listen`], each request passes [`guard`] before a byte of its body is read,
-//! [`router`] finds the handler, [`body`] reads and decodes the body within its
-//! limits, and an [`App`] answers. Refusals have the shape of [`error`].
-mod answer;
+//! It contains no models and no translation. [`listen`] accepts connections, and an
+//! [`Edge`] answers each request: [`guard`] checks it before a byte of its body is
+//! read, then the routes of a [`RouteTable`] find its handler, and a handler that needs
+//! the body takes a [`DecodedRequest`], which is read and decoded within its limits.
+//! Errors have the shape that [`error`] describes.
 pub mod body;
-mod decode;
+mod content_coding;
+mod edge;
 pub mod error;
 pub mod guard;
 pub mod listen;
-pub mod router;
+mod path;
+pub mod routes;
 mod token;
 
-pub use answer::Body;
-pub use body::BodyLimits;
-pub use guard::{GuardSettings, Reason};
+pub use body::{BodyLimits, DecodedRequest};
+pub use edge::{Edge, EdgeSettings, RefusalObserver};
+pub use guard::{GuardSettings, RefusalReason};
 pub use listen::{ListenLimits, Shutdown, serve};
-pub use router::{App, Edge, EdgeSettings, RequestId};
+pub use routes::{RouteService, RouteTable};
 pub use token::{Token, TokenError};

@@ -1,33 +1,34 @@
-//! The client's token and its comparison.
+//! The token of the server and its comparison in constant time.
 use std::fmt;
 
 use subtle::{Choice, ConstantTimeEq};
 use thiserror::Error;
 
-/// Longest token in bytes.
-const LONGEST: usize = 256;
+/// Length of the longest token in bytes.
+const MAX_LENGTH: usize = 256;
 
 /// A token that clients must present. It cannot be printed.
 ///
-/// It is kept padded to a fixed width, so that a comparison takes the same time
-/// whatever the presented token's length or content: `subtle` compares slices of
-/// different length in no time, which would tell the length.
+/// It is padded to a fixed width, so that a comparison takes the same time whatever the
+/// length or content of the presented token: `subtle` returns at once for slices of
+/// different lengths, which would reveal the length.
 #[derive(Clone)]
 pub struct Token {
-    padded: [u8; LONGEST],
+    padded: [u8; MAX_LENGTH],
     length: u64,
 }
 
-/// Why a text cannot be a token.
+/// Why a text cannot be used as a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum TokenError {
-    /// An empty token would let everyone in who sends `Bearer`.
+    /// It is empty: everyone who sends `Bearer` would be let in.
     #[error("the token is empty")]
     Empty,
-    /// Longer than the comparison's fixed width.
-    #[error("the token is longer than {LONGEST} bytes")]
+    /// It is longer than the fixed width of the comparison.
+    #[error("the token is longer than {MAX_LENGTH} bytes")]
     TooLong,
-    /// Spaces, control characters and non-ASCII do not survive a header.
+    /// It has spaces, control characters or non-ASCII characters, which not every client
+    /// can send in a header.
     #[error("the token holds a character that a header cannot carry")]
     Unsendable,
 }
@@ -38,7 +39,7 @@ impl Token {
         if text.is_empty() {
             return Err(TokenError::Empty);
         }
-        if text.len() > LONGEST {
+        if text.len() > MAX_LENGTH {
             return Err(TokenError::TooLong);
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -50,7 +51,7 @@ impl Token {
         })
     }
 
-    /// Whether the presented bytes are this token, in constant time.
+    /// Whether the presented bytes equal this token, compared in constant time.
     pub fn matches(&self, presented: &[u8]) -> bool {
         let same_length: Choice = self.length.ct_eq(&(presented.len() as u64));
         let same_bytes: Choice = self.padded.ct_eq(&pad(presented));
@@ -58,9 +59,9 @@ impl Token {
     }
 }
 
-/// The first bytes, filled up with zeros.
-fn pad(bytes: &[u8]) -> [u8; LONGEST] {
-    let mut padded = [0; LONGEST];
+/// The first 256 bytes, padded with zeros.
+fn pad(bytes: &[u8]) -> [u8; MAX_LENGTH] {
+    let mut padded = [0; MAX_LENGTH];
     for (to, from) in padded.iter_mut().zip(bytes) {
         *to = *from;
     }
@@ -77,9 +78,9 @@ impl fmt::Debug for Token {
 mod tests {
     use super::{Token, TokenError};
 
-    // S34: every length takes the one path through `matches`.
+    // S34: all lengths take the same path through `matches`.
     #[test]
-    fn only_the_very_token_matches() {
+    fn only_the_exact_token_matches() {
         let token = Token::new("correct-horse").unwrap();
         assert!(token.matches(b"correct-horse"));
         let longer = [b"correct-horse".as_slice(), &[0; 400]].concat();

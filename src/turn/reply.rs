@@ -8,7 +8,7 @@ use http::{HeaderValue, Response, StatusCode};
 
 use super::observer::{TurnEvent, TurnObserver};
 use super::response_headers::ResponseHeaders;
-use crate::serve::Body;
+use crate::net::Body;
 
 /// Makes the HTTP response of one turn and shows its head to the observer.
 pub(super) struct ReplyBuilder {

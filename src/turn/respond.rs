@@ -21,7 +21,7 @@ use super::stream::EventStream;
 use crate::aside::aside;
 use crate::clock::System;
 use crate::config::Config;
-use crate::serve::Body;
+use crate::net::Body;
 
 /// The end of the path of `POST /v1/responses/compact`.
 const COMPACT_SUFFIX: &str = "/compact";

@@ -17,7 +17,7 @@ use crate::artifacts::Artifacts;
 use crate::artifacts::owner::{LOCAL_OWNER, OwnerArtifacts};
 use crate::config::Config;
 use crate::metrics::Metrics;
-use crate::serve::RequestId;
+use crate::net::RequestId;
 use crate::upstream::Lessons;
 
 /// What all turns need. Made at the start of the process, and for each replay.

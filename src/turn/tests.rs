@@ -15,8 +15,8 @@ use crate::artifacts::Artifacts;
 use crate::clock::System;
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
+use crate::net::Body;
 use crate::sandbox::Player;
-use crate::serve::Body;
 
 /// A service with one provider `acme` that plays `script`. `settings` are further lines of its
 /// configuration table.

@@ -13,7 +13,7 @@ use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use libtest_mimic::Trial;
-use respondent::app::Respondent;
+use respondent::app::{AppState, routes};
 use respondent::artifacts::Artifacts;
 use respondent::artifacts::owner::LOCAL_OWNER;
 use respondent::config::{self, Flags, Inputs, Places};
@@ -113,7 +113,7 @@ async fn server(texts: &[&str]) -> Server {
         Arc::new(TurnCapture::default()),
         artifacts,
     );
-    let app = Respondent {
+    let app = AppState {
         service: Arc::new(service),
         capture: TurnCapture::default(),
         started_ms: 0,
@@ -126,7 +126,8 @@ async fn server(texts: &[&str]) -> Server {
         },
         body: BodyLimits::default(),
     };
-    let edge = Edge::new(app, Arc::new(ArcSwap::from_pointee(settings)));
+    let settings = Arc::new(ArcSwap::from_pointee(settings));
+    let edge = Edge::new(routes(app.clone()), settings, app);
     tokio::spawn(serve::serve(
         listener,
         edge,

@@ -9,7 +9,7 @@ mod stopping;
 
 use libtest_mimic::Trial;
 
-/// All of them.
+/// All tests of the edge.
 pub fn trials() -> Vec<Trial> {
     [
         bodies::trials(),

@@ -1,17 +1,20 @@
-use http::Request;
+use axum::response::IntoResponse;
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
+use super::error::ArtifactHttpError;
 use super::*;
-use crate::artifacts::owner::owner_with_texts;
+use crate::artifacts::owner::{ReadError, owner_with_texts};
 
-struct Answer {
+struct Reply {
     status: u16,
     headers: HeaderMap,
     body: String,
 }
 
-impl Answer {
+impl Reply {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap().to_str().unwrap()
     }
@@ -25,23 +28,28 @@ impl Answer {
     }
 }
 
-async fn ask(owned: &OwnerArtifacts, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-    let mut request = Request::builder().method(method).uri(path);
+async fn request(
+    owned: &OwnerArtifacts,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Reply {
+    let mut builder = Request::builder().method(method).uri(path);
     for (name, value) in headers {
-        request = request.header(*name, *value);
+        builder = builder.header(*name, *value);
     }
-    let (head, ()) = request.body(()).unwrap().into_parts();
-    let (head, body) = answer(owned, &head).await.into_parts();
+    let (head, ()) = builder.body(()).unwrap().into_parts();
+    let (head, body) = answer(owned, head).await.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
-    Answer {
+    Reply {
         status: head.status.as_u16(),
         headers: head.headers,
         body: String::from_utf8(body.to_vec()).unwrap(),
     }
 }
 
-async fn get(owned: &OwnerArtifacts, path: &str) -> Answer {
-    ask(owned, "GET", path, &[]).await
+async fn get(owned: &OwnerArtifacts, path: &str) -> Reply {
+    request(owned, "GET", path, &[]).await
 }
 
 const TEXT: &str = "one\ntwo error\ndrei äöü\n四\nfive";
@@ -77,7 +85,7 @@ async fn an_artifact_is_read_whole_and_in_parts() {
     assert_eq!(json["text"], "two error\n");
     assert_eq!(json["from_byte"], 4);
     assert_eq!(json["id"], *ids[0]);
-    let asked = ask(&owned, "GET", &path, &[("accept", "application/json")]).await;
+    let asked = request(&owned, "GET", &path, &[("accept", "application/json")]).await;
     assert_eq!(asked.json()["text"], TEXT);
 }
 
@@ -91,17 +99,17 @@ async fn ranges_are_those_of_http() {
         ("bytes=30-99", 206, "five", "bytes 30-33/34"),
         ("bytes=20-20", 206, "ä", "bytes 19-20/34"),
     ] {
-        let part = ask(&owned, "GET", &path, &[("range", range)]).await;
+        let part = request(&owned, "GET", &path, &[("range", range)]).await;
         assert_eq!((part.status, &*part.body), (status, body), "{range}");
         assert_eq!(part.header("content-range"), place, "{range}");
     }
-    let beyond = ask(&owned, "GET", &path, &[("range", "bytes=34-40")]).await;
+    let beyond = request(&owned, "GET", &path, &[("range", "bytes=34-40")]).await;
     assert_eq!(
         (beyond.status, &*beyond.code()),
         (416, "range_not_satisfiable")
     );
     assert_eq!(beyond.header("content-range"), "bytes */34");
-    let several = ask(&owned, "GET", &path, &[("range", "bytes=0-1,3-4")]).await;
+    let several = request(&owned, "GET", &path, &[("range", "bytes=0-1,3-4")]).await;
     assert_eq!((several.status, &*several.body), (200, TEXT));
 }
 
@@ -115,7 +123,7 @@ async fn an_artifact_is_searched() {
         &format!("{path}?q=ERROR&ignore_case=true&context=1"),
     )
     .await;
-    let found: Matches = serde_json::from_str(&found.body).unwrap();
+    let found: ArtifactMatches = serde_json::from_str(&found.body).unwrap();
     assert_eq!((found.matches, found.shown, found.has_more), (1, 1, false));
     let lines: Vec<_> = found
         .lines
@@ -144,7 +152,7 @@ async fn lists_have_pages() {
         let owned = owned.clone();
         async move {
             let answer = get(&owned, &format!("/v1/artifacts{query}")).await;
-            serde_json::from_str::<List>(&answer.body).unwrap()
+            serde_json::from_str::<ArtifactList>(&answer.body).unwrap()
         }
     };
     let all = list(String::new()).await;
@@ -173,10 +181,10 @@ async fn lists_have_pages() {
 
 // S2-Dc
 #[tokio::test]
-async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
+async fn missing_and_unreadable_artifacts_have_different_errors() {
     let (owned, ids) = owner_with_texts(&["a"]).await;
     let path = format!("/v1/artifacts/{}", ids[0]);
-    let gone = ask(&owned, "DELETE", &path, &[]).await;
+    let gone = request(&owned, "DELETE", &path, &[]).await;
     assert_eq!(
         (gone.status, gone.json()["deleted"].as_bool()),
         (200, Some(true))
@@ -188,7 +196,7 @@ async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
         ("GET", "/v1/artifacts/art_1".to_owned()),
         ("DELETE", "/v1/artifacts/x".to_owned()),
     ] {
-        let missing = ask(&owned, method, &path, &[]).await;
+        let missing = request(&owned, method, &path, &[]).await;
         assert_eq!(
             (missing.status, &*missing.code()),
             (404, NOT_FOUND),
@@ -205,31 +213,75 @@ async fn what_is_not_there_is_told_apart_from_what_cannot_be_read() {
         warning: "ARTIFACT_STORE_READ_FAILED",
         message: "a path".to_owned(),
     };
-    let refused = Refused::Unread(ReadError::Store(error)).respond();
-    assert_eq!(refused.status(), 503);
-    assert_eq!(refused.headers()[RETRY_AFTER], "1");
-    let body = refused.into_body().collect().await.unwrap().to_bytes();
+    let response = ArtifactHttpError::Unread(ReadError::Store(error)).into_response();
+    assert_eq!(response.status(), 503);
+    assert_eq!(response.headers()[RETRY_AFTER], "1");
+    let body = response.into_body().collect().await.unwrap().to_bytes();
     let body = String::from_utf8(body.to_vec()).unwrap();
     assert!(body.contains(STORE_ERROR) && body.contains("send the same request again"));
     assert!(!body.contains("a path"), "{body}");
 }
 
 #[tokio::test]
-async fn only_these_paths_are_routes() {
+async fn other_paths_and_methods_are_refused() {
     let (owned, ids) = owner_with_texts(&["a"]).await;
-    for (method, path) in [
-        ("GET", format!("/v1/artifacts/{}/x", ids[0])),
-        ("DELETE", format!("/v1/artifacts/{}/search", ids[0])),
-        ("DELETE", "/v1/artifacts".to_owned()),
-        ("GET", format!("/v1/artifacts/{}/search/x", ids[0])),
+    for path in [
+        format!("/v1/artifacts/{}/x", ids[0]),
+        format!("/v1/artifacts/{}/search/x", ids[0]),
+        "/v1/artifacts//search".to_owned(),
+        "/v1/artifacts/../artifacts".to_owned(),
     ] {
-        let answer = ask(&owned, method, &path, &[]).await;
+        let reply = get(&owned, &path).await;
         assert_eq!(
-            (answer.status, &*answer.code()),
+            (reply.status, &*reply.code()),
             (404, "unknown_url"),
+            "{path}"
+        );
+    }
+    for (method, path, allow) in [
+        (
+            "DELETE",
+            format!("/v1/artifacts/{}/search", ids[0]),
+            "GET, HEAD",
+        ),
+        ("DELETE", "/v1/artifacts".to_owned(), "GET, HEAD"),
+        ("GET", "/v1/artifacts/expired".to_owned(), "DELETE"),
+        (
+            "POST",
+            format!("/v1/artifacts/{}", ids[0]),
+            "GET, HEAD, DELETE",
+        ),
+    ] {
+        let reply = request(&owned, method, &path, &[]).await;
+        assert_eq!(
+            (reply.status, reply.header("allow")),
+            (405, allow),
             "{method} {path}"
         );
     }
-    let swept = ask(&owned, "DELETE", "/v1/artifacts/expired", &[]).await;
+    let swept = request(&owned, "DELETE", "/v1/artifacts/expired", &[]).await;
     assert_eq!(swept.json()["object"], "artifact.sweep");
+}
+
+// R29
+#[tokio::test]
+async fn only_the_id_itself_names_an_artifact() {
+    let (owned, ids) = owner_with_texts(&["a"]).await;
+    let id = &ids[0];
+    for prefix in ["/v1", "/openai/v1", ""] {
+        let path = format!("{prefix}/artifacts/{id}");
+        assert_eq!(get(&owned, &path).await.body, "a");
+        assert_eq!(get(&owned, &format!("{path}/")).await.body, "a");
+    }
+    for path in [
+        format!("/v1/artifacts/..%2fartifacts%2f{id}"),
+        format!("/v1/artifacts/{}", id.to_uppercase()),
+        format!("/v1/artifacts/{id}%20"),
+        format!("/v1/artifacts/{id}%2fsearch"),
+        "/v1/artifacts/%FF".to_owned(),
+        "/v1/artifacts/%2e%2e".to_owned(),
+    ] {
+        let reply = get(&owned, &path).await;
+        assert_eq!((reply.status, &*reply.code()), (404, NOT_FOUND), "{path}");
+    }
 }

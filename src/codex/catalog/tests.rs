@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
-use super::super::models::tests::{REQUIRED, entry};
 use super::*;
+use crate::app::models::list::tests::{REQUIRED, entry};
 
 fn listed(models: &Value) -> String {
     json!({ "models": models }).to_string()

@@ -119,7 +119,7 @@ impl RecordedTurn {
             TurnEvent::UpstreamRequest {
                 upstream,
                 route,
-                terms,
+                answer_params,
                 body,
             } => {
                 let total = body.len();
@@ -136,10 +136,10 @@ impl RecordedTurn {
                     upstream: Arc::clone(upstream),
                     route: route.full_name(),
                     window: route.model.window(),
-                    bytes_per_token: terms.bytes_per_token,
+                    bytes_per_token: answer_params.bytes_per_token,
                     replays_reasoning: route.dialect.quirks.reasoning_replay
                         != ReasoningReplay::None,
-                    estimated_input: terms.estimated_input,
+                    estimated_input: answer_params.estimated_input,
                     body: BoundedBody { bytes: kept, total },
                     key: None,
                     head: None,

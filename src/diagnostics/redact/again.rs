@@ -130,10 +130,10 @@ impl<'t> Reencoder<'t> {
         let Some(settings) = self.old.turn.settings.routes.get(route) else {
             return Vec::new();
         };
-        let known = self.old.turn.given.lessons.iter().filter(|lesson| {
+        let known = self.old.turn.given.model_patches.iter().filter(|lesson| {
             lesson.provider == settings.provider && lesson.model == settings.upstream_model
         });
-        let known: Vec<Mend> = known.flat_map(|lesson| lesson.mends.clone()).collect();
+        let known: Vec<Mend> = known.flat_map(|lesson| lesson.patches.clone()).collect();
         let before = attempts.iter().take(index);
         let taught = before.filter(|before| before.route == attempt.route);
         let taught = taught.filter_map(|before| before.fault.as_ref()?.mend);

@@ -43,8 +43,8 @@ use super::bundle::BundleTurn;
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::net::RequestId;
 use crate::secrets::{Redactor, Secret};
-use crate::serve::RequestId;
 use crate::turn::{PREFIX_HEADER, Service, respond};
 
 pub use error::ReplayError;

@@ -1,11 +1,11 @@
-//! Bodies that are too large, or not what they say.
+//! Bodies that are too large, or that contradict their framing or coding.
 use std::io::Write;
 
 use libtest_mimic::Trial;
 use respondent::serve::{BodyLimits, EdgeSettings, ListenLimits};
 use tokio::io::AsyncWriteExt;
 
-use super::server::{Server, rest};
+use super::server::{Server, read_to_close};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -18,22 +18,25 @@ pub fn trials() -> Vec<Trial> {
             "R25 a chunked body is refused at the limit",
             chunked_too_large,
         ),
-        case("R25 a length that lies harms nobody", lying_length),
+        case("R25 a wrong length does no harm", wrong_length),
         case(
-            "R25 a refusal arrives though the whole body is sent",
+            "R25 the error response arrives although the whole body is sent",
             refused_while_sending,
         ),
         case(
-            "R25 a coded body is refused by its size on the wire too",
-            too_much_of_nothing,
+            "R25 the size on the wire is limited for coded bodies too",
+            large_on_the_wire,
         ),
-        case("the app may change a refusal", app_may_change_a_refusal),
+        case(
+            "the observer can change the status of a refusal",
+            observer_changes_a_status,
+        ),
         case("R26 bombs are refused at the decoded limit", bombs),
         case(
-            "R26 codings: members join, truncation and unknown ones are refused",
+            "R26 codings: members are joined, truncated and unknown ones refused",
             codings,
         ),
-        case("R27 bytes that are no text are refused", not_text),
+        case("R27 bytes that are not UTF-8 are refused", not_text),
     ]
 }
 
@@ -59,22 +62,22 @@ async fn announced_too_large() {
         u64::MAX.to_string(),
         (u64::MAX - 2).to_string(),
     ] {
-        // Not a byte of the body is sent.
+        // No byte of the body is sent.
         let headers = format!("{JSON}Content-Length: {length}\r\n");
-        let reply = server.ask("POST /v1/responses", &headers, b"").await;
-        // hyper counts a length near its own limit as a head that is too large.
+        let reply = server.request("POST /v1/responses", &headers, b"").await;
+        // For a length near its own limit hyper reports a head that is too large.
         assert!([413, 431].contains(&reply.status()), "{length}: {reply:?}");
     }
     let headers = format!(
         "{JSON}Expect: 100-continue\r\nContent-Length: {}\r\n",
         LIMIT + 1
     );
-    let reply = server.ask("POST /v1/responses", &headers, b"").await;
-    reply.refuses(413, "request_too_large");
+    let reply = server.request("POST /v1/responses", &headers, b"").await;
+    reply.assert_error(413, "request_too_large");
     server
-        .turn(&vec![b' '; LIMIT], "")
+        .post_turn(&vec![b' '; LIMIT], "")
         .await
-        .says("1048576 bytes");
+        .assert_ok("1048576 bytes");
 }
 
 async fn chunked_too_large() {
@@ -92,18 +95,22 @@ async fn chunked_too_large() {
         .await
         .unwrap();
     stream.write_all(&vec![b'x'; LIMIT + 1]).await.unwrap();
-    // The chunk goes on, but the answer is there.
-    rest(&mut stream).await.refuses(413, "request_too_large");
+    // The response arrives before the end of the chunk.
+    read_to_close(&mut stream)
+        .await
+        .assert_error(413, "request_too_large");
     assert_eq!(server.turns(), 0);
 }
 
-async fn lying_length() {
+async fn wrong_length() {
     let server = limited().await;
-    // More than announced: the surplus is no request.
+    // More than announced: the rest is not taken as a request.
     let headers = format!("{JSON}Content-Length: 2\r\n");
-    let reply = server.ask("POST /v1/responses", &headers, b"{}{}{}").await;
-    reply.says("2 bytes");
-    // Less than announced, then the end.
+    let reply = server
+        .request("POST /v1/responses", &headers, b"{}{}{}")
+        .await;
+    reply.assert_ok("2 bytes");
+    // Less than announced, then the end of the stream.
     let mut stream = server.connect().await;
     let head = format!(
         "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\n{JSON}Content-Length: 9\r\n\r\n{{}}"
@@ -113,15 +120,15 @@ async fn lying_length() {
         .await
         .unwrap();
     stream.shutdown().await.unwrap();
-    let reply = rest(&mut stream).await;
+    let reply = read_to_close(&mut stream).await;
     assert!([0, 400].contains(&reply.status()), "{reply:?}");
     assert_eq!(server.turns(), 1);
 }
 
 async fn refused_while_sending() {
     let server = limited().await;
-    // More than the sockets' buffers hold. A client whose write fails does not read
-    // the answer, so each write must succeed.
+    // More than the buffers of the sockets hold. Every write must succeed, because a
+    // client whose write fails does not read the response.
     let length = 32 * LIMIT;
     let mut stream = server.connect().await;
     let head = format!(
@@ -132,10 +139,12 @@ async fn refused_while_sending() {
         .await
         .unwrap();
     stream.write_all(&vec![b'x'; length]).await.unwrap();
-    rest(&mut stream).await.refuses(413, "request_too_large");
+    read_to_close(&mut stream)
+        .await
+        .assert_error(413, "request_too_large");
 }
 
-/// A frame that decodes to nothing, however long it is.
+/// A skippable frame, which decodes to nothing.
 fn zstd_skipped(length: u32) -> Vec<u8> {
     let mut frame = vec![0x50, 0x2a, 0x4d, 0x18];
     frame.extend_from_slice(&length.to_le_bytes());
@@ -143,7 +152,7 @@ fn zstd_skipped(length: u32) -> Vec<u8> {
     frame
 }
 
-async fn too_much_of_nothing() {
+async fn large_on_the_wire() {
     let server = limited().await;
     let headers = format!("{JSON}Content-Encoding: zstd\r\nTransfer-Encoding: chunked\r\n");
     for (length, status) in [(1000, 200), (2 << 20, 413)] {
@@ -158,26 +167,26 @@ async fn too_much_of_nothing() {
             b"\r\n0\r\n\r\n",
         ]
         .concat();
-        let reply = server.ask("POST /v1/responses", &headers, &chunk).await;
+        let reply = server.request("POST /v1/responses", &headers, &chunk).await;
         assert_eq!(reply.status(), status, "{reply:?}");
     }
 }
 
-async fn app_may_change_a_refusal() {
+async fn observer_changes_a_status() {
     let server = limited().await;
     let body = vec![b'x'; LIMIT + 1];
     server
-        .turn(&body, "X-Impatient: 1\r\n")
+        .post_turn(&body, "X-Impatient: 1\r\n")
         .await
-        .refuses(400, "request_too_large");
+        .assert_error(400, "request_too_large");
     server
-        .turn(b"{}", "X-Impatient: 1\r\nOrigin: null\r\n")
+        .post_turn(b"{}", "X-Impatient: 1\r\nOrigin: null\r\n")
         .await
-        .refuses(400, "origin_not_allowed");
+        .assert_error(400, "origin_not_allowed");
     server
-        .turn(&body, "")
+        .post_turn(&body, "")
         .await
-        .refuses(413, "request_too_large");
+        .assert_error(413, "request_too_large");
 }
 
 /// A zstd frame of run-length blocks: 4 bytes for each 128 KiB of zeros.
@@ -209,7 +218,7 @@ fn deflate(bytes: &[u8]) -> Vec<u8> {
 async fn bombs() {
     let server = limited().await;
     let zeros = vec![b' '; 10 << 20];
-    // 32 KB for a gigabyte, 10 KB for ten megabytes, and gzip upon gzip members.
+    // 32 KB for a gigabyte, 10 KB for ten megabytes, and many gzip members.
     let gigabyte = zstd_bomb(8192);
     assert_eq!(gigabyte.len(), 6 + 4 * 8192);
     let members = gzip(&zeros).repeat(20);
@@ -221,16 +230,16 @@ async fn bombs() {
     ] {
         let header = format!("Content-Encoding: {coding}\r\n");
         server
-            .turn(&bomb, &header)
+            .post_turn(&bomb, &header)
             .await
-            .refuses(413, "request_too_large");
+            .assert_error(413, "request_too_large");
     }
-    // The same frame within the limit is a body like any other.
+    // A smaller frame of the same kind is accepted.
     let allowed = server
-        .turn(&zstd_bomb(8), "Content-Encoding: zstd\r\n")
+        .post_turn(&zstd_bomb(8), "Content-Encoding: zstd\r\n")
         .await;
-    allowed.says("1048576 bytes");
-    assert_eq!(*server.seen.refused.lock().unwrap(), ["too_large"; 4]);
+    allowed.assert_ok("1048576 bytes");
+    assert_eq!(*server.log.refused.lock().unwrap(), ["too_large"; 4]);
 }
 
 async fn codings() {
@@ -244,21 +253,27 @@ async fn codings() {
         ("identity", text.to_vec()),
     ] {
         let header = format!("Content-Encoding: {coding}\r\n");
-        server.turn(&body, &header).await.says("35 bytes");
+        server.post_turn(&body, &header).await.assert_ok("35 bytes");
         if coding == "identity" {
             continue;
         }
         server
-            .turn(&body[..body.len() - 1], &header)
+            .post_turn(&body[..body.len() - 1], &header)
             .await
-            .refuses(400, "invalid_body");
-        server.turn(b"", &header).await.refuses(400, "invalid_body");
+            .assert_error(400, "invalid_body");
         server
-            .turn(b"{\"input\":1}", &header)
+            .post_turn(b"", &header)
             .await
-            .refuses(400, "invalid_body");
+            .assert_error(400, "invalid_body");
+        server
+            .post_turn(b"{\"input\":1}", &header)
+            .await
+            .assert_error(400, "invalid_body");
         if coding != "deflate" {
-            server.turn(&body.repeat(2), &header).await.says("70 bytes");
+            server
+                .post_turn(&body.repeat(2), &header)
+                .await
+                .assert_ok("70 bytes");
         }
     }
     for coding in [
@@ -269,9 +284,9 @@ async fn codings() {
         "x",
     ] {
         let reply = server
-            .turn(b"{}", &format!("Content-Encoding: {coding}\r\n"))
+            .post_turn(b"{}", &format!("Content-Encoding: {coding}\r\n"))
             .await;
-        reply.refuses(415, "unsupported_content_encoding");
+        reply.assert_error(415, "unsupported_content_encoding");
     }
 }
 
@@ -283,7 +298,13 @@ async fn not_text() {
         b"\"\xed\xa0\x80\"",
         b"\"\xf8\x88\x80\x80\x80\"",
     ] {
-        server.turn(bytes, "").await.refuses(400, "invalid_utf8");
+        server
+            .post_turn(bytes, "")
+            .await
+            .assert_error(400, "invalid_utf8");
     }
-    server.turn("\"ä\"".as_bytes(), "").await.says("4 bytes");
+    server
+        .post_turn("\"ä\"".as_bytes(), "")
+        .await
+        .assert_ok("4 bytes");
 }

@@ -1,4 +1,4 @@
-//! Requests whose framing could be read in two ways, as data.
+//! Requests whose framing could be understood in two ways.
 use std::sync::atomic::Ordering::SeqCst;
 
 use libtest_mimic::Trial;
@@ -22,10 +22,10 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// What an attacker would like to be served as a request of its own.
+/// A request that an attacker hides in the body of another one.
 const HIDDEN: &str = "GET /v1/models HTTP/1.1\r\nHost: {host}\r\n\r\n";
 
-/// Header lines in front of `0 CR LF CR LF` and a hidden request.
+/// Headers of a request whose body is `0 CR LF CR LF` and the hidden request.
 const FRAMINGS: [&str; 20] = [
     "Content-Length: 5\r\nTransfer-Encoding: chunked",
     "Transfer-Encoding: chunked\r\nContent-Length: 5",
@@ -56,22 +56,24 @@ async fn ambiguous() {
             "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
              {framing}\r\n\r\n0\r\n\r\n{HIDDEN}"
         );
-        let reply = server.raw(request.as_bytes()).await;
-        assert_eq!(server.seen.models.load(SeqCst), 0, "{framing}: {reply:?}");
-        assert!(reply.answers() <= 1, "{framing}: {reply:?}");
-        assert!([0, 400, 413].contains(&reply.status()) || chunked_alone(framing, &reply.text));
+        let reply = server.send_raw(request.as_bytes()).await;
+        assert_eq!(server.log.models.load(SeqCst), 0, "{framing}: {reply:?}");
+        assert!(reply.responses() <= 1, "{framing}: {reply:?}");
+        assert!(
+            [0, 400, 413].contains(&reply.status()) || closed_after_chunked(framing, &reply.text)
+        );
     }
 }
 
-/// RFC 9112, 6.3 lets a chunked body with a length be taken, if the connection is
-/// closed after it.
-fn chunked_alone(framing: &str, reply: &str) -> bool {
+/// Whether this was served as a chunked body and the connection closed after it, which
+/// RFC 9112, 6.3 allows although there is a length.
+fn closed_after_chunked(framing: &str, reply: &str) -> bool {
     let both = framing.contains("Content-Length") && framing.contains("Transfer-Encoding: chunked");
     assert!(both, "{framing}: {reply}");
     reply.to_lowercase().contains("connection: close")
 }
 
-/// Heads that no server should understand.
+/// Heads that no server should accept.
 const BROKEN: [&[u8]; 14] = [
     b"GET /v1/models HTTP/1.1\r\nHost : {host}\r\n\r\n",
     b"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nX: a\r\n b\r\n\r\n",
@@ -92,20 +94,20 @@ const BROKEN: [&[u8]; 14] = [
 async fn broken_lines() {
     let server = Server::start().await;
     for request in BROKEN {
-        let reply = server.raw(request).await;
+        let reply = server.send_raw(request).await;
         let shown = String::from_utf8_lossy(request);
         assert!(
             [0, 400, 505].contains(&reply.status()),
             "{shown}: {reply:?}"
         );
     }
-    assert_eq!(server.seen.models.load(SeqCst), 0);
-    // A bare LF may end a line (RFC 9112, 2.2); it must not end it for some only.
+    assert_eq!(server.log.models.load(SeqCst), 0);
+    // A bare LF may end a line (RFC 9112, 2.2), but then everywhere.
     let mixed = b"POST /v1/responses HTTP/1.1\nHost: {host}\nContent-Type: application/json\r\n\
         Connection: close\nContent-Length: 2\n\n{}GET /v1/models HTTP/1.1\nHost: {host}\n\n";
-    let reply = server.raw(mixed).await;
-    assert!(reply.answers() <= 1, "{reply:?}");
-    assert_eq!(server.seen.models.load(SeqCst), 0);
+    let reply = server.send_raw(mixed).await;
+    assert!(reply.responses() <= 1, "{reply:?}");
+    assert_eq!(server.log.models.load(SeqCst), 0);
 }
 
 async fn absolute_form() {
@@ -117,17 +119,17 @@ async fn absolute_form() {
         "http://user@{host}/healthz",
         "http://{host}@evil.example/healthz",
     ] {
-        let reply = server.ask(&format!("GET {target}"), "", b"").await;
+        let reply = server.request(&format!("GET {target}"), "", b"").await;
         assert!([400, 403].contains(&reply.status()), "{target}: {reply:?}");
     }
     server
-        .ask("CONNECT evil.example:443", "", b"")
+        .request("CONNECT evil.example:443", "", b"")
         .await
-        .refuses(403, "host_not_allowed");
+        .assert_error(403, "host_not_allowed");
     server
-        .ask("GET http://{host}/healthz", "", b"")
+        .request("GET http://{host}/healthz", "", b"")
         .await
-        .says("ok");
+        .assert_ok("ok");
 }
 
 async fn after_chunked() {
@@ -136,9 +138,9 @@ async fn after_chunked() {
         "POST /v1/responses HTTP/1.1\r\nHost: {{host}}\r\nContent-Type: application/json\r\n\
          Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n{HIDDEN}"
     );
-    let reply = server.raw(request.as_bytes()).await;
-    reply.says("2 bytes");
-    assert_eq!(server.seen.models.load(SeqCst), 0);
+    let reply = server.send_raw(request.as_bytes()).await;
+    reply.assert_ok("2 bytes");
+    assert_eq!(server.log.models.load(SeqCst), 0);
     for chunk in [
         "2\n{}\r\n0\r\n\r\n",
         "-2\r\n{}\r\n",
@@ -148,7 +150,7 @@ async fn after_chunked() {
     ] {
         let headers = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n";
         let reply = server
-            .ask("POST /v1/responses", headers, chunk.as_bytes())
+            .request("POST /v1/responses", headers, chunk.as_bytes())
             .await;
         assert!([0, 400].contains(&reply.status()), "{chunk:?}: {reply:?}");
     }
@@ -161,7 +163,7 @@ async fn large_heads() {
     let just_over = "X: 1\r\n".repeat(101);
     let large = format!("X-Large: {}\r\n", "x".repeat(1 << 20));
     for headers in [many, just_over, large] {
-        let reply = server.ask("GET /healthz", &headers, b"").await;
+        let reply = server.request("GET /healthz", &headers, b"").await;
         assert!(
             [431, 400].contains(&reply.status()),
             "{:?}",
@@ -169,7 +171,7 @@ async fn large_heads() {
         );
     }
     let long = server
-        .ask(&format!("GET /{}", "x".repeat(1 << 20)), "", b"")
+        .request(&format!("GET /{}", "x".repeat(1 << 20)), "", b"")
         .await;
     assert!(
         [414, 431, 400].contains(&long.status()),
@@ -177,5 +179,8 @@ async fn large_heads() {
         long.text.get(..60)
     );
     let usual = "X: 1\r\n".repeat(90);
-    server.ask("GET /healthz", &usual, b"").await.says("ok");
+    server
+        .request("GET /healthz", &usual, b"")
+        .await
+        .assert_ok("ok");
 }

@@ -1,18 +1,22 @@
-//! Paths and methods, and what a fault behind them costs.
+//! Paths and methods, and panics in handlers.
 use libtest_mimic::Trial;
 use tokio::io::AsyncWriteExt;
 
-use super::server::{Server, rest};
+use super::server::{Server, read_to_close};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
         case("every path of a route is served", served),
+        case("one trailing slash makes no difference", trailing_slash),
+        case("HEAD is served where GET is", head),
         case(
             "R29 unknown, escaped and climbing paths are not found",
             not_found,
         ),
-        case("other methods are told the right ones", methods),
+        case("a 404 names the path and what is served", not_found_message),
+        case("the id of a route is decoded", decoded_ids),
+        case("a 405 names the methods of its path", methods),
         case("a websocket upgrade is answered with 426", websocket),
         case("R12 a panic costs its own request", panic_in_a_turn),
         case(
@@ -23,6 +27,8 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
+const JSON: &str = "Content-Type: application/json\r\n";
+
 async fn served() {
     let server = Server::start().await;
     for path in [
@@ -31,34 +37,63 @@ async fn served() {
         "/openai/v1/responses",
         "/v1/responses?a=b",
     ] {
-        let headers = "Content-Type: application/json\r\nContent-Length: 2\r\n";
+        let headers = format!("{JSON}Content-Length: 2\r\n");
         server
-            .ask(&format!("POST {path}"), headers, b"{}")
+            .request(&format!("POST {path}"), &headers, b"{}")
             .await
-            .says("2 bytes");
+            .assert_ok("2 bytes");
     }
-    for path in [
-        "/v1/models",
-        "/models",
-        "/openai/v1/models",
-        "/v1/models?client_version=1",
+    for (path, body) in [
+        ("/v1/models", "models"),
+        ("/models", "models"),
+        ("/openai/v1/models", "models"),
+        ("/v1/models?client_version=1", "models"),
+        ("/v1/items/one", "item one"),
+        ("/items/one", "item one"),
+        ("/healthz", "ok"),
     ] {
         server
-            .ask(&format!("GET {path}"), "", b"")
+            .request(&format!("GET {path}"), "", b"")
             .await
-            .says("models");
+            .assert_ok(body);
     }
-    server.ask("GET /healthz", "", b"").await.says("ok");
-    server.ask("GET /metrics", "", b"").await.says("metrics");
+}
+
+async fn trailing_slash() {
+    let server = Server::start().await;
+    for (path, body) in [
+        ("/v1/models/", "models"),
+        ("/models/?a=b", "models"),
+        ("/openai/v1/models/", "models"),
+        ("/v1/models/one/", "model one"),
+        ("/v1/items/one/", "item one"),
+        ("/healthz/", "ok"),
+    ] {
+        server
+            .request(&format!("GET {path}"), "", b"")
+            .await
+            .assert_ok(body);
+    }
+    let headers = format!("{JSON}Content-Length: 2\r\n");
     server
-        .ask("GET /diagnostics/turns", "", b"")
+        .request("POST /v1/responses/", &headers, b"{}")
         .await
-        .says("turns");
+        .assert_ok("2 bytes");
     server
-        .ask("GET /diagnostics/bundle?select=last", "", b"")
+        .request("GET /v1/models//", "", b"")
         .await
-        .says("bundle");
-    server.ask("HEAD /healthz", "", b"").await.says("");
+        .assert_error(404, "unknown_url");
+}
+
+async fn head() {
+    let server = Server::start().await;
+    for (path, length) in [("/healthz", "2"), ("/v1/models", "6"), ("/items/one", "8")] {
+        let reply = server.request(&format!("HEAD {path}"), "", b"").await;
+        reply.assert_ok("");
+        assert_eq!(reply.header("content-length"), Some(length), "{path}");
+    }
+    let reply = server.request("HEAD /v1/responses", "", b"").await;
+    assert_eq!((reply.status(), reply.body()), (405, ""));
 }
 
 async fn not_found() {
@@ -66,96 +101,145 @@ async fn not_found() {
     for path in [
         "/",
         "/v1",
-        "/v1/responses/",
+        "/v1/",
+        "/v1/responses//",
         "/v1/responses/resp_1",
         "/v1/responses%2f..%2fmodels",
         "/v1/responses/..%2f..%2fetc%2fpasswd",
         "/v1/../healthz",
+        "/v1/items/../models",
+        "/v1/items/..",
+        "/v1/items//one",
+        "/v1/items/one/two",
+        "/v1/models/a//b",
+        "/v1/models/../healthz",
+        "/v1/models/%00",
+        "/v1/models/%1b[31m",
         "//healthz",
         "/healthz%00",
         "/%68ealthz",
         "/V1/models",
         "/..",
         "/v1/models;x",
-        "/diagnostics",
-        "/diagnostics/",
-        "/v1/diagnostics/turns",
-        "/diagnostics/bundle/../turns",
+        "/metrics",
+        "/v1/healthz",
+        "*",
     ] {
         server
-            .ask(&format!("GET {path}"), "", b"")
+            .request(&format!("GET {path}"), "", b"")
             .await
-            .refuses(404, "unknown_url");
+            .assert_error(404, "unknown_url");
+    }
+}
+
+async fn not_found_message() {
+    let server = Server::start().await;
+    let list = "POST /v1/responses, GET /v1/models, GET /v1/models/{id}, GET /v1/items/{id}, \
+                DELETE /v1/items/{id}, GET /healthz";
+    let long = format!("/{}", "x".repeat(300));
+    let cut = format!("/{}...", "x".repeat(199));
+    for (path, shown) in [
+        ("/v1/unknown", "/v1/unknown"),
+        ("/v1/unknown/", "/v1/unknown/"),
+        ("/v1//models", "/v1//models"),
+        ("/unknown?key=secret", "/unknown"),
+        ("/\"quoted\"", "/%22quoted%22"),
+        ("/%1b[31m", "/%1b[31m"),
+        ("/\u{e4}\u{9b}\u{202e}", "/%C3%A4%C2%9B%E2%80%AE"),
+        ("*", "*"),
+        (&*long, &*cut),
+    ] {
+        let reply = server.request(&format!("GET {path}"), "", b"").await;
+        let message = reply.assert_error(404, "unknown_url");
+        let expected = format!("Nothing at \"{shown}\". Served: {list}");
+        assert_eq!(message, expected, "{path}");
+    }
+}
+
+async fn decoded_ids() {
+    let server = Server::start().await;
+    for (path, body) in [
+        ("/v1/models/lab/small", "model lab/small"),
+        ("/v1/models/lab%2Fsmall", "model lab/small"),
+        ("/v1/models/lab%2fsome%20model", "model lab/some model"),
+        ("/v1/items/a%2Fb", "item a/b"),
+    ] {
+        server
+            .request(&format!("GET {path}"), "", b"")
+            .await
+            .assert_ok(body);
     }
 }
 
 async fn methods() {
     let server = Server::start().await;
-    let json = "Content-Type: application/json\r\n";
     for (line, allow) in [
         ("GET /v1/responses", "POST"),
         ("DELETE /responses", "POST"),
         ("PUT /v1/responses", "POST"),
+        ("FOO /v1/responses/", "POST"),
         ("POST /v1/models", "GET, HEAD"),
         ("POST /healthz", "GET, HEAD"),
-        ("TRACE /metrics", "GET, HEAD"),
-        ("POST /diagnostics/turns", "GET, HEAD"),
-        ("DELETE /diagnostics/bundle", "GET, HEAD"),
+        ("TRACE /healthz", "GET, HEAD"),
+        ("POST /openai/v1/models/a/b", "GET, HEAD"),
+        ("PATCH /items/one", "GET, HEAD, DELETE"),
     ] {
-        let reply = server.ask(line, json, b"").await;
-        reply.refuses(405, "method_not_allowed");
+        let reply = server.request(line, JSON, b"").await;
+        let message = reply.assert_error(405, "method_not_allowed");
         assert_eq!(reply.header("allow"), Some(allow));
+        assert_eq!(message, format!("This path answers {allow}."));
     }
 }
 
 async fn websocket() {
     let server = Server::start().await;
-    for path in ["/v1/responses", "/responses", "/openai/v1/responses"] {
+    for path in ["/v1/responses", "/responses/", "/openai/v1/responses"] {
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: {{host}}\r\nConnection: keep-alive, Upgrade\r\n\
              Upgrade: WebSocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
         );
-        server
-            .raw(request.as_bytes())
-            .await
-            .refuses(426, "websocket_not_supported");
+        let reply = server.send_raw(request.as_bytes()).await;
+        reply.assert_error(426, "websocket_not_supported");
+        assert_eq!(reply.header("allow"), None);
+        assert_eq!(reply.header("upgrade"), Some("HTTP/1.1"));
+        assert_eq!(reply.header("connection"), Some("close"));
     }
     server
-        .ask("GET /v1/responses", "Upgrade: h2c\r\n", b"")
+        .request("GET /v1/responses", "Upgrade: h2c\r\n", b"")
         .await
-        .refuses(405, "method_not_allowed");
+        .assert_error(405, "method_not_allowed");
 }
 
 async fn panic_in_a_turn() {
     let server = Server::start().await;
     let mut other = begun(&server, b"stream").await;
-    let reply = server.turn(b"panic", "").await;
-    reply.refuses(500, "server_error");
-    assert!(!reply.text.contains("as asked"), "{reply:?}");
-    server.turn(b"{}", "").await.says("2 bytes");
+    let reply = server.post_turn(b"panic", "").await;
+    reply.assert_error(500, "server_error");
+    assert!(!reply.text.contains("intended panic"), "{reply:?}");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
     server.shutdown.ending.cancel();
-    assert!(rest(&mut other).await.text.contains("end"));
+    assert!(read_to_close(&mut other).await.text.contains("end"));
 }
 
 async fn panic_in_a_stream() {
     let server = Server::start().await;
-    let reply = server.turn(b"broken stream", "").await;
+    let reply = server.post_turn(b"broken stream", "").await;
     assert!(
         !reply.text.ends_with("0\r\n\r\n"),
         "a cut stream looks complete: {reply:?}"
     );
-    server.turn(b"{}", "").await.says("2 bytes");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
 }
 
 async fn disconnect() {
     let server = Server::start().await;
     let client = begun(&server, b"stuck").await;
     drop(client);
-    server.seen.dropped.notified().await;
+    server.log.dropped.notified().await;
 }
 
-/// A connection whose turn has reached the app.
+/// A connection whose turn has reached the application.
 pub async fn begun(server: &Server, body: &[u8]) -> tokio::net::TcpStream {
     let mut stream = server.connect().await;
     let head = format!(
@@ -165,6 +249,6 @@ pub async fn begun(server: &Server, body: &[u8]) -> tokio::net::TcpStream {
     );
     let request = [&server.fill(head.as_bytes()), body].concat();
     stream.write_all(&request).await.unwrap();
-    server.seen.begun.notified().await;
+    server.log.begun.notified().await;
     stream
 }

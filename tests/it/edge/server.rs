@@ -1,4 +1,4 @@
-//! The edge with a tiny app behind it, and a client that speaks in raw bytes.
+//! The HTTP edge with a small application behind it, and a client that sends raw bytes.
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -8,12 +8,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use axum::extract::State;
 use bytes::Bytes;
-use http::Response;
-use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode};
 use http_body::Frame;
+use respondent::net::Body;
+use respondent::serve::routes::{delete, get, post};
 use respondent::serve::{
-    App, Body, Edge, EdgeSettings, ListenLimits, Reason, Shutdown, listen, serve,
+    DecodedRequest, Edge, EdgeSettings, ListenLimits, RefusalObserver, RefusalReason, RouteService,
+    RouteTable, Shutdown, listen, serve,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -24,86 +27,104 @@ use tokio_util::sync::CancellationToken;
 /// A running edge.
 pub struct Server {
     pub addr: SocketAddr,
-    pub seen: Arc<Seen>,
+    pub log: Arc<AppLog>,
     pub settings: Arc<ArcSwap<EdgeSettings>>,
     pub shutdown: Shutdown,
     pub serving: JoinHandle<()>,
 }
 
-/// What the app saw.
+/// What the application has received.
 #[derive(Default)]
-pub struct Seen {
+pub struct AppLog {
     pub turns: AtomicUsize,
     pub models: AtomicUsize,
     pub refused: Mutex<Vec<&'static str>>,
-    /// A turn has begun.
+    /// Notified when a turn begins.
     pub begun: Notify,
-    /// A turn was dropped before it answered.
+    /// Notified when a turn is dropped before its response.
     pub dropped: Notify,
 }
 
-struct Tiny {
-    seen: Arc<Seen>,
+#[derive(Clone)]
+struct TestApp {
+    log: Arc<AppLog>,
     ending: CancellationToken,
 }
 
-/// Tells when the turn that holds it goes away.
-struct Held(Arc<Seen>);
+/// Notifies when the turn that holds it is dropped.
+struct DropNotifier(Arc<AppLog>);
 
-impl Drop for Held {
+impl Drop for DropNotifier {
     fn drop(&mut self) {
         self.0.dropped.notify_one();
     }
 }
 
-impl App for Tiny {
-    async fn responses(&self, _head: Parts, body: String) -> Response<Body> {
-        self.seen.turns.fetch_add(1, SeqCst);
-        self.seen.begun.notify_one();
-        match body.as_str() {
-            // Without the hook, which would print a trace for a wanted panic.
-            "panic" => std::panic::resume_unwind(Box::new("as asked")),
-            "stuck" => {
-                let _held = Held(Arc::clone(&self.seen));
-                std::future::pending().await
-            }
-            "stream" => Response::new(Body::stream(UntilEnding::new(&self.ending))),
-            "stubborn" => Response::new(Body::stream(UntilEnding::new(&CancellationToken::new()))),
-            "broken stream" => Response::new(Body::stream(PanicStream)),
-            _ => Response::new(Body::full(format!("{} bytes", body.len()))),
+fn routes(app: TestApp) -> RouteService {
+    RouteTable::new()
+        .under(
+            &["/v1", "/openai/v1", ""],
+            [
+                post("/responses", turn).refusing_websocket(),
+                get("/models", models),
+                get("/models/{*id}", model),
+                get("/items/{id}", item),
+                delete("/items/{id}", item),
+            ],
+        )
+        .under(&[""], [get("/healthz", || async { "ok" })])
+        .into_service(app, |path, served| {
+            format!("Nothing at \"{path}\". Served: {served}")
+        })
+}
+
+async fn turn(State(app): State<TestApp>, request: DecodedRequest) -> Response<Body> {
+    app.log.turns.fetch_add(1, SeqCst);
+    app.log.begun.notify_one();
+    match request.body.as_str() {
+        // Unlike panic!, this does not print a trace of the intended panic.
+        "panic" => std::panic::resume_unwind(Box::new("intended panic")),
+        "stuck" => {
+            let _notifier = DropNotifier(Arc::clone(&app.log));
+            std::future::pending().await
         }
+        "stream" => Response::new(Body::stream(UntilEnding::new(&app.ending))),
+        "stubborn" => Response::new(Body::stream(UntilEnding::new(&CancellationToken::new()))),
+        "broken stream" => Response::new(Body::stream(PanicStream)),
+        body => Response::new(Body::full(format!("{} bytes", body.len()))),
     }
+}
 
-    async fn models(&self, _head: Parts) -> Response<Body> {
-        self.seen.models.fetch_add(1, SeqCst);
-        Response::new(Body::full("models"))
-    }
+async fn models(State(app): State<TestApp>) -> &'static str {
+    app.log.models.fetch_add(1, SeqCst);
+    "models"
+}
 
-    async fn healthz(&self, _head: Parts) -> Response<Body> {
-        Response::new(Body::full("ok"))
-    }
+async fn model(axum::extract::Path(id): axum::extract::Path<String>) -> String {
+    format!("model {id}")
+}
 
-    async fn metrics(&self, _head: Parts) -> Response<Body> {
-        Response::new(Body::full("metrics"))
-    }
+async fn item(axum::extract::Path(id): axum::extract::Path<String>) -> String {
+    format!("item {id}")
+}
 
-    async fn turns(&self, _head: Parts) -> Response<Body> {
-        Response::new(Body::full("turns"))
-    }
-
-    async fn bundle(&self, _head: Parts) -> Response<Body> {
-        Response::new(Body::full("bundle"))
-    }
-
-    fn refused(&self, reason: Reason, head: &Parts, answer: &mut Response<Body>) {
-        self.seen.refused.lock().unwrap().push(reason.label());
-        if head.headers.contains_key("x-impatient") {
-            *answer.status_mut() = http::StatusCode::BAD_REQUEST;
+impl RefusalObserver for TestApp {
+    fn refused(
+        &self,
+        reason: RefusalReason,
+        request_headers: &HeaderMap,
+        status: StatusCode,
+    ) -> StatusCode {
+        self.log.refused.lock().unwrap().push(reason.label());
+        if request_headers.contains_key("x-impatient") {
+            StatusCode::BAD_REQUEST
+        } else {
+            status
         }
     }
 }
 
-/// Says `begin` at once and `end` when it is told to end.
+/// Sends `begin` at once and `end` when the server is ending.
 struct UntilEnding {
     begun: bool,
     ended: bool,
@@ -153,7 +174,7 @@ impl http_body::Body for PanicStream {
         self: Pin<&mut Self>,
         _cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        std::panic::resume_unwind(Box::new("as asked"))
+        std::panic::resume_unwind(Box::new("intended panic"))
     }
 }
 
@@ -163,14 +184,14 @@ impl Server {
         Self::with(EdgeSettings::default(), ListenLimits::default()).await
     }
 
-    /// With these; the port in the guard's settings is filled in.
+    /// With these settings, to which the port is added, and these limits.
     pub async fn with(settings: EdgeSettings, limits: ListenLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         Self::on(listener, addr, settings, limits, Duration::from_secs(30))
     }
 
-    /// On a source of connections, with a grace for its shutdown.
+    /// On a source of connections, with a grace period for the shutdown.
     pub fn on(
         source: impl listen::Accept + Sync + 'static,
         addr: SocketAddr,
@@ -181,52 +202,53 @@ impl Server {
         settings.guard.port = addr.port();
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let shutdown = Shutdown::new(grace);
-        let seen = Arc::new(Seen::default());
-        let app = Tiny {
-            seen: Arc::clone(&seen),
+        let log = Arc::new(AppLog::default());
+        let app = TestApp {
+            log: Arc::clone(&log),
             ending: shutdown.ending.clone(),
         };
-        let edge = Edge::new(app, Arc::clone(&settings));
+        let edge = Edge::new(routes(app.clone()), Arc::clone(&settings), app);
         let serving = tokio::spawn(serve(source, edge, limits, shutdown.clone()));
         Self {
             addr,
-            seen,
+            log,
             settings,
             shutdown,
             serving,
         }
     }
 
-    /// How many turns reached the app.
+    /// How many turns reached the application.
     pub fn turns(&self) -> usize {
-        self.seen.turns.load(SeqCst)
+        self.log.turns.load(SeqCst)
     }
 
     pub async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.addr).await.unwrap()
     }
 
-    /// Sends these bytes, `{host}` replaced by our own, and reads until the close.
-    pub async fn raw(&self, request: &[u8]) -> Reply {
+    /// Sends these bytes, with `{host}` replaced by the address of the server, and reads
+    /// until it closes the connection.
+    pub async fn send_raw(&self, request: &[u8]) -> Reply {
         let mut stream = self.connect().await;
-        // A refusal may come before all is written.
+        // An error response may arrive before everything is written.
         let _ = stream.write_all(&self.fill(request)).await;
-        rest(&mut stream).await
+        read_to_close(&mut stream).await
     }
 
-    /// Asks with these lines after the request line and `Host`.
-    pub async fn ask(&self, line: &str, headers: &str, body: &[u8]) -> Reply {
+    /// Sends a request with these headers in addition to `Host` and `Connection`.
+    pub async fn request(&self, line: &str, headers: &str, body: &[u8]) -> Reply {
         let head =
             format!("{line} HTTP/1.1\r\nHost: {{host}}\r\nConnection: close\r\n{headers}\r\n");
-        self.raw(&[head.as_bytes(), body].concat()).await
+        self.send_raw(&[head.as_bytes(), body].concat()).await
     }
 
-    /// A plain turn.
-    pub async fn turn(&self, body: &[u8], headers: &str) -> Reply {
+    /// Posts a turn with this body.
+    pub async fn post_turn(&self, body: &[u8], headers: &str) -> Reply {
         let length = body.len();
         let headers =
             format!("Content-Type: application/json\r\nContent-Length: {length}\r\n{headers}");
-        self.ask("POST /v1/responses", &headers, body).await
+        self.request("POST /v1/responses", &headers, body).await
     }
 
     pub fn fill(&self, request: &[u8]) -> Vec<u8> {
@@ -243,8 +265,8 @@ impl Server {
     }
 }
 
-/// Reads until the server closes or resets.
-pub async fn rest(stream: &mut TcpStream) -> Reply {
+/// Reads until the server closes or resets the connection.
+pub async fn read_to_close(stream: &mut TcpStream) -> Reply {
     let mut bytes = Vec::new();
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
@@ -255,14 +277,14 @@ pub async fn rest(stream: &mut TcpStream) -> Reply {
     }
 }
 
-/// All bytes that came until the close.
+/// All bytes that arrived until the connection closed.
 #[derive(Debug)]
 pub struct Reply {
     pub text: String,
 }
 
 impl Reply {
-    /// The status of the first answer; 0 if it closed without one.
+    /// The status of the first response; 0 if the connection closed without one.
     pub fn status(&self) -> u16 {
         let status = self
             .text
@@ -271,8 +293,8 @@ impl Reply {
         status.map_or(0, |status| status.parse().unwrap())
     }
 
-    /// How many answers came.
-    pub fn answers(&self) -> usize {
+    /// Number of responses.
+    pub fn responses(&self) -> usize {
         self.text.matches("HTTP/1.1 ").count()
     }
 
@@ -290,30 +312,33 @@ impl Reply {
             .map_or("", |(_, body)| body)
     }
 
-    /// Checks that this is a refusal of the edge with this status and code: an error
-    /// body with all four keys, the headers of every answer, no CORS permission.
+    /// Checks that this is an error of the edge with this status and code: a body with all
+    /// four keys, the headers of every response, no CORS permission. Returns its message.
     #[track_caller]
-    pub fn refuses(&self, status: u16, code: &str) {
+    pub fn assert_error(&self, status: u16, code: &str) -> String {
         assert_eq!(self.status(), status, "{self:?}");
         let body: serde_json::Value = serde_json::from_str(self.body()).unwrap();
         let error = body["error"].as_object().unwrap();
         let keys: Vec<&String> = error.keys().collect();
         assert_eq!(keys, ["message", "type", "param", "code"]);
         assert_eq!(error["code"], code);
-        assert!(!error["message"].as_str().unwrap().is_empty());
-        self.is_sealed();
+        let message = error["message"].as_str().unwrap();
+        assert!(!message.is_empty());
+        self.assert_sealed();
         assert_eq!(self.header("access-control-allow-origin"), None);
+        message.to_owned()
     }
 
-    /// Checks that the first answer is 200 with this body.
+    /// Checks that the first response is 200 with this body.
     #[track_caller]
-    pub fn says(&self, body: &str) {
+    pub fn assert_ok(&self, body: &str) {
         assert_eq!((self.status(), self.body()), (200, body), "{self:?}");
-        self.is_sealed();
+        self.assert_sealed();
     }
 
+    /// Checks the headers of every response.
     #[track_caller]
-    pub fn is_sealed(&self) {
+    pub fn assert_sealed(&self) {
         assert_eq!(self.header("cache-control"), Some("no-store"), "{self:?}");
         assert_eq!(
             self.header("x-content-type-options"),

@@ -1,4 +1,4 @@
-//! Peers that come slowly or not at all. The limits are short; nothing is measured.
+//! Peers that send slowly or not at all. The limits are short; no times are measured.
 use std::time::Duration;
 
 use libtest_mimic::Trial;
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
-use super::server::{Reply, Server, rest};
+use super::server::{Reply, Server, read_to_close};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -19,7 +19,7 @@ pub fn trials() -> Vec<Trial> {
         case("R24 a body that stops is refused", body_stops),
         case("R24 a crowd of slow peers does not shut others out", crowd),
         case(
-            "a connection over the limit waits for its turn",
+            "a connection over the limit waits until another closes",
             connection_limit,
         ),
     ]
@@ -35,7 +35,7 @@ fn short_heads() -> ListenLimits {
     }
 }
 
-/// Writes a byte now and then until the server closes, and gives its answer.
+/// Writes a byte now and then until the server closes, and returns its response.
 async fn dribble(stream: TcpStream, byte: u8) -> Reply {
     let (mut reading, mut writing) = stream.into_split();
     let mut text = String::new();
@@ -46,7 +46,7 @@ async fn dribble(stream: TcpStream, byte: u8) -> Reply {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        // A reset after the close is as good as the close.
+        // The connection may also be reset after the response.
         _ = reading.read_to_string(&mut text) => Reply { text },
         () = forever => Reply { text: String::new() },
     }
@@ -66,7 +66,7 @@ async fn headers_dribbled() {
 async fn silent() {
     let server = Server::with(EdgeSettings::default(), short_heads()).await;
     let mut stream = server.connect().await;
-    let reply = rest(&mut stream).await;
+    let reply = read_to_close(&mut stream).await;
     assert!([0, 408].contains(&reply.status()), "{reply:?}");
 }
 
@@ -77,7 +77,7 @@ async fn idle_keep_alive() {
         let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
         stream.write_all(&request).await.unwrap();
     }
-    let reply = rest(&mut stream).await;
+    let reply = read_to_close(&mut stream).await;
     assert_eq!(
         reply.text.matches("HTTP/1.1 200 OK").count(),
         2,
@@ -105,7 +105,9 @@ async fn body_dribbled() {
         ..BodyLimits::default()
     };
     let (server, stream) = posting(limits).await;
-    dribble(stream, b' ').await.refuses(408, "request_timeout");
+    dribble(stream, b' ')
+        .await
+        .assert_error(408, "request_timeout");
     assert_eq!(server.turns(), 0);
 }
 
@@ -116,8 +118,10 @@ async fn body_stops() {
         ..BodyLimits::default()
     };
     let (server, mut stream) = posting(limits).await;
-    rest(&mut stream).await.refuses(408, "request_timeout");
-    assert_eq!(*server.seen.refused.lock().unwrap(), ["too_slow"]);
+    read_to_close(&mut stream)
+        .await
+        .assert_error(408, "request_timeout");
+    assert_eq!(*server.log.refused.lock().unwrap(), ["too_slow"]);
 }
 
 async fn crowd() {
@@ -131,7 +135,7 @@ async fn crowd() {
             .unwrap();
         crowd.push(stream);
     }
-    server.turn(b"{}", "").await.says("2 bytes");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
     drop(crowd);
 }
 
@@ -143,25 +147,25 @@ async fn connection_limit() {
     let server = Server::with(EdgeSettings::default(), limits).await;
     let mut first = server.connect().await;
     let request = server.fill(b"GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    let ask_again = async |first: &mut TcpStream| {
+    let request_again = async |first: &mut TcpStream| {
         first.write_all(&request).await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\nok") {
             answer.push(first.read_u8().await.unwrap());
         }
     };
-    ask_again(&mut first).await;
-    // The first holds the only place, so the second waits through all of this.
-    let second = server.turn(b"{}", "");
+    request_again(&mut first).await;
+    // The first connection uses the only slot, so the second waits during all of this.
+    let second = server.post_turn(b"{}", "");
     tokio::pin!(second);
     for _ in 0..100 {
         tokio::select! {
             biased;
             reply = &mut second => panic!("served beside the first: {reply:?}"),
-            () = ask_again(&mut first) => {}
+            () = request_again(&mut first) => {}
         }
     }
     assert_eq!(server.turns(), 0);
     drop(first);
-    second.await.says("2 bytes");
+    second.await.assert_ok("2 bytes");
 }

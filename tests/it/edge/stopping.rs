@@ -1,4 +1,4 @@
-//! Shutdown, and accepting when the system says no.
+//! Shutdown, and failures of accept.
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::routes::begun;
-use super::server::{Server, rest};
+use super::server::{Server, read_to_close};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
@@ -21,15 +21,15 @@ pub fn trials() -> Vec<Trial> {
             idle_at_drain,
         ),
         case(
-            "R15 a turn that ends within the grace is served whole",
+            "R15 a turn that ends within the grace period is served completely",
             within_grace,
         ),
         case(
-            "R15 streams are told to end when the grace is over",
-            told_to_end,
+            "R15 streams end when the grace period is over",
+            end_after_grace,
         ),
-        case("R15 what does not end is dropped", dropped),
-        case("R21 accept errors pass", accept_errors),
+        case("R15 streams that do not end are dropped", dropped),
+        case("R21 the server goes on after accept errors", accept_errors),
     ]
 }
 
@@ -50,7 +50,7 @@ const LONG: Duration = Duration::from_mins(10);
 async fn idle_at_drain() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // The drain must end the connection, not the time that it may be idle.
+    // The drain must end the connection, not the idle timeout.
     let limits = ListenLimits {
         header_timeout: LONG,
         ..ListenLimits::default()
@@ -62,7 +62,7 @@ async fn idle_at_drain() {
     let mut first = [0; 1];
     idle.read_exact(&mut first).await.unwrap();
     server.shutdown.drain.cancel();
-    assert!(rest(&mut idle).await.text.ends_with("ok"));
+    assert!(read_to_close(&mut idle).await.text.ends_with("ok"));
     drop(idle);
     server.serving.await.unwrap();
     assert!(TcpStream::connect(server.addr).await.is_err());
@@ -72,19 +72,19 @@ async fn within_grace() {
     let server = stopping(LONG).await;
     let mut streaming = begun(&server, b"stream").await;
     server.shutdown.drain.cancel();
-    // The app ends the stream by itself, long before the grace is over.
+    // The application ends the stream long before the grace period is over.
     server.shutdown.ending.cancel();
-    let reply = rest(&mut streaming).await;
+    let reply = read_to_close(&mut streaming).await;
     assert!(reply.text.ends_with("0\r\n\r\n"), "{reply:?}");
     drop(streaming);
     server.serving.await.unwrap();
 }
 
-async fn told_to_end() {
+async fn end_after_grace() {
     let server = stopping(Duration::from_millis(50)).await;
     let mut streaming = begun(&server, b"stream").await;
     server.shutdown.drain.cancel();
-    let reply = rest(&mut streaming).await;
+    let reply = read_to_close(&mut streaming).await;
     assert!(
         reply.text.contains("begin") && reply.text.contains("end"),
         "{reply:?}"
@@ -101,11 +101,16 @@ async fn dropped() {
     server.shutdown.drain.cancel();
     server.serving.await.unwrap();
     assert!(server.shutdown.ending.is_cancelled());
-    assert!(!rest(&mut stubborn).await.text.ends_with("0\r\n\r\n"));
-    server.seen.dropped.notified().await;
+    assert!(
+        !read_to_close(&mut stubborn)
+            .await
+            .text
+            .ends_with("0\r\n\r\n")
+    );
+    server.log.dropped.notified().await;
 }
 
-/// Fails some times with what Linux says, then accepts.
+/// Fails a few times with errors of Linux, then accepts.
 struct Failing {
     listener: TcpListener,
     failures: AtomicUsize,
@@ -139,6 +144,6 @@ async fn accept_errors() {
         ListenLimits::default(),
         LONG,
     );
-    server.turn(b"{}", "").await.says("2 bytes");
-    server.turn(b"{}", "").await.says("2 bytes");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
+    server.post_turn(b"{}", "").await.assert_ok("2 bytes");
 }

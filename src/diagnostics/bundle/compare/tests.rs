@@ -334,10 +334,10 @@ fn what_decides_comes_before_what_follows() {
                     turn.settings.routes[0].dialect.quirks.merge_user = true;
                     turn.settings.routes[0].model.window = Some(9);
                     turn.settings.routes[0].timeouts.connect *= 2;
-                    turn.given.lessons.push(ModelPatches {
+                    turn.given.model_patches.push(ModelPatches {
                         provider: "lab".into(),
                         model: "one".into(),
-                        mends: vec![Mend::MergeUser],
+                        patches: vec![Mend::MergeUser],
                     });
                     turn.request.headers[0].1.push('x');
                     replace(&mut turn.request.body, "hello", "hallo");

@@ -5,36 +5,37 @@ use serde_json::value::RawValue;
 
 use super::prompt;
 
-/// Codex refuses a catalog above 1 MiB; this leaves room for headers and for
-/// what a later Codex may count differently.
+/// Largest body in bytes. Codex refuses a catalog above 1 MiB; the rest is room for
+/// headers and for what a later Codex may count differently.
 pub const BODY_LIMIT: usize = 900 * 1024;
 
-/// What the catalog says of one model.
+/// One model of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelEntry {
-    /// The name a client asks for, unique in the list.
+pub struct CatalogEntry {
+    /// The name that clients send, unique in the list.
     pub slug: String,
     /// The name in Codex's model picker.
     pub display_name: String,
     /// One line for the model picker.
     pub description: String,
-    /// Who serves it, for OpenAI SDKs.
+    /// The id of the provider, for OpenAI SDKs.
     pub owned_by: String,
-    /// Context window in tokens, output included.
+    /// Context window in tokens, including the output.
     pub window: u64,
-    /// Tokens after which Codex compacts; Codex itself uses 90 % of the
-    /// window at most.
+    /// Tokens after which Codex compacts the session. Codex itself uses at most 90 % of
+    /// the window.
     pub auto_compact: u64,
-    /// Whether it takes images.
+    /// Whether it accepts images.
     pub images: bool,
-    /// Reasoning efforts it can be asked for, weakest first; may be empty.
+    /// Reasoning efforts that can be requested, weakest first; may be empty.
     pub reasoning: Vec<String>,
-    /// The effort used when none is asked for, one of `reasoning`.
+    /// The effort when none is requested, one of `reasoning`.
     pub default_reasoning: Option<String>,
 }
 
-impl ModelEntry {
-    /// Codex's own threshold, 90 % of the window, or what leaves room for an answer.
+impl CatalogEntry {
+    /// Codex's own threshold, 90 % of the window, or less where that would leave too
+    /// little room for the output.
     pub fn default_auto_compact(window: u64) -> u64 {
         let allowance = registry::Window {
             tokens: window,
@@ -46,30 +47,30 @@ impl ModelEntry {
     }
 }
 
-/// The body and what had to be given up to keep it under its limit.
+/// The body, and what was left out to keep it within its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Body {
+pub struct ModelListBody {
     /// The JSON text.
     pub json: String,
-    /// Entries from the tail of `models` that got [`prompt::SHORT`].
+    /// Number of entries at the end of `models` that have the [short](prompt::SHORT)
+    /// instructions.
     pub shortened: usize,
-    /// Entries missing from the tail of `models`; Codex treats them as unknown
-    /// models, they work all the same.
+    /// Number of entries missing at the end of `models`. Codex treats them as unknown
+    /// models; they work nevertheless.
     pub dropped: usize,
 }
 
-/// Builds the body, at most [`BODY_LIMIT`] bytes. `models` come in order of
-/// preference: the order is the priority in Codex, and when the instructions,
-/// which every entry repeats, do not fit, the tail pays.
+/// Builds the body, at most [`BODY_LIMIT`] bytes. `models` is in order of preference,
+/// which is the priority in Codex.
 ///
-/// First entries at the tail get short instructions; when even that is too
-/// much, the tail of `models` is left out. `data` is always whole, unless it
-/// alone exceeds the limit.
-pub fn body(models: &[ModelEntry], instructions: &str) -> Body {
-    body_within(BODY_LIMIT, models, instructions)
+/// Every entry repeats the instructions. If they do not fit, entries at the end get
+/// short instructions; if that does not suffice, `models` lacks entries at its end.
+/// `data` is always complete, unless it alone exceeds the limit.
+pub fn build(models: &[CatalogEntry], instructions: &str) -> ModelListBody {
+    build_within(BODY_LIMIT, models, instructions)
 }
 
-fn body_within(limit: usize, models: &[ModelEntry], instructions: &str) -> Body {
+fn build_within(limit: usize, models: &[CatalogEntry], instructions: &str) -> ModelListBody {
     let short = if prompt::SHORT.len() < instructions.len() {
         prompt::SHORT
     } else {
@@ -78,18 +79,20 @@ fn body_within(limit: usize, models: &[ModelEntry], instructions: &str) -> Body 
     let mut free = limit.saturating_sub(EMPTY.len());
     let data = fill(
         &mut free,
-        models.iter().filter_map(|model| raw(&data_item(model))),
+        models
+            .iter()
+            .filter_map(|model| raw(&ModelObject::new(&model.slug, &model.owned_by))),
     );
     let mut infos: Vec<Box<RawValue>> = fill(
         &mut free,
         models
             .iter()
             .enumerate()
-            .filter_map(|(at, model)| raw(&info(at, model, short))),
+            .filter_map(|(at, model)| raw(&codex_info(at, model, short))),
     );
     let mut full = 0;
     for (at, (slot, model)) in infos.iter_mut().zip(models).enumerate() {
-        let Some(longer) = raw(&info(at, model, instructions)) else {
+        let Some(longer) = raw(&codex_info(at, model, instructions)) else {
             break;
         };
         let more = longer.get().len().saturating_sub(slot.get().len());
@@ -100,12 +103,12 @@ fn body_within(limit: usize, models: &[ModelEntry], instructions: &str) -> Body 
         *slot = longer;
         full += 1;
     }
-    let list = List {
+    let list = ModelList {
         object: "list",
         data: &data,
         models: &infos,
     };
-    Body {
+    ModelListBody {
         json: serde_json::to_string(&list).unwrap_or_else(|_| EMPTY.to_owned()),
         shortened: infos.len().saturating_sub(full),
         dropped: models.len().saturating_sub(infos.len()),
@@ -115,13 +118,13 @@ fn body_within(limit: usize, models: &[ModelEntry], instructions: &str) -> Body 
 const EMPTY: &str = r#"{"object":"list","data":[],"models":[]}"#;
 
 #[derive(Serialize)]
-struct List<'a> {
+struct ModelList<'a> {
     object: &'static str,
     data: &'a [Box<RawValue>],
     models: &'a [Box<RawValue>],
 }
 
-/// Takes items, each with its comma, while they fit.
+/// Takes items as long as they fit, each with its comma.
 fn fill(free: &mut usize, items: impl Iterator<Item = Box<RawValue>>) -> Vec<Box<RawValue>> {
     items
         .map_while(|item| {
@@ -135,37 +138,38 @@ fn raw(value: &impl Serialize) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(value).ok()
 }
 
-/// A model as `GET /v1/models` of OpenAI lists it.
+/// A model as the OpenAI API describes it.
 #[derive(Serialize)]
-struct DataItem<'a> {
+pub(super) struct ModelObject<'a> {
     id: &'a str,
     object: &'static str,
-    /// Required by SDKs; nobody knows it, so it is the epoch.
+    /// Required by SDKs, but unknown, so it is zero.
     created: u64,
     owned_by: &'a str,
 }
 
-fn data_item(model: &ModelEntry) -> DataItem<'_> {
-    DataItem {
-        id: &model.slug,
-        object: "model",
-        created: 0,
-        owned_by: &model.owned_by,
+impl<'a> ModelObject<'a> {
+    pub(super) fn new(id: &'a str, owned_by: &'a str) -> Self {
+        Self {
+            id,
+            object: "model",
+            created: 0,
+            owned_by,
+        }
     }
 }
 
-/// Codex's `ModelInfo`: all fields that 0.169 requires, and those of the
-/// optional ones that change what it does. One entry that does not decode
-/// makes Codex drop the whole list.
+/// Codex's `ModelInfo`: all fields that Codex 0.169 requires, and the optional ones that
+/// change what it does. One entry that does not decode makes Codex drop the whole list.
 #[derive(Serialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the fields are Codex's")]
-pub(super) struct Info<'a> {
+pub(crate) struct CodexModelInfo<'a> {
     slug: &'a str,
     display_name: &'a str,
     description: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     default_reasoning_level: Option<&'a str>,
-    supported_reasoning_levels: Vec<Level<'a>>,
+    supported_reasoning_levels: Vec<CodexReasoningLevel<'a>>,
     shell_type: &'static str,
     visibility: &'static str,
     supported_in_api: bool,
@@ -173,10 +177,9 @@ pub(super) struct Info<'a> {
     supports_reasoning_summaries: bool,
     default_reasoning_summary: &'static str,
     support_verbosity: bool,
-    /// Without it Codex offers no `apply_patch` at all; 0.169 knows no other
-    /// value.
+    /// Without it Codex does not offer `apply_patch` at all; 0.169 has no other value.
     apply_patch_tool_type: &'static str,
-    truncation_policy: Truncation,
+    truncation_policy: TruncationPolicy,
     supports_parallel_tool_calls: bool,
     context_window: u64,
     max_context_window: u64,
@@ -189,20 +192,25 @@ pub(super) struct Info<'a> {
 }
 
 #[derive(Serialize)]
-struct Level<'a> {
-    /// Codex 0.169 takes any word, `max` and unknown ones included.
+struct CodexReasoningLevel<'a> {
+    /// Codex 0.169 accepts any word, including `max` and unknown ones.
     effort: &'a str,
     description: &'static str,
 }
 
 #[derive(Serialize)]
-struct Truncation {
+struct TruncationPolicy {
     mode: &'static str,
     limit: u64,
 }
 
-pub(super) fn info<'a>(at: usize, model: &'a ModelEntry, instructions: &'a str) -> Info<'a> {
-    Info {
+/// The entry of a model for Codex. `at` is its index in the list.
+pub(crate) fn codex_info<'a>(
+    at: usize,
+    model: &'a CatalogEntry,
+    instructions: &'a str,
+) -> CodexModelInfo<'a> {
+    CodexModelInfo {
         slug: &model.slug,
         display_name: &model.display_name,
         description: &model.description,
@@ -213,7 +221,7 @@ pub(super) fn info<'a>(at: usize, model: &'a ModelEntry, instructions: &'a str) 
         supported_reasoning_levels: model
             .reasoning
             .iter()
-            .map(|effort| Level {
+            .map(|effort| CodexReasoningLevel {
                 effort,
                 description: level_description(effort),
             })
@@ -226,7 +234,7 @@ pub(super) fn info<'a>(at: usize, model: &'a ModelEntry, instructions: &'a str) 
         default_reasoning_summary: "auto",
         support_verbosity: false,
         apply_patch_tool_type: "freeform",
-        truncation_policy: Truncation {
+        truncation_policy: TruncationPolicy {
             mode: "tokens",
             limit: output_tokens(model.window),
         },
@@ -246,24 +254,23 @@ pub(super) fn info<'a>(at: usize, model: &'a ModelEntry, instructions: &'a str) 
     }
 }
 
-/// The part of the window that Codex shows as the whole of it. It is Codex's own
-/// default, said aloud so that the number does not depend on the version: of
-/// 262,144 tokens Codex shows 249,036. A model that Codex does not find in a
-/// catalog is taken for one of 272,000: 258,400 are shown, and it compacts at
-/// 244,800, whatever the model can hold.
+/// The percentage of the window that Codex shows as the whole window. It is Codex's own
+/// default, sent explicitly so that it does not depend on Codex's version: for 262,144
+/// tokens Codex shows 249,036. For a model that is in no catalog Codex assumes 272,000:
+/// it shows 258,400 and compacts at 244,800, whatever the model can hold.
 const SHOWN_PERCENT: u64 = 95;
 
-/// How many tokens, of four bytes, Codex lets through of one tool output; the rest
-/// is lost before anybody can keep it.
+/// How many tokens of one tool output, at four bytes a token, Codex sends; it discards
+/// the rest, which nobody can store then.
 ///
-/// What the model sees is bounded later, so a higher number only brings more
-/// evidence, but it has a price: what came in since the last answer counts for
-/// Codex's own trigger of compaction at a token for four bytes, although the model
-/// will see far less of it. An eighth of the window keeps one output from filling
-/// it. Measured with 0.169: texts of MCP tools are cut at 1.2 times the number;
-/// those of commands stay at 10,000 tokens unless the model asks for more with
-/// `max_output_tokens`, which the number bounds, so less than 10,000 would lose
-/// what a stock Codex has.
+/// This server shortens outputs later for the model, so a higher number only preserves
+/// more of them. But it has a price: Codex counts what arrived since the last response,
+/// at four bytes a token, towards its own compaction threshold, although the model gets
+/// far less of it. An eighth of the window keeps one output from filling the window.
+/// Measured with 0.169: texts of MCP tools are cut at 1.2 times the number; outputs of
+/// commands stay at 10,000 tokens unless the model asks for more with
+/// `max_output_tokens`, which the number limits. So less than 10,000 would lose text
+/// that Codex sends by default.
 fn output_tokens(window: u64) -> u64 {
     (window / 8).clamp(10_000, 32_768)
 }
@@ -280,4 +287,4 @@ fn level_description(effort: &str) -> &'static str {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -1,4 +1,4 @@
-//! What a request wants of the artifacts: the query of its URL, and its range.
+//! The query of a request for artifacts, and its Range header.
 
 use std::ops::RangeInclusive;
 
@@ -6,33 +6,38 @@ use percent_encoding::percent_decode_str;
 
 /// A parameter that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct BadParameter {
-    /// Its name; that of an unknown one is not repeated.
+pub(in crate::app) struct ParameterError {
+    /// Its name; `None` for an unknown one, because the name is the client's text.
     pub(super) name: Option<&'static str>,
     /// What is wrong with it.
     pub(super) message: String,
 }
 
-impl BadParameter {
-    pub(super) fn new(name: &'static str, wants: &str) -> Self {
+impl ParameterError {
+    /// The message is that the parameter must be this.
+    pub(super) fn new(name: &'static str, expected: &str) -> Self {
         Self {
             name: Some(name),
-            message: format!("{name} must be {wants}."),
+            message: format!("{name} must be {expected}."),
         }
     }
 }
 
-/// The parameters of a query, all of which are known.
-pub(super) struct Params(Vec<(&'static str, String)>);
+/// The decoded parameters of a query.
+pub(super) struct QueryParams(Vec<(&'static str, String)>);
 
-impl Params {
-    /// Those of this query, which may have these names.
-    pub(super) fn of(query: &str, known: &[&'static str]) -> Result<Self, BadParameter> {
+impl QueryParams {
+    /// Parses a query whose parameters may have these names.
+    pub(super) fn parse(
+        query: Option<&str>,
+        known: &[&'static str],
+    ) -> Result<Self, ParameterError> {
+        let query = query.unwrap_or_default();
         let mut params = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let Some(name) = known.iter().find(|known| **known == name) else {
-                return Err(BadParameter {
+                return Err(ParameterError {
                     name: None,
                     message: match known {
                         [] => "This takes no parameters.".to_owned(),
@@ -40,16 +45,17 @@ impl Params {
                     },
                 });
             };
-            // A form writes a blank as a plus.
+            // HTML forms encode a space as a plus sign.
             let value = value.replace('+', " ");
             let value = percent_decode_str(&value)
                 .decode_utf8()
-                .map_err(|_| BadParameter::new(name, "UTF-8"))?;
+                .map_err(|_| ParameterError::new(name, "UTF-8"))?;
             params.push((*name, value.into_owned()));
         }
         Ok(Self(params))
     }
 
+    /// The last value with this name.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().rev().find(|(known, _)| *known == name);
         found.map(|(_, value)| &**value)
@@ -61,28 +67,28 @@ impl Params {
         name: &'static str,
         range: &RangeInclusive<u64>,
         default: u64,
-    ) -> Result<u64, BadParameter> {
+    ) -> Result<u64, ParameterError> {
         let Some(text) = self.text(name) else {
             return Ok(default);
         };
         let number = text.parse().ok().filter(|number| range.contains(number));
         number.ok_or_else(|| {
-            let wants = format!("a number from {} to {}", range.start(), range.end());
-            BadParameter::new(name, &wants)
+            let expected = format!("a number from {} to {}", range.start(), range.end());
+            ParameterError::new(name, &expected)
         })
     }
 
-    pub(super) fn switch(&self, name: &'static str) -> Result<bool, BadParameter> {
+    pub(super) fn flag(&self, name: &'static str) -> Result<bool, ParameterError> {
         match self.text(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
-            Some(_) => Err(BadParameter::new(name, "true or false")),
+            Some(_) => Err(ParameterError::new(name, "true or false")),
         }
     }
 }
 
-/// `FROM-TO`, both of them in it, or `FROM-` for all from there on.
-pub(super) fn span(text: &str) -> Option<(u64, Option<u64>)> {
+/// Parses `FROM-TO`, where both are included, or `FROM-`, which goes to the end.
+pub(super) fn from_to(text: &str) -> Option<(u64, Option<u64>)> {
     let (from, to) = text.split_once('-')?;
     let from = digits(from)?;
     if to.is_empty() {
@@ -92,22 +98,23 @@ pub(super) fn span(text: &str) -> Option<(u64, Option<u64>)> {
     (from <= to).then_some((from, Some(to)))
 }
 
-/// A range of the Range header (RFC 9110, 14.1.2).
+/// One range of a Range header (RFC 9110, 14.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// From this byte to that one, or to the end.
+pub(super) enum ByteRange {
+    /// From this byte to that one, which is included, or to the end.
     From(u64, Option<u64>),
-    /// So many bytes before the end.
+    /// This many bytes before the end.
     Last(u64),
 }
 
-/// One range in bytes. Others are ignored, as the RFC allows: the answer is whole.
-pub(super) fn range(header: &str) -> Option<Wanted> {
+/// Parses a Range header with one range of bytes. All others are ignored, as the RFC
+/// allows: the response is the whole text.
+pub(super) fn byte_range(header: &str) -> Option<ByteRange> {
     let spec = header.trim().strip_prefix("bytes=")?.trim();
     if let Some(last) = spec.strip_prefix('-') {
-        return digits(last).map(Wanted::Last);
+        return digits(last).map(ByteRange::Last);
     }
-    span(spec).map(|(from, to)| Wanted::From(from, to))
+    from_to(spec).map(|(from, to)| ByteRange::From(from, to))
 }
 
 fn digits(text: &str) -> Option<u64> {
@@ -120,37 +127,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_read_as_the_rfc_says() {
-        for (header, wanted) in [
-            ("bytes=0-99", Some(Wanted::From(0, Some(99)))),
-            ("bytes=5-", Some(Wanted::From(5, None))),
-            ("bytes=-500", Some(Wanted::Last(500))),
+    fn range_headers_are_parsed_as_the_rfc_says() {
+        for (header, expected) in [
+            ("bytes=0-99", Some(ByteRange::From(0, Some(99)))),
+            ("bytes=5-", Some(ByteRange::From(5, None))),
+            ("bytes=-500", Some(ByteRange::Last(500))),
             ("bytes=9-5", None),
             ("bytes=0-1,5-6", None),
             ("lines=0-1", None),
             ("bytes=+1-2", None),
             ("bytes=99999999999999999999-", None),
         ] {
-            assert_eq!(range(header), wanted, "{header}");
+            assert_eq!(byte_range(header), expected, "{header}");
         }
     }
 
     #[test]
-    fn parameters_are_decoded_and_known() {
-        let params = Params::of(
-            "q=a+b%2B%C3%A9&regex=true&limit=7",
-            &["q", "regex", "limit"],
-        );
+    fn parameters_are_decoded_and_unknown_ones_refused() {
+        let query = "q=a+b%2B%C3%A9&regex=true&limit=7";
+        let params = QueryParams::parse(Some(query), &["q", "regex", "limit"]);
         let params = params.ok().unwrap();
         assert_eq!(params.text("q"), Some("a b+é"));
-        assert_eq!(params.switch("regex"), Ok(true));
+        assert_eq!(params.flag("regex"), Ok(true));
         assert_eq!(params.number("limit", &(1..=10), 3), Ok(7));
         assert_eq!(params.number("other", &(1..=10), 3), Ok(3));
         let bad = params.number("limit", &(1..=5), 3).unwrap_err();
         assert_eq!(bad.message, "limit must be a number from 1 to 5.");
-        let unknown = Params::of("quer=x", &["q"]).err().unwrap();
+        let unknown = QueryParams::parse(Some("quer=x"), &["q"]).err().unwrap();
         assert_eq!(unknown.name, None);
         assert!(!unknown.message.contains("quer"));
-        assert!(Params::of("q=%FF", &["q"]).is_err());
+        assert!(QueryParams::parse(Some("q=%FF"), &["q"]).is_err());
     }
 }

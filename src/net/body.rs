@@ -1,4 +1,4 @@
-//! The one body type of everything that is answered.
+//! The body of every HTTP response of this server.
 use std::fmt;
 use std::io;
 use std::pin::Pin;
@@ -7,26 +7,27 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
-/// What a reply carries: all of it, or a stream that is polled as the client reads.
+/// The body of a response: complete, or a stream that is polled as the client reads.
 pub enum Body {
-    /// The whole body; `None` once it was handed out.
+    /// The complete body; `None` after it was taken by the connection, or if it is empty.
     Full(Option<Bytes>),
-    /// A body that is produced while it is sent. An error cuts the connection.
+    /// A body that is produced while it is sent. An error closes the connection without
+    /// the end of the body, so that the client notices.
     Stream(Pin<Box<dyn HttpBody<Data = Bytes, Error = io::Error> + Send>>),
 }
 
 impl Body {
-    /// A body of known content.
+    /// A complete body.
     pub fn full(content: impl Into<Bytes>) -> Self {
         Self::Full(Some(content.into()))
     }
 
-    /// No body.
+    /// An empty body.
     pub fn empty() -> Self {
         Self::Full(None)
     }
 
-    /// A body produced while it is sent.
+    /// A body that is produced while it is sent.
     pub fn stream(stream: impl HttpBody<Data = Bytes, Error = io::Error> + Send + 'static) -> Self {
         Self::Stream(Box::pin(stream))
     }

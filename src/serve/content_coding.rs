@@ -1,4 +1,4 @@
-//! Content codings of request bodies, decoded as the bytes arrive, so that memory
+//! Decodes the content coding of a request body while its bytes arrive, so that memory
 //! stays at the decoded size plus one window.
 use std::io::{self, Write};
 
@@ -8,163 +8,164 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 
-use super::body::BodyFault;
+use super::body::BodyError;
 
-/// Largest zstd window: 2^23 bytes, what RFC 9659 sets for HTTP.
+/// Logarithm of the largest zstd window: 2^23 bytes, the limit of RFC 9659 for HTTP.
 const WINDOW_LOG: u32 = 23;
-/// Bytes decoded at a time.
-const STEP: usize = 32 * 1024;
+/// Size of the buffer that decoded bytes pass through.
+const BUFFER: usize = 32 * 1024;
 
-/// A body that is being decoded into memory.
-pub(super) struct Decoding {
-    coding: Coding,
+/// Decodes one body into memory.
+pub(super) struct BodyDecoder {
+    coding: ContentCoding,
 }
 
-enum Coding {
-    Identity(Capped),
-    Gzip(Box<MultiGzDecoder<Capped>>),
+enum ContentCoding {
+    Identity(BoundedBuffer),
+    Gzip(Box<MultiGzDecoder<BoundedBuffer>>),
     Deflate {
         state: Decompress,
         ended: bool,
-        out: Capped,
-        step: Box<[u8]>,
+        out: BoundedBuffer,
+        buffer: Box<[u8]>,
     },
     Zstd {
         state: ZstdDecoder<'static>,
         open: bool,
-        out: Capped,
-        step: Box<[u8]>,
+        out: BoundedBuffer,
+        buffer: Box<[u8]>,
     },
 }
 
-impl Decoding {
-    /// Starts with the coding that the headers name. `limit` bounds the decoded
-    /// size; `expected` is a size to reserve at once, a hint that is not trusted far.
+impl BodyDecoder {
+    /// A decoder for the coding that the headers name. `limit` is the largest decoded
+    /// size. `expected` is a size to reserve at once; since it is only a claim of the
+    /// client, little is reserved for it.
     pub(super) fn new(
         headers: &HeaderMap,
         limit: usize,
         expected: usize,
-    ) -> Result<Self, BodyFault> {
-        let out = Capped::new(limit, expected);
-        let step = || vec![0; STEP].into_boxed_slice();
+    ) -> Result<Self, BodyError> {
+        let out = BoundedBuffer::new(limit, expected);
+        let buffer = || vec![0; BUFFER].into_boxed_slice();
         let mut codings = headers.get_all(CONTENT_ENCODING).iter();
         let coding = match (codings.next(), codings.next()) {
-            (None, _) => Coding::Identity(out),
-            (Some(_), Some(_)) => return Err(BodyFault::Coding),
+            (None, _) => ContentCoding::Identity(out),
+            (Some(_), Some(_)) => return Err(BodyError::Coding),
             (Some(name), None) => match name.as_bytes().to_ascii_lowercase().as_slice() {
-                b"" | b"identity" => Coding::Identity(out),
-                b"gzip" | b"x-gzip" => Coding::Gzip(Box::new(MultiGzDecoder::new(out))),
-                b"deflate" => Coding::Deflate {
+                b"" | b"identity" => ContentCoding::Identity(out),
+                b"gzip" | b"x-gzip" => ContentCoding::Gzip(Box::new(MultiGzDecoder::new(out))),
+                b"deflate" => ContentCoding::Deflate {
                     state: Decompress::new(true),
                     ended: false,
                     out,
-                    step: step(),
+                    buffer: buffer(),
                 },
                 b"zstd" => {
-                    let mut state = ZstdDecoder::new().map_err(|_| BodyFault::Broken)?;
+                    let mut state = ZstdDecoder::new().map_err(|_| BodyError::Broken)?;
                     state
                         .set_parameter(DParameter::WindowLogMax(WINDOW_LOG))
-                        .map_err(|_| BodyFault::Broken)?;
-                    Coding::Zstd {
+                        .map_err(|_| BodyError::Broken)?;
+                    ContentCoding::Zstd {
                         state,
                         open: true,
                         out,
-                        step: step(),
+                        buffer: buffer(),
                     }
                 }
-                _ => return Err(BodyFault::Coding),
+                _ => return Err(BodyError::Coding),
             },
         };
         Ok(Self { coding })
     }
 
-    /// Takes the next bytes from the wire.
-    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), BodyFault> {
+    /// Decodes the next bytes from the wire.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
         match &mut self.coding {
-            Coding::Identity(out) => out.push(bytes),
-            Coding::Gzip(decoder) => decoder.write_all(bytes).map_err(|_| {
+            ContentCoding::Identity(out) => out.push(bytes),
+            ContentCoding::Gzip(decoder) => decoder.write_all(bytes).map_err(|_| {
                 if decoder.get_ref().full {
-                    BodyFault::TooLarge
+                    BodyError::TooLarge
                 } else {
-                    BodyFault::Broken
+                    BodyError::Broken
                 }
             }),
-            Coding::Deflate {
+            ContentCoding::Deflate {
                 state,
                 ended,
                 out,
-                step,
-            } => inflate(state, ended, out, step, bytes),
-            Coding::Zstd {
+                buffer,
+            } => inflate(state, ended, out, buffer, bytes),
+            ContentCoding::Zstd {
                 state,
                 open,
                 out,
-                step,
-            } => unzstd(state, open, out, step, bytes),
+                buffer,
+            } => unzstd(state, open, out, buffer, bytes),
         }
     }
 
-    /// The decoded body; broken if the coding has not come to its end.
-    pub(super) fn finish(self) -> Result<Vec<u8>, BodyFault> {
+    /// The decoded body. Fails if the coded data is incomplete.
+    pub(super) fn finish(self) -> Result<Vec<u8>, BodyError> {
         match self.coding {
-            Coding::Identity(out) => Ok(out.bytes),
-            Coding::Gzip(mut decoder) => {
+            ContentCoding::Identity(out) => Ok(out.bytes),
+            ContentCoding::Gzip(mut decoder) => {
                 decoder.try_finish().map_err(|_| {
                     if decoder.get_ref().full {
-                        BodyFault::TooLarge
+                        BodyError::TooLarge
                     } else {
-                        BodyFault::Broken
+                        BodyError::Broken
                     }
                 })?;
                 Ok(std::mem::take(&mut decoder.get_mut().bytes))
             }
-            Coding::Deflate { ended, out, .. } => whole(ended, out),
-            Coding::Zstd { open, out, .. } => whole(!open, out),
+            ContentCoding::Deflate { ended, out, .. } => if_complete(ended, out),
+            ContentCoding::Zstd { open, out, .. } => if_complete(!open, out),
         }
     }
 }
 
-fn whole(ended: bool, out: Capped) -> Result<Vec<u8>, BodyFault> {
+fn if_complete(ended: bool, out: BoundedBuffer) -> Result<Vec<u8>, BodyError> {
     if ended {
         Ok(out.bytes)
     } else {
-        Err(BodyFault::Broken)
+        Err(BodyError::Broken)
     }
 }
 
-/// The zlib format, which is what RFC 9110, 8.4.1.2 calls deflate.
+/// Decodes the zlib format, which RFC 9110, 8.4.1.2 calls deflate.
 fn inflate(
     state: &mut Decompress,
     ended: &mut bool,
-    out: &mut Capped,
-    step: &mut [u8],
+    out: &mut BoundedBuffer,
+    buffer: &mut [u8],
     mut bytes: &[u8],
-) -> Result<(), BodyFault> {
+) -> Result<(), BodyError> {
     loop {
         if *ended {
             return if bytes.is_empty() {
                 Ok(())
             } else {
-                Err(BodyFault::Broken)
+                Err(BodyError::Broken)
             };
         }
         let (read, written) = (state.total_in(), state.total_out());
         let status = state
-            .decompress(bytes, step, FlushDecompress::None)
-            .map_err(|_| BodyFault::Broken)?;
-        let read = usize::try_from(state.total_in() - read).map_err(|_| BodyFault::Broken)?;
+            .decompress(bytes, buffer, FlushDecompress::None)
+            .map_err(|_| BodyError::Broken)?;
+        let read = usize::try_from(state.total_in() - read).map_err(|_| BodyError::Broken)?;
         let written =
-            usize::try_from(state.total_out() - written).map_err(|_| BodyFault::Broken)?;
-        out.push(step.get(..written).unwrap_or_default())?;
+            usize::try_from(state.total_out() - written).map_err(|_| BodyError::Broken)?;
+        out.push(buffer.get(..written).unwrap_or_default())?;
         bytes = bytes.get(read..).unwrap_or_default();
         match status {
             Status::StreamEnd => *ended = true,
             Status::Ok | Status::BufError => {
-                if bytes.is_empty() && written < step.len() {
+                if bytes.is_empty() && written < buffer.len() {
                     return Ok(());
                 }
                 if read == 0 && written == 0 {
-                    return Err(BodyFault::Broken);
+                    return Err(BodyError::Broken);
                 }
             }
         }
@@ -174,42 +175,43 @@ fn inflate(
 fn unzstd(
     state: &mut ZstdDecoder<'static>,
     open: &mut bool,
-    out: &mut Capped,
-    step: &mut [u8],
+    out: &mut BoundedBuffer,
+    buffer: &mut [u8],
     mut bytes: &[u8],
-) -> Result<(), BodyFault> {
+) -> Result<(), BodyError> {
     while !bytes.is_empty() || *open {
         let status = state
-            .run_on_buffers(bytes, step)
-            .map_err(|_| BodyFault::Broken)?;
-        out.push(step.get(..status.bytes_written).unwrap_or_default())?;
+            .run_on_buffers(bytes, buffer)
+            .map_err(|_| BodyError::Broken)?;
+        out.push(buffer.get(..status.bytes_written).unwrap_or_default())?;
         bytes = bytes.get(status.bytes_read..).unwrap_or_default();
-        // Zero says that a frame is complete and wholly written out.
+        // Zero means that a frame is complete and all of it was written.
         *open = status.remaining != 0;
-        if bytes.is_empty() && status.bytes_written < step.len() {
+        if bytes.is_empty() && status.bytes_written < buffer.len() {
             break;
         }
         if status.bytes_read == 0 && status.bytes_written == 0 {
-            return Err(BodyFault::Broken);
+            return Err(BodyError::Broken);
         }
     }
     Ok(())
 }
 
-/// Memory that never holds more than its limit.
-struct Capped {
+/// Bytes in memory, never more than a limit.
+struct BoundedBuffer {
     bytes: Vec<u8>,
     limit: usize,
-    /// Something did not fit.
+    /// Whether something did not fit.
     full: bool,
 }
 
-impl Capped {
-    /// A claimed size is believed up to here: beyond, memory follows the bytes.
-    const BELIEVED: usize = 256 * 1024;
+impl BoundedBuffer {
+    /// At most this much is reserved for a claimed size; beyond it, memory grows with
+    /// the bytes that arrive.
+    const MAX_RESERVED: usize = 256 * 1024;
 
     fn new(limit: usize, expected: usize) -> Self {
-        let bytes = Vec::with_capacity(expected.min(limit).min(Self::BELIEVED));
+        let bytes = Vec::with_capacity(expected.min(limit).min(Self::MAX_RESERVED));
         Self {
             bytes,
             limit,
@@ -217,14 +219,14 @@ impl Capped {
         }
     }
 
-    fn push(&mut self, more: &[u8]) -> Result<(), BodyFault> {
+    fn push(&mut self, more: &[u8]) -> Result<(), BodyError> {
         let needed = self.bytes.len() + more.len();
         if needed > self.limit {
             self.full = true;
-            return Err(BodyFault::TooLarge);
+            return Err(BodyError::TooLarge);
         }
         if needed > self.bytes.capacity() {
-            // Doubling, but not past the limit, which bounds the allocation too.
+            // Double the capacity, but never beyond the limit.
             let target = self
                 .bytes
                 .capacity()
@@ -237,7 +239,7 @@ impl Capped {
     }
 }
 
-impl Write for Capped {
+impl Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.push(bytes) {
             Ok(()) => Ok(bytes.len()),
@@ -256,7 +258,7 @@ mod tests {
 
     use http::{HeaderMap, HeaderValue};
 
-    use super::{BodyFault, Capped, Decoding};
+    use super::{BodyDecoder, BodyError, BoundedBuffer};
 
     const TEXT: &[u8] = br#"{"input":"one two three four, one two three four"}"#;
 
@@ -278,11 +280,11 @@ mod tests {
         }
     }
 
-    fn decode(coding: &str, body: &[u8], step: usize, limit: usize) -> Result<Vec<u8>, BodyFault> {
+    fn decode(coding: &str, body: &[u8], size: usize, limit: usize) -> Result<Vec<u8>, BodyError> {
         let mut headers = HeaderMap::new();
         headers.insert("content-encoding", HeaderValue::from_str(coding).unwrap());
-        let mut decoding = Decoding::new(&headers, limit, 0)?;
-        for piece in body.chunks(step) {
+        let mut decoding = BodyDecoder::new(&headers, limit, 0)?;
+        for piece in body.chunks(size) {
             decoding.push(piece)?;
         }
         decoding.finish()
@@ -292,11 +294,11 @@ mod tests {
     fn any_cut_decodes_to_the_same() {
         for coding in ["identity", "gzip", "deflate", "zstd", "GZip", "ZSTD"] {
             let body = encode(&coding.to_lowercase(), TEXT);
-            for step in 1..=body.len() {
+            for size in 1..=body.len() {
                 assert_eq!(
-                    decode(coding, &body, step, 1000).unwrap(),
+                    decode(coding, &body, size, 1000).unwrap(),
                     TEXT,
-                    "{coding} {step}"
+                    "{coding} {size}"
                 );
             }
         }
@@ -307,26 +309,26 @@ mod tests {
     fn members_and_frames_concatenate() {
         for coding in ["gzip", "zstd"] {
             let body = [encode(coding, TEXT), encode(coding, TEXT)].concat();
-            for step in 1..=body.len() {
-                let twice = decode(coding, &body, step, 1000).unwrap();
-                assert_eq!(twice, [TEXT, TEXT].concat(), "{coding} {step}");
+            for size in 1..=body.len() {
+                let twice = decode(coding, &body, size, 1000).unwrap();
+                assert_eq!(twice, [TEXT, TEXT].concat(), "{coding} {size}");
             }
         }
     }
 
-    // R26: a body that stops early is broken, wherever it stops.
+    // R26: a body that stops early is refused, wherever it stops.
     #[test]
     fn truncation_is_seen_at_every_byte() {
         for coding in ["gzip", "deflate", "zstd"] {
             let body = encode(coding, TEXT);
             for end in 0..body.len() {
                 let fault = decode(coding, &body[..end], 7, 1000).unwrap_err();
-                assert_eq!(fault, BodyFault::Broken, "{coding} {end}");
+                assert_eq!(fault, BodyError::Broken, "{coding} {end}");
             }
             let trailing = [body.as_slice(), b"x"].concat();
             assert_eq!(
                 decode(coding, &trailing, 9, 1000).unwrap_err(),
-                BodyFault::Broken
+                BodyError::Broken
             );
         }
     }
@@ -337,7 +339,7 @@ mod tests {
             let body = encode(coding, TEXT);
             assert!(decode(coding, &body, 5, TEXT.len()).is_ok(), "{coding}");
             let fault = decode(coding, &body, 5, TEXT.len() - 1).unwrap_err();
-            assert_eq!(fault, BodyFault::TooLarge, "{coding}");
+            assert_eq!(fault, BodyError::TooLarge, "{coding}");
         }
     }
 
@@ -350,16 +352,16 @@ mod tests {
         let body = encoder.finish().unwrap();
         assert_eq!(
             decode("zstd", &body, 4096, 64 << 20).unwrap_err(),
-            BodyFault::Broken
+            BodyError::Broken
         );
     }
 
-    // R26: what a body may take of memory is the limit, not the next power of two.
+    // R26: the capacity ends at the limit, not at the next power of two.
     #[test]
     fn memory_stays_within_the_limit() {
         let limit = 3 << 20;
-        let mut out = Capped::new(limit, usize::MAX);
-        assert!(out.bytes.capacity() <= Capped::BELIEVED);
+        let mut out = BoundedBuffer::new(limit, usize::MAX);
+        assert!(out.bytes.capacity() <= BoundedBuffer::MAX_RESERVED);
         while out.push(&[0; 4099]).is_ok() {}
         assert!(out.bytes.len() > limit - 4099);
         assert_eq!(out.bytes.capacity(), limit);
@@ -370,13 +372,13 @@ mod tests {
         for coding in ["br", "gzip, gzip", "zstd,identity", "chunked"] {
             assert_eq!(
                 decode(coding, b"", 1, 10).unwrap_err(),
-                BodyFault::Coding,
+                BodyError::Coding,
                 "{coding}"
             );
         }
         let mut headers = HeaderMap::new();
         headers.append("content-encoding", HeaderValue::from_static("gzip"));
         headers.append("content-encoding", HeaderValue::from_static("gzip"));
-        assert!(Decoding::new(&headers, 10, 0).is_err());
+        assert!(BodyDecoder::new(&headers, 10, 0).is_err());
     }
 }

@@ -2,33 +2,33 @@ use serde_json::Value;
 
 use super::*;
 
-pub(in crate::codex) fn entry(slug: &str) -> ModelEntry {
-    ModelEntry {
+pub(crate) fn entry(slug: &str) -> CatalogEntry {
+    CatalogEntry {
         slug: slug.to_owned(),
         display_name: slug.to_uppercase(),
         description: format!("{slug} through Respondent"),
         owned_by: "someone".to_owned(),
         window: 262_144,
-        auto_compact: ModelEntry::default_auto_compact(262_144),
+        auto_compact: CatalogEntry::default_auto_compact(262_144),
         images: false,
         reasoning: ["low", "high"].map(str::to_owned).to_vec(),
         default_reasoning: Some("high".to_owned()),
     }
 }
 
-fn entries(count: usize) -> Vec<ModelEntry> {
+fn entries(count: usize) -> Vec<CatalogEntry> {
     (0..count)
         .map(|at| entry(&format!("vendor/some-model-{at}")))
         .collect()
 }
 
-fn parsed(body: &Body) -> Value {
+fn parsed(body: &ModelListBody) -> Value {
     serde_json::from_str(&body.json).unwrap()
 }
 
-/// The fields without which Codex 0.169 drops the list, measured by leaving
-/// out one at a time.
-pub(in crate::codex) const REQUIRED: [&str; 11] = [
+/// The fields without which Codex 0.169 drops the list, found by leaving out one at a
+/// time.
+pub(crate) const REQUIRED: [&str; 11] = [
     "slug",
     "display_name",
     "supported_reasoning_levels",
@@ -44,13 +44,13 @@ pub(in crate::codex) const REQUIRED: [&str; 11] = [
 
 #[test]
 fn one_body_serves_sdks_and_codex() {
-    let blind = entry("kimi");
-    let seeing = ModelEntry {
+    let without_images = entry("kimi");
+    let with_images = CatalogEntry {
         images: true,
         reasoning: vec![],
         ..entry("qwen")
     };
-    let body = parsed(&body(&[blind, seeing], "Be good."));
+    let body = parsed(&build(&[without_images, with_images], "Be good."));
 
     assert_eq!(body["object"], "list");
     assert_eq!(
@@ -93,12 +93,12 @@ fn a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent() {
         spec.provider(provider).model(id).unwrap().window().tokens
     });
     for window in windows {
-        let kimi = ModelEntry {
+        let kimi = CatalogEntry {
             window,
-            auto_compact: ModelEntry::default_auto_compact(window),
+            auto_compact: CatalogEntry::default_auto_compact(window),
             ..entry("kimi")
         };
-        let body = parsed(&body(&[kimi], "Be good."));
+        let body = parsed(&build(&[kimi], "Be good."));
         let model = &body["models"][0];
         let number = |key: &str| model[key].as_u64().unwrap();
         assert_eq!(number("context_window"), 262_144);
@@ -118,11 +118,11 @@ fn codex_lets_more_of_an_output_through_where_the_window_is_large() {
         (262_144, 32_768),
         (1_048_576, 32_768),
     ] {
-        let model = ModelEntry {
+        let model = CatalogEntry {
             window,
             ..entry("any")
         };
-        let body = parsed(&body(&[model], "Be good."));
+        let body = parsed(&build(&[model], "Be good."));
         assert_eq!(
             body["models"][0]["truncation_policy"],
             serde_json::json!({"mode": "tokens", "limit": tokens}),
@@ -133,12 +133,12 @@ fn codex_lets_more_of_an_output_through_where_the_window_is_large() {
 
 #[test]
 fn no_models_is_a_valid_body() {
-    assert_eq!(body(&[], "x").json, EMPTY);
+    assert_eq!(build(&[], "x").json, EMPTY);
 }
 
 #[test]
 fn three_hundred_models_keep_their_entries_under_the_limit() {
-    let body = body(&entries(300), prompt::PROMPT);
+    let body = build(&entries(300), prompt::PROMPT);
     assert!(body.json.len() <= BODY_LIMIT, "{}", body.json.len());
     assert_eq!(body.dropped, 0);
     assert!(body.shortened > 0);
@@ -170,7 +170,7 @@ fn the_limit_holds_for_every_size() {
     for (count, instructions) in table {
         let models = entries(*count);
         for limit in (EMPTY.len()..120_000).step_by(9_973) {
-            let body = body_within(limit, &models, instructions);
+            let body = build_within(limit, &models, instructions);
             assert!(body.json.len() <= limit, "{} > {limit}", body.json.len());
             let kept = parsed(&body)["models"].as_array().unwrap().len();
             assert_eq!(kept + body.dropped, *count);
@@ -182,7 +182,7 @@ fn the_limit_holds_for_every_size() {
 #[test]
 fn a_few_models_with_a_huge_prompt_of_the_users_keep_it_at_the_head() {
     let huge = "x".repeat(400 * 1024);
-    let body = body(&entries(3), &huge);
+    let body = build(&entries(3), &huge);
     assert_eq!((body.shortened, body.dropped), (1, 0));
     assert!(body.json.len() <= BODY_LIMIT);
 }

@@ -1,0 +1,59 @@
+//! `GET /v1/artifacts`.
+use axum::extract::{RawQuery, State};
+use http::Response;
+use serde::{Deserialize, Serialize};
+
+use super::ArtifactObject;
+use super::error::ArtifactHttpError;
+use super::query::{ParameterError, QueryParams};
+use crate::app::respond_with_json;
+use crate::artifacts::owner::{OwnerArtifacts, is_artifact_id};
+use crate::mcp::list::{DEFAULT_LIMIT, MAX_LIMIT};
+use crate::net::Body;
+use crate::store::ArtifactFilter;
+
+/// One page of artifacts, in the form of `OpenAI`'s lists.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct ArtifactList {
+    /// `list`.
+    pub object: String,
+    /// The artifacts, newest first.
+    pub data: Vec<ArtifactObject>,
+    /// Whether there are more after the last one.
+    pub has_more: bool,
+    /// The id of the first.
+    pub first_id: Option<String>,
+    /// The id of the last, which is the `after` of the next page.
+    pub last_id: Option<String>,
+}
+
+/// Lists artifacts, with the parameters `limit`, `after` and `session`.
+pub(in crate::app) async fn list(
+    State(owned): State<OwnerArtifacts>,
+    RawQuery(query): RawQuery,
+) -> Result<Response<Body>, ArtifactHttpError> {
+    let params = QueryParams::parse(query.as_deref(), &["limit", "after", "session"])?;
+    let limit = params.number("limit", &(1..=MAX_LIMIT as u64), DEFAULT_LIMIT as u64)?;
+    let limit = usize::try_from(limit).unwrap_or(MAX_LIMIT);
+    let after = params.text("after").map(str::to_owned);
+    if !after.as_deref().is_none_or(is_artifact_id) {
+        return Err(ParameterError::new("after", "the id of an artifact").into());
+    }
+    let filter = ArtifactFilter {
+        session: params.text("session").map(str::to_owned),
+        // One more shows whether there is another page.
+        limit: limit + 1,
+        after,
+    };
+    let mut entries = owned.list(&filter).await?;
+    let has_more = entries.len() > limit;
+    entries.truncate(limit);
+    let data: Vec<_> = entries.into_iter().map(ArtifactObject::from).collect();
+    Ok(respond_with_json(&ArtifactList {
+        object: "list".to_owned(),
+        has_more,
+        first_id: data.first().map(|artifact| artifact.id.clone()),
+        last_id: data.last().map(|artifact| artifact.id.clone()),
+        data,
+    }))
+}

@@ -1,0 +1,106 @@
+//! The application behind the HTTP edge: the handlers of all [`routes`].
+//!
+//! | module | handlers |
+//! |---|---|
+//! | [`responses`] | turns |
+//! | [`models`] | the model list and its entries |
+//! | [`artifacts`] | stored tool outputs, read back |
+//! | [`diagnostics`] | recent turns |
+
+pub mod artifacts;
+pub mod diagnostics;
+pub mod models;
+mod responses;
+mod routes;
+
+use std::sync::Arc;
+
+use axum::extract::{FromRef, State};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use serde::Serialize;
+
+use crate::artifacts::owner::OwnerArtifacts;
+use crate::diagnostics::capture::TurnCapture;
+use crate::net::Body;
+use crate::serve::error::internal;
+use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
+use crate::turn::{Caller, Service};
+
+pub use routes::routes;
+
+/// What the handlers share. Cloning it is cheap.
+#[derive(Clone)]
+pub struct AppState {
+    /// Runs turns.
+    pub service: Arc<Service>,
+    /// The recent turns.
+    pub capture: TurnCapture,
+    /// When the server started, in milliseconds since 1970.
+    pub started_ms: u64,
+}
+
+impl FromRef<AppState> for OwnerArtifacts {
+    fn from_ref(app: &AppState) -> Self {
+        app.service.artifacts()
+    }
+}
+
+impl RefusalObserver for AppState {
+    /// Codex repeats a request five times on any error status but 400, so it gets 400.
+    fn refused(
+        &self,
+        reason: RefusalReason,
+        request_headers: &HeaderMap,
+        status: StatusCode,
+    ) -> StatusCode {
+        self.service.metrics.refused(reason.label());
+        if Caller::from_headers(request_headers).codex && status.is_client_error() {
+            StatusCode::BAD_REQUEST
+        } else {
+            status
+        }
+    }
+}
+
+/// `GET /healthz`.
+async fn health() -> Response<Body> {
+    respond_with(
+        "application/json",
+        concat!(
+            r#"{"status":"ok","name":""#,
+            env!("CARGO_PKG_NAME"),
+            r#"","version":""#,
+            env!("CARGO_PKG_VERSION"),
+            r#""}"#
+        ),
+    )
+}
+
+/// `GET /metrics`.
+async fn metrics(State(app): State<AppState>) -> Response<Body> {
+    respond_with(crate::metrics::CONTENT_TYPE, app.service.metrics.render())
+}
+
+/// `POST /mcp`.
+async fn mcp(State(owned): State<OwnerArtifacts>, request: DecodedRequest) -> Response<Body> {
+    crate::mcp::answer(owned, request.head, request.body).await
+}
+
+fn respond_with(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<Body> {
+    let mut response = Response::new(Body::full(body));
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+fn respond_with_json(content: &impl Serialize) -> Response<Body> {
+    match serde_json::to_vec(content) {
+        Ok(json) => respond_with("application/json", json),
+        Err(_) => internal(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! The models that are served: `GET /v1/models` and `GET /v1/models/{id}`.
+//!
+//! [`list`](mod@list) builds the body of the list, which OpenAI SDKs and Codex read, and
+//! [`prompt`] has the instructions that Codex requires for each model.
+
+pub mod list;
+pub mod prompt;
+
+use adapters::fault::{Fault, Kind};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use http::{Response, StatusCode};
+use registry::{Registry, Route};
+
+pub use list::CatalogEntry;
+use list::ModelObject;
+
+use super::{AppState, respond_with, respond_with_json};
+use crate::config::Config;
+use crate::net::Body;
+use crate::upstream::Lessons;
+
+/// `GET /v1/models`.
+pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {
+    let config = app.service.config.load();
+    let instructions = config.codex.instructions.as_deref();
+    let body = list::build(
+        &catalog(&config, Some(app.service.learned_patches())),
+        instructions.unwrap_or(prompt::PROMPT),
+    );
+    if body.shortened + body.dropped > 0 {
+        tracing::debug!(
+            body.shortened,
+            body.dropped,
+            "the model list was cut to the size that Codex reads"
+        );
+    }
+    respond_with("application/json", body.json)
+}
+
+/// `GET /v1/models/{id}`: a listed model, an alias or `provider/model`, which are all
+/// names that a turn can have as its model. OpenAI SDKs send the slashes of an id
+/// escaped, other clients as they are.
+pub(super) async fn retrieve(
+    State(app): State<AppState>,
+    id: Result<Path<String>, PathRejection>,
+) -> Response<Body> {
+    let config = app.service.config.load();
+    // Rejected is an id that is not UTF-8.
+    let id = id.map_or_else(|_| String::new(), |Path(id)| id);
+    match find(&config.registry, &id) {
+        Ok(route) => respond_with_json(&ModelObject::new(&id, &route.provider.id)),
+        Err(message) => model_not_found(message),
+    }
+}
+
+/// The route of this model, or why there is none, in the words of a turn that asks for
+/// the model.
+fn find(registry: &Registry, id: &str) -> Result<Route, String> {
+    if !is_model_id(id) {
+        return Err("This is no model id.".to_owned());
+    }
+    registry
+        .resolve(id, false)
+        .map_err(|error| error.to_string())
+}
+
+/// Whether a decoded id can be one. A provider that takes any model name would otherwise
+/// make a model of an escaped dot segment.
+fn is_model_id(id: &str) -> bool {
+    !id.contains(char::is_control)
+        && !id
+            .split('/')
+            .any(|part| matches!(part.trim(), "" | "." | ".."))
+}
+
+fn model_not_found(message: String) -> Response<Body> {
+    let fault = Fault {
+        param: Some("model".into()),
+        ..Fault::new(Kind::ModelNotFound, message)
+    };
+    let mut response = respond_with("application/json", fault.body());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response
+}
+
+/// The listed models, the default one first, because Codex takes the order as a
+/// preference. A window that an overflow error revealed replaces the listed one if it is
+/// smaller or none is listed.
+pub fn catalog(config: &Config, lessons: Option<&Lessons>) -> Vec<CatalogEntry> {
+    let registry = &config.registry;
+    let mut entries: Vec<CatalogEntry> = registry
+        .models()
+        .map(|(provider, model)| {
+            let learned = lessons
+                .and_then(|lessons| lessons.window(&provider.id, &model.id))
+                .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
+            let window = learned.unwrap_or_else(|| model.window()).tokens;
+            CatalogEntry {
+                slug: registry.public_name(provider, model),
+                display_name: model.display_name().to_owned(),
+                description: if model.description.is_empty() {
+                    format!("by {}", provider.name)
+                } else {
+                    model.description.clone()
+                },
+                owned_by: provider.id.clone(),
+                window,
+                auto_compact: CatalogEntry::default_auto_compact(window),
+                images: model.images,
+                reasoning: model.reasoning.clone(),
+                default_reasoning: model.default_reasoning.clone(),
+            }
+        })
+        .collect();
+    if let Some(default) = &registry.default_model
+        && let Ok(route) = registry.resolve(default, false)
+    {
+        let name = registry.public_name(&route.provider, &route.model);
+        entries.sort_by_key(|entry| entry.slug != name);
+    }
+    entries
+}
+
+/// The model that a new user starts with: the default one, else the first listed one,
+/// else an example for a provider that takes any name.
+pub fn first_model(config: &Config) -> String {
+    let listed = || {
+        catalog(config, None)
+            .into_iter()
+            .next()
+            .map(|entry| entry.slug)
+    };
+    let example = || {
+        config
+            .registry
+            .providers
+            .first()
+            .map(|provider| provider.prefixed("MODEL"))
+    };
+    config
+        .registry
+        .default_model
+        .clone()
+        .or_else(listed)
+        .or_else(example)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use adapters::mend::Mend;
+
+    use super::*;
+    use crate::config::{Flags, Inputs, Places, load};
+
+    #[test]
+    fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "[providers.lab]\nbase_url = \"https://lab.example/v1\"\nkey_required = false\n\
+            models = [{ id = \"unknown\" }, { id = \"small\", window = 4096 }, { id = \"big\", window = 9000000 }]";
+        std::fs::write(folder.path().join("proxy-config.toml"), text).unwrap();
+        let config = load(&Inputs {
+            flags: Flags::default(),
+            environment: Box::new(HashMap::<String, String>::new()),
+            places: Places::under(folder.path()),
+        })
+        .unwrap();
+        let lessons = Lessons::default();
+        let windows = || {
+            let catalog = catalog(&config, Some(&lessons));
+            let windows = catalog
+                .iter()
+                .map(|entry| (entry.window, entry.auto_compact));
+            windows.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            windows(),
+            [(131_072, 108_451), (4_096, 2_991), (9_000_000, 8_100_000)]
+        );
+        for model in ["lab/unknown", "lab/small", "lab/big"] {
+            let route = config.registry.resolve(model, false).unwrap();
+            lessons.learn(&route, Mend::Window(200_000));
+        }
+        assert_eq!(
+            windows(),
+            [(200_000, 176_000), (4_096, 2_991), (200_000, 176_000)]
+        );
+    }
+}

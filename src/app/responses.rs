@@ -1,0 +1,22 @@
+//! The handlers of `/v1/responses`.
+use axum::extract::State;
+use http::Response;
+
+use super::AppState;
+use crate::net::Body;
+use crate::serve::DecodedRequest;
+use crate::turn;
+
+/// `POST /v1/responses` and `POST /v1/responses/compact`. Dropped when the client goes
+/// away, which ends the upstream request too.
+pub(super) async fn create(State(app): State<AppState>, request: DecodedRequest) -> Response<Body> {
+    turn::respond(&app.service, &request.head, request.body).await
+}
+
+/// `POST /v1/responses/input_tokens`.
+pub(super) async fn count_input_tokens(
+    State(app): State<AppState>,
+    request: DecodedRequest,
+) -> Response<Body> {
+    turn::input_tokens(&app.service, &request.head, request.body).await
+}

@@ -1,0 +1,94 @@
+//! Every route of the server, one line each.
+use axum::extract::FromRef;
+
+use super::{AppState, artifacts, diagnostics, health, mcp, metrics, models, responses};
+use crate::artifacts::owner::OwnerArtifacts;
+use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
+
+/// Where the API is served: under the path of OpenAI's base URL, which error messages
+/// name, under that of Azure's, and without a prefix.
+const API_PREFIXES: [&str; 3] = ["/v1", "/openai/v1", ""];
+
+/// The routes of a server.
+pub fn routes(state: AppState) -> RouteService {
+    let api = [
+        post("/responses", responses::create).refusing_websocket(),
+        post("/responses/compact", responses::create),
+        post("/responses/input_tokens", responses::count_input_tokens),
+        get("/models", models::list),
+        get("/models/{*id}", models::retrieve),
+    ];
+    let others = [
+        post("/mcp", mcp),
+        get("/healthz", health),
+        get("/metrics", metrics),
+        get("/diagnostics/turns", diagnostics::list_turns),
+        get("/diagnostics/bundle", diagnostics::bundle),
+    ];
+    RouteTable::new()
+        .under(&API_PREFIXES, api)
+        .under(&API_PREFIXES, artifact_endpoints())
+        .under(&[""], others)
+        .into_service(state, not_found_message)
+}
+
+/// The routes of artifacts alone, for commands that read them without a server.
+pub(super) fn artifact_routes(owned: OwnerArtifacts) -> RouteService {
+    RouteTable::new()
+        .under(&API_PREFIXES, artifact_endpoints())
+        .into_service(owned, not_found_message)
+}
+
+fn artifact_endpoints<S>() -> [Endpoint<S>; 5]
+where
+    OwnerArtifacts: FromRef<S>,
+    S: Clone + Send + Sync + 'static,
+{
+    [
+        get("/artifacts", artifacts::list),
+        get("/artifacts/{id}", artifacts::read),
+        get("/artifacts/{id}/search", artifacts::search),
+        delete("/artifacts/{id}", artifacts::remove),
+        delete("/artifacts/expired", artifacts::sweep),
+    ]
+}
+
+/// Paths of other APIs that clients ask for by mistake.
+const OTHER_APIS: [&str; 3] = ["/chat/completions", "/completions", "/messages"];
+
+/// The message of a 404.
+fn not_found_message(path: &str, served: &str) -> String {
+    let asked = path.strip_suffix('/').unwrap_or(path);
+    let mut below = API_PREFIXES.iter().filter_map(|it| asked.strip_prefix(it));
+    let hint = if below.any(|below| OTHER_APIS.contains(&below)) {
+        " Respondent answers the Responses API only: use POST /v1/responses."
+    } else {
+        ""
+    };
+    format!(
+        "There is nothing at \"{path}\".{hint} Served are {served}. See GET /v1/models for the models."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::not_found_message;
+
+    #[test]
+    fn who_asks_for_another_api_is_pointed_to_responses() {
+        let hint = "answers the Responses API only: use POST /v1/responses.";
+        for path in [
+            "/v1/chat/completions",
+            "/chat/completions/",
+            "/openai/v1/completions",
+            "/v1/messages",
+        ] {
+            let message = not_found_message(path, "POST /v1/responses");
+            assert!(message.contains(hint), "{message}");
+        }
+        assert_eq!(
+            not_found_message("/v1/chat", "GET /a, GET /b"),
+            "There is nothing at \"/v1/chat\". Served are GET /a, GET /b. See GET /v1/models for the models."
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! What happens to every request around its handler.
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use axum::BoxError;
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::header::{CACHE_CONTROL, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http_body::Body as HttpBody;
+use tower::{Service, ServiceExt};
+
+use super::body::RefusedBody;
+use super::error::{close, internal};
+use super::guard::{GuardVerdict, add_cors_headers, check};
+use super::{BodyLimits, GuardSettings, RefusalReason};
+use crate::net::RequestId;
+
+/// The outer service of every connection: it identifies the request, lets the guard
+/// check it, and calls the inner service, which routes it to a handler. A panic there
+/// costs only its own request.
+#[derive(Clone)]
+pub struct Edge<S> {
+    service: S,
+    shared: Arc<EdgeShared>,
+}
+
+/// Settings of the edge that can change while the server runs.
+#[derive(Debug, Clone, Default)]
+pub struct EdgeSettings {
+    /// Who may talk to this server.
+    pub guard: GuardSettings,
+    /// How large and how slow a request body may be.
+    pub body: BodyLimits,
+}
+
+/// Learns of every request that the guard or a body limit refused.
+pub trait RefusalObserver: Send + Sync + 'static {
+    /// Takes note of a refusal. Returns the status to answer with, which is `status`
+    /// except for clients that mistreat it.
+    fn refused(
+        &self,
+        reason: RefusalReason,
+        request_headers: &HeaderMap,
+        status: StatusCode,
+    ) -> StatusCode;
+}
+
+struct EdgeShared {
+    settings: Arc<ArcSwap<EdgeSettings>>,
+    observer: Box<dyn RefusalObserver>,
+}
+
+impl<S> Edge<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone,
+{
+    /// An edge in front of this service, usually a [`RouteService`](super::RouteService).
+    /// A change of the settings applies to the next request.
+    pub fn new(
+        service: S,
+        settings: Arc<ArcSwap<EdgeSettings>>,
+        observer: impl RefusalObserver,
+    ) -> Self {
+        let observer = Box::new(observer);
+        Self {
+            service,
+            shared: Arc::new(EdgeShared { settings, observer }),
+        }
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(&self, mut request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let id = RequestId::random();
+        request.extensions_mut().insert(id.clone());
+        // An intermediary that reads the framing differently could hide a second request
+        // behind a chunked body, so nothing is read after one.
+        let chunked = request.headers().contains_key(TRANSFER_ENCODING);
+        let answered = AssertUnwindSafe(self.guard(request)).catch_unwind().await;
+        let mut response = answered.unwrap_or_else(|_| internal().map(Body::new));
+        if chunked {
+            response = close(response);
+        }
+        seal(response.headers_mut(), &id);
+        response
+    }
+
+    async fn guard<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let settings = self.shared.settings.load_full();
+        let (mut head, body) = request.into_parts();
+        match check(&settings.guard, &head) {
+            GuardVerdict::Answer(response) => response.map(Body::new),
+            GuardVerdict::Refuse(reason, response) => {
+                let mut response = response.map(Body::new);
+                self.observe(reason, &head.headers, &mut response);
+                response
+            }
+            GuardVerdict::Pass(origin) => {
+                head.extensions.insert(settings.body);
+                let mut response = self.route(Request::from_parts(head, Body::new(body))).await;
+                if let Some(origin) = &origin {
+                    add_cors_headers(response.headers_mut(), origin);
+                }
+                response
+            }
+        }
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response<Body> {
+        let Ok(mut response) = self.service.clone().oneshot(request).await;
+        if let Some(refused) = response.extensions_mut().remove::<RefusedBody>() {
+            self.observe(refused.reason, &refused.request_headers, &mut response);
+        }
+        response
+    }
+
+    fn observe(
+        &self,
+        reason: RefusalReason,
+        request_headers: &HeaderMap,
+        response: &mut Response<Body>,
+    ) {
+        let observer = &self.shared.observer;
+        *response.status_mut() = observer.refused(reason, request_headers, response.status());
+    }
+}
+
+impl<S, B> hyper::service::Service<Request<B>> for Edge<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<B>) -> Self::Future {
+        let edge = self.clone();
+        Box::pin(async move { Ok(edge.answer(request).await) })
+    }
+}
+
+/// Sets the headers of every response. Responses hold conversations: no cache may keep
+/// them, and no browser may guess their type.
+fn seal(headers: &mut HeaderMap, id: &RequestId) {
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Ok(id) = HeaderValue::from_str(&id.0) {
+        headers.insert(HeaderName::from_static("x-request-id"), id);
+    }
+}

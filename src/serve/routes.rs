@@ -1,0 +1,256 @@
+//! The routes of a server as a table, of which the router, the `Allow` headers and the
+//! list of served paths are made.
+use std::convert::Infallible;
+use std::future::ready;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::handler::Handler;
+use axum::routing::future::RouteFuture;
+use axum::routing::{self, MethodRouter};
+use http::header::UPGRADE;
+use http::{HeaderMap, Method, Request, Response};
+use tower::Service;
+
+use super::error::{method_not_allowed, not_found, upgrade_required};
+use super::path::{PathForm, shown, without_trailing_slash};
+
+/// The routes of a server, each an [`Endpoint`] under one or several prefixes.
+pub struct RouteTable<S> {
+    paths: Vec<PathRoutes<S>>,
+    /// Method and path of every endpoint, under its first prefix.
+    served: Vec<String>,
+}
+
+/// One method of one path with its handler.
+///
+/// The path has the form of axum's paths: `{id}` takes one segment, `{*id}` one or more.
+/// `GET` includes `HEAD`.
+pub struct Endpoint<S> {
+    method: Method,
+    path: &'static str,
+    handler: MethodRouter<S>,
+    refuses_websocket: bool,
+}
+
+/// An endpoint for `GET` and `HEAD`.
+pub fn get<H, T, S>(path: &'static str, handler: H) -> Endpoint<S>
+where
+    H: Handler<T, S>,
+    T: 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    Endpoint::new(Method::GET, path, routing::get(handler))
+}
+
+/// An endpoint for `POST`.
+pub fn post<H, T, S>(path: &'static str, handler: H) -> Endpoint<S>
+where
+    H: Handler<T, S>,
+    T: 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    Endpoint::new(Method::POST, path, routing::post(handler))
+}
+
+/// An endpoint for `DELETE`.
+pub fn delete<H, T, S>(path: &'static str, handler: H) -> Endpoint<S>
+where
+    H: Handler<T, S>,
+    T: 'static,
+    S: Clone + Send + Sync + 'static,
+{
+    Endpoint::new(Method::DELETE, path, routing::delete(handler))
+}
+
+impl<S> Endpoint<S> {
+    fn new(method: Method, path: &'static str, handler: MethodRouter<S>) -> Self {
+        Self {
+            method,
+            path,
+            handler,
+            refuses_websocket: false,
+        }
+    }
+
+    /// Answers a WebSocket handshake at this path with 426 instead of 405. Codex then
+    /// falls back to plain HTTP at once.
+    #[must_use]
+    pub fn refusing_websocket(mut self) -> Self {
+        self.refuses_websocket = true;
+        self
+    }
+}
+
+/// All endpoints of one path.
+struct PathRoutes<S> {
+    path: String,
+    methods: Vec<Method>,
+    handlers: MethodRouter<S>,
+    refuses_websocket: bool,
+}
+
+impl<S> RouteTable<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    /// A table without routes.
+    pub fn new() -> Self {
+        Self {
+            paths: Vec::new(),
+            served: Vec::new(),
+        }
+    }
+
+    /// Adds these endpoints under each of these prefixes, such as `/v1` or an empty one.
+    /// Error messages name the paths with the first prefix.
+    #[must_use]
+    pub fn under(
+        mut self,
+        prefixes: &[&str],
+        endpoints: impl IntoIterator<Item = Endpoint<S>>,
+    ) -> Self {
+        for endpoint in endpoints {
+            if let Some(prefix) = prefixes.first() {
+                let path = endpoint.path.replace("{*", "{");
+                self.served
+                    .push(format!("{} {prefix}{path}", endpoint.method));
+            }
+            for prefix in prefixes {
+                self.add(format!("{prefix}{}", endpoint.path), &endpoint);
+            }
+        }
+        self
+    }
+
+    fn add(&mut self, path: String, endpoint: &Endpoint<S>) {
+        let handler = endpoint.handler.clone();
+        let method = endpoint.method.clone();
+        if let Some(known) = self.paths.iter_mut().find(|known| known.path == path) {
+            known.methods.push(method);
+            known.handlers = std::mem::take(&mut known.handlers).merge(handler);
+            known.refuses_websocket |= endpoint.refuses_websocket;
+        } else {
+            self.paths.push(PathRoutes {
+                path,
+                methods: vec![method],
+                handlers: handler,
+                refuses_websocket: endpoint.refuses_websocket,
+            });
+        }
+    }
+
+    /// The service of these routes. `not_found_message` writes the message of a 404: it
+    /// gets the path that was asked for, in a form that can be shown, and the list of
+    /// what is served.
+    pub fn into_service(
+        self,
+        state: S,
+        not_found_message: fn(path: &str, served: &str) -> String,
+    ) -> RouteService {
+        let served: Arc<str> = self.served.join(", ").into();
+        let fallback = move |request: Request<Body>| {
+            let path = match request.extensions().get::<PathBeforeRewrite>() {
+                Some(PathBeforeRewrite(path)) => shown(path),
+                None => shown(request.uri().path()),
+            };
+            ready(not_found(&not_found_message(&path, &served)))
+        };
+        let unroutable = Router::new().fallback(fallback.clone());
+        let mut router = Router::new().fallback(fallback);
+        for path in self.paths {
+            router = router.route(&path.path, other_methods(&path).merge(path.handlers));
+        }
+        RouteService {
+            router: router.with_state(state),
+            unroutable,
+        }
+    }
+}
+
+impl<S> Default for RouteTable<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Answers the methods that a path has no endpoint for.
+///
+/// Made with [`routing::any`], because axum adds an `Allow` header of its own to other
+/// fallbacks, the 426 included.
+fn other_methods<S>(path: &PathRoutes<S>) -> MethodRouter<S>
+where
+    S: Clone + Send + Sync + 'static,
+{
+    let allow: Arc<str> = allow(&path.methods).into();
+    let refuses_websocket = path.refuses_websocket;
+    routing::any(move |request: Request<Body>| {
+        let handshake = request.method() == Method::GET && wants_websocket(request.headers());
+        ready(if refuses_websocket && handshake {
+            upgrade_required()
+        } else {
+            method_not_allowed(&allow)
+        })
+    })
+}
+
+/// The value of an `Allow` header.
+fn allow(methods: &[Method]) -> String {
+    let names = methods.iter().map(|method| match *method {
+        Method::GET => "GET, HEAD",
+        ref other => other.as_str(),
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(UPGRADE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
+}
+
+/// Routes requests to the handlers of a [`RouteTable`], which makes it. It checks the
+/// form of the path as it was sent, and removes one trailing slash.
+#[derive(Clone)]
+pub struct RouteService {
+    router: Router,
+    /// Answers the paths that no route may match.
+    unroutable: Router,
+}
+
+/// The path of a request before its trailing slash was removed.
+#[derive(Clone)]
+struct PathBeforeRewrite(String);
+
+impl Service<Request<Body>> for RouteService {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = RouteFuture<Infallible>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<Body>>::poll_ready(&mut self.router, cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        match PathForm::of(request.uri().path()) {
+            PathForm::Plain => {}
+            PathForm::TrailingSlash => {
+                if let Some(uri) = without_trailing_slash(request.uri()) {
+                    let sent = std::mem::replace(request.uri_mut(), uri);
+                    let sent = PathBeforeRewrite(sent.path().to_owned());
+                    request.extensions_mut().insert(sent);
+                }
+            }
+            PathForm::Unroutable => return self.unroutable.call(request),
+        }
+        self.router.call(request)
+    }
+}
