@@ -23,7 +23,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::plan::{self, Artifact, Keeping};
+use adapters::plan::{self, Artifact, Retention};
 use adapters::turn::Item;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -79,7 +79,7 @@ pub enum Unavailable {
 pub struct Artifacts(Arc<Kept>);
 
 struct Kept {
-    keeping: Keeping,
+    keeping: Retention,
     home: Home,
     /// Seconds after the last access until an artifact goes.
     keep_for: u64,
@@ -114,8 +114,8 @@ impl Artifacts {
     ) -> Result<Self, InUse> {
         let memory = Memory::new(settings.memory);
         let (keeping, home) = match settings.mode {
-            ArtifactMode::Off => (Keeping::Nothing, Home::Nowhere),
-            ArtifactMode::Memory => (Keeping::Memory, Home::Memory(memory)),
+            ArtifactMode::Off => (Retention::Nothing, Home::Nowhere),
+            ArtifactMode::Memory => (Retention::Memory, Home::Memory(memory)),
             ArtifactMode::Disk => {
                 let claimed = place.claim()?;
                 let opened = claimed.map_err(store::Error::from).and_then(|claim| {
@@ -129,7 +129,7 @@ impl Artifacts {
                             warn_of_damage(&aside);
                         }
                         let disk = Disk::new(store, claim, memory, settings.keep_size, counts);
-                        (Keeping::Disk, Home::Disk(disk))
+                        (Retention::Disk, Home::Disk(disk))
                     }
                     Err(error) => {
                         counts.failed(OPEN_FAILED);
@@ -137,7 +137,7 @@ impl Artifacts {
                             "{OPEN_FAILED}: {} cannot be used, so artifacts are kept in memory until the end of the program: {error}",
                             place.database().display()
                         );
-                        (Keeping::Memory, Home::Memory(memory))
+                        (Retention::Memory, Home::Memory(memory))
                     }
                 }
             }
@@ -164,7 +164,7 @@ impl Artifacts {
         let disk = Disk::new(store, claim, memory, settings.keep_size, counts);
         let home = Home::Disk(disk);
         Ok(Self::new(
-            Keeping::Disk,
+            Retention::Disk,
             home,
             settings.keep_days,
             Clock::system(),
@@ -174,15 +174,15 @@ impl Artifacts {
     /// Keeps in memory alone, at most so many bytes.
     pub fn memory(limit: usize) -> Self {
         let home = Home::Memory(Memory::new(limit));
-        Self::new(Keeping::Memory, home, 30, Clock::system())
+        Self::new(Retention::Memory, home, 30, Clock::system())
     }
 
     /// Keeps nothing, but lets excerpts say this: for turns that run once more.
-    pub fn pretend(keeping: Keeping) -> Self {
+    pub fn pretend(keeping: Retention) -> Self {
         Self::new(keeping, Home::Nowhere, 0, Clock::system())
     }
 
-    fn new(keeping: Keeping, home: Home, keep_days: u32, clock: Clock) -> Self {
+    fn new(keeping: Retention, home: Home, keep_days: u32, clock: Clock) -> Self {
         Self(Arc::new(Kept {
             keeping,
             home,
@@ -193,7 +193,7 @@ impl Artifacts {
     }
 
     /// What is said about where artifacts are.
-    pub fn keeping(&self) -> Keeping {
+    pub fn keeping(&self) -> Retention {
         self.0.keeping
     }
 

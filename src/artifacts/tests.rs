@@ -317,10 +317,10 @@ async fn one_program_has_a_data_directory() {
     let refused = home.try_open().unwrap_err();
     assert_eq!(refused.0, home.folder.path().join("data"));
     home.settings.mode = ArtifactMode::Memory;
-    assert_eq!(home.open().keeping(), Keeping::Memory);
+    assert_eq!(home.open().keeping(), Retention::Memory);
     home.settings.mode = ArtifactMode::Off;
-    assert_eq!(home.open().keeping(), Keeping::Nothing);
+    assert_eq!(home.open().keeping(), Retention::Nothing);
     home.settings.mode = ArtifactMode::Disk;
     drop(first);
-    assert_eq!(home.open().keeping(), Keeping::Disk);
+    assert_eq!(home.open().keeping(), Retention::Disk);
 }

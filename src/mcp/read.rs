@@ -106,7 +106,7 @@ fn page(piece: &Piece, chars: usize) -> String {
 
 /// The first line of everything that was read back, with its line end.
 pub(super) fn head(id: &str, what: &str) -> String {
-    output::read_back_head(id, what) + "\n"
+    output::read_back_heading(id, what) + "\n"
 }
 
 /// Where a page of a text ends: within the limits, at a line end if one is in its

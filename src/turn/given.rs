@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use adapters::mend::Mend;
-use adapters::plan::{Keeping, Outputs};
+use adapters::plan::{OutputPolicy, Retention};
 use registry::Route;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -38,9 +38,9 @@ pub struct Given {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weighed: Option<Weighed>,
     /// How outputs were bounded.
-    pub outputs: Outputs,
+    pub outputs: OutputPolicy,
     /// Where what was shortened was kept.
-    pub keeping: Keeping,
+    pub keeping: Retention,
     /// What stands for the secrets of the configuration, and for others that a
     /// fault quotes, where a turn was redacted. Empty where it was not.
     pub stand_ins: Vec<String>,

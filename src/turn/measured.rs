@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-use adapters::plan::{Found, Memo};
+use adapters::plan::{CachedOutput, PlanCache};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// Bytes of a generation; there are two.
@@ -25,8 +25,8 @@ pub(super) struct Measured {
 /// What is asked for moves to the younger one; the older one goes when that is full.
 #[derive(Debug, Default)]
 struct Generations {
-    young: HashMap<u128, Found>,
-    old: HashMap<u128, Found>,
+    young: HashMap<u128, CachedOutput>,
+    old: HashMap<u128, CachedOutput>,
     bytes: usize,
 }
 
@@ -39,12 +39,12 @@ impl Default for Measured {
     }
 }
 
-impl Memo for Measured {
-    fn name(&self, text: &str) -> u128 {
+impl PlanCache for Measured {
+    fn key(&self, text: &str) -> u128 {
         xxh3_128_with_seed(text.as_bytes(), self.seed)
     }
 
-    fn get(&self, name: u128) -> Option<Found> {
+    fn get(&self, name: u128) -> Option<CachedOutput> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = found.young.get(&name) {
             return Some(known.clone());
@@ -54,14 +54,14 @@ impl Memo for Measured {
         Some(known)
     }
 
-    fn put(&self, name: u128, found: Found) {
+    fn put(&self, name: u128, found: CachedOutput) {
         let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         all.add(name, found);
     }
 }
 
 impl Generations {
-    fn add(&mut self, name: u128, found: Found) {
+    fn add(&mut self, name: u128, found: CachedOutput) {
         self.bytes += bytes(&found);
         if self.bytes > LIMIT {
             self.old = std::mem::take(&mut self.young);
@@ -71,10 +71,10 @@ impl Generations {
     }
 }
 
-fn bytes(found: &Found) -> usize {
+fn bytes(found: &CachedOutput) -> usize {
     match found {
-        Found::Measure(..) => FRAME,
-        Found::Shown(text) => FRAME + text.len(),
+        CachedOutput::Measure(..) => FRAME,
+        CachedOutput::Replacement(text) => FRAME + text.len(),
     }
 }
 
@@ -82,16 +82,16 @@ fn bytes(found: &Found) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use adapters::plan::{Bounds, Outputs, plan, plan_with};
+    use adapters::plan::{Bounds, OutputPolicy, plan, plan_with_cache};
     use adapters::responses::request::Source;
     use serde_json::json;
 
     use super::*;
 
-    fn text(found: Option<Found>) -> Option<Arc<str>> {
+    fn text(found: Option<CachedOutput>) -> Option<Arc<str>> {
         match found? {
-            Found::Shown(text) => Some(text),
-            Found::Measure(..) => None,
+            CachedOutput::Replacement(text) => Some(text),
+            CachedOutput::Measure(..) => None,
         }
     }
 
@@ -99,9 +99,9 @@ mod tests {
     fn what_is_asked_for_stays_and_the_rest_goes() {
         let measured = Measured::default();
         let page: Arc<str> = "x".repeat(100_000).into();
-        measured.put(0, Found::Shown("wanted".into()));
+        measured.put(0, CachedOutput::Replacement("wanted".into()));
         for name in 1..200 {
-            measured.put(name, Found::Shown(Arc::clone(&page)));
+            measured.put(name, CachedOutput::Replacement(Arc::clone(&page)));
             assert_eq!(text(measured.get(0)).as_deref(), Some("wanted"));
         }
         assert!(measured.get(1).is_none());
@@ -126,15 +126,15 @@ mod tests {
         let source = Source::new(json!({"model": "m", "input": input}).to_string());
         let turn = source.turn().unwrap();
         let measured = Measured::default();
-        for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+        for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
             let bounds = Bounds {
                 outputs,
                 ..Bounds::none()
             };
             let fresh = plan(&turn, &bounds);
-            assert_eq!(fresh.shown.len(), 3);
+            assert_eq!(fresh.replacements.len(), 3);
             for _ in 0..2 {
-                assert_eq!(plan_with(&turn, &bounds, &measured), fresh);
+                assert_eq!(plan_with_cache(&turn, &bounds, &measured), fresh);
             }
         }
     }

@@ -304,7 +304,7 @@ impl Ways {
         let situation = Situation {
             route: terms.origin.clone(),
             epochs: plan.epochs,
-            compacts: self.compacts || turn.purpose.form().is_some(),
+            compacts: self.compacts || turn.purpose.summary_mode().is_some(),
             summaries: summaries(turn),
         };
         let print = Arc::new(Print::new(&encoded, situation));
@@ -363,7 +363,7 @@ impl Ways {
     fn keep_whole(&self, turn: &Turn<'_>, plan: &Plan) -> Option<Commit> {
         let artifacts = &self.shared.artifacts;
         let new: Vec<New> = plan
-            .shown
+            .replacements
             .iter()
             .filter_map(|(index, shown)| {
                 let item = turn.items.get(*index)?;

@@ -61,7 +61,7 @@ async fn a_store_that_cannot_be_opened_is_told_once_and_memory_stands_in() {
     let home = Home::new();
     fs::write(home.folder.path().join("data"), "a file").unwrap();
     let artifacts = home.open();
-    assert_eq!(artifacts.keeping(), Keeping::Memory);
+    assert_eq!(artifacts.keeping(), Retention::Memory);
     works(&artifacts, false).await;
     works(&artifacts, false).await;
     artifacts.sweep().await.unwrap();
@@ -82,7 +82,7 @@ async fn a_write_that_fails_is_told_once_and_memory_stands_in() {
     let during = keep(&artifacts, "me", "2", "during").await;
     works(&artifacts, false).await;
     // What excerpts say stays the same, or their bytes would change.
-    assert_eq!(artifacts.keeping(), Keeping::Disk);
+    assert_eq!(artifacts.keeping(), Retention::Disk);
     assert!(artifacts.knows("me", "s", "2", &during));
     assert_eq!(
         whole(&artifacts, "me", &before).await.as_deref(),
@@ -179,7 +179,7 @@ async fn a_file_that_is_no_database_is_moved_aside_and_a_new_one_begun() {
         let garbage = format!("garbage {count} ").repeat(1000);
         fs::write(&database, &garbage).unwrap();
         let artifacts = home.open();
-        assert_eq!(artifacts.keeping(), Keeping::Disk);
+        assert_eq!(artifacts.keeping(), Retention::Disk);
         works(&artifacts, true).await;
         drop(artifacts);
         let aside = set_aside(&home);
@@ -227,7 +227,7 @@ async fn the_store_of_a_newer_version_is_left_alone() {
     let id = keep(&home.open(), "me", "call", "text").await;
     store::meddle(&home.place(), "PRAGMA user_version = 9");
     let artifacts = home.open();
-    assert_eq!(artifacts.keeping(), Keeping::Memory);
+    assert_eq!(artifacts.keeping(), Retention::Memory);
     assert_eq!(whole(&artifacts, "me", &id).await, None);
     works(&artifacts, false).await;
     drop(artifacts);

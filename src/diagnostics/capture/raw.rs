@@ -192,9 +192,9 @@ impl Raw {
         let bounds = Bounds {
             window: attempt.window,
             bytes_per_token: attempt.bytes_per_token,
-            reasoning: self.attempts.first().is_some_and(|it| it.reasoning),
+            replays_reasoning: self.attempts.first().is_some_and(|it| it.reasoning),
             outputs: self.given.outputs,
-            keeping: self.given.keeping,
+            retention: self.given.keeping,
         };
         serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
     }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use adapters::plan::Keeping;
+use adapters::plan::Retention;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -45,7 +45,7 @@ struct Scene<'s> {
     /// The program is about to end when so many requests came to `acme`.
     ends_after: Option<usize>,
     /// Where shortened outputs are said to be kept.
-    keeping: Keeping,
+    keeping: Retention,
 }
 
 impl Default for Scene<'_> {
@@ -58,7 +58,7 @@ impl Default for Scene<'_> {
             headers: Vec::new(),
             leaves_after: None,
             ends_after: None,
-            keeping: Keeping::Nothing,
+            keeping: Retention::Nothing,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The outputs that a summary names: kept whole before it names them.
 
-use adapters::compact::{self, Line};
-use adapters::plan::{Bounds, Keeping, Plan};
+use adapters::compact;
+use adapters::compaction_blob::ArtifactLine;
+use adapters::plan::{Bounds, Plan, Retention};
 use adapters::turn::Turn;
 
 use super::Summarizer;
@@ -10,11 +11,16 @@ use crate::artifacts::New;
 impl Summarizer<'_> {
     /// Keeps the outputs of a history that may be needed once it is gone, and tells of
     /// them and of those that earlier summaries told of.
-    pub(super) async fn lasting(&self, turn: &Turn<'_>, plan: &Plan, bounds: &Bounds) -> Vec<Line> {
+    pub(super) async fn lasting(
+        &self,
+        turn: &Turn<'_>,
+        plan: &Plan,
+        bounds: &Bounds,
+    ) -> Vec<ArtifactLine> {
         let artifacts = &self.history.shared.artifacts;
         let listed = match artifacts.keeping() {
-            Keeping::Nothing => Vec::new(),
-            Keeping::Disk | Keeping::Memory => compact::artifacts(turn, plan),
+            Retention::Nothing => Vec::new(),
+            Retention::Disk | Retention::Memory => compact::listable_artifacts(turn, plan),
         };
         let (owner, session) = (&self.ctx.owner, &self.history.session.id);
         let new = listed.iter().filter_map(|listed| {
@@ -25,6 +31,6 @@ impl Summarizer<'_> {
         if !new.is_empty() {
             artifacts.keep(owner, session, new).done().await;
         }
-        compact::list(turn, &listed, bounds)
+        compact::artifact_lines(turn, &listed, bounds)
     }
 }

@@ -4,10 +4,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use adapters::compact::{self, Blob, Form, Purpose, extract};
+use adapters::compact::{self, extract};
+use adapters::compaction_blob::CompactionBlob;
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{self, Bounds};
+use adapters::purpose::{Purpose, SummaryMode};
 use adapters::text::Text;
 use adapters::turn::Turn;
 use registry::WindowSource;
@@ -54,7 +56,7 @@ pub(super) struct Summarizer<'s> {
 /// What is known while the summary is asked for.
 #[derive(Default)]
 struct Tried {
-    summary: Option<(String, Form)>,
+    summary: Option<(String, SummaryMode)>,
     /// Why there is none yet.
     why: String,
     usage: Option<Usage>,
@@ -71,9 +73,9 @@ impl Summarizer<'_> {
         record: &mut Record,
     ) -> Result<Summary, Fault> {
         let mut tried = Tried::default();
-        for form in [Form::NextTurn, Form::Cut] {
+        for mode in [SummaryMode::NextTurn, SummaryMode::FitWindow] {
             let purpose = Purpose::Summary {
-                form,
+                mode,
                 prompted: self.door == Door::Local,
                 tools: self.tools.map(Arc::clone),
             };
@@ -86,7 +88,7 @@ impl Summarizer<'_> {
             };
             let estimate = prepared.way.terms.estimated_input;
             tried.before.get_or_insert(estimate);
-            if form == Form::NextTurn && !self.fits(&prepared) {
+            if mode == SummaryMode::NextTurn && !self.fits(&prepared) {
                 "the history does not fit".clone_into(&mut tried.why);
                 continue;
             }
@@ -101,7 +103,7 @@ impl Summarizer<'_> {
             tried.usage = counted.or(tried.usage);
             let why = match answered.map(|response| wording::summary(&response)) {
                 Ok(Ok(summary)) => {
-                    tried.summary = Some((summary, form));
+                    tried.summary = Some((summary, mode));
                     break;
                 }
                 Ok(Err(why)) => why,
@@ -147,11 +149,11 @@ impl Summarizer<'_> {
             turn.items.pop();
         }
         let bounds = self.bounds();
-        let plan = plan::plan_with(&turn, &bounds, &history.shared.measured);
+        let plan = plan::plan_with_cache(&turn, &bounds, &history.shared.measured);
         let room = bounds.window_bytes() / 2;
         let (mut summary, how) = match tried.summary {
-            Some((summary, Form::NextTurn)) => (summary, "next_turn"),
-            Some((summary, Form::Cut)) => (summary, "cut"),
+            Some((summary, SummaryMode::NextTurn)) => (summary, "next_turn"),
+            Some((summary, SummaryMode::FitWindow)) => (summary, "cut"),
             None => {
                 record.notes.add("compaction_extracted", tried.why);
                 let most = EXTRACT.min(bounds.window_bytes() / 8);
@@ -178,11 +180,12 @@ impl Summarizer<'_> {
         );
         record.notes.add("compacted", detail);
         record.metrics.compaction(self.door.name(), how);
-        let late = (self.door == Door::Threshold).then(|| compact::late(&turn, from));
-        let blob = Blob {
+        let retained_items =
+            (self.door == Door::Threshold).then(|| compact::count_retained_items(&turn, from));
+        let blob = CompactionBlob {
             summary,
             artifacts,
-            late,
+            retained_items,
         };
         Ok(Summary {
             blob: blob.seal().into(),
@@ -218,11 +221,11 @@ impl Summarizer<'_> {
             Some(route) => {
                 let mut route = route.clone();
                 history.shared.upstreams.lessons().apply(&mut route);
-                Bounds::of(&route.model, outputs, keeping)
+                Bounds::for_model(&route.model, outputs, keeping)
             }
             None => Bounds {
                 outputs,
-                keeping,
+                retention: keeping,
                 ..Bounds::none()
             },
         }

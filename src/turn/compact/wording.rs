@@ -1,6 +1,6 @@
 //! What a model wrote instead of a summary, or as one.
 
-use adapters::compact::{is_useful, tidy};
+use adapters::compact::{is_usable_summary, strip_wrapping};
 use serde::Deserialize;
 
 /// The final response object, as far as it matters.
@@ -37,10 +37,10 @@ pub(super) fn summary(response: &[u8]) -> Result<String, &'static str> {
     let messages = response.output.iter().filter(|item| item.kind == "message");
     let parts = messages.filter_map(|item| item.content.as_ref()).flatten();
     let said: String = parts.map(|part| part.text.as_str()).collect();
-    let summary = tidy(&said);
+    let summary = strip_wrapping(&said);
     if summary.trim().is_empty() {
         Err("the summary is empty")
-    } else if is_useful(summary) {
+    } else if is_usable_summary(summary) {
         Ok(summary.to_owned())
     } else {
         Err("the summary is of no use")
