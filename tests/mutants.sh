@@ -104,7 +104,7 @@ row S2-Ed "the count of tokens in Codex's header is not shown" $excerpt/mod.rs \
   adapters the_count_of_tokens_before_a_cut_is_kept
 row S2-Ed "minified assets are taken for lines" $excerpt/mod.rs \
   's/OutputKind::OpaqueToolOutput => opaque::excerpt_body(input)/OutputKind::OpaqueToolOutput => command::excerpt_body(input)/' \
-  adapters of_minified_assets_only_the_beginning_is_shown
+  adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
   's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache); }/' \
   outputs a_compaction_inherits_no_more_than_the_turns_saw
@@ -131,10 +131,10 @@ row S2-Be "outputs have no share of the window" $plan/bound_outputs/replay.rs \
   adapters beyond_half_of_the_window_the_oldest_become_notices
 row S2-Be "a round that is too large is not tightened" $plan/bound_outputs/replay.rs \
   's/^            tighten::tighten(new, excess, self.limits);/            let _ = (\&new, tighten::tighten);/' \
-  adapters the_outputs_of_one_round_share_what_there_is_and_the_newest_come_first
+  adapters outputs_of_one_round_share_the_room_and_the_newest_come_first
 row S2-Be "the oldest of a round come first" $plan/bound_outputs/tighten.rs \
   's/for output in outputs.iter_mut().rev() {/for output in outputs.iter_mut() {/' \
-  adapters the_outputs_of_one_round_share_what_there_is_and_the_newest_come_first
+  adapters outputs_of_one_round_share_the_room_and_the_newest_come_first
 row S2-Bf "messages with a mark for a cache have the whole output" adapters/src/chat/history/results.rs \
   's/let shown = self.plan.replacement_text(index);/let shown = if marked { None } else { self.plan.replacement_text(index) };/' \
   outputs every_provider_gets_the_same_of_an_output
@@ -149,19 +149,19 @@ row S2-Bg "bytes count, not characters" $plan/bound_outputs/bounded_output.rs \
   adapters within_the_limit_an_output_stays_byte_for_byte
 row S2-Bg "Codex's header counts" $plan/bound_outputs/limits.rs \
   's/counts_codex_header: bounds.outputs == OutputPolicy::Fixed/counts_codex_header: true/' \
-  adapters what_codex_cut_stays_whole_on_large_windows
+  adapters an_output_that_codex_cut_is_whole_on_large_windows_only
 row S2-Bg "outputs = whole bounds them, too" $plan/bound_outputs/limits.rs \
   's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => (4_000, usize::MAX, MAX_EXCERPT_CHARS, ExcerptStyle::Fixed),/' \
-  adapters outputs_stay_whole_where_that_is_asked_for
+  adapters outputs_stay_whole_under_the_policy_whole
 row S2-Bh "no lines of the middle are shown" $excerpt/line_excerpt.rs \
   's/^    find(&mut key_lines);/    let _ = find;/' \
-  adapters of_a_command_errors_and_paths_of_its_middle_are_shown
+  adapters a_command_excerpt_shows_errors_and_paths_of_the_middle
 row S2-Bi "tags are shown" $excerpt/web.rs \
   's/if html::is_tagged(text) {/if html::is_tagged(text) \&\& text.is_empty() {/' \
-  adapters of_a_page_titles_and_addresses_are_shown_and_no_tags
+  adapters a_page_excerpt_shows_titles_and_urls_but_no_tags
 row S2-Bj "a document is shown as text" $excerpt/mod.rs \
   's/OutputKind::Json => json::excerpt_body(input)/OutputKind::Json => command::excerpt_body(input)/' \
-  adapters of_a_document_the_shape_is_shown
+  adapters a_json_excerpt_shows_the_shape
 row S2-Bk "an excerpt does not say that it is one" $excerpt/mod.rs \
   's/format!("{SHORTENED_MARK}\]\\nartifact: /format!("artifact: /' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
@@ -169,7 +169,7 @@ row S2-Bl "without a store nothing is bounded" $plan/bound_outputs/limits.rs \
   's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => return None, _ if bounds.retention == crate::plan::Retention::Nothing => return None,/' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
 row S2-Bl "an excerpt of what was not kept promises the rest" $excerpt/mod.rs \
-  's/\[The rest was not kept: run/[Or run/' adapters what_is_not_kept_says_so
+  's/\[The rest was not kept: run/[Or run/' adapters an_excerpt_says_where_the_rest_is_kept
 row S2-BT "the count of tokens is lost" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   outputs a_search_result_that_codex_cut_is_bounded_and_keeps_its_count
@@ -187,7 +187,7 @@ row S2-BT "summaries are shortened" $plan/summary.rs \
   outputs a_summary_is_no_output_and_stays_whole
 row S2-BT "what another server sealed is left out" adapters/src/compaction_blob.rs \
   's/^pub const UNREADABLE_SUMMARY: &str = .*/pub const UNREADABLE_SUMMARY: \&str = "";/' \
-  adapters a_compaction_item_says_what_it_holds_or_that_it_is_sealed
+  adapters a_compaction_item_is_sent_as_its_summary_or_as_unreadable
 row S2-BV "excerpts do not say how much was left out" $excerpt/mod.rs \
   's/let _ = writeln!(excerpt, "\[Left out: .*/let _ = (chars, lines);/' \
   outputs a_body_is_bounded_by_constants_and_says_what_it_leaves_out
@@ -199,10 +199,10 @@ row S2-Ca "what is no summary is not asked for again" src/turn/compact/summary.r
   it "compaction: what is no summary is asked for once more"
 row S2-P2a "the escapes of the body do not count" adapters/src/shorten.rs \
   's/(Self::Once, _) => json::escaped_byte_len(byte),/(Self::Once, _) => 1,/' \
-  adapters whatever_the_history_its_cut_fits_and_is_sound
+  adapters any_history_is_cut_to_fit_and_stays_sound
 row S2-P2b "the prompt comes first" adapters/src/compact/apply.rs \
   's/turn.items.push(Item::user(SUMMARY_PROMPT.into()));/turn.items.insert(0, Item::user(SUMMARY_PROMPT.into()));/' \
-  adapters whatever_the_history_its_cut_fits_and_is_sound
+  adapters any_history_is_cut_to_fit_and_stays_sound
 row S2-P2c "the oldest come first" $plan/fit_window/select.rs \
   's/units.iter().enumerate().rev()/units.iter().enumerate()/' \
   adapters a_notice_counts_what_is_left_out_and_quotes_the_user

@@ -42,7 +42,7 @@ pub struct CompactionBlob {
 pub struct ArtifactLine {
     /// The artifact id.
     pub id: String,
-    /// What kind of output it is.
+    /// The kind of output.
     pub kind: OutputKind,
     /// Its length in Unicode scalar values.
     pub chars: usize,

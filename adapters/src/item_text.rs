@@ -28,7 +28,7 @@ impl<'a> PartText<'a> {
 
 /// The size of a message or an output whose content is a string or a list of parts.
 pub(crate) struct ContentSize {
-    /// Bytes of the texts as they stand escaped in the request, with the JSON around
+    /// Bytes of the texts as they are escaped in the request, with the JSON around
     /// each text part.
     pub(crate) bytes: usize,
     /// How many parts are not text.

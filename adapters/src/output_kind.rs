@@ -1,12 +1,12 @@
-//! The kinds of tool output that are told apart.
+//! The kinds of tool output.
 
 use serde::{Deserialize, Serialize};
 
-/// What kind of text a tool output is. It decides which parts an excerpt shows.
+/// The kind of text of a tool output. It decides which parts an excerpt shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputKind {
-    /// What a command printed, or a log.
+    /// The output of a command, or a log.
     CommandOutput,
     /// A web page or search results.
     WebOrSearch,

@@ -1,11 +1,11 @@
-//! What a request is turned into before it is planned: the next answer, a request for a
-//! summary of its history, or the next answer to a history whose beginning a summary
-//! replaces. `compact::apply_purpose` makes the change.
+//! The purpose of an upstream request: the next answer, a summary of the history, or the
+//! next answer to a history whose beginning a summary replaces. `compact::apply_purpose`
+//! changes a turn for its purpose before it is planned.
 
 use std::sync::Arc;
 
-/// What a request is to become. The server chooses it for each upstream request of a
-/// client's turn.
+/// The purpose of an upstream request. The server chooses it; one turn of a client can
+/// need several requests with different purposes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Purpose {
     /// The next answer.

@@ -168,7 +168,7 @@ fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
 
 // S2-BT: compaction items of any server are accepted.
 #[test]
-fn a_compaction_item_says_what_it_holds_or_that_it_is_sealed() {
+fn a_compaction_item_is_sent_as_its_summary_or_as_unreadable() {
     let blob = CompactionBlob {
         summary: "Listed a and b.".into(),
         artifacts: Vec::new(),

@@ -59,19 +59,19 @@ const REASON_EMPTY: &str = "it is empty";
 const REASON_NO_ANSWER: &str = "no answer follows it";
 const REASON_SAME_RESULT: &str = "its call has this result already";
 
-/// What is done with every item of a turn, and the order in which items are sent. Made by
+/// The decisions about all items of a turn, and the order in which they are sent. Made by
 /// [`plan`] for one upstream request.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// What is done with each item, in the order of the turn's items.
+    /// The action for each item, in the order of the turn's items.
     #[serde(rename = "steps")]
     pub actions: Vec<ItemAction>,
-    /// What is sent, in the order of sending.
+    /// The entries that are sent, in order.
     pub sequence: Vec<SequenceEntry>,
     /// Texts that are sent instead of an item's own, by the index of the item.
     #[serde(rename = "shown", skip_serializing_if = "BTreeMap::is_empty")]
     pub replacements: BTreeMap<usize, Replacement>,
-    /// What is sent instead of the instructions, if these are shortened.
+    /// The shortened instructions, if the turn's own are too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
     /// How many times in this session old outputs were reduced to notices, many at once.
@@ -79,7 +79,7 @@ pub struct Plan {
     pub epochs: u32,
 }
 
-/// What is done with an item.
+/// The decision about an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemAction {

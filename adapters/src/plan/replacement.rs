@@ -43,7 +43,7 @@ pub enum ReplacementKind {
 pub struct Artifact {
     /// `art_` and the first 32 hexadecimal digits of the SHA-256 of the text.
     pub id: String,
-    /// What kind of output it is.
+    /// The kind of output.
     pub kind: OutputKind,
     /// Its length in Unicode scalar values.
     pub chars: usize,

@@ -17,7 +17,7 @@ const MAX_QUOTES: usize = 12;
 const MAX_QUOTE_CHARS: usize = 500;
 
 /// The notice about the units without a cap, with at most `max_bytes` bytes, and its
-/// place in the sequence after they are removed: behind the last of them.
+/// place in the sequence after they are removed, which is where the last of them was.
 pub(super) fn for_summary(
     turn: &Turn<'_>,
     plan: &Plan,

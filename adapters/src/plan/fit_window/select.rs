@@ -10,7 +10,7 @@ const MIN_TEXT_BYTES: usize = 200;
 /// The JSON around the instructions.
 const INSTRUCTIONS_FRAME: usize = 192;
 
-/// What stays, in bytes.
+/// The maximum lengths of the parts that stay, in bytes.
 pub(super) struct UnitCaps {
     /// The maximum length of the instructions.
     pub(super) instructions: usize,

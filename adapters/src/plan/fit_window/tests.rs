@@ -429,7 +429,7 @@ proptest! {
 
     // S2-P2a, S2-P2b, S2-P2c, S2-P2d, S2-P2f, S2-P2g
     #[test]
-    fn whatever_the_history_its_cut_fits_and_is_sound(
+    fn any_history_is_cut_to_fit_and_stays_sound(
         steps in vec(step(), 1..40),
         rules in text(),
         tokens in 4_096_u64..40_000,

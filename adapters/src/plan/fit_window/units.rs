@@ -67,7 +67,8 @@ pub(super) struct TextLimits {
     pub(super) text_chars: usize,
     /// The maximum bytes of the arguments of a call.
     pub(super) arguments: usize,
-    /// Whether images and reasoning are sent. Otherwise a placeholder stands for images.
+    /// Whether images and reasoning are sent. Otherwise a placeholder
+    /// replaces each image.
     pub(super) keeps_media_and_reasoning: bool,
 }
 

@@ -12,7 +12,7 @@ const BLOCK_BYTES: usize = 32 * 1024;
 /// The kind and the sizes of an output. Made by [`measure`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputMeasure {
-    /// What kind of output it is.
+    /// The kind of output.
     pub kind: OutputKind,
     /// Its length in Unicode scalar values.
     pub chars: usize,

@@ -102,7 +102,7 @@ fn part_texts(output: &RawValue) -> Option<Cow<'_, str>> {
     join_lines(texts)
 }
 
-/// What the runs of a hosted shell printed, each below a header in the form of Codex.
+/// The outputs of the runs of a hosted shell, each below a header in the form of Codex.
 fn shell_runs(output: &RawValue) -> Option<Cow<'_, str>> {
     let runs: Vec<ShellRun<'_>> = serde_json::from_str(output.get()).ok()?;
     let mut all = String::new();

@@ -167,7 +167,7 @@ fn within_the_limit_an_output_stays_byte_for_byte() {
 
 // S2-Bg
 #[test]
-fn what_codex_cut_stays_whole_on_large_windows() {
+fn an_output_that_codex_cut_is_whole_on_large_windows_only() {
     let header = "Chunk ID: 0a1b2c\nWall time: 0.0000 seconds\nProcess exited with code 0\nOriginal token count: 27224\nOutput:\nWarning: truncated output (original token count: 27224)\nTotal output lines: 20000\n\n";
     let items = [
         call("c"),
@@ -223,7 +223,7 @@ fn nothing_is_shortened_silently_and_nothing_needs_a_store() {
 
 // S2-Be
 #[test]
-fn the_outputs_of_one_round_share_what_there_is_and_the_newest_come_first() {
+fn outputs_of_one_round_share_the_room_and_the_newest_come_first() {
     let items = round("a", &vec![lines(4_000); 40]);
     for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         for (tokens, share) in [(131_072, 160_000), (32_768, 44_236), (8_192, 11_059)] {
@@ -343,7 +343,7 @@ fn a_read_back_is_not_shortened_in_its_round_while_it_fits() {
 
 // S2-Bg
 #[test]
-fn outputs_stay_whole_where_that_is_asked_for() {
+fn outputs_stay_whole_under_the_policy_whole() {
     let items = round("a", &vec![lines(90_000); 20]);
     let plan = planned(&items, &bounds(8_192, OutputPolicy::Whole));
     assert_eq!((kinds(&plan), plan.epochs), (vec![], 0));
@@ -351,7 +351,7 @@ fn outputs_stay_whole_where_that_is_asked_for() {
 
 // S2-Ea
 #[test]
-fn outputs_make_room_for_what_else_fills_the_window() {
+fn outputs_make_room_for_other_input() {
     // The window has 353,894 bytes, of which 54,000 are kept free for an answer.
     let bounds = bounds(131_072, OutputPolicy::Adaptive);
     let session = |user_bytes: usize| -> (Vec<Value>, usize) {

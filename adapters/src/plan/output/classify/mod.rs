@@ -22,7 +22,7 @@ const ALL_VOTE_BYTES: usize = 64 * 1024;
 /// Of a later block only the lines that begin in so many first bytes vote.
 const BLOCK_VOTE_BYTES: usize = 4 * 1024;
 
-/// What was found so far.
+/// The counts so far.
 #[derive(Default)]
 pub(super) struct Classifier {
     json: JsonScan,
@@ -33,7 +33,7 @@ pub(super) struct Classifier {
     spaces: usize,
     /// Bytes of characters that are not ASCII.
     non_ascii: usize,
-    /// U+FFFD, which stands for bytes that are not UTF-8.
+    /// U+FFFD characters, which replace bytes that are not UTF-8.
     replacement_chars: usize,
     /// Bytes in long lines.
     long_line_bytes: usize,

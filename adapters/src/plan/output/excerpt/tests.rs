@@ -106,7 +106,7 @@ fn five_megabytes_of_any_kind_stay_below_the_limit() {
 
 // S2-Bh, S2-Da, S2-Ed
 #[test]
-fn of_a_command_errors_and_paths_of_its_middle_are_shown() {
+fn a_command_excerpt_shows_errors_and_paths_of_the_middle() {
     let text = log(9_000);
     let shown = shown(&text, 5_000);
     for part in [
@@ -149,7 +149,7 @@ fn the_location_of_an_error_is_on_its_line() {
 
 // S2-Bh
 #[test]
-fn paths_of_both_worlds_are_found() {
+fn unix_and_windows_paths_are_found() {
     let text = "at src/x.rs:12 and C:\\a\\b.py, \"/etc/hosts\" (../up/one.c) main.go:3 https://a.example/b.html x/y and 1/2";
     let found = super::super::paths::find_paths(text, 12);
     assert_eq!(
@@ -166,7 +166,7 @@ fn paths_of_both_worlds_are_found() {
 
 // S2-Bi
 #[test]
-fn of_a_page_titles_and_addresses_are_shown_and_no_tags() {
+fn a_page_excerpt_shows_titles_and_urls_but_no_tags() {
     let mut page = String::from(
         "<!DOCTYPE html><html><head><title>Tides</title><script>var minified=function(a){return a};</script></head><body>",
     );
@@ -202,7 +202,7 @@ fn of_a_page_titles_and_addresses_are_shown_and_no_tags() {
 
 // S2-Bj
 #[test]
-fn of_a_document_the_shape_is_shown() {
+fn a_json_excerpt_shows_the_shape() {
     let rows: Vec<String> = (0..30_000)
         .map(|i| {
             format!(
@@ -234,7 +234,7 @@ fn of_a_document_the_shape_is_shown() {
 }
 
 #[test]
-fn of_a_file_its_definitions_are_shown() {
+fn a_file_excerpt_shows_definitions() {
     let part = |i: usize| {
         format!("/// Part {i}.\npub fn part_{i}(count: u64) -> u64 {{\n    count + {i}\n}}\n\n")
     };
@@ -250,7 +250,7 @@ fn of_a_file_its_definitions_are_shown() {
 
 // S2-Ed
 #[test]
-fn of_minified_assets_only_the_beginning_is_shown() {
+fn an_excerpt_of_minified_assets_shows_only_the_beginning() {
     let text = format!(
         "Original token count: 924828\nOutput:\n{}",
         "a.b=function(t){return t.c(1)};".repeat(60_000)
@@ -274,7 +274,7 @@ fn fixed_excerpts_show_1200_characters_of_both_ends() {
 
 // S2-Bl
 #[test]
-fn what_is_not_kept_says_so() {
+fn an_excerpt_says_where_the_rest_is_kept() {
     let text = log(9_000);
     for (retention, part) in [
         (Retention::Disk, "artifact_read"),
