@@ -1,10 +1,10 @@
 //! Compaction: replaces the beginning of a long history by a summary that any model can
 //! continue from.
 //!
-//! [`apply_purpose`] turns a client's request into a request for a summary, or into one
+//! `apply_purpose` turns a client's request into a request for a summary, or into one
 //! whose history begins with a summary ([`Purpose`](crate::purpose::Purpose)). Whether a
 //! model's answer is a summary that one can continue from, [`is_usable_summary`] judges;
-//! where no model can write one, [`extract`] makes a text from the history itself.
+//! where no model can write one, [`extract()`] makes a text from the history itself.
 //! [`listable_artifacts`] and [`artifact_lines`] choose the tool outputs that stay
 //! readable. The result travels as a
 //! [`CompactionBlob`](crate::compaction_blob::CompactionBlob).

@@ -5,23 +5,23 @@
 //!
 //! 1. **Repair.** Providers refuse a history in which a call and its result are not
 //!    adjacent, and a session with such a history would be refused on every turn.
-//!    [`item_role`] and [`empty`] sort out what is not sent, [`pairing`] finds the result
-//!    of each call, and [`call_ids`] gives each pair an id of its own. A result without a
+//!    `item_role` and `empty` sort out what is not sent, `pairing` finds the result
+//!    of each call, and `call_ids` gives each pair an id of its own. A result without a
 //!    call is sent as a message, so that nothing the model knew is lost.
-//! 2. **Summaries.** [`summary`] puts the text of a compaction item in its place.
-//! 3. **Messages before a summary.** [`fit_window::limit_user_requests`] limits the user
+//! 2. **Summaries.** `summary` puts the text of a compaction item in its place.
+//! 3. **Messages before a summary.** `fit_window::limit_user_requests` limits the user
 //!    messages that a client sends besides the summary of them.
-//! 4. **Outputs.** [`bound_outputs`] decides for each tool output whether it is sent
+//! 4. **Outputs.** `bound_outputs` decides for each tool output whether it is sent
 //!    whole, as an excerpt or as a one-line notice. This limit holds for every request of
 //!    a session, whether or not the request would fit, and outputs are the only items
 //!    that it touches.
-//! 5. **Window.** [`fit_window`] cuts a request that is still too long for the window. It
-//!    may shorten or drop any item, and runs only for a request for a summary and for a
-//!    client that asks for `truncation: auto`.
+//! 5. **Window.** `fit_window` cuts a request that is still too long for the window. It
+//!    may shorten or drop any item, and runs only for a request for a summary that has to
+//!    fit (`SummaryMode::FitWindow`) and for a client that asks for `truncation: auto`.
 //!
-//! Every decision depends on the items before it alone, unless items after it are results
-//! for it: when a history grows, the bytes of its beginning stay the same, and so does
-//! the part of it that the provider has cached.
+//! Except in a cut request for a summary, a decision depends only on the items before it
+//! and on results that belong to it: when a history grows, the bytes of its beginning stay
+//! the same, and so does the part of it that the provider has cached.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! [`fit`] has two ways, each for requests that ask for it:
 //! - A request for a summary with [`SummaryMode::FitWindow`] keeps its system text, its
 //!   prompt and the newest user message. Of the rest the newest comes first; long texts
-//!   lose their middle, and a notice says what is missing ([`select`],
+//!   lose their middle, and a notice says what is missing ([`mod@select`],
 //!   [`omission_notice`]).
 //! - A request with `truncation: auto` loses whole units from its start and nothing else
 //!   ([`drop_start`]).

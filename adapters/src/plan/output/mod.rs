@@ -1,8 +1,8 @@
 //! Tool outputs as text: their kind and size, and the shorter texts that are sent instead
 //! of them.
 //!
-//! [`text`] decodes the output of an item, [`measure`] classifies and measures it, and
-//! [`excerpt`], [`notice`] and [`first_page`] make the shorter texts. All of them depend
+//! [`text()`] decodes the output of an item, [`measure()`] classifies and measures it, and
+//! [`excerpt()`], [`notice`] and [`first_page`] make the shorter texts. All of them depend
 //! on their arguments alone, so that the bytes of a history never change.
 
 mod classify;
