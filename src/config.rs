@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use adapters::plan::Outputs;
+use adapters::plan::OutputPolicy;
 use regex::bytes::Regex;
 use registry::Registry;
 
@@ -141,7 +141,7 @@ pub struct Capture {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
     /// How tool outputs are bounded.
-    pub outputs: Outputs,
+    pub outputs: OutputPolicy,
 }
 
 /// What is kept of shortened outputs: `[artifacts]`.

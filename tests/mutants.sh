@@ -79,17 +79,17 @@ rows() {
 row S2-Ga "outputs of custom tools are not bounded" $output/text.rs \
   's/ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput => /ItemKind::CustomToolCallOutput => None, ItemKind::FunctionCallOutput => /' \
   adapters every_kind_of_output_is_bounded
-row S2-Ga "results without a call are not bounded" $plan/bound/mod.rs \
-  's/Placed::Result(index) | Placed::Stray(index) => {/Placed::Stray(_) => {} Placed::Result(index) => {/' \
+row S2-Ga "results without a call are not bounded" $plan/bound_outputs/mod.rs \
+  's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \
   adapters results_without_a_call_are_bounded_too
 row S2-Gb "outputs are not bounded" $plan/mod.rs \
-  's/^    plan.bound(turn, bounds);/    let _ = Plan::bound;/' \
+  's/^    plan.bound_outputs(turn, bounds, cache);/    let _ = (cache, Plan::bound_outputs);/' \
   outputs bounding_alone_keeps_the_founding_session_below_the_threshold
 row S2-Ea "a history that does not fit is not cut" $plan/mod.rs \
-  's/^    cut::cut(turn, bounds, &mut plan);/    let _ = cut::cut;/' \
+  's/^    fit_window::fit(turn, bounds, &mut plan);/    let _ = fit_window::fit;/' \
   adapters the_founding_case_fits_with_room_for_the_summary
 row S2-Ea "the second request for a summary is as long as the first" src/turn/compact/summary.rs \
-  's/for form in \[Form::NextTurn, Form::Cut\]/for form in [Form::NextTurn, Form::NextTurn]/' \
+  's/for mode in \[SummaryMode::NextTurn, SummaryMode::FitWindow\]/for mode in [SummaryMode::NextTurn, SummaryMode::NextTurn]/' \
   it "compacts through every door and goes on"
 row "S2-Eb S2-P3" "the catalog leaves the share of the window that is shown to Codex" src/app/models/list.rs \
   's/^const SHOWN_PERCENT: u64 = 95;/const SHOWN_PERCENT: u64 = 100;/' \
@@ -103,128 +103,128 @@ row S2-Ed "the count of tokens in Codex's header is not shown" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   adapters the_count_of_tokens_before_a_cut_is_kept
 row S2-Ed "minified assets are taken for lines" $excerpt/mod.rs \
-  's/OutputKind::OpaqueToolOutput => opaque::show(task)/OutputKind::OpaqueToolOutput => command::show(task)/' \
-  adapters of_minified_assets_only_the_beginning_is_shown
+  's/OutputKind::OpaqueToolOutput => opaque::excerpt_body(input)/OutputKind::OpaqueToolOutput => command::excerpt_body(input)/' \
+  adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
-  's/^    plan.bound(turn, bounds);/    if turn.purpose.form().is_none() { plan.bound(turn, bounds); }/' \
+  's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache); }/' \
   outputs a_compaction_inherits_no_more_than_the_turns_saw
 row "S2-Ba S2-Db" "everything is taken for the output of a command" $output/measure.rs \
-  's/kind: scan.kind(.*),/kind: { let _ = scan.kind(false); OutputKind::CommandOutput },/' \
+  's/kind: classifier.kind(.*),/kind: { let _ = classifier.kind(false); OutputKind::CommandOutput },/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
 row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
-  's/kind: scan.kind(\(.*\)),/kind: if text.contains(":\/\/") { OutputKind::WebOrSearch } else { scan.kind(\1) },/' \
+  's/kind: classifier.kind(\(.*\)),/kind: if text.contains(":\/\/") { OutputKind::WebOrSearch } else { classifier.kind(\1) },/' \
   adapters large_outputs_are_known_by_all_of_their_text
 row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/results.rs \
-  '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.shown(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
+  '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.replacement_text(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
   outputs nothing_but_the_texts_of_outputs_changes
 row S2-Bc "what is shortened is not kept" src/turn/failover/encode.rs \
   's/^        let artifact_commit = self.store_outputs(turn, &plan);/        let artifact_commit: Option<Commit> = None; let _ = Self::store_outputs;/' \
   it "what was shortened is read back"
-row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound/limits.rs \
-  's/(4_000, VISIBLE, Style::Fixed)/(100_000, VISIBLE, Style::Fixed)/' \
+row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound_outputs/limits.rs \
+  's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(100_000, usize::MAX, MAX_EXCERPT_CHARS,/' \
   outputs fixed_bounds_hold_for_every_text_of_up_to_5_mb
 row S2-Bd "the lines around an excerpt do not count" $excerpt/mod.rs \
-  's/room: limit.saturating_sub(fixed + chars(&shown)),/room: limit,/' \
+  's/room: limit.saturating_sub(fixed + char_count(&excerpt)),/room: limit,/' \
   adapters no_text_has_an_excerpt_above_the_limit
-row S2-Be "outputs have no share of the window" $plan/bound/replay.rs \
+row S2-Be "outputs have no share of the window" $plan/bound_outputs/replay.rs \
   's/^            self.epoch(.*/            let _ = Self::epoch;/' \
   adapters beyond_half_of_the_window_the_oldest_become_notices
-row S2-Be "a round that is too large is not tightened" $plan/bound/replay.rs \
-  's/^            share::tighten(new, excess, self.limits);/            let _ = (\&new, share::tighten);/' \
-  adapters the_outputs_of_one_round_share_what_there_is_and_the_newest_come_first
-row S2-Be "the oldest of a round come first" $plan/bound/share.rs \
-  's/for entry in entries.iter_mut().rev() {/for entry in entries.iter_mut() {/' \
-  adapters the_outputs_of_one_round_share_what_there_is_and_the_newest_come_first
+row S2-Be "a round that is too large is not tightened" $plan/bound_outputs/replay.rs \
+  's/^            tighten::tighten(new, excess, self.limits);/            let _ = (\&new, tighten::tighten);/' \
+  adapters outputs_of_one_round_share_the_room_and_the_newest_come_first
+row S2-Be "the oldest of a round come first" $plan/bound_outputs/tighten.rs \
+  's/for output in outputs.iter_mut().rev() {/for output in outputs.iter_mut() {/' \
+  adapters outputs_of_one_round_share_the_room_and_the_newest_come_first
 row S2-Bf "messages with a mark for a cache have the whole output" adapters/src/chat/history/results.rs \
-  's/let shown = self.plan.shown(index);/let shown = if marked { None } else { self.plan.shown(index) };/' \
+  's/let shown = self.plan.replacement_text(index);/let shown = if marked { None } else { self.plan.replacement_text(index) };/' \
   outputs every_provider_gets_the_same_of_an_output
-row S2-Bg "fixed: 3,999 characters stay whole" $plan/bound/limits.rs \
-  's/(4_000, VISIBLE, Style::Fixed)/(3_999, VISIBLE, Style::Fixed)/' \
+row S2-Bg "fixed: 3,999 characters stay whole" $plan/bound_outputs/limits.rs \
+  's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(3_999, usize::MAX, MAX_EXCERPT_CHARS,/' \
   adapters within_the_limit_an_output_stays_byte_for_byte
-row S2-Bg "fixed: 4,001 characters stay whole" $plan/bound/limits.rs \
-  's/(4_000, VISIBLE, Style::Fixed)/(4_001, VISIBLE, Style::Fixed)/' \
+row S2-Bg "fixed: 4,001 characters stay whole" $plan/bound_outputs/limits.rs \
+  's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(4_001, usize::MAX, MAX_EXCERPT_CHARS,/' \
   adapters within_the_limit_an_output_stays_byte_for_byte
-row S2-Bg "bytes count, not characters" $plan/bound/entry.rs \
+row S2-Bg "bytes count, not characters" $plan/bound_outputs/bounded_output.rs \
   's/            measure.chars$/            measure.bytes/' \
   adapters within_the_limit_an_output_stays_byte_for_byte
-row S2-Bg "Codex's header counts" $plan/bound/limits.rs \
-  's/counts_header: bounds.outputs == Outputs::Fixed/counts_header: true/' \
-  adapters what_codex_cut_stays_whole_on_large_windows
-row S2-Bg "outputs = whole bounds them, too" $plan/bound/limits.rs \
-  's/Outputs::Whole => return None,/Outputs::Whole => (4_000, VISIBLE, Style::Fixed),/' \
-  adapters outputs_stay_whole_where_that_is_asked_for
-row S2-Bh "no lines of the middle are shown" $excerpt/frame.rs \
-  's/^    find(&mut hits);/    let _ = find;/' \
-  adapters of_a_command_errors_and_paths_of_its_middle_are_shown
+row S2-Bg "Codex's header counts" $plan/bound_outputs/limits.rs \
+  's/counts_codex_header: bounds.outputs == OutputPolicy::Fixed/counts_codex_header: true/' \
+  adapters an_output_that_codex_cut_is_whole_on_large_windows_only
+row S2-Bg "outputs = whole bounds them, too" $plan/bound_outputs/limits.rs \
+  's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => (4_000, usize::MAX, MAX_EXCERPT_CHARS, ExcerptStyle::Fixed),/' \
+  adapters outputs_stay_whole_under_the_policy_whole
+row S2-Bh "no lines of the middle are shown" $excerpt/line_excerpt.rs \
+  's/^    find(&mut key_lines);/    let _ = find;/' \
+  adapters a_command_excerpt_shows_errors_and_paths_of_the_middle
 row S2-Bi "tags are shown" $excerpt/web.rs \
   's/if html::is_tagged(text) {/if html::is_tagged(text) \&\& text.is_empty() {/' \
-  adapters of_a_page_titles_and_addresses_are_shown_and_no_tags
+  adapters a_page_excerpt_shows_titles_and_urls_but_no_tags
 row S2-Bj "a document is shown as text" $excerpt/mod.rs \
-  's/OutputKind::Json => json::show(task)/OutputKind::Json => command::show(task)/' \
-  adapters of_a_document_the_shape_is_shown
+  's/OutputKind::Json => json::excerpt_body(input)/OutputKind::Json => command::excerpt_body(input)/' \
+  adapters a_json_excerpt_shows_the_shape
 row S2-Bk "an excerpt does not say that it is one" $excerpt/mod.rs \
-  's/format!("{SHORTENED}\]\\nartifact: /format!("artifact: /' \
+  's/format!("{SHORTENED_MARK}\]\\nartifact: /format!("artifact: /' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
-row S2-Bl "without a store nothing is bounded" $plan/bound/limits.rs \
-  's/Outputs::Whole => return None,/Outputs::Whole => return None, _ if bounds.keeping == crate::plan::Keeping::Nothing => return None,/' \
+row S2-Bl "without a store nothing is bounded" $plan/bound_outputs/limits.rs \
+  's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => return None, _ if bounds.retention == crate::plan::Retention::Nothing => return None,/' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
 row S2-Bl "an excerpt of what was not kept promises the rest" $excerpt/mod.rs \
-  's/\[The rest was not kept: run/[Or run/' adapters what_is_not_kept_says_so
+  's/\[The rest was not kept: run/[Or run/' adapters an_excerpt_says_where_the_rest_is_kept
 row S2-BT "the count of tokens is lost" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   outputs a_search_result_that_codex_cut_is_bounded_and_keeps_its_count
-row S2-BT "small outputs are shortened" $plan/bound/limits.rs \
-  's/(4_000, VISIBLE, Style::Fixed)/(400, VISIBLE, Style::Fixed)/' \
+row S2-BT "small outputs are shortened" $plan/bound_outputs/limits.rs \
+  's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(400, usize::MAX, MAX_EXCERPT_CHARS,/' \
   outputs a_small_output_is_sent_as_it_came
 row S2-BT "outputs that are no strings are not bounded" $output/text.rs \
-  's/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(Form::Json)/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(Form::Parts)/' \
+  's/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Json)/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Parts)/' \
   outputs an_output_that_is_no_string_is_bounded_as_the_text_it_is
-row S2-BT "orphans are not bounded" $plan/bound/mod.rs \
-  's/Placed::Result(index) | Placed::Stray(index) => {/Placed::Stray(_) => {} Placed::Result(index) => {/' \
+row S2-BT "orphans are not bounded" $plan/bound_outputs/mod.rs \
+  's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \
   outputs an_output_without_its_call_is_bounded_where_it_goes
 row S2-BT "summaries are shortened" $plan/summary.rs \
   's/Some(blob) => blob.message().into(),/Some(blob) => blob.message().chars().take(5_000).collect::<String>().into(),/' \
   outputs a_summary_is_no_output_and_stays_whole
-row S2-BT "what another server sealed is left out" adapters/src/compact/blob.rs \
-  's/^pub const SEALED: &str = .*/pub const SEALED: \&str = "";/' \
-  adapters a_compaction_item_says_what_it_holds_or_that_it_is_sealed
+row S2-BT "what another server sealed is left out" adapters/src/compaction_blob.rs \
+  's/^pub const UNREADABLE_SUMMARY: &str = .*/pub const UNREADABLE_SUMMARY: \&str = "";/' \
+  adapters a_compaction_item_is_sent_as_its_summary_or_as_unreadable
 row S2-BV "excerpts do not say how much was left out" $excerpt/mod.rs \
-  's/let _ = writeln!(shown, "\[Left out: .*/let _ = (chars, lines);/' \
+  's/let _ = writeln!(excerpt, "\[Left out: .*/let _ = (chars, lines);/' \
   outputs a_body_is_bounded_by_constants_and_says_what_it_leaves_out
-row S2-BV "a request shows more of the round before than that did" $plan/bound/replay.rs \
-  's/^        self.round = self.entries.len();/        self.round = self.entries.len() \/ 2;/' \
-  adapters what_a_request_showed_stays_until_an_epoch
+row S2-BV "a request shows more of the round before than that did" $plan/bound_outputs/replay.rs \
+  's/^        self.round = self.outputs.len();/        self.round = self.outputs.len() \/ 2;/' \
+  adapters what_a_request_sent_stays_until_an_epoch
 row S2-Ca "what is no summary is not asked for again" src/turn/compact/summary.rs \
-  's/for form in \[Form::NextTurn, Form::Cut\]/for form in [Form::NextTurn]/' \
+  's/for mode in \[SummaryMode::NextTurn, SummaryMode::FitWindow\]/for mode in [SummaryMode::NextTurn]/' \
   it "compaction: what is no summary is asked for once more"
-row S2-P2a "the escapes of the body do not count" $plan/cut/shorten.rs \
-  's/(Self::Text, _) => json::escaped_byte_len(byte),/(Self::Text, _) => 1,/' \
-  adapters whatever_the_history_its_cut_fits_and_is_sound
+row S2-P2a "the escapes of the body do not count" adapters/src/shorten.rs \
+  's/(Self::Once, _) => json::escaped_byte_len(byte),/(Self::Once, _) => 1,/' \
+  adapters any_history_is_cut_to_fit_and_stays_sound
 row S2-P2b "the prompt comes first" adapters/src/compact/apply.rs \
-  's/turn.items.push(Item::user(PROMPT.into()));/turn.items.insert(0, Item::user(PROMPT.into()));/' \
-  adapters whatever_the_history_its_cut_fits_and_is_sound
-row S2-P2c "the oldest come first" $plan/cut/choice.rs \
+  's/turn.items.push(Item::user(SUMMARY_PROMPT.into()));/turn.items.insert(0, Item::user(SUMMARY_PROMPT.into()));/' \
+  adapters any_history_is_cut_to_fit_and_stays_sound
+row S2-P2c "the oldest come first" $plan/fit_window/select.rs \
   's/units.iter().enumerate().rev()/units.iter().enumerate()/' \
   adapters a_notice_counts_what_is_left_out_and_quotes_the_user
-row S2-P2d "outputs go without their calls" $plan/cut/units.rs \
-  's/(Placed::Result(index), Some(unit)) => {/(Placed::Result(index), Some(unit)) if *index == usize::MAX => {/' \
+row S2-P2d "outputs go without their calls" $plan/fit_window/units.rs \
+  's/(SequenceEntry::Result(index), Some(unit)) => {/(SequenceEntry::Result(index), Some(unit)) if *index == usize::MAX => {/' \
   adapters parallel_calls_go_with_all_their_outputs
-row S2-P2e "nothing tells what was left out" $plan/cut/mod.rs \
+row S2-P2e "nothing tells what was left out" $plan/fit_window/mod.rs \
   's/if let Some((place, text)) = notice {/if let Some((place, text)) = notice.filter(|_| false) {/' \
   adapters a_notice_counts_what_is_left_out_and_quotes_the_user
-row S2-P2f "arguments are cut like texts" $plan/cut/mod.rs \
-  's/Role::Arguments => shorten_arguments(&text, bytes).into(),/Role::Arguments if bytes == 0 => shorten_arguments(\&text, bytes).into(), Role::Arguments => shorten(\&text, bytes, usize::MAX, Inside::Text).as_ref().into(),/' \
+row S2-P2f "arguments are cut like texts" $plan/fit_window/mod.rs \
+  's/TextRole::Arguments => shorten_arguments(&text, bytes).into(),/TextRole::Arguments if bytes == 0 => shorten_arguments(\&text, bytes).into(), TextRole::Arguments => shorten(\&text, bytes, usize::MAX, EscapeDepth::Once).as_ref().into(),/' \
   adapters one_huge_text_is_shortened_and_all_else_stays
-row S2-P2g "fixed: a request for a summary may have more than 120 KiB" $plan/cut/room.rs \
-  's/^const FIXED: usize = 120 \* 1024;/const FIXED: usize = 140 * 1024;/' \
+row S2-P2g "fixed: a request for a summary may have more than 120 KiB" $plan/fit_window/budget.rs \
+  's/^const FIXED_MESSAGES: usize = 120 \* 1024;/const FIXED_MESSAGES: usize = 140 * 1024;/' \
   adapters the_fixed_policy_has_constant_limits
-row S2-P2h "only bounded histories are cut" $plan/cut/mod.rs \
-  's/Some(compact::Form::Cut) => squeeze/Some(compact::Form::Cut) if bounds.outputs == super::Outputs::Whole => {} Some(compact::Form::Cut) => squeeze/' \
+row S2-P2h "only bounded histories are cut" $plan/fit_window/mod.rs \
+  's/Some(SummaryMode::FitWindow) => fit_summary_request/Some(SummaryMode::FitWindow) if bounds.outputs == super::OutputPolicy::Whole => {} Some(SummaryMode::FitWindow) => fit_summary_request/' \
   adapters the_founding_case_fits_with_room_for_the_summary
 row S2-Da "an excerpt does not name its call" $excerpt/mod.rs \
-  's/^        ("call", cut::one_line(call_id, 64)),/        ("call", cut::one_line("", call_id.len())),/' \
+  's/^        ("call", line_cut::one_line(call_id, 64)),/        ("call", line_cut::one_line("", call_id.len())),/' \
   outputs an_excerpt_says_what_it_stands_for
-row S2-Db "a kind has another name" $output/mod.rs \
+row S2-Db "a kind has another name" adapters/src/output_kind.rs \
   's/"opaque_tool_output"/"opaque"/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
 row S2-Dc "parts lose their first byte" src/store/text_range.rs \
@@ -253,7 +253,7 @@ row S2-Df "a server has another home than the folder of its test" tests/it/proxy
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send
-row S2-Dh "an artifact's id is another for each call" $plan/bound/render.rs \
+row S2-Dh "an artifact's id is another for each call" $plan/bound_outputs/render.rs \
   's/id: measure.id.clone(),/id: format!("{}{call_id}", measure.id),/' \
   outputs an_artifact_has_the_id_of_its_content
 }
@@ -294,7 +294,7 @@ mutant() {
 
 assembler=adapters/src/responses/assembler
 mutant "plan: an empty message is kept" "$plan/mod.rs" \
-  's/Role::Text if empty::message(item) =>/Role::Text if false \&\& empty::message(item) =>/' strict-unknown \
+  's/ItemRole::Text if empty::is_empty_message(item) =>/ItemRole::Text if false \&\& empty::is_empty_message(item) =>/' strict-unknown \
   'plan: step [0-9]+: '
 mutant "encoder: another name of a parameter" "$encode/parameters.rs" \
   's/field_if("temperature"/field_if("temperatur"/' lessons 'attempt [0-9]+ request: temperature: '

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::compact::Purpose;
 use crate::json;
 use crate::notes::Notes;
+use crate::purpose::Purpose;
 use crate::text::Text;
 use crate::tools::{Choice, Toolbox};
 

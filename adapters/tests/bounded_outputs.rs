@@ -11,10 +11,12 @@
 mod common;
 
 use adapters::chat::encode::{Options, encode};
-use adapters::compact::{Blob, Form, Purpose, extract};
+use adapters::compact::extract;
+use adapters::compaction_blob::CompactionBlob;
 use adapters::encoded::Encoded;
-use adapters::plan::output::{self, SHORTENED};
-use adapters::plan::{Bounds, Keeping, Outputs, Plan, plan};
+use adapters::plan::output::{self, SHORTENED_MARK};
+use adapters::plan::{Bounds, OutputPolicy, Plan, Retention, plan};
+use adapters::purpose::{Purpose, SummaryMode};
 use adapters::responses::request::Source;
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
@@ -30,12 +32,12 @@ const WINDOW: u64 = 262_144;
 /// otherwise.
 const COMPACTS_AT: u64 = WINDOW / 10 * 9;
 
-fn bounds(window: u64, outputs: Outputs) -> Bounds {
+fn bounds(window: u64, outputs: OutputPolicy) -> Bounds {
     let model = Model {
         window: Some(window),
         ..Model::unlisted("m")
     };
-    Bounds::of(&model, outputs, Keeping::Disk)
+    Bounds::for_model(&model, outputs, Retention::Disk)
 }
 
 /// A request, its plan and the body that comes of both.
@@ -125,9 +127,9 @@ fn founding() -> Vec<Value> {
 #[test]
 fn bounding_alone_keeps_the_founding_session_below_the_threshold() {
     let items = founding();
-    let whole = answer(&items, &bounds(WINDOW, Outputs::Whole));
+    let whole = answer(&items, &bounds(WINDOW, OutputPolicy::Whole));
     assert!(whole.encoded.estimated_tokens > WINDOW);
-    for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         for length in (1..=items.len()).rev().step_by(14) {
             let sent = answer(&items[..length], &bounds(WINDOW, outputs));
             let tokens = sent.encoded.estimated_tokens;
@@ -150,17 +152,17 @@ fn every_provider_gets_the_same_of_an_output() {
         items.extend(round(id, &json!(text)));
     }
     let request = json!({"input": items});
-    for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         let bounds = bounds(131_072, outputs);
         let plain = answer(&items, &bounds);
-        assert_eq!(plain.plan.shown.len(), 3, "{outputs:?}");
+        assert_eq!(plain.plan.replacements.len(), 3, "{outputs:?}");
         for dialect in DIALECTS.iter() {
             let sent = send(&request, Purpose::Answer, &bounds, dialect);
-            assert_eq!(sent.plan.shown, plain.plan.shown);
+            assert_eq!(sent.plan.replacements, plain.plan.replacements);
             let results = sent.results();
             assert_eq!(results[0], texts[0], "{dialect:?}");
             for (at, result) in results.iter().enumerate().skip(1) {
-                let shown = plain.plan.shown(2 + 2 * at).unwrap();
+                let shown = plain.plan.replacement_text(2 + 2 * at).unwrap();
                 assert_eq!(*result, shown, "{dialect:?}");
             }
         }
@@ -175,12 +177,12 @@ fn an_excerpt_says_what_it_stands_for() {
     let output = format!("Exit code: 3\nOutput:\n{text}{path}{text}");
     let sent = answer(
         &round(7, &json!(output)),
-        &bounds(131_072, Outputs::Adaptive),
+        &bounds(131_072, OutputPolicy::Adaptive),
     );
     let shown = sent.results()[0];
     let head = format!(
         "[Tool output shortened]\nartifact: {}\nkind: command_output\nsize: 160058 characters, 8003 lines, 160058 bytes\ncall: call_7\nexit code: 3\nFirst lines:\nline 0000000 of it.\n",
-        output::id(&output)
+        output::artifact_id(&output)
     );
     assert!(shown.starts_with(&head), "{shown}");
     assert!(
@@ -205,7 +207,7 @@ fn a_request_gets_no_tools_that_its_client_did_not_send() {
     for dialect in DIALECTS.iter() {
         for (tools, names) in [(json!([]), vec![]), (own.clone(), vec!["read"])] {
             let request = json!({"input": items, "tools": tools});
-            let bounds = bounds(131_072, Outputs::Adaptive);
+            let bounds = bounds(131_072, OutputPolicy::Adaptive);
             let sent = send(&request, Purpose::Answer, &bounds, dialect);
             assert!(sent.results()[0].contains("artifact_read"));
             let offered = sent.body["tools"].as_array().into_iter().flatten();
@@ -228,13 +230,13 @@ fn an_artifact_has_the_id_of_its_content() {
     .concat();
     let mut ids = Vec::new();
     for (window, outputs) in [
-        (131_072, Outputs::Adaptive),
-        (WINDOW, Outputs::Adaptive),
-        (WINDOW, Outputs::Fixed),
+        (131_072, OutputPolicy::Adaptive),
+        (WINDOW, OutputPolicy::Adaptive),
+        (WINDOW, OutputPolicy::Fixed),
     ] {
         let [once, again] = [(); 2].map(|()| answer(&items, &bounds(window, outputs)));
         assert!(once.encoded.body == again.encoded.body);
-        for shown in once.plan.shown.values() {
+        for shown in once.plan.replacements.values() {
             ids.push(shown.artifact.as_ref().unwrap().id.clone());
         }
     }
@@ -267,12 +269,12 @@ proptest! {
     // S2-Bd, S2-Bg
     #[test]
     fn fixed_bounds_hold_for_every_text_of_up_to_5_mb(text in large()) {
-        let sent = answer(&round(1, &json!(text)), &bounds(16_777_216, Outputs::Fixed));
+        let sent = answer(&round(1, &json!(text)), &bounds(16_777_216, OutputPolicy::Fixed));
         let result = sent.results()[0];
         if text.chars().count() <= 4_000 {
             prop_assert!(result == text);
         } else {
-            prop_assert!(result.starts_with(SHORTENED));
+            prop_assert!(result.starts_with(SHORTENED_MARK));
             prop_assert!(result.chars().count() <= 5_000);
         }
     }
@@ -291,7 +293,7 @@ proptest! {
             items.extend(outputs.into_iter().rev());
             items.extend(said.then(|| user("And then?")));
         }
-        let outputs = if fixed { Outputs::Fixed } else { Outputs::Adaptive };
+        let outputs = if fixed { OutputPolicy::Fixed } else { OutputPolicy::Adaptive };
         let blank = |sent: &Sent| {
             let mut body = sent.body.clone();
             for message in body["messages"].as_array_mut().unwrap() {
@@ -301,7 +303,7 @@ proptest! {
             }
             body
         };
-        let whole = answer(&items, &bounds(32_768, Outputs::Whole));
+        let whole = answer(&items, &bounds(32_768, OutputPolicy::Whole));
         let sent = answer(&items, &bounds(32_768, outputs));
         prop_assert_eq!(blank(&sent), blank(&whole));
     }
@@ -314,7 +316,7 @@ fn a_body_is_bounded_by_constants_and_says_what_it_leaves_out() {
     for id in 0..30 {
         items.extend(round(id, &json!(lines(1_000 * (1 + id % 4)))));
     }
-    let sent = answer(&items, &bounds(1_048_576, Outputs::Fixed));
+    let sent = answer(&items, &bounds(1_048_576, OutputPolicy::Fixed));
     assert!(
         sent.encoded.body.len() < 30 * (5_000 + 500),
         "{}",
@@ -331,10 +333,13 @@ fn a_body_is_bounded_by_constants_and_says_what_it_leaves_out() {
 #[test]
 fn a_search_result_that_codex_cut_is_bounded_and_keeps_its_count() {
     let text = cut_by_codex();
-    let sent = answer(&round(1, &json!(text)), &bounds(WINDOW, Outputs::Fixed));
+    let sent = answer(
+        &round(1, &json!(text)),
+        &bounds(WINDOW, OutputPolicy::Fixed),
+    );
     let result = sent.results()[0];
     assert!(result.chars().count() <= 5_000 && result.contains("Original token count: 924828"));
-    assert!(sent.plan.shown[&1].artifact.as_ref().unwrap().chars > 39_000);
+    assert!(sent.plan.replacements[&1].artifact.as_ref().unwrap().chars > 39_000);
 }
 
 // S2-BT, S2-Ta: a summary is made of what the turns saw, not of what they did not.
@@ -345,7 +350,7 @@ fn a_compaction_inherits_no_more_than_the_turns_saw() {
     items.push(json!({"role": "assistant", "content": "I see."}));
     let deep = "line 0004500";
     assert!(items[2].to_string().contains(deep));
-    for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         let bounds = bounds(131_072, outputs);
         let turn = answer(&items, &bounds);
         let request = json!({"input": items});
@@ -353,11 +358,15 @@ fn a_compaction_inherits_no_more_than_the_turns_saw() {
             let purpose = Purpose::summary(form);
             send(&request, purpose, &bounds, &Dialect::default())
         };
-        let next = summary(Form::NextTurn);
+        let next = summary(SummaryMode::NextTurn);
         assert_eq!(next.messages()[..4], *turn.messages());
-        for sent in [&turn, &next, &summary(Form::Cut)] {
+        for sent in [&turn, &next, &summary(SummaryMode::FitWindow)] {
             assert!(!sent.body.to_string().contains(deep));
-            assert!(sent.body.to_string().contains(&output::id(&lines(9_000))));
+            assert!(
+                sent.body
+                    .to_string()
+                    .contains(&output::artifact_id(&lines(9_000)))
+            );
         }
         let source = Source::new(json!({"model": "m", "input": items}).to_string());
         let asked = source.turn().unwrap();
@@ -375,10 +384,10 @@ fn a_small_output_is_sent_as_it_came() {
         "\r\n\t\u{0}\u{1f980} \"\\\n\n",
         &"潮".repeat(4_000),
     ] {
-        for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+        for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
             let sent = answer(&round(1, &json!(text)), &bounds(WINDOW, outputs));
             assert_eq!(sent.results(), [text]);
-            assert!(sent.plan.shown.is_empty());
+            assert!(sent.plan.replacements.is_empty());
         }
     }
 }
@@ -394,13 +403,13 @@ fn an_output_that_is_no_string_is_bounded_as_the_text_it_is() {
             json!({"type": "local_shell_call", "call_id": "c", "action": {"type": "exec", "command": ["q"]}}),
             json!({"type": "local_shell_call_output", "call_id": "c", "output": rows}),
         ];
-        let sent = answer(&items, &bounds(WINDOW, Outputs::Fixed));
+        let sent = answer(&items, &bounds(WINDOW, OutputPolicy::Fixed));
         let result = sent.results()[0];
         assert!(
             result.contains("\nkind: json\n") && result.contains("id: number 0"),
             "{result}"
         );
-        assert!(result.contains(&output::id(&rows.to_string())));
+        assert!(result.contains(&output::artifact_id(&rows.to_string())));
         assert!(result.chars().count() <= 5_000);
     }
 }
@@ -409,12 +418,12 @@ fn an_output_that_is_no_string_is_bounded_as_the_text_it_is() {
 #[test]
 fn an_output_without_its_call_is_bounded_where_it_goes() {
     let [_, output] = round(1, &json!(lines(9_000)));
-    for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         let sent = answer(&[user("Go."), output.clone()], &bounds(131_072, outputs));
         assert_eq!(sent.results(), [""; 0]);
         let message = sent.messages()[1].to_string();
         assert!(
-            message.contains(SHORTENED) && message.contains("call: call_1"),
+            message.contains(SHORTENED_MARK) && message.contains("call: call_1"),
             "{message}"
         );
         assert!(!message.contains("line 0004500"));
@@ -424,12 +433,12 @@ fn an_output_without_its_call_is_bounded_where_it_goes() {
 // S2-BT
 #[test]
 fn a_summary_is_no_output_and_stays_whole() {
-    let blob = Blob {
+    let blob = CompactionBlob {
         summary: lines(2_000),
-        ..Blob::default()
+        ..CompactionBlob::default()
     };
     let item = json!({"type": "compaction", "encrypted_content": blob.seal()});
-    for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         let sent = answer(&[item.clone(), user("Go.")], &bounds(131_072, outputs));
         assert_eq!(sent.messages()[0], user(&blob.message()));
     }

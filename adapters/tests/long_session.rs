@@ -12,7 +12,7 @@
 
 use adapters::baggage::Baggage;
 use adapters::chat::encode::{Options, encode};
-use adapters::plan::{Bounds, Keeping, Outputs, plan};
+use adapters::plan::{Bounds, OutputPolicy, Retention, plan};
 use adapters::responses::request::Source;
 use kit::session::{Agent, Script, Shape};
 use registry::{Dialect, Model};
@@ -49,7 +49,7 @@ struct Course {
 }
 
 impl Session {
-    fn play(self, outputs: Outputs) -> Course {
+    fn play(self, outputs: OutputPolicy) -> Course {
         let dialect = Dialect {
             quirks: toml::from_str("reasoning_replay = 'reasoning_content'").unwrap(),
             ..Dialect::default()
@@ -58,7 +58,7 @@ impl Session {
             window: Some(self.window),
             ..Model::unlisted("m")
         };
-        let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
+        let bounds = Bounds::for_model(&model, outputs, Retention::Disk).for_dialect(&dialect);
         let mut shape = Shape::of_window(bounds.window_bytes());
         shape.output.1 = self.longest;
         let mut agent = Agent::new(shape);
@@ -82,8 +82,12 @@ impl Session {
             }
             course.largest = course.largest.max(used);
             course.bill += (encoded.body.len() as f64 - 0.9 * cached as f64) / 2.7;
-            let visible: usize = plan.shown.values().map(|shown| shown.text.len()).sum();
-            course.excerpts = course.excerpts.max(plan.shown.len());
+            let visible: usize = plan
+                .replacements
+                .values()
+                .map(|shown| shown.text.len())
+                .sum();
+            course.excerpts = course.excerpts.max(plan.replacements.len());
             course.visible = course
                 .visible
                 .max(visible as f64 / bounds.window_bytes() as f64);
@@ -159,14 +163,14 @@ fn the_founding_case_fits() {
     let source = Source::new(agent.request("m"));
     let asked = source.turn().unwrap();
     let estimate = |outputs| {
-        let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
+        let bounds = Bounds::for_model(&model, outputs, Retention::Disk).for_dialect(&dialect);
         let plan = plan(&asked, &bounds);
         let encoded = encode(&asked, &plan, &Options::new(&dialect, &model, "m")).unwrap();
         encoded.estimated_tokens
     };
-    assert!(estimate(Outputs::Whole) > 336_000);
-    assert!(estimate(Outputs::Adaptive) <= 262_144 - 20_000);
-    assert!(estimate(Outputs::Fixed) <= 262_144 - 20_000);
+    assert!(estimate(OutputPolicy::Whole) > 336_000);
+    assert!(estimate(OutputPolicy::Adaptive) <= 262_144 - 20_000);
+    assert!(estimate(OutputPolicy::Fixed) <= 262_144 - 20_000);
 }
 
 fn stays_inside(window: u64, compacts_at: u64) -> Course {
@@ -178,7 +182,7 @@ fn stays_inside(window: u64, compacts_at: u64) -> Course {
         longest,
         seed: 7,
     };
-    let course = session.play(Outputs::Adaptive);
+    let course = session.play(OutputPolicy::Adaptive);
     println!("{session:?}\n{course:?}");
     assert!(course.largest <= session.input(), "{session:?}: {course:?}");
     course

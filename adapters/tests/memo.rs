@@ -8,7 +8,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use adapters::plan::{Bounds, Found, Keeping, Memo, Outputs, plan, plan_with};
+use adapters::plan::{
+    Bounds, CachedOutput, OutputPolicy, PlanCache, Retention, plan, plan_with_cache,
+};
 use adapters::responses::request::Source;
 use kit::session::{Agent, Script, Shape};
 use registry::Model;
@@ -17,22 +19,22 @@ use registry::Model;
 #[derive(Default)]
 struct Perfect {
     names: RefCell<HashMap<String, u128>>,
-    found: RefCell<HashMap<u128, Found>>,
+    found: RefCell<HashMap<u128, CachedOutput>>,
     news: Cell<usize>,
 }
 
-impl Memo for Perfect {
-    fn name(&self, text: &str) -> u128 {
+impl PlanCache for Perfect {
+    fn key(&self, text: &str) -> u128 {
         let mut names = self.names.borrow_mut();
         let next = names.len() as u128;
         *names.entry(text.to_owned()).or_insert(next)
     }
 
-    fn get(&self, name: u128) -> Option<Found> {
+    fn get(&self, name: u128) -> Option<CachedOutput> {
         self.found.borrow().get(&name).cloned()
     }
 
-    fn put(&self, name: u128, found: Found) {
+    fn put(&self, name: u128, found: CachedOutput) {
         self.news.set(self.news.get() + 1);
         assert!(self.found.borrow_mut().insert(name, found).is_none());
     }
@@ -46,17 +48,17 @@ fn a_session_with_a_memo_has_the_plans_of_one_without() {
             window: Some(window),
             ..Model::unlisted("m")
         };
-        for outputs in [Outputs::Adaptive, Outputs::Fixed] {
-            let bounds = Bounds::of(&model, outputs, Keeping::Disk);
+        for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
+            let bounds = Bounds::for_model(&model, outputs, Retention::Disk);
             let shape = Shape::of_window(bounds.window_bytes());
             let mut agent = Agent::new(shape);
             for turn in Script::new(7, shape).take(20) {
                 let source = Source::new(agent.request("m"));
                 let asked = source.turn().unwrap();
                 let fresh = plan(&asked, &bounds);
-                assert_eq!(plan_with(&asked, &bounds, &memo), fresh);
+                assert_eq!(plan_with_cache(&asked, &bounds, &memo), fresh);
                 let news = memo.news.get();
-                assert_eq!(plan_with(&asked, &bounds, &memo), fresh);
+                assert_eq!(plan_with_cache(&asked, &bounds, &memo), fresh);
                 // What was found out once is not found out again.
                 assert_eq!(memo.news.get(), news);
                 agent.go_on(&turn, turn.answer(str::to_owned));

@@ -20,7 +20,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use adapters::plan::{self, Artifact, Keeping};
+use adapters::plan::{self, Artifact, Retention};
 use adapters::turn::Item;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -65,7 +65,7 @@ pub const SWEEP_FAILED: &str = "ARTIFACT_STORE_SWEEP_FAILED";
 pub struct Artifacts(Arc<ArtifactsInner>);
 
 struct ArtifactsInner {
-    keeping: Keeping,
+    keeping: Retention,
     backend: Backend,
     /// Seconds after the last access until an artifact is deleted.
     keep_for: u64,
@@ -96,9 +96,9 @@ impl Artifacts {
     ) -> Self {
         let memory = MemoryBackend::new(settings.memory);
         let (keeping, backend) = match (settings.mode, store) {
-            (ArtifactMode::Off, _) => (Keeping::Nothing, Backend::Off),
+            (ArtifactMode::Off, _) => (Retention::Nothing, Backend::Off),
             (ArtifactMode::Memory, _) | (ArtifactMode::Disk, None) => {
-                (Keeping::Memory, Backend::Memory(memory))
+                (Retention::Memory, Backend::Memory(memory))
             }
             (ArtifactMode::Disk, Some(Ok(store))) => {
                 if let Some(moved_to) = store.moved_aside() {
@@ -106,7 +106,7 @@ impl Artifacts {
                     warn_of_damage(moved_to);
                 }
                 let disk = DiskBackend::new(store, memory, settings.keep_size, counts);
-                (Keeping::Disk, Backend::Disk(disk))
+                (Retention::Disk, Backend::Disk(disk))
             }
             (ArtifactMode::Disk, Some(Err(UnusableStore { database, error }))) => {
                 counts.failed(OPEN_FAILED);
@@ -114,7 +114,7 @@ impl Artifacts {
                     "{OPEN_FAILED}: {} cannot be used, so artifacts are kept in memory until the end of the program: {error}",
                     database.display()
                 );
-                (Keeping::Memory, Backend::Memory(memory))
+                (Retention::Memory, Backend::Memory(memory))
             }
         };
         Self::new(keeping, backend, settings.keep_days, clock)
@@ -126,7 +126,7 @@ impl Artifacts {
         let disk = DiskBackend::new(store, memory, settings.keep_size, counts);
         let clock = Arc::new(System);
         Self::new(
-            Keeping::Disk,
+            Retention::Disk,
             Backend::Disk(disk),
             settings.keep_days,
             clock,
@@ -136,15 +136,15 @@ impl Artifacts {
     /// Keeps artifacts in memory only, `limit` bytes at most.
     pub fn memory(limit: usize) -> Self {
         let backend = Backend::Memory(MemoryBackend::new(limit));
-        Self::new(Keeping::Memory, backend, 30, Arc::new(System))
+        Self::new(Retention::Memory, backend, 30, Arc::new(System))
     }
 
     /// Keeps nothing, while excerpts say what they said in the recorded turn. For replays.
-    pub fn without_store(keeping: Keeping) -> Self {
+    pub fn without_store(keeping: Retention) -> Self {
         Self::new(keeping, Backend::Off, 0, Arc::new(System))
     }
 
-    fn new(keeping: Keeping, backend: Backend, keep_days: u32, clock: Arc<dyn Clock>) -> Self {
+    fn new(keeping: Retention, backend: Backend, keep_days: u32, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(ArtifactsInner {
             keeping,
             backend,
@@ -155,7 +155,7 @@ impl Artifacts {
     }
 
     /// Where excerpts say that the whole output is kept.
-    pub fn keeping(&self) -> Keeping {
+    pub fn keeping(&self) -> Retention {
         self.0.keeping
     }
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use adapters::plan::Outputs;
+use adapters::plan::OutputPolicy;
 use registry::Spec;
 use registry::duration;
 use registry::provider::{OneOrMany, Pairs};
@@ -111,13 +111,13 @@ pub struct RawRouting {
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
 pub struct RawContext {
-    pub outputs: Outputs,
+    pub outputs: OutputPolicy,
 }
 
 impl Default for RawContext {
     fn default() -> Self {
         Self {
-            outputs: Outputs::Adaptive,
+            outputs: OutputPolicy::Adaptive,
         }
     }
 }

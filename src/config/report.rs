@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use adapters::plan::Outputs;
+use adapters::plan::OutputPolicy;
 use registry::Provider;
 
 use super::{ArtifactMode, CaptureMode, Config};
@@ -35,9 +35,9 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
     };
     writeln!(out, "capture    {}: {what}", config.capture.mode.name())?;
     let what = match config.context.outputs {
-        Outputs::Adaptive => "adaptive: long tool outputs are shortened by the model's window",
-        Outputs::Fixed => "fixed: tool outputs of more than 4,000 characters are shortened",
-        Outputs::Whole => "whole: tool outputs are sent as they are",
+        OutputPolicy::Adaptive => "adaptive: long tool outputs are shortened by the model's window",
+        OutputPolicy::Fixed => "fixed: tool outputs of more than 4,000 characters are shortened",
+        OutputPolicy::Whole => "whole: tool outputs are sent as they are",
     };
     writeln!(out, "outputs    {what}")?;
     let what = match config.artifacts.mode {

@@ -111,7 +111,7 @@ fn page(piece: &ArtifactText, chars: usize) -> String {
 
 /// The first line of everything that a tool reads back, with its line end.
 pub(super) fn header_line(id: &str, description: &str) -> String {
-    output::read_back_head(id, description) + "\n"
+    output::read_back_heading(id, description) + "\n"
 }
 
 /// The byte at which a page of this text ends: within the limits, and at a line end if

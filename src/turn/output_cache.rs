@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-use adapters::plan::{Found, Memo};
+use adapters::plan::{CachedOutput, PlanCache};
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
 /// The most bytes of one of the two generations.
@@ -26,8 +26,8 @@ pub(super) struct OutputCache {
 /// dropped and the young one takes its place.
 #[derive(Debug, Default)]
 struct OutputGenerations {
-    young: HashMap<u128, Found>,
-    old: HashMap<u128, Found>,
+    young: HashMap<u128, CachedOutput>,
+    old: HashMap<u128, CachedOutput>,
     bytes: usize,
 }
 
@@ -40,12 +40,12 @@ impl Default for OutputCache {
     }
 }
 
-impl Memo for OutputCache {
-    fn name(&self, text: &str) -> u128 {
+impl PlanCache for OutputCache {
+    fn key(&self, text: &str) -> u128 {
         xxh3_128_with_seed(text.as_bytes(), self.seed)
     }
 
-    fn get(&self, name: u128) -> Option<Found> {
+    fn get(&self, name: u128) -> Option<CachedOutput> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cached) = found.young.get(&name) {
             return Some(cached.clone());
@@ -55,14 +55,14 @@ impl Memo for OutputCache {
         Some(cached)
     }
 
-    fn put(&self, name: u128, found: Found) {
+    fn put(&self, name: u128, found: CachedOutput) {
         let mut all = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         all.add(name, found);
     }
 }
 
 impl OutputGenerations {
-    fn add(&mut self, name: u128, found: Found) {
+    fn add(&mut self, name: u128, found: CachedOutput) {
         self.bytes += bytes(&found);
         if self.bytes > LIMIT {
             self.old = std::mem::take(&mut self.young);
@@ -72,10 +72,10 @@ impl OutputGenerations {
     }
 }
 
-fn bytes(found: &Found) -> usize {
+fn bytes(found: &CachedOutput) -> usize {
     match found {
-        Found::Measure(..) => FRAME,
-        Found::Shown(text) => FRAME + text.len(),
+        CachedOutput::Measure(..) => FRAME,
+        CachedOutput::Replacement(text) => FRAME + text.len(),
     }
 }
 
@@ -83,16 +83,16 @@ fn bytes(found: &Found) -> usize {
 mod tests {
     use std::sync::Arc;
 
-    use adapters::plan::{Bounds, Outputs, plan, plan_with};
+    use adapters::plan::{Bounds, OutputPolicy, plan, plan_with_cache};
     use adapters::responses::request::Source;
     use serde_json::json;
 
     use super::*;
 
-    fn text(found: Option<Found>) -> Option<Arc<str>> {
+    fn text(found: Option<CachedOutput>) -> Option<Arc<str>> {
         match found? {
-            Found::Shown(text) => Some(text),
-            Found::Measure(..) => None,
+            CachedOutput::Replacement(text) => Some(text),
+            CachedOutput::Measure(..) => None,
         }
     }
 
@@ -100,9 +100,9 @@ mod tests {
     fn entries_that_are_read_stay_and_others_are_dropped() {
         let cache = OutputCache::default();
         let page: Arc<str> = "x".repeat(100_000).into();
-        cache.put(0, Found::Shown("wanted".into()));
+        cache.put(0, CachedOutput::Replacement("wanted".into()));
         for name in 1..200 {
-            cache.put(name, Found::Shown(Arc::clone(&page)));
+            cache.put(name, CachedOutput::Replacement(Arc::clone(&page)));
             assert_eq!(text(cache.get(0)).as_deref(), Some("wanted"));
         }
         assert!(cache.get(1).is_none());
@@ -133,9 +133,9 @@ mod tests {
                 ..Bounds::none()
             };
             let fresh = plan(&turn, &bounds);
-            assert_eq!(fresh.shown.len(), 3);
+            assert_eq!(fresh.replacements.len(), 3);
             for _ in 0..2 {
-                assert_eq!(plan_with(&turn, &bounds, &cache), fresh);
+                assert_eq!(plan_with_cache(&turn, &bounds, &cache), fresh);
             }
         }
     }

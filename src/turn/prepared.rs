@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use adapters::compact::Purpose;
 use adapters::fault::{Fault, Kind};
+use adapters::purpose::Purpose;
 use adapters::responses::assembler::{Assembler, Settings, Terms};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::request::Source;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use adapters::chat::encode::{self, Options};
 use adapters::encoded::Encoded;
 use adapters::fault::Fault;
-use adapters::plan::{self, Bounds, Keeping, Memo, Outputs, Plan};
+use adapters::plan::{self, Bounds, OutputPolicy, Plan, PlanCache, Retention};
 use adapters::turn::Turn;
 use registry::{Dialect, Model, Wire};
 
@@ -21,8 +21,8 @@ pub(crate) struct Spelling<'s> {
     pub(crate) upstream_model: &'s str,
     /// The full name of the route.
     pub(crate) origin: &'s str,
-    pub(crate) outputs: Outputs,
-    pub(crate) keeping: Keeping,
+    pub(crate) outputs: OutputPolicy,
+    pub(crate) keeping: Retention,
     /// The cached reasoning state that the provider wants back, by call id.
     pub(crate) known_baggage: &'s HashMap<String, String>,
 }
@@ -30,16 +30,16 @@ pub(crate) struct Spelling<'s> {
 impl Spelling<'_> {
     /// The bounds of the plan.
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds::of(self.model, self.outputs, self.keeping).spoken(self.dialect)
+        Bounds::for_model(self.model, self.outputs, self.keeping).for_dialect(self.dialect)
     }
 
     /// Plans the turn and encodes its request.
     pub(crate) fn request(
         &self,
         turn: &Turn<'_>,
-        memo: &dyn Memo,
+        memo: &dyn PlanCache,
     ) -> Result<(Plan, Encoded), Fault> {
-        let plan = plan::plan_with(turn, &self.bounds(), memo);
+        let plan = plan::plan_with_cache(turn, &self.bounds(), memo);
         let encoded = match self.wire {
             Wire::Chat => {
                 let options = Options {

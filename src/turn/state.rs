@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use adapters::mend::Mend;
-use adapters::plan::{Keeping, Outputs};
+use adapters::plan::{OutputPolicy, Retention};
 use serde::{Deserialize, Serialize};
 
 use super::calibration::TokenCalibration;
@@ -33,9 +33,9 @@ pub struct TurnState {
     #[serde(rename = "weighed", skip_serializing_if = "Option::is_none")]
     pub calibration: Option<TokenCalibration>,
     /// How tool outputs were bounded.
-    pub outputs: Outputs,
+    pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.
-    pub keeping: Keeping,
+    pub keeping: Retention,
     /// If the turn was redacted: the placeholders of the configuration's secrets and of other
     /// secrets that a fault quotes. Else empty.
     pub stand_ins: Vec<String>,

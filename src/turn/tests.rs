@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use adapters::plan::Keeping;
+use adapters::plan::Retention;
 use arc_swap::ArcSwap;
 use http::Response;
 use http_body_util::BodyExt as _;
@@ -50,7 +50,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
         Arc::new(Metrics::new()),
         CancellationToken::new(),
         Arc::new(System),
-        Artifacts::without_store(Keeping::Nothing),
+        Artifacts::without_store(Retention::Nothing),
     );
     (Arc::new(service), player)
 }

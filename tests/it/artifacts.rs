@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use adapters::plan::output::{OutputKind, id};
+use adapters::plan::output::{OutputKind, artifact_id};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
@@ -279,7 +279,7 @@ async fn read_back() {
     let whole = server.get(&path).await;
     assert_eq!(whole.status, 200);
     assert!(whole.body == log, "not what was kept");
-    assert_eq!(id(&whole.body), server.ids[0]);
+    assert_eq!(artifact_id(&whole.body), server.ids[0]);
     let head = server.ask("HEAD", &path, &[("accept", "*/*")], "").await;
     assert_eq!((head.status, &*head.body), (200, ""));
     assert_eq!(head.header("content-length"), log.len().to_string());
@@ -598,7 +598,7 @@ async fn shortened() {
         {"type": "function_call_output", "call_id": "call_1", "output": log},
     ]);
     proxy.whole(&json!({"model": "m", "input": input})).await;
-    let id = id(&log);
+    let id = artifact_id(&log);
     let sent = player.requests()[0].body.clone();
     assert!(sent.len() < 20_000 && sent.contains(&id), "{sent}");
     let show = |listen: Option<String>| {

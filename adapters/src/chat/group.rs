@@ -7,7 +7,7 @@
 use super::content::{Content, Takes};
 use crate::fault::Fault;
 use crate::notes::Notes;
-use crate::plan::{Answer, Placed, Plan};
+use crate::plan::{AnswerItems, Plan, SequenceEntry};
 use crate::turn::{Item, ItemKind, Turn};
 
 /// A chat message by the indices of its items.
@@ -16,7 +16,7 @@ pub(super) enum Group<'p> {
     /// A developer or system message.
     System(usize),
     User(usize),
-    Assistant(&'p Answer),
+    Assistant(&'p AnswerItems),
     Tool(usize),
     /// A tool message for a call that has no result.
     Interrupted(usize),
@@ -36,26 +36,26 @@ pub(super) fn group<'p>(
     takes: Takes,
     notes: &mut Notes,
 ) -> Result<Vec<Group<'p>>, Fault> {
-    plan.tell(turn, notes);
+    plan.add_notes(turn, notes);
     let mut groups = Vec::with_capacity(plan.sequence.len());
     let mut media = Vec::new();
     for placed in &plan.sequence {
         let group = match placed {
-            Placed::Result(index) => {
-                if !plan.is_cut(*index) && has_media(turn, *index, takes)? {
+            SequenceEntry::Result(index) => {
+                if !plan.is_shortened_to_fit(*index) && has_media(turn, *index, takes)? {
                     media.push(*index);
                 }
                 groups.push(Group::Tool(*index));
                 continue;
             }
-            Placed::Interrupted(call) => {
+            SequenceEntry::Interrupted(call) => {
                 groups.push(Group::Interrupted(*call));
                 continue;
             }
-            Placed::Message(index) => message(turn, *index)?,
-            Placed::Answer(answer) => Group::Assistant(answer),
-            Placed::Stray(index) => Group::Stray(*index),
-            Placed::Omitted(text) => Group::Omitted(text),
+            SequenceEntry::Message(index) => message(turn, *index)?,
+            SequenceEntry::Answer(answer) => Group::Assistant(answer),
+            SequenceEntry::Stray(index) => Group::Stray(*index),
+            SequenceEntry::Omitted(text) => Group::Omitted(text),
         };
         end_round(&mut groups, &mut media);
         groups.push(group);

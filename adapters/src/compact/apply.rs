@@ -1,25 +1,29 @@
-//! A request becomes what its purpose wants.
+//! Changes a turn for its purpose, and replaces the part of a history that a summary
+//! covers.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Blob, Form, PROMPT, Purpose};
+use super::SUMMARY_PROMPT;
+use crate::compaction_blob::CompactionBlob;
+use crate::purpose::{Purpose, SummaryMode};
 use crate::tools::{Choice, Toolbox};
 use crate::turn::{Format, Item, ItemKind, Turn};
 
-/// Changes a turn that was read for its own sake.
-pub(crate) fn apply(turn: &mut Turn<'_>, purpose: &Purpose) {
+/// Changes a turn that was parsed from the client's request into what its purpose asks
+/// for.
+pub(crate) fn apply_purpose(turn: &mut Turn<'_>, purpose: &Purpose) {
     turn.purpose = purpose.clone();
     match purpose {
         Purpose::Answer => {}
-        Purpose::Summary { form, prompted, .. } => {
+        Purpose::Summary { mode, prompted, .. } => {
             turn.items
                 .retain(|item| item.kind != ItemKind::CompactionTrigger);
             if !prompted {
-                turn.items.push(Item::user(PROMPT.into()));
+                turn.items.push(Item::user(SUMMARY_PROMPT.into()));
             }
             turn.choice = Choice::None;
-            if *form == Form::Cut {
+            if *mode == SummaryMode::FitWindow {
                 turn.tools = Toolbox::default();
             }
             let controls = &mut turn.controls;
@@ -30,56 +34,60 @@ pub(crate) fn apply(turn: &mut Turn<'_>, purpose: &Purpose) {
         }
         Purpose::Compacted { blob, from } => {
             let end = turn.items.len();
-            replace(turn, Item::compaction(blob), *from..end);
+            replace_history(turn, Item::compaction(blob), *from..end);
         }
     }
 }
 
-/// Puts the newest summary that replaces all that is before it in the place of that:
-/// a client may send its whole history again.
-pub(crate) fn settle(turn: &mut Turn<'_>) {
+/// Replaces the items that the newest complete summary covers by that summary: a client
+/// may send its whole history again, summary included. A summary is complete if it says
+/// how many items it does not cover ([`CompactionBlob::retained_items`]).
+pub(crate) fn replace_covered_history(turn: &mut Turn<'_>) {
     let summaries = turn.items.iter().enumerate().rev();
     let found = summaries
         .filter(|(_, item)| item.kind == ItemKind::Compaction)
         .find_map(|(at, item)| {
             let blob = item.encrypted_content()?;
-            Some((at, Blob::open(&blob)?.late?, Arc::from(blob.as_ref())))
+            let retained = CompactionBlob::open(&blob)?.retained_items?;
+            Some((at, retained, Arc::from(blob.as_ref())))
         });
-    let Some((at, late, blob)) = found else {
+    let Some((at, retained, blob)) = found else {
         return;
     };
     let items = turn.items.iter().enumerate().take(at).rev();
-    let counted = items.filter(|(_, item)| is_replaced(item)).take(late);
+    let counted = items.filter(|(_, item)| is_coverable(item)).take(retained);
     let from = counted.last().map_or(at, |(index, _)| index);
-    replace(turn, Item::compaction(&blob), from..at);
+    replace_history(turn, Item::compaction(&blob), from..at);
 }
 
-/// [`Blob::late`] of a summary that stands for the items before `from`.
-pub fn late(turn: &Turn<'_>, from: usize) -> usize {
-    let late = turn.items.iter().skip(from);
-    late.filter(|item| is_replaced(item)).count()
+/// The value of [`CompactionBlob::retained_items`] for a summary that covers the items
+/// before `from`.
+pub fn count_retained_items(turn: &Turn<'_>, from: usize) -> usize {
+    let retained = turn.items.iter().skip(from);
+    retained.filter(|item| is_coverable(item)).count()
 }
 
-/// What a summary can stand for.
-fn is_replaced(item: &Item<'_>) -> bool {
+/// Whether a summary can cover an item. System messages always stay.
+fn is_coverable(item: &Item<'_>) -> bool {
     !item.is_system() && item.kind != ItemKind::Compaction
 }
 
-/// A summary replaces the items before `late`, which are behind it from now on, and
-/// all summaries before the end of `late`.
-fn replace<'a>(turn: &mut Turn<'a>, summary: Item<'a>, late: Range<usize>) {
+/// Replaces the items before `retained` by the summary, and drops all summaries before
+/// the end of `retained`. System messages stay before the summary, the retained items
+/// come after it.
+fn replace_history<'a>(turn: &mut Turn<'a>, summary: Item<'a>, retained: Range<usize>) {
     let items = std::mem::take(&mut turn.items);
-    let mut behind = Vec::with_capacity(items.len());
+    let mut after = Vec::with_capacity(items.len());
     for (index, item) in items.into_iter().enumerate() {
-        let older = item.kind == ItemKind::Compaction && index <= late.end;
-        if older || (index < late.start && !item.is_system()) {
+        let is_older_summary = item.kind == ItemKind::Compaction && index <= retained.end;
+        if is_older_summary || (index < retained.start && !item.is_system()) {
             turn.replaced.push(item);
-        } else if index < late.start {
+        } else if index < retained.start {
             turn.items.push(item);
         } else {
-            behind.push(item);
+            after.push(item);
         }
     }
     turn.items.push(summary);
-    turn.items.append(&mut behind);
+    turn.items.append(&mut after);
 }

@@ -1,36 +1,40 @@
-//! What stands for a summary when no model can write one.
+//! Extracts a text from a history that is used as its summary when no model can write
+//! one.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 
-use super::{Blob, deeds};
-use crate::plan::cut::{Within, level, shorten};
-use crate::plan::{Plan, output, words};
+use super::activity;
+use crate::compaction_blob::CompactionBlob;
+use crate::fair_share::fair_share;
+use crate::item_text;
+use crate::plan::{Plan, output};
+use crate::shorten::{EscapeDepth, shorten};
 use crate::turn::{Item, ItemKind, Turn};
 
 const HEADING: &str =
     "No model could summarise this session; these are extracts of it, put together by a program.";
 
-/// At most so many of each are told of.
-const MESSAGES: usize = 24;
-const COMMANDS: usize = 12;
-const FILES: usize = 40;
-const ERRORS: usize = 8;
+/// How many of each the extract shows at most.
+const MAX_MESSAGES: usize = 24;
+const MAX_COMMANDS: usize = 12;
+const MAX_FILES: usize = 40;
+const MAX_ERRORS: usize = 8;
 
-/// What is told of the session.
-struct Section {
+struct ExtractSection {
     title: &'static str,
     text: String,
-    /// How much more room than others it is worth.
+    /// How many times the room of a section of weight 1 it may take.
     weight: usize,
 }
 
-/// What can be told of a session without a model, at most `most` characters (at
-/// least 400 are used): never empty, the same for the same session.
-pub fn extract(turn: &Turn<'_>, plan: &Plan, most: usize) -> String {
-    let most = most.max(400);
+/// Makes a text of at most `max_chars` characters (a smaller limit than 400 is raised to
+/// 400) from the messages, files, commands and errors of a session. It is never empty,
+/// and always the same for the same session.
+pub fn extract(turn: &Turn<'_>, plan: &Plan, max_chars: usize) -> String {
+    let max_chars = max_chars.max(400);
     let sections = sections(turn, plan);
     let titles = sections
         .iter()
@@ -42,37 +46,37 @@ pub fn extract(turn: &Turn<'_>, plan: &Plan, most: usize) -> String {
     });
     let needs: Vec<usize> = needs.collect();
     let weights: usize = sections.iter().map(|section| section.weight).sum();
-    let room = most.saturating_sub(titles);
-    // By its weight a section counts as several that are alike.
-    let alike = sections.iter().zip(&needs);
-    let alike = alike.flat_map(|(section, need)| std::iter::repeat_n(*need, section.weight));
-    let level = level(&alike, room.saturating_sub(weights));
+    let room = max_chars.saturating_sub(titles);
+    // A section of weight n counts as n equal sections.
+    let weighted = sections.iter().zip(&needs);
+    let weighted = weighted.flat_map(|(section, need)| std::iter::repeat_n(*need, section.weight));
+    let share = fair_share(&weighted, room.saturating_sub(weights));
     let mut extract = HEADING.to_owned();
     for section in &sections {
-        let chars = level.saturating_mul(section.weight);
-        let text = shorten(&section.text, usize::MAX, chars, Within::Text);
+        let chars = share.saturating_mul(section.weight);
+        let text = shorten(&section.text, usize::MAX, chars, EscapeDepth::Once);
         extract.push_str("\n\n");
         extract.push_str(section.title);
         extract.push('\n');
         extract.push_str(&text);
     }
-    extract.chars().take(most).collect()
+    extract.chars().take(max_chars).collect()
 }
 
-fn sections(turn: &Turn<'_>, plan: &Plan) -> Vec<Section> {
+fn sections(turn: &Turn<'_>, plan: &Plan) -> Vec<ExtractSection> {
     let items = history(turn);
-    let users = users(items);
+    let users = user_messages(items);
     let mut sections = Vec::new();
     let mut add = |title, text: String, weight| {
         if !text.is_empty() {
-            sections.push(Section {
+            sections.push(ExtractSection {
                 title,
                 text,
                 weight,
             });
         }
     };
-    add("Summary of what came before:", earlier(items), 3);
+    add("Summary of what came before:", earlier_summary(items), 3);
     let (first, rest) = match users.split_first() {
         Some((first, rest)) => (first.trim(), rest),
         None => ("", &[][..]),
@@ -82,28 +86,32 @@ fn sections(turn: &Turn<'_>, plan: &Plan) -> Vec<Section> {
         None => ("", &[][..]),
     };
     add("First message of the user:", first.to_owned(), 3);
-    add("Other messages of the user, shortened:", lines(others), 2);
+    add(
+        "Other messages of the user, shortened:",
+        message_lines(others),
+        2,
+    );
     add("Newest message of the user:", newest.to_owned(), 4);
-    add("Last words of the assistant:", last_words(items), 2);
+    add("Last words of the assistant:", last_answer(items), 2);
     add("Plan:", last_plan(items), 1);
-    let (files, commands) = done(items);
+    let (files, commands) = files_and_commands(items);
     add("Files:", files, 1);
     add("Last commands:", commands, 2);
-    add("Errors:", errors(items, plan), 1);
+    add("Errors:", last_errors(items, plan), 1);
     sections
 }
 
 /// The items without the prompt for the summary.
 fn history<'t, 'a>(turn: &'t Turn<'a>) -> &'t [Item<'a>] {
     let items = turn.items.as_slice();
-    match (turn.purpose.form(), items.split_last()) {
+    match (turn.purpose.summary_mode(), items.split_last()) {
         (Some(_), Some((_, history))) => history,
         _ => items,
     }
 }
 
-/// What the user said, without what Codex adds to every session anew.
-fn users<'a>(items: &[Item<'a>]) -> Vec<Cow<'a, str>> {
+/// The texts of the user messages, without the context that Codex adds to every session.
+fn user_messages<'a>(items: &[Item<'a>]) -> Vec<Cow<'a, str>> {
     const CONTEXT: [&str; 3] = [
         "<environment_context>",
         "<user_instructions>",
@@ -114,53 +122,56 @@ fn users<'a>(items: &[Item<'a>]) -> Vec<Cow<'a, str>> {
         ItemKind::AgentMessage => true,
         _ => false,
     });
-    let said = users.map(words::message).filter(|text| {
+    let texts = users.map(item_text::message_text).filter(|text| {
         let text = text.trim_start();
         !text.is_empty() && !CONTEXT.iter().any(|start| text.starts_with(start))
     });
-    said.collect()
+    texts.collect()
 }
 
-/// The newest texts, a line each.
-fn lines(texts: &[Cow<'_, str>]) -> String {
-    let newest = texts.get(texts.len().saturating_sub(MESSAGES)..);
+/// The newest texts, one per line.
+fn message_lines(texts: &[Cow<'_, str>]) -> String {
+    let newest = texts.get(texts.len().saturating_sub(MAX_MESSAGES)..);
     let newest = newest.unwrap_or_default().iter();
     let lines: Vec<String> = newest
-        .map(|text| format!("- {}", deeds::line(text, 500)))
+        .map(|text| format!("- {}", activity::one_line(text, 500)))
         .collect();
     lines.join("\n")
 }
 
-fn earlier(items: &[Item<'_>]) -> String {
+/// The newest summary in the history.
+fn earlier_summary(items: &[Item<'_>]) -> String {
     let mut summaries = items.iter().rev();
     let found = summaries.find_map(|item| {
         let blob = item.encrypted_content();
         let blob = blob.filter(|_| item.kind == ItemKind::Compaction)?;
-        Blob::open(&blob)
+        CompactionBlob::open(&blob)
     });
     found.map_or_else(String::new, |blob| blob.summary.trim().to_owned())
 }
 
-fn last_words(items: &[Item<'_>]) -> String {
-    let said = items
+/// The newest text that the model wrote.
+fn last_answer(items: &[Item<'_>]) -> String {
+    let answers = items
         .iter()
         .rev()
         .filter(|item| item.kind == ItemKind::Message && item.role() == "assistant");
-    let mut said = said
-        .map(words::message)
+    let mut texts = answers
+        .map(item_text::message_text)
         .filter(|text| !text.trim().is_empty());
-    said.next()
+    texts
+        .next()
         .map_or_else(String::new, |text| text.trim().to_owned())
 }
 
-/// The plan or the list of things to do as the model last wrote it.
+/// The plan or to-do list as the model last wrote it.
 fn last_plan(items: &[Item<'_>]) -> String {
     #[derive(Deserialize)]
-    struct Arguments {
-        plan: Vec<Entry>,
+    struct PlanArguments {
+        plan: Vec<PlanEntry>,
     }
     #[derive(Deserialize)]
-    struct Entry {
+    struct PlanEntry {
         step: String,
         #[serde(default)]
         status: String,
@@ -173,21 +184,27 @@ fn last_plan(items: &[Item<'_>]) -> String {
     let Some(call) = call else {
         return String::new();
     };
-    let arguments = words::arguments(call);
-    match serde_json::from_str::<Arguments>(&arguments) {
+    let arguments = item_text::arguments_json(call);
+    match serde_json::from_str::<PlanArguments>(&arguments) {
         Ok(arguments) => {
             let entries = arguments.plan.iter();
             let entries: Vec<String> = entries
-                .map(|entry| format!("- {}: {}", entry.status, deeds::line(&entry.step, 200)))
+                .map(|entry| {
+                    format!(
+                        "- {}: {}",
+                        entry.status,
+                        activity::one_line(&entry.step, 200)
+                    )
+                })
                 .collect();
             entries.join("\n")
         }
-        Err(_) => deeds::line(&arguments, 1_000),
+        Err(_) => activity::one_line(&arguments, 1_000),
     }
 }
 
-/// The files that were touched, and the last commands with how they ended.
-fn done(items: &[Item<'_>]) -> (String, String) {
+/// The files that calls name, newest first, and the last commands with their exit codes.
+fn files_and_commands(items: &[Item<'_>]) -> (String, String) {
     let outputs: HashMap<Cow<'_, str>, &Item<'_>> = items
         .iter()
         .filter(|item| !item.kind.is_call() && item.output().is_some())
@@ -196,24 +213,24 @@ fn done(items: &[Item<'_>]) -> (String, String) {
     let (mut files, mut seen) = (Vec::new(), HashSet::new());
     let mut commands = Vec::new();
     for item in items.iter().rev().filter(|item| item.kind.is_call()) {
-        let command = deeds::command(item);
-        let mut named = deeds::patched(item);
+        let command = activity::command(item);
+        let mut named = activity::patched_files(item);
         if let Some(command) = &command {
-            named.extend(deeds::paths(command).map(str::to_owned));
+            named.extend(activity::paths(command).map(str::to_owned));
         }
         for file in named {
-            if files.len() < FILES && seen.insert(file.clone()) {
+            if files.len() < MAX_FILES && seen.insert(file.clone()) {
                 files.push(file);
             }
         }
-        if let Some(command) = command.filter(|_| commands.len() < COMMANDS) {
+        if let Some(command) = command.filter(|_| commands.len() < MAX_COMMANDS) {
             let output = item.call_id().and_then(|id| outputs.get(&id).copied());
             let output = output.and_then(output::text);
-            let end = output.and_then(|output| deeds::exit_code(&output));
+            let end = output.and_then(|output| activity::exit_code(&output));
             let end = end.map_or_else(String::new, |code| format!(" (exit code {code})"));
-            commands.push(format!("- {}{end}", deeds::line(&command, 300)));
+            commands.push(format!("- {}{end}", activity::one_line(&command, 300)));
         }
-        if files.len() == FILES && commands.len() == COMMANDS {
+        if files.len() == MAX_FILES && commands.len() == MAX_COMMANDS {
             break;
         }
     }
@@ -221,21 +238,26 @@ fn done(items: &[Item<'_>]) -> (String, String) {
     (files.join("\n"), commands.join("\n"))
 }
 
-/// The last errors that outputs tell of.
-fn errors(items: &[Item<'_>], plan: &Plan) -> String {
-    /// No more outputs are searched, and of each no more than this.
-    const OUTPUTS: usize = 40;
-    const BYTES: usize = 1 << 20;
+/// The last error lines of the outputs, without duplicates.
+fn last_errors(items: &[Item<'_>], plan: &Plan) -> String {
+    /// How many outputs are searched at most. Of an output with more bytes of JSON only
+    /// the replacement is searched, if there is one.
+    const MAX_OUTPUTS: usize = 40;
+    const MAX_BYTES: usize = 1 << 20;
     let outputs = items.iter().enumerate().rev();
-    let outputs = outputs.filter(|(_, item)| output::length_bound(item) > 0);
+    let outputs = outputs.filter(|(_, item)| output::max_text_len(item) > 0);
     let mut errors: Vec<String> = Vec::new();
-    for (index, item) in outputs.take(OUTPUTS) {
-        let found = match plan.shown(index) {
-            Some(shown) if output::length_bound(item) > BYTES => deeds::errors(shown),
-            Some(_) | None => output::text(item).map_or_else(Vec::new, |text| deeds::errors(&text)),
+    for (index, item) in outputs.take(MAX_OUTPUTS) {
+        let found = match plan.replacement_text(index) {
+            Some(replacement) if output::max_text_len(item) > MAX_BYTES => {
+                activity::error_lines(replacement)
+            }
+            Some(_) | None => {
+                output::text(item).map_or_else(Vec::new, |text| activity::error_lines(&text))
+            }
         };
         for line in found.into_iter().rev() {
-            if errors.len() < ERRORS && !errors.contains(&line) {
+            if errors.len() < MAX_ERRORS && !errors.contains(&line) {
                 errors.push(line);
             }
         }
@@ -249,15 +271,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::compact::{Form, Purpose};
     use crate::plan::{Bounds, plan};
+    use crate::purpose::{Purpose, SummaryMode};
     use crate::responses::request::Source;
 
-    fn extracted(input: &[Value], most: usize) -> String {
+    fn extracted(input: &[Value], max_chars: usize) -> String {
         let body = json!({"model": "m", "input": input}).to_string();
-        let source = Source::new(body).with_purpose(Purpose::summary(Form::Cut));
+        let source = Source::new(body).with_purpose(Purpose::summary(SummaryMode::FitWindow));
         let turn = source.turn().unwrap();
-        extract(&turn, &plan(&turn, &Bounds::none()), most)
+        extract(&turn, &plan(&turn, &Bounds::none()), max_chars)
     }
 
     fn call(id: usize, name: &str, arguments: &Value, output: &str) -> [Value; 2] {
@@ -295,9 +317,9 @@ mod tests {
     }
 
     #[test]
-    fn an_extract_tells_what_was_asked_done_and_went_wrong() {
+    fn an_extract_shows_requests_plan_files_commands_and_errors() {
         let extract = extracted(&session(), 8_000);
-        for told in [
+        for expected in [
             "First message of the user:\nPort the parser to Rust.",
             "- Keep the tests.",
             "Newest message of the user:\nNow fix the type error.",
@@ -307,11 +329,11 @@ mod tests {
             "- cargo test --manifest-path crates/parser/Cargo.toml (exit code 101)",
             "Errors:\nerror[E0308]: mismatched types",
         ] {
-            assert!(extract.contains(told), "{told}\n{extract}");
+            assert!(extract.contains(expected), "{expected}\n{extract}");
         }
         assert!(!extract.contains("environment_context"), "{extract}");
         assert!(!extract.contains("Pause the work here"), "{extract}");
-        assert!(super::super::is_useful(&extract));
+        assert!(super::super::is_usable_summary(&extract));
     }
 
     #[test]
@@ -320,10 +342,10 @@ mod tests {
         let mut input = session();
         input.push(json!({"role": "user", "content": huge}));
         input.extend(call(3, "run", &json!({ "cmd": huge }), &huge));
-        for most in [0, 400, 1_000, 20_000] {
+        for max_chars in [0, 400, 1_000, 20_000] {
             for input in [&input[..], &[json!({"role": "user", "content": ""})]] {
-                let extract = extracted(input, most);
-                assert!(extract.chars().count() <= most.max(400));
+                let extract = extracted(input, max_chars);
+                assert!(extract.chars().count() <= max_chars.max(400));
                 assert!(extract.starts_with("No model could summarise"));
             }
         }

@@ -1,8 +1,8 @@
-//! What a model is asked when a history becomes a summary.
+//! The prompt for a summary.
 
-/// The last user message of such a request. Short: a long form with many headings
-/// is slower, costs more tokens and comes back as an empty template.
-pub const PROMPT: &str = "\
+/// The last user message of a request for a summary. It is short because a long form
+/// with many headings is slower, costs more tokens, and comes back as an empty template.
+pub const SUMMARY_PROMPT: &str = "\
 Pause the work here. Write a handover for another model that continues this session with nothing but your text and the newest messages. Call no tool; answer in plain text only.
 
 Cover, briefly and concretely:

@@ -3,10 +3,13 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::chat::encode::{Options, encode};
+use crate::compaction_blob::{CompactionBlob, UNREADABLE_SUMMARY};
 use crate::plan::{Bounds, plan};
+use crate::purpose::{Purpose, SummaryMode};
 use crate::responses::request::Source;
 
-/// A session as Codex sends it, with an output format and a required call.
+/// A request of Codex in the middle of a session, with an output format and
+/// `tool_choice: required`.
 fn session() -> Value {
     let format = json!({"type": "json_schema", "name": "n", "schema": {"type": "object"}});
     json!({
@@ -26,7 +29,7 @@ fn session() -> Value {
     })
 }
 
-/// The Chat request, and the codes of its notes.
+/// The Chat request that a provider with these quirks gets, and the codes of its notes.
 fn sent_to(quirks: &str, request: &Value, purpose: Purpose) -> (Value, String) {
     let source = Source::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
@@ -56,10 +59,10 @@ fn the_next_turn_of_a_history_asks_for_its_summary() {
     let quirks = "reasoning_replay = 'reasoning_content'";
     let answer = sent_to(quirks, &session(), Purpose::Answer).0;
     let trigger = with(&session(), json!({"type": "compaction_trigger"}));
-    let (mut summary, notes) = sent_to(quirks, &trigger, Purpose::summary(Form::NextTurn));
+    let (mut summary, notes) = sent_to(quirks, &trigger, Purpose::summary(SummaryMode::NextTurn));
     assert_eq!(notes, "");
     let messages = summary["messages"].as_array_mut().unwrap();
-    let prompt = json!({"role": "user", "content": PROMPT});
+    let prompt = json!({"role": "user", "content": SUMMARY_PROMPT});
     assert_eq!(messages.pop(), Some(prompt));
     assert_eq!(
         summary["messages"], answer["messages"],
@@ -72,20 +75,20 @@ fn the_next_turn_of_a_history_asks_for_its_summary() {
 }
 
 #[test]
-fn a_provider_that_cannot_be_told_not_to_call_gets_no_tools() {
+fn a_provider_without_tool_choice_none_gets_no_tools() {
     let quirks = "tool_choice = ['required']";
-    let summary = sent_to(quirks, &session(), Purpose::summary(Form::NextTurn)).0;
+    let summary = sent_to(quirks, &session(), Purpose::summary(SummaryMode::NextTurn)).0;
     assert!(summary.get("tools").is_none() && summary.get("tool_choice").is_none());
 }
 
 #[test]
-fn a_client_with_its_own_prompt_gets_its_session_s_tools_back() {
+fn a_client_with_its_own_prompt_gets_the_tools_of_its_session() {
     let mut request = with(&session(), json!({"role": "user", "content": "Summarise."}));
     let tools = request["tools"].take().to_string();
     request["tools"] = json!([]);
     request["tool_choice"] = json!("auto");
     let summary = Purpose::Summary {
-        form: Form::NextTurn,
+        mode: SummaryMode::NextTurn,
         prompted: true,
         tools: Some(tools.into()),
     };
@@ -97,11 +100,11 @@ fn a_client_with_its_own_prompt_gets_its_session_s_tools_back() {
 }
 
 #[test]
-fn a_summary_stands_for_the_items_before_it() {
-    let blob = Blob {
+fn a_summary_replaces_the_items_before_it() {
+    let blob = CompactionBlob {
         summary: "Listed a and b.".into(),
         artifacts: Vec::new(),
-        late: None,
+        retained_items: None,
     };
     let compacted = Purpose::Compacted {
         blob: blob.seal().into(),
@@ -119,24 +122,25 @@ fn a_summary_stands_for_the_items_before_it() {
 
 #[test]
 fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
-    let blob = |text: &str, late| {
+    let blob = |text: &str, retained_items| {
         let (summary, artifacts) = (text.into(), Vec::new());
-        Blob {
+        CompactionBlob {
             summary,
             artifacts,
-            late,
+            retained_items,
         }
     };
-    let item = |blob: &Blob| json!({"type": "compaction", "encrypted_content": blob.seal()});
-    // The first one was made with the last message left out, the second likewise.
+    let item =
+        |blob: &CompactionBlob| json!({"type": "compaction", "encrypted_content": blob.seal()});
+    // The first summary does not cover the last message, the second one not the last three.
     let (first, second) = (blob("Listed a and b.", Some(1)), blob("All read.", Some(3)));
     let compacted = Purpose::Compacted {
         blob: first.seal().into(),
         from: 5,
     };
     let then = sent(&session(), compacted)["messages"].clone();
-    let said = json!({"role": "assistant", "content": "I read them."});
-    let whole = with(&with(&session(), item(&first)), said);
+    let answer = json!({"role": "assistant", "content": "I read them."});
+    let whole = with(&with(&session(), item(&first)), answer);
     let now = sent(&whole, Purpose::Answer)["messages"].clone();
     assert_eq!(now.as_array().unwrap()[..3], then.as_array().unwrap()[..]);
     assert_eq!(now[3]["content"], "I read them.");
@@ -154,7 +158,7 @@ fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
         {"role": "user", "content": "c?"},
     ]);
     assert_eq!(sent(&again, Purpose::Answer)["messages"], messages);
-    // The same where the client has dropped what is replaced.
+    // The request is the same if the client has dropped the replaced items.
     let input = again["input"].as_array().unwrap();
     let dropped = [&input[..1], &input[5..]].concat();
     let mut dropped_all = again.clone();
@@ -162,18 +166,22 @@ fn a_summary_that_replaces_its_history_does_so_in_every_later_request() {
     assert_eq!(sent(&dropped_all, Purpose::Answer)["messages"], messages);
 }
 
-// S2-BT: compaction items are carried, whoever made them.
+// S2-BT: compaction items of any server are accepted.
 #[test]
-fn a_compaction_item_says_what_it_holds_or_that_it_is_sealed() {
-    let blob = Blob {
+fn a_compaction_item_is_sent_as_its_summary_or_as_unreadable() {
+    let blob = CompactionBlob {
         summary: "Listed a and b.".into(),
         artifacts: Vec::new(),
-        late: None,
+        retained_items: None,
     };
     for kind in ["compaction", "context_compaction", "compaction_summary"] {
         for (sealed, text, notes) in [
             (blob.seal(), blob.message(), ""),
-            ("gAAAAA".to_owned(), SEALED.to_owned(), "item_skipped"),
+            (
+                "gAAAAA".to_owned(),
+                UNREADABLE_SUMMARY.to_owned(),
+                "item_skipped",
+            ),
         ] {
             let item = json!({"type": kind, "id": "cmp_1", "encrypted_content": sealed});
             let request =
@@ -189,12 +197,12 @@ fn a_compaction_item_says_what_it_holds_or_that_it_is_sealed() {
     let none = json!({"model": "m", "input": [{"type": "compaction"}, {"role": "user", "content": "Go."}]});
     assert_eq!(
         sent(&none, Purpose::Answer)["messages"][0]["content"],
-        SEALED
+        UNREADABLE_SUMMARY
     );
 }
 
 #[test]
-fn a_request_says_when_to_compact_and_whether_to_truncate() {
+fn context_management_and_truncation_are_parsed() {
     let read = |field: &str, value: &Value| {
         let mut request = session();
         request[field] = value.clone();
@@ -267,7 +275,7 @@ fn only_the_last_item_can_ask_for_a_summary() {
     let late = with(&trigger, json!({"role": "user", "content": "Go."}));
     let fault = Source::new(late.to_string()).turn().unwrap_err();
     assert_eq!(fault.param.as_deref(), Some("input[6]"));
-    let summary = Purpose::summary(Form::Cut);
+    let summary = Purpose::summary(SummaryMode::FitWindow);
     let asked = source.with_purpose(summary.clone());
     let turn = asked.turn().unwrap();
     assert_eq!(turn.purpose, summary);

@@ -1,46 +1,48 @@
-//! What a plan has to keep to.
+//! The limits that a plan has to keep to.
 
 use registry::{Dialect, Model, ReasoningReplay, Window};
 use serde::{Deserialize, Serialize};
 
-/// How much of a history may be sent. A plan is a function of the turn and of
+/// How much of a history may be sent to a model. A plan is a function of the turn and of
 /// these values alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
-    /// The window of the model.
+    /// The context window of the model.
     pub window: Window,
-    /// Bytes of text a token, a fixed ratio of the model: live figures would change
-    /// the bytes of a history.
+    /// Bytes of text per token. A fixed ratio of the model: a ratio that is measured
+    /// while the server runs would change the bytes of a history.
     pub bytes_per_token: f32,
-    /// Whether the model gets its earlier reasoning again, which then takes room.
-    pub reasoning: bool,
-    /// How outputs are bounded.
-    pub outputs: Outputs,
-    /// Where what is left out can be read back from.
-    pub keeping: Keeping,
+    /// Whether the model gets its earlier reasoning back, which then counts against the
+    /// window.
+    pub replays_reasoning: bool,
+    /// How tool outputs are limited.
+    pub outputs: OutputPolicy,
+    /// Where shortened outputs can be read back from.
+    pub retention: Retention,
 }
 
-/// How tool outputs are bounded.
+/// How tool outputs are limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outputs {
+pub enum OutputPolicy {
     /// By the model's window.
     Adaptive,
-    /// By constants: 4,000 characters whole, else excerpts of 1,200 and 1,200,
-    /// visible at most 5,000.
+    /// By constants: outputs of up to 4,000 characters are sent whole; an excerpt of a
+    /// longer one has 1,200 characters of its beginning and 1,200 of its end, and at
+    /// most 5,000 in all.
     Fixed,
     /// Not at all.
     #[default]
     Whole,
 }
 
-/// Where shortened outputs are kept whole.
+/// Where the whole text of a shortened output is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Keeping {
+pub enum Retention {
     /// On disk.
     Disk,
-    /// In memory, until the program stops or the room is needed.
+    /// In memory, until the program ends or needs the memory for other outputs.
     Memory,
     /// Nowhere.
     #[default]
@@ -48,50 +50,51 @@ pub enum Keeping {
 }
 
 impl Bounds {
-    /// For this model: what it can take, and how outputs are bounded and kept.
-    pub fn of(model: &Model, outputs: Outputs, keeping: Keeping) -> Self {
+    /// The bounds for a model that gets its earlier reasoning back.
+    pub fn for_model(model: &Model, outputs: OutputPolicy, retention: Retention) -> Self {
         Self {
             window: model.window(),
             bytes_per_token: model.bytes_per_token(),
-            reasoning: true,
+            replays_reasoning: true,
             outputs,
-            keeping,
+            retention,
         }
     }
 
-    /// The same for a model that is spoken to in this dialect.
+    /// The same bounds for a provider with this dialect, which says whether the model
+    /// gets its earlier reasoning back.
     #[must_use]
-    pub fn spoken(self, dialect: &Dialect) -> Self {
+    pub fn for_dialect(self, dialect: &Dialect) -> Self {
         Self {
-            reasoning: dialect.quirks.reasoning_replay != ReasoningReplay::None,
+            replays_reasoning: dialect.quirks.reasoning_replay != ReasoningReplay::None,
             ..self
         }
     }
 
-    /// No bounds but the assumed window.
+    /// No limits but the window that is assumed for an unknown model.
     pub fn none() -> Self {
         Self {
             window: Window::assumed(),
             bytes_per_token: Model::BYTES_PER_TOKEN,
-            reasoning: true,
-            outputs: Outputs::Whole,
-            keeping: Keeping::Nothing,
+            replays_reasoning: true,
+            outputs: OutputPolicy::Whole,
+            retention: Retention::Nothing,
         }
     }
 
     /// The window in bytes of text.
     pub fn window_bytes(&self) -> usize {
-        self.bytes(self.window.tokens)
+        self.bytes_for(self.window.tokens)
     }
 
-    /// As many tokens in bytes of text.
+    /// The bytes of text that this number of tokens stands for.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a budget; no window has 2^52 tokens"
     )]
-    pub fn bytes(&self, tokens: u64) -> usize {
+    pub fn bytes_for(&self, tokens: u64) -> usize {
         (tokens as f64 * f64::from(self.bytes_per_token.max(0.1))) as usize
     }
 }

@@ -1,53 +1,41 @@
-//! What says nothing. Providers refuse a message of the model that has neither
+//! Finds items without content. Providers refuse an assistant message that has neither
 //! text nor calls.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::item_text::PartText;
 use crate::text::Text;
 use crate::turn::Item;
 
-/// Longer content is not empty, or so strange that it is not worth reading.
-const SHORT: usize = 1024;
-
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-}
+/// Content with more bytes of JSON counts as not empty without being parsed.
+const MAX_EMPTY_BYTES: usize = 1024;
 
 /// Whether a message holds nothing but empty texts.
-pub(super) fn message(item: &Item<'_>) -> bool {
+pub(super) fn is_empty_message(item: &Item<'_>) -> bool {
     match item.said() {
         Some(text) => text.is_empty(),
-        None => nothing(item.content()),
+        None => is_empty_content(item.content()),
     }
 }
 
-/// Whether a reasoning item holds nothing.
-pub(super) fn reasoning(item: &Item<'_>) -> bool {
-    item.encrypted_content().is_none_or(|blob| blob.is_empty()) && thought(item)
+/// Whether a reasoning item has neither readable text nor encrypted content.
+pub(super) fn is_empty_reasoning(item: &Item<'_>) -> bool {
+    item.encrypted_content().is_none_or(|blob| blob.is_empty()) && has_no_readable_reasoning(item)
 }
 
-/// Whether a reasoning item has no thought that can be read.
-pub(super) fn thought(item: &Item<'_>) -> bool {
-    nothing(item.content()) && nothing(item.summary())
+pub(super) fn has_no_readable_reasoning(item: &Item<'_>) -> bool {
+    is_empty_content(item.content()) && is_empty_content(item.summary())
 }
 
-fn nothing(raw: Option<&RawValue>) -> bool {
+fn is_empty_content(raw: Option<&RawValue>) -> bool {
     let Some(json) = raw.map(RawValue::get).filter(|json| *json != "null") else {
         return true;
     };
-    if json.len() > SHORT {
+    if json.len() > MAX_EMPTY_BYTES {
         return false;
     }
-    let empty = |raw: &RawValue| Text::from_raw(raw).is_some_and(|text| text.is_empty());
+    let is_empty = |raw: &RawValue| Text::from_raw(raw).is_some_and(|text| text.is_empty());
     json == "\"\""
-        || serde_json::from_str::<Vec<Part<'_>>>(json).is_ok_and(|parts| {
-            parts
-                .iter()
-                .all(|part| part.text.or(part.refusal).is_some_and(empty))
-        })
+        || serde_json::from_str::<Vec<PartText<'_>>>(json)
+            .is_ok_and(|parts| parts.iter().all(|part| part.raw().is_some_and(is_empty)))
 }

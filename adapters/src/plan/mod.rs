@@ -1,14 +1,27 @@
-//! Decides what will be sent of each item, and in which order. Encode carries
-//! it out; logs, replay and tests read the same value.
+//! Decides what is sent of each item, and in which order. The encoder of a wire carries
+//! the plan out; logs, replay and tests read the same value.
 //!
-//! Providers refuse a history in which a call and its result do not stand
-//! together, and a session that holds one such place would be refused for ever.
-//! [`pairing`] finds the result of each call, [`ids`] gives each pair an id of
-//! its own; what no pair can be made of is said in words, so that nothing that
-//! the model knew is lost. [`bound`] decides how much of each output is sent.
+//! [`plan`] takes these steps, in this order:
 //!
-//! Every decision rests on the items before it, as long as the items after it
-//! are no results for it: a history that grows keeps the bytes of its beginning.
+//! 1. **Repair.** Providers refuse a history in which a call and its result are not
+//!    adjacent, and a session with such a history would be refused on every turn.
+//!    `item_role` and `empty` sort out what is not sent, `pairing` finds the result
+//!    of each call, and `call_ids` gives each pair an id of its own. A result without a
+//!    call is sent as a message, so that nothing the model knew is lost.
+//! 2. **Summaries.** `summary` puts the text of a compaction item in its place.
+//! 3. **Messages before a summary.** `fit_window::limit_user_requests` limits the user
+//!    messages that a client sends besides the summary of them.
+//! 4. **Outputs.** `bound_outputs` decides for each tool output whether it is sent
+//!    whole, as an excerpt or as a one-line notice. This limit holds for every request of
+//!    a session, whether or not the request would fit, and outputs are the only items
+//!    that it touches.
+//! 5. **Window.** `fit_window` cuts a request that is still too long for the window. It
+//!    may shorten or drop any item, and runs only for a request for a summary that has to
+//!    fit (`SummaryMode::FitWindow`) and for a client that asks for `truncation: auto`.
+//!
+//! Except in a cut request for a summary, a decision depends only on the items before it
+//! and on results that belong to it: when a history grows, the bytes of its beginning stay
+//! the same, and so does the part of it that the provider has cached.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,165 +31,169 @@ use serde::Serialize;
 
 use crate::turn::{Item, Turn};
 
-mod bound;
+mod bound_outputs;
 mod bounds;
-pub(crate) mod cut;
+mod cache;
+mod call_ids;
 mod empty;
-mod ids;
-mod memo;
+mod fit_window;
+mod item_role;
+mod notes;
 pub mod output;
 mod pairing;
-mod role;
-mod shown;
+mod replacement;
 mod summary;
-mod tell;
-pub(crate) mod words;
 
-pub use bounds::{Bounds, Keeping, Outputs};
-pub use memo::{Forgetful, Found, Memo};
-pub use shown::{Artifact, Form, Shown};
+pub use bounds::{Bounds, OutputPolicy, Retention};
+pub use cache::{CachedOutput, NoCache, PlanCache};
+pub use replacement::{Artifact, Replacement, ReplacementKind};
 
-use ids::Ids;
-use pairing::{Block, Fate, Pairing};
-use role::Role;
+use call_ids::CallIdAllocator;
+use item_role::ItemRole;
+use pairing::{HistoryBlock, Pairing, ResultMatch};
 
-/// What is sent instead of a name that a call lacks.
+/// The tool name that is sent for a call without a name.
 pub const UNKNOWN_TOOL: &str = "unknown_tool";
 
-const EMPTY: &str = "it is empty";
-const LONELY: &str = "no answer follows it";
-const SAME_RESULT: &str = "its call has this result already";
+const REASON_EMPTY: &str = "it is empty";
+const REASON_NO_ANSWER: &str = "no answer follows it";
+const REASON_SAME_RESULT: &str = "its call has this result already";
 
-/// A decision for every item, and the order of what is sent.
+/// The decisions about all items of a turn, and the order in which they are sent. Made by
+/// [`plan`] for one upstream request.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Plan {
-    /// In the order of the turn's items.
-    pub steps: Vec<Step>,
-    /// In the order of sending.
-    pub sequence: Vec<Placed>,
-    /// What is sent instead of an item's own text, by its index.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub shown: BTreeMap<usize, Shown>,
-    /// What is sent instead of the instructions.
+    /// The action for each item, in the order of the turn's items.
+    #[serde(rename = "steps")]
+    pub actions: Vec<ItemAction>,
+    /// The entries that are sent, in order.
+    pub sequence: Vec<SequenceEntry>,
+    /// Texts that are sent instead of an item's own, by the index of the item.
+    #[serde(rename = "shown", skip_serializing_if = "BTreeMap::is_empty")]
+    pub replacements: BTreeMap<usize, Replacement>,
+    /// The shortened instructions, if the turn's own are too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Arc<str>>,
-    /// How often old outputs were reduced to notices so far.
-    #[serde(skip_serializing_if = "is_none")]
+    /// How many times in this session old outputs were reduced to notices, many at once.
+    #[serde(skip_serializing_if = "is_zero")]
     pub epochs: u32,
 }
 
-/// What happens to an item.
+/// The decision about an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// It is sent as it is.
+pub enum ItemAction {
+    /// It is sent without repairs.
     Keep,
-    /// It is sent with these changes.
+    /// It is sent with these repairs.
     Repair(Vec<Repair>),
     /// It is not sent, for this reason.
     Drop(&'static str),
 }
 
-/// One change of an item.
+/// One repair of an item.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
-    /// A call or a result goes under this call id: its own is missing, longer
-    /// than 64 characters, or another call's.
+    /// The call or result is sent under this call id: its own is missing, longer than
+    /// 64 characters, or used by another call.
     Id(String),
-    /// A call has no name and goes as [`UNKNOWN_TOOL`].
+    /// The call has no name and is sent as a call of [`UNKNOWN_TOOL`].
     Nameless,
-    /// A call has no result and gets one that says so.
+    /// The call has no result and gets one that says so.
     Interrupted,
-    /// A result goes where its call wants it.
+    /// The result is sent directly after the answer that made its call.
     Moved,
-    /// A result has no call and goes as a message.
+    /// The result has no call and is sent as a message.
     Orphan,
-    /// A call's second result goes as a message.
+    /// The call has a result already, so that this one is sent as a message.
     Repeated,
 }
 
-/// One place in what is sent, by the indices of its items.
+/// One entry of what is sent. Items are named by their indices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Placed {
+pub enum SequenceEntry {
     /// A message that the model did not write.
     Message(usize),
-    /// An answer of the model. The results of its calls follow at once, one a
-    /// call and in their order.
-    Answer(Answer),
+    /// An answer of the model. The results of its calls follow directly, one for each
+    /// call and in the order of the calls.
+    Answer(AnswerItems),
     /// The result of a call.
     Result(usize),
-    /// What stands for the result of this call.
+    /// A generated result for this call, which has none.
     Interrupted(usize),
-    /// A result that has no call or is not its first, as a message.
+    /// A result that has no call, or whose call has another result, sent as a message.
     Stray(usize),
-    /// A user message that tells what was left out here.
+    /// A user message with this text, about items that are left out here.
     Omitted(Arc<str>),
 }
 
-/// What the model said at once. It has text or calls.
+/// The items that make up one answer of the model. An answer has text or calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Answer {
-    /// Its thoughts.
+pub struct AnswerItems {
+    /// Indices of reasoning items.
     pub reasoning: Vec<usize>,
-    /// Its words.
+    /// Indices of assistant messages.
     pub text: Vec<usize>,
-    /// Its calls.
+    /// Indices of calls.
     pub calls: Vec<usize>,
 }
 
-/// Decides for every item of the turn. Pure: the same turn and bounds have the same
-/// plan.
+/// Plans a turn. Pure: the same turn and bounds always give the same plan.
 pub fn plan(turn: &Turn<'_>, bounds: &Bounds) -> Plan {
-    plan_with(turn, bounds, &Forgetful)
+    plan_with_cache(turn, bounds, &NoCache)
 }
 
-/// The same plan, sooner where the memo knows the outputs.
-pub fn plan_with(turn: &Turn<'_>, bounds: &Bounds, memo: &dyn Memo) -> Plan {
-    let mut steps = Vec::with_capacity(turn.items.len());
+/// Makes the same plan as [`plan`], faster where the cache holds what was found out about
+/// the turn's outputs before.
+pub fn plan_with_cache(turn: &Turn<'_>, bounds: &Bounds, cache: &dyn PlanCache) -> Plan {
+    let mut actions = Vec::with_capacity(turn.items.len());
     let mut pairing = Pairing::new(turn.items.len());
     for (index, item) in turn.items.iter().enumerate() {
-        let step = match role::of(item) {
-            Role::Drop(reason) => Step::Drop(reason),
-            Role::Text if empty::message(item) => Step::Drop(EMPTY),
+        let action = match item_role::of(item) {
+            ItemRole::Dropped(reason) => ItemAction::Drop(reason),
+            ItemRole::Text if empty::is_empty_message(item) => ItemAction::Drop(REASON_EMPTY),
             role => {
-                pairing.read(index, item, &role);
-                Step::Keep
+                pairing.add_item(index, item, &role);
+                ItemAction::Keep
             }
         };
-        steps.push(step);
+        actions.push(action);
     }
-    pairing.settle();
+    pairing.match_early_results();
     let mut plan = Plan {
-        steps,
+        actions,
         sequence: Vec::with_capacity(pairing.blocks.len()),
-        shown: BTreeMap::new(),
+        replacements: BTreeMap::new(),
         instructions: None,
         epochs: 0,
     };
-    plan.name_calls(turn, &pairing);
-    plan.place(turn, pairing);
-    summary::show(turn, &mut plan.shown);
-    cut::bound_wishes(turn, bounds, &mut plan);
-    plan.bound(turn, bounds, memo);
-    cut::cut(turn, bounds, &mut plan);
+    plan.assign_call_ids(turn, &pairing);
+    plan.order_items(turn, pairing);
+    summary::insert_texts(turn, &mut plan.replacements);
+    fit_window::limit_user_requests(turn, bounds, &mut plan);
+    plan.bound_outputs(turn, bounds, cache);
+    fit_window::fit(turn, bounds, &mut plan);
     plan
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "asked for by serde")]
-fn is_none(count: &u32) -> bool {
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
 impl Plan {
-    /// The id that a call or result goes under.
+    /// The call id under which a call or result is sent.
     pub fn call_id<'p>(&'p self, turn: &'p Turn<'_>, index: usize) -> Cow<'p, str> {
-        let repairs = match self.steps.get(index) {
-            Some(Step::Repair(repairs)) => repairs.as_slice(),
-            Some(Step::Keep | Step::Drop(_)) | None => &[],
+        let repairs = match self.actions.get(index) {
+            Some(ItemAction::Repair(repairs)) => repairs.as_slice(),
+            Some(ItemAction::Keep | ItemAction::Drop(_)) | None => &[],
         };
-        let new = repairs.iter().find_map(|repair| match repair {
+        let minted = repairs.iter().find_map(|repair| match repair {
             Repair::Id(id) => Some(id.as_str()),
             Repair::Nameless
             | Repair::Interrupted
@@ -184,7 +201,7 @@ impl Plan {
             | Repair::Orphan
             | Repair::Repeated => None,
         });
-        match new {
+        match minted {
             Some(id) => id.into(),
             None => turn
                 .items
@@ -194,29 +211,32 @@ impl Plan {
         }
     }
 
-    /// The text that is sent instead of an item's own.
-    pub fn shown(&self, index: usize) -> Option<&str> {
-        self.shown.get(&index).map(|shown| shown.text.as_ref())
+    /// The text that is sent instead of an item's own; `None` if its own is sent.
+    pub fn replacement_text(&self, index: usize) -> Option<&str> {
+        let replacement = self.replacements.get(&index);
+        replacement.map(|replacement| replacement.text.as_ref())
     }
 
-    fn repair(&mut self, index: usize, repair: Repair) {
-        if let Some(step) = self.steps.get_mut(index) {
-            match step {
-                Step::Repair(repairs) => repairs.push(repair),
-                Step::Keep | Step::Drop(_) => *step = Step::Repair(vec![repair]),
+    fn add_repair(&mut self, index: usize, repair: Repair) {
+        if let Some(action) = self.actions.get_mut(index) {
+            match action {
+                ItemAction::Repair(repairs) => repairs.push(repair),
+                ItemAction::Keep | ItemAction::Drop(_) => {
+                    *action = ItemAction::Repair(vec![repair]);
+                }
             }
         }
     }
 
-    fn drop(&mut self, index: usize, reason: &'static str) {
-        if let Some(step) = self.steps.get_mut(index) {
-            *step = Step::Drop(reason);
+    fn drop_item(&mut self, index: usize, reason: &'static str) {
+        if let Some(action) = self.actions.get_mut(index) {
+            *action = ItemAction::Drop(reason);
         }
     }
 
     /// Gives every call an id and a name, and its result the same id.
-    fn name_calls(&mut self, turn: &Turn<'_>, pairing: &Pairing<'_>) {
-        let mut ids = Ids::default();
+    fn assign_call_ids(&mut self, turn: &Turn<'_>, pairing: &Pairing<'_>) {
+        let mut ids = CallIdAllocator::default();
         for call in &pairing.calls {
             let Some(item) = turn.items.get(call.item) else {
                 continue;
@@ -226,10 +246,12 @@ impl Plan {
                 .clone()
                 .or_else(|| Some(item.call_id()?.into_owned()));
             if let Some(id) = minted {
-                self.repair(call.item, Repair::Id(id));
+                self.add_repair(call.item, Repair::Id(id));
             }
-            if role::has_name(item.kind) && item.name().is_none_or(|name| name.is_empty()) {
-                self.repair(call.item, Repair::Nameless);
+            if item_role::names_its_tool(item.kind)
+                && item.name().is_none_or(|name| name.is_empty())
+            {
+                self.add_repair(call.item, Repair::Nameless);
             }
             let result = call
                 .result
@@ -237,13 +259,13 @@ impl Plan {
             if let (Some((index, result)), Some(id)) = (result, id)
                 && result.call_id().is_none_or(|own| own != id)
             {
-                self.repair(index, Repair::Id(id));
+                self.add_repair(index, Repair::Id(id));
             }
         }
     }
 
-    /// Orders what is sent.
-    fn place(&mut self, turn: &Turn<'_>, pairing: Pairing<'_>) {
+    /// Fills the sequence: each answer is followed by the results of its calls.
+    fn order_items(&mut self, turn: &Turn<'_>, pairing: Pairing<'_>) {
         let results: Vec<(usize, Option<usize>, bool)> = pairing
             .calls
             .iter()
@@ -252,58 +274,61 @@ impl Plan {
         let mut results = results.into_iter();
         for block in pairing.blocks {
             match block {
-                Block::Message(index) => self.sequence.push(Placed::Message(index)),
-                Block::Result(index) => {
-                    self.place_stray(turn, index, &pairing.fates, &pairing.calls);
+                HistoryBlock::Message(index) => self.sequence.push(SequenceEntry::Message(index)),
+                HistoryBlock::Result(index) => {
+                    self.place_unpaired_result(turn, index, &pairing.matches, &pairing.calls);
                 }
-                Block::Answer(answer) if answer.text.is_empty() && answer.calls.is_empty() => {
+                HistoryBlock::Answer(answer)
+                    if answer.text.is_empty() && answer.calls.is_empty() =>
+                {
                     for index in answer.reasoning {
-                        self.drop(index, LONELY);
+                        self.drop_item(index, REASON_NO_ANSWER);
                     }
                 }
-                Block::Answer(answer) => {
+                HistoryBlock::Answer(answer) => {
                     let calls = answer.calls.len();
-                    self.sequence.push(Placed::Answer(answer));
+                    self.sequence.push(SequenceEntry::Answer(answer));
                     let mut last = None;
-                    // The calls were counted in the order of the answers.
+                    // `results` has the calls in the order of the answers.
                     for (call, result, moved) in results.by_ref().take(calls) {
                         let Some(result) = result else {
-                            self.repair(call, Repair::Interrupted);
-                            self.sequence.push(Placed::Interrupted(call));
+                            self.add_repair(call, Repair::Interrupted);
+                            self.sequence.push(SequenceEntry::Interrupted(call));
                             continue;
                         };
                         if moved || last.is_some_and(|last| last > result) {
-                            self.repair(result, Repair::Moved);
+                            self.add_repair(result, Repair::Moved);
                         }
                         last = last.max(Some(result));
-                        self.sequence.push(Placed::Result(result));
+                        self.sequence.push(SequenceEntry::Result(result));
                     }
                 }
             }
         }
     }
 
-    /// A result that is no call's first one.
-    fn place_stray(
+    /// Sends a result that is not the first one of a call as a message, or drops it if
+    /// the first one says the same.
+    fn place_unpaired_result(
         &mut self,
         turn: &Turn<'_>,
         index: usize,
-        fates: &[Fate],
-        calls: &[pairing::Call],
+        matches: &[ResultMatch],
+        calls: &[pairing::PairedCall],
     ) {
         let output = |index: usize| turn.items.get(index).map(Item::told);
-        match fates.get(index) {
-            Some(Fate::First) => return,
-            Some(Fate::Again(call)) => {
+        match matches.get(index) {
+            Some(ResultMatch::First) => return,
+            Some(ResultMatch::Repeated(call)) => {
                 let first = calls.get(*call).and_then(|call| call.result);
                 if first.and_then(output) == output(index) {
-                    return self.drop(index, SAME_RESULT);
+                    return self.drop_item(index, REASON_SAME_RESULT);
                 }
-                self.repair(index, Repair::Repeated);
+                self.add_repair(index, Repair::Repeated);
             }
-            Some(Fate::Orphan) | None => self.repair(index, Repair::Orphan),
+            Some(ResultMatch::Orphan) | None => self.add_repair(index, Repair::Orphan),
         }
-        self.sequence.push(Placed::Stray(index));
+        self.sequence.push(SequenceEntry::Stray(index));
     }
 }
 

@@ -1,59 +1,61 @@
-//! Which items make one answer, and which result belongs to which call.
+//! Groups the items of a history into messages, answers and results, and finds out which
+//! result belongs to which call.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-use super::Answer;
+use super::AnswerItems;
 use super::empty;
-use super::role::Role;
+use super::item_role::ItemRole;
 use crate::turn::Item;
 
-/// A call and what is known of its result.
-pub(super) struct Call {
+/// A call with the result that was found for it.
+pub(super) struct PairedCall {
     pub(super) item: usize,
     /// The item that holds its result.
     pub(super) result: Option<usize>,
-    /// Whether something else stands between the call's answer and the result.
+    /// Whether other items stand between the call's answer and the result.
     pub(super) moved: bool,
-    /// The block of its answer.
+    /// The block of the answer that made the call.
     answer: usize,
-    /// A result with its id that came before it.
-    early: Option<usize>,
+    /// A result with the call's id that came before the call.
+    early_result: Option<usize>,
 }
 
-/// A piece of the history, in the order of the items.
-pub(super) enum Block {
+/// A group of items. The blocks are in the order of the items.
+pub(super) enum HistoryBlock {
     Message(usize),
-    Answer(Answer),
-    /// A result that had no call when it came.
+    Answer(AnswerItems),
+    /// A result for which no call was waiting when it came.
     Result(usize),
 }
 
-/// What a result is.
+/// How a result relates to the calls.
 #[derive(Clone, Copy)]
-pub(super) enum Fate {
-    /// The first one of its call, or no result at all.
+pub(super) enum ResultMatch {
+    /// It is the first result of its call. Also the value of items that are not results.
     First,
-    /// Not the first one of this call.
-    Again(usize),
+    /// The call with this number has another result.
+    Repeated(usize),
+    /// No call has its id.
     Orphan,
 }
 
-/// The history so far.
+/// Reads the items in their order.
 pub(super) struct Pairing<'a> {
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<HistoryBlock>,
     /// In the order of the items, and so of the answers.
-    pub(super) calls: Vec<Call>,
-    /// In the order of the items.
-    pub(super) fates: Vec<Fate>,
-    /// The block that may still grow.
+    pub(super) calls: Vec<PairedCall>,
+    /// One value for each item.
+    pub(super) matches: Vec<ResultMatch>,
+    /// The block of the answer that the next item may still belong to.
     open: Option<usize>,
-    /// The calls that wait for a result, by id and answer; those without an
-    /// id under the empty one.
+    /// The numbers of the calls that wait for a result, by their ids and then by the
+    /// block of their answer. Calls without an id have the empty id.
     waiting: HashMap<Cow<'a, str>, Vec<(usize, VecDeque<usize>)>>,
     /// The last call with this id that has a result.
     answered: HashMap<Cow<'a, str>, usize>,
-    /// Results since the last message that found no call.
+    /// Results since the last message that belong to no call.
     early: HashMap<Cow<'a, str>, VecDeque<usize>>,
 }
 
@@ -62,7 +64,7 @@ impl<'a> Pairing<'a> {
         Self {
             blocks: Vec::with_capacity(items),
             calls: Vec::new(),
-            fates: vec![Fate::First; items],
+            matches: vec![ResultMatch::First; items],
             open: None,
             waiting: HashMap::new(),
             answered: HashMap::new(),
@@ -70,55 +72,57 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    /// Takes the next item that is sent.
-    pub(super) fn read(&mut self, index: usize, item: &Item<'a>, role: &Role) {
+    /// Adds the next item that is sent.
+    pub(super) fn add_item(&mut self, index: usize, item: &Item<'a>, role: &ItemRole) {
         match role {
-            Role::Message => {
+            ItemRole::Message => {
                 self.open = None;
                 self.early.clear();
-                self.blocks.push(Block::Message(index));
+                self.blocks.push(HistoryBlock::Message(index));
             }
-            // Details of the thinking may come last: what only carries them goes
-            // with the text before it, which a call may still follow.
-            Role::Reasoning if self.says_something() && empty::thought(item) => {
-                self.answer(|answer| answer.reasoning.push(index));
+            // Reasoning details may follow the text of their answer: a reasoning item
+            // without readable text belongs to the text before it, and a call of the
+            // same answer may still follow.
+            ItemRole::Reasoning
+                if self.open_answer_has_text() && empty::has_no_readable_reasoning(item) =>
+            {
+                self.extend_answer(|answer| answer.reasoning.push(index));
             }
-            Role::Reasoning => {
-                self.end_finished_text();
-                self.answer(|answer| answer.reasoning.push(index));
+            ItemRole::Reasoning => {
+                self.close_finished_text();
+                self.extend_answer(|answer| answer.reasoning.push(index));
             }
-            Role::Text => {
-                self.end_finished_text();
-                self.answer(|answer| answer.text.push(index));
+            ItemRole::Text => {
+                self.close_finished_text();
+                self.extend_answer(|answer| answer.text.push(index));
             }
-            Role::Call => self.call(index, item),
-            Role::Result => self.result(index, item),
-            Role::Drop(_) => {}
+            ItemRole::Call => self.add_call(index, item),
+            ItemRole::Result => self.add_result(index, item),
+            ItemRole::Dropped(_) => {}
         }
     }
 
-    /// Gives calls that have no result of their own the one that came early.
-    pub(super) fn settle(&mut self) {
+    /// Gives calls without a result the result that came before them.
+    pub(super) fn match_early_results(&mut self) {
         for (number, call) in self.calls.iter_mut().enumerate() {
-            let Some(early) = call.early else {
+            let Some(early) = call.early_result else {
                 continue;
             };
-            let fate = if call.result.is_none() {
+            let result_match = if call.result.is_none() {
                 call.result = Some(early);
                 call.moved = true;
-                Fate::First
+                ResultMatch::First
             } else {
-                Fate::Again(number)
+                ResultMatch::Repeated(number)
             };
-            if let Some(slot) = self.fates.get_mut(early) {
-                *slot = fate;
+            if let Some(slot) = self.matches.get_mut(early) {
+                *slot = result_match;
             }
         }
     }
 
-    /// A text without calls is complete once something else than a call
-    /// follows it.
-    fn end_finished_text(&mut self) {
+    /// Closes an open answer that has text and no calls: only a call may extend it.
+    fn close_finished_text(&mut self) {
         if self
             .open_answer()
             .is_some_and(|answer| answer.calls.is_empty() && !answer.text.is_empty())
@@ -127,81 +131,82 @@ impl<'a> Pairing<'a> {
         }
     }
 
-    fn says_something(&self) -> bool {
+    fn open_answer_has_text(&self) -> bool {
         self.open_answer()
             .is_some_and(|answer| !answer.text.is_empty())
     }
 
-    fn open_answer(&self) -> Option<&Answer> {
+    fn open_answer(&self) -> Option<&AnswerItems> {
         match self.blocks.get(self.open?)? {
-            Block::Answer(answer) => Some(answer),
-            Block::Message(_) | Block::Result(_) => None,
+            HistoryBlock::Answer(answer) => Some(answer),
+            HistoryBlock::Message(_) | HistoryBlock::Result(_) => None,
         }
     }
 
-    /// Adds to the open answer, or to a new one; returns its block.
-    fn answer(&mut self, add: impl FnOnce(&mut Answer)) -> usize {
+    /// Adds to the open answer, or to a new one if none is open. Returns its block.
+    fn extend_answer(&mut self, add: impl FnOnce(&mut AnswerItems)) -> usize {
         if self.open_answer().is_none() {
-            self.blocks.push(Block::Answer(Answer::default()));
+            self.blocks
+                .push(HistoryBlock::Answer(AnswerItems::default()));
             self.open = None;
         }
         let at = self.open.unwrap_or(self.blocks.len() - 1);
         self.open = Some(at);
-        if let Some(Block::Answer(answer)) = self.blocks.get_mut(at) {
+        if let Some(HistoryBlock::Answer(answer)) = self.blocks.get_mut(at) {
             add(answer);
         }
         at
     }
 
-    fn call(&mut self, index: usize, item: &Item<'a>) {
-        let block = self.answer(|answer| answer.calls.push(index));
+    fn add_call(&mut self, index: usize, item: &Item<'a>) {
+        let block = self.extend_answer(|answer| answer.calls.push(index));
         let number = self.calls.len();
-        let mut early = None;
-        for key in keys(item) {
-            early = early.or_else(|| self.early.get_mut(&key)?.pop_front());
-            let rounds = self.waiting.entry(key).or_default();
+        let mut early_result = None;
+        for id in lookup_ids(item) {
+            early_result = early_result.or_else(|| self.early.get_mut(&id)?.pop_front());
+            let rounds = self.waiting.entry(id).or_default();
             match rounds.last_mut() {
                 Some((at, queue)) if *at == block => queue.push_back(number),
                 Some(_) | None => rounds.push((block, VecDeque::from([number]))),
             }
         }
-        self.calls.push(Call {
+        self.calls.push(PairedCall {
             item: index,
             result: None,
             moved: false,
             answer: block,
-            early,
+            early_result,
         });
     }
 
-    fn result(&mut self, index: usize, item: &Item<'a>) {
-        let found = keys(item).find_map(|key| Some((self.take(&key)?, key)));
-        if let Some((number, key)) = found {
-            self.answered.insert(key, number);
-            self.give(number, index);
+    fn add_result(&mut self, index: usize, item: &Item<'a>) {
+        let found = lookup_ids(item).find_map(|id| Some((self.take_waiting_call(&id)?, id)));
+        if let Some((number, id)) = found {
+            self.answered.insert(id, number);
+            self.assign_result(number, index);
             return;
         }
         self.open = None;
-        self.blocks.push(Block::Result(index));
-        let again = keys(item).find_map(|key| self.answered.get(&key).copied());
-        let fate = again.map_or(Fate::Orphan, Fate::Again);
-        if again.is_none()
-            && let Some(key) = keys(item).last()
+        self.blocks.push(HistoryBlock::Result(index));
+        let answered = lookup_ids(item).find_map(|id| self.answered.get(&id).copied());
+        let result_match = answered.map_or(ResultMatch::Orphan, ResultMatch::Repeated);
+        if answered.is_none()
+            && let Some(id) = lookup_ids(item).last()
         {
-            self.early.entry(key).or_default().push_back(index);
+            self.early.entry(id).or_default().push_back(index);
         }
-        if let Some(slot) = self.fates.get_mut(index) {
-            *slot = fate;
+        if let Some(slot) = self.matches.get_mut(index) {
+            *slot = result_match;
         }
     }
 
-    /// The call that waits for a result with this id: of the latest answer that
-    /// has one, the first.
-    fn take(&mut self, key: &str) -> Option<usize> {
-        let rounds = self.waiting.get_mut(key)?;
+    /// The call that waits for a result with this id. If several calls share the id, it
+    /// is the first one in the most recent answer that has one.
+    fn take_waiting_call(&mut self, id: &str) -> Option<usize> {
+        let rounds = self.waiting.get_mut(id)?;
         while let Some((_, queue)) = rounds.last_mut() {
             while let Some(number) = queue.pop_front() {
-                // A call without an id of its own waits in two places.
+                // A call without a call id of its own is in two queues.
                 if self
                     .calls
                     .get(number)
@@ -215,24 +220,24 @@ impl<'a> Pairing<'a> {
         None
     }
 
-    fn give(&mut self, number: usize, result: usize) {
+    fn assign_result(&mut self, number: usize, result: usize) {
         let Some(call) = self.calls.get_mut(number) else {
             return;
         };
         call.result = Some(result);
         let answer = call.answer;
-        let thoughts = self
+        let only_reasoning = self
             .open_answer()
             .is_some_and(|open| open.calls.is_empty() && open.text.is_empty());
-        if !thoughts {
+        if !only_reasoning {
             self.open = None;
         } else if self.open == self.blocks.len().checked_sub(1) && self.open == Some(answer + 1) {
-            // Thoughts among the results of an answer are that answer's: there
-            // is no other that they could precede.
-            if let (Some(Block::Answer(thoughts)), Some(Block::Answer(answer))) =
+            // Reasoning between the results of an answer belongs to that answer: there
+            // is no other that it could precede.
+            if let (Some(HistoryBlock::Answer(reasoning)), Some(HistoryBlock::Answer(answer))) =
                 (self.blocks.pop(), self.blocks.get_mut(answer))
             {
-                answer.reasoning.extend(thoughts.reasoning);
+                answer.reasoning.extend(reasoning.reasoning);
             }
             self.open = None;
         }
@@ -243,13 +248,13 @@ impl<'a> Pairing<'a> {
     }
 }
 
-/// The ids under which a call waits and a result looks for its call: the call
-/// id, else the item's own id, else none.
-fn keys<'a>(item: &Item<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
-    let named = item.own_call_id();
-    let rest = named.is_none().then(|| {
+/// The ids by which a result finds its call: the call id; without one the item's own id
+/// and then the empty id.
+fn lookup_ids<'a>(item: &Item<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
+    let call_id = item.own_call_id();
+    let fallbacks = call_id.is_none().then(|| {
         let id = item.id().filter(|id| !id.is_empty());
         id.into_iter().chain([Cow::Borrowed("")])
     });
-    named.into_iter().chain(rest.into_iter().flatten())
+    call_id.into_iter().chain(fallbacks.into_iter().flatten())
 }

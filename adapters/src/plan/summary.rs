@@ -1,27 +1,28 @@
-//! Summaries of earlier parts of the conversation.
+//! Puts the summaries that compaction items hold into the plan.
 
 use std::collections::BTreeMap;
 
-use super::{Form, Shown};
-use crate::compact::{Blob, SEALED};
+use super::{Replacement, ReplacementKind};
+use crate::compaction_blob::{CompactionBlob, UNREADABLE_SUMMARY};
 use crate::turn::{ItemKind, Turn};
 
-/// Shows what compaction items hold. Of one that another server sealed, only that.
-pub(super) fn show(turn: &Turn<'_>, shown: &mut BTreeMap<usize, Shown>) {
+/// Adds the text of each compaction item: its summary, or a constant sentence if another
+/// server made the item, whose content nobody else can read.
+pub(super) fn insert_texts(turn: &Turn<'_>, replacements: &mut BTreeMap<usize, Replacement>) {
     for (index, item) in turn.items.iter().enumerate() {
         if item.kind != ItemKind::Compaction {
             continue;
         }
         let blob = item.encrypted_content().unwrap_or_default();
-        let text = match Blob::open(&blob) {
+        let text = match CompactionBlob::open(&blob) {
             Some(blob) => blob.message().into(),
-            None => SEALED.into(),
+            None => UNREADABLE_SUMMARY.into(),
         };
-        let summary = Shown {
-            form: Form::Summary,
+        let summary = Replacement {
+            kind: ReplacementKind::Summary,
             text,
             artifact: None,
         };
-        shown.insert(index, summary);
+        replacements.insert(index, summary);
     }
 }

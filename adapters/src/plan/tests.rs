@@ -3,8 +3,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::responses::request::Source;
 
-/// Items in short: `u`ser, `t`ext, `r`easoning (`b`are: sealed alone), `c`all and `o`utput with their
-/// id, an output's text behind `=`.
+/// Parses items in short notation, separated by spaces: `u` a user message, `t` an
+/// assistant message, `r` reasoning, `b` reasoning with encrypted content only, `c` a call
+/// and `o` an output, both followed by their call id. An output's text follows after `=`.
 fn turn(short: &str) -> Source {
     let items: Vec<Value> = short.split_whitespace().map(item).collect();
     Source::new(json!({"model": "m", "input": items}).to_string())
@@ -25,18 +26,19 @@ fn item(short: &str) -> Value {
     }
 }
 
-/// The sequence in the same letters by the items' indices; `x` is the result of
-/// an interrupted call, `s` a stray result.
+/// The planned sequence in the same letters, each with the index of its item; `x` is the
+/// generated result of an interrupted call, `s` a stray result, and the items of an answer
+/// are in brackets.
 fn sequence(short: &str) -> String {
     let source = turn(short);
-    let said = plan(&source.turn().unwrap(), &Bounds::none()).sequence;
-    let placed = said.iter().map(|placed| match placed {
-        Placed::Message(at) => format!("u{at}"),
-        Placed::Result(at) => format!("o{at}"),
-        Placed::Interrupted(at) => format!("x{at}"),
-        Placed::Stray(at) => format!("s{at}"),
-        Placed::Omitted(_) => "n".to_owned(),
-        Placed::Answer(answer) => {
+    let entries = plan(&source.turn().unwrap(), &Bounds::none()).sequence;
+    let letters = entries.iter().map(|entry| match entry {
+        SequenceEntry::Message(at) => format!("u{at}"),
+        SequenceEntry::Result(at) => format!("o{at}"),
+        SequenceEntry::Interrupted(at) => format!("x{at}"),
+        SequenceEntry::Stray(at) => format!("s{at}"),
+        SequenceEntry::Omitted(_) => "n".to_owned(),
+        SequenceEntry::Answer(answer) => {
             let kinds = [
                 ("r", &answer.reasoning),
                 ("t", &answer.text),
@@ -48,11 +50,11 @@ fn sequence(short: &str) -> String {
             format!("[{}]", items.collect::<Vec<_>>().join(" "))
         }
     });
-    placed.collect::<Vec<_>>().join(" ")
+    letters.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn results_stand_behind_the_answer_that_asked_for_them() {
+fn results_follow_the_answer_that_made_their_calls() {
     for (items, sent) in [
         ("u ca oa t", "u0 [c1] o2 [t3]"),
         ("u r t ca cb oa ob", "u0 [r1 t2 c3 c4] o5 o6"),
@@ -72,7 +74,7 @@ fn results_stand_behind_the_answer_that_asked_for_them() {
 }
 
 #[test]
-fn what_only_carries_details_goes_with_the_answer_before_it() {
+fn reasoning_without_readable_text_joins_the_answer_before_it() {
     for (items, sent) in [
         ("u t b u", "u0 [r2 t1] u3"),
         ("u t b", "u0 [r2 t1]"),
@@ -88,7 +90,7 @@ fn what_only_carries_details_goes_with_the_answer_before_it() {
 }
 
 #[test]
-fn what_has_no_partner_is_said_in_words() {
+fn calls_and_results_without_a_partner_are_still_sent() {
     for (items, sent) in [
         ("ca", "[c0] x0"),
         ("ca u", "[c0] x0 u1"),
@@ -106,7 +108,7 @@ fn what_has_no_partner_is_said_in_words() {
 }
 
 #[test]
-fn an_id_that_recurs_belongs_to_the_nearest_answer() {
+fn a_repeated_id_belongs_to_the_nearest_answer() {
     for (items, sent) in [
         ("ca oa ca oa", "[c0] o1 [c2] o3"),
         ("ca u ca oa", "[c0] x0 u1 [c2] o3"),
@@ -127,7 +129,7 @@ fn an_id_that_recurs_belongs_to_the_nearest_answer() {
 }
 
 #[test]
-fn thoughts_without_an_answer_are_dropped() {
+fn reasoning_without_an_answer_is_dropped() {
     for (items, sent) in [
         ("u r", "u0"),
         ("u r u", "u0 u2"),

@@ -11,10 +11,11 @@ use super::parameters::{
     read_text, read_truncation,
 };
 use super::tools;
-use crate::compact::{self, Purpose};
+use crate::compact;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
+use crate::purpose::Purpose;
 use crate::text::Text;
 use crate::tools::Toolbox;
 use crate::turn::{Controls, Echo, Item, ItemKind, Turn, string};
@@ -83,8 +84,8 @@ impl Source {
             Purpose::Answer | Purpose::Compacted { .. } => None,
         };
         let mut turn = parse(&self.body, &self.items, tools)?;
-        compact::settle(&mut turn);
-        compact::apply(&mut turn, &self.purpose);
+        compact::replace_covered_history(&mut turn);
+        compact::apply_purpose(&mut turn, &self.purpose);
         Ok(turn)
     }
 }

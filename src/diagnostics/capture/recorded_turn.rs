@@ -200,9 +200,9 @@ impl RecordedTurn {
         let bounds = Bounds {
             window: attempt.window,
             bytes_per_token: attempt.bytes_per_token,
-            reasoning: self.attempts.first().is_some_and(|it| it.replays_reasoning),
+            replays_reasoning: self.attempts.first().is_some_and(|it| it.replays_reasoning),
             outputs: self.state_before.outputs,
-            keeping: self.state_before.keeping,
+            retention: self.state_before.keeping,
         };
         serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
     }

@@ -11,10 +11,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use adapters::compact::{Form, Purpose};
 use adapters::encoded::Encoded;
 use adapters::mend::Mend;
-use adapters::plan::{Bounds, Forgetful, Placed, Plan, plan};
+use adapters::plan::{Bounds, NoCache, Plan, SequenceEntry, plan};
+use adapters::purpose::{Purpose, SummaryMode};
 use adapters::responses::request::Source;
 use registry::RouteSettings;
 
@@ -161,9 +161,9 @@ impl<'t> Reencoder<'t> {
         if let (Some(old), Some(new)) = (old.compacted(), new.compacted()) {
             purposes.push((old, new));
         }
-        for form in [Form::NextTurn, Form::Cut] {
-            purposes.push((Purpose::summary(form), Purpose::summary(form)));
-            purposes.push((old.prompted(form), new.prompted(form)));
+        for mode in [SummaryMode::NextTurn, SummaryMode::FitWindow] {
+            purposes.push((Purpose::summary(mode), Purpose::summary(mode)));
+            purposes.push((old.prompted(mode), new.prompted(mode)));
         }
         purposes
     }
@@ -210,7 +210,7 @@ impl<'t> TurnSide<'t> {
             known_baggage: &known_baggage,
         };
         let source = self.source.with_purpose(purpose);
-        spelling.request(&source.turn().ok()?, &Forgetful).ok()
+        spelling.request(&source.turn().ok()?, &NoCache).ok()
     }
 
     fn plan(&self, attempt: &BundleAttempt, reasoning: bool) -> Option<Vec<u8>> {
@@ -218,9 +218,9 @@ impl<'t> TurnSide<'t> {
         let bounds = Bounds {
             window: attempt.window?,
             bytes_per_token: attempt.bytes_per_token,
-            reasoning,
+            replays_reasoning: reasoning,
             outputs: given.outputs,
-            keeping: given.keeping,
+            retention: given.keeping,
         };
         serde_json::to_vec_pretty(&plan(&self.source.turn().ok()?, &bounds)).ok()
     }
@@ -240,9 +240,9 @@ impl<'t> TurnSide<'t> {
     }
 
     /// The purpose of a request for a summary with the client's own prompt.
-    fn prompted(&self, form: Form) -> Purpose {
+    fn prompted(&self, mode: SummaryMode) -> Purpose {
         Purpose::Summary {
-            form,
+            mode,
             prompted: true,
             tools: self.turn.given.tools.as_deref().map(Arc::from),
         }
@@ -251,18 +251,21 @@ impl<'t> TurnSide<'t> {
 
 /// Whether the plan shortens a text.
 fn shortens(plan: &Plan) -> bool {
-    use adapters::plan::Form;
-    let shown = plan.shown.values().any(|shown| match shown.form {
-        Form::Excerpt | Form::Notice | Form::Page | Form::Cut => true,
-        Form::Summary => false,
+    use adapters::plan::ReplacementKind;
+    let shown = plan.replacements.values().any(|shown| match shown.kind {
+        ReplacementKind::Excerpt
+        | ReplacementKind::Notice
+        | ReplacementKind::Page
+        | ReplacementKind::Shortened => true,
+        ReplacementKind::Summary => false,
     });
-    let omitted = |placed: &Placed| match placed {
-        Placed::Omitted(_) => true,
-        Placed::Message(_)
-        | Placed::Answer(_)
-        | Placed::Result(_)
-        | Placed::Interrupted(_)
-        | Placed::Stray(_) => false,
+    let omitted = |placed: &SequenceEntry| match placed {
+        SequenceEntry::Omitted(_) => true,
+        SequenceEntry::Message(_)
+        | SequenceEntry::Answer(_)
+        | SequenceEntry::Result(_)
+        | SequenceEntry::Interrupted(_)
+        | SequenceEntry::Stray(_) => false,
     };
     shown || plan.instructions.is_some() || plan.sequence.iter().any(omitted)
 }

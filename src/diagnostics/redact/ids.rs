@@ -24,7 +24,12 @@ impl ChangedArtifactIds {
         let pairs = old.items.iter().zip(&new.items);
         let changed = pairs.filter_map(|(old, new)| {
             let (old, new) = (output::text(old)?, output::text(new)?);
-            (old != new).then(|| (output::id(&old).into(), output::id(&new).into()))
+            (old != new).then(|| {
+                (
+                    output::artifact_id(&old).into(),
+                    output::artifact_id(&new).into(),
+                )
+            })
         });
         Self(changed.collect())
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use adapters::baggage::Baggage;
-use adapters::compact::{Blob, Line};
+use adapters::compaction_blob::{ArtifactLine, CompactionBlob};
 use memchr::memmem;
 use regex::bytes::Regex;
 
@@ -124,21 +124,21 @@ pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option
         };
         return Some(baggage.seal());
     }
-    let Blob {
+    let CompactionBlob {
         summary,
         artifacts,
-        late,
-    } = Blob::open(blob)?;
-    let artifacts = artifacts.into_iter().map(|line| Line {
+        retained_items,
+    } = CompactionBlob::open(blob)?;
+    let artifacts = artifacts.into_iter().map(|line| ArtifactLine {
         id: change(line.id),
         made_by: change(line.made_by),
         kind: line.kind,
         chars: line.chars,
     });
-    let blob = Blob {
+    let blob = CompactionBlob {
         artifacts: artifacts.collect(),
         summary: change(summary),
-        late,
+        retained_items,
     };
     Some(blob.seal())
 }
@@ -154,7 +154,7 @@ fn content(text: &[u8], value: &Value, parts: &[Range<usize>]) -> Option<OpaqueC
         b"encrypted_content" => {
             let ours = std::str::from_utf8(value).is_ok_and(|value| {
                 (value.starts_with("rsp1.") && Baggage::open(value).is_some())
-                    || (value.starts_with("rsc1.") && Blob::open(value).is_some())
+                    || (value.starts_with("rsc1.") && CompactionBlob::open(value).is_some())
             });
             (!ours).then_some(OpaqueContent::Encrypted)
         }

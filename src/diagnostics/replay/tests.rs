@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use adapters::plan::Keeping;
+use adapters::plan::Retention;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -46,7 +46,7 @@ struct Scene<'s> {
     /// The program shuts down after `acme` got this many requests.
     ends_after: Option<usize>,
     /// Where the model is told that shortened outputs are kept.
-    keeping: Keeping,
+    keeping: Retention,
 }
 
 impl Default for Scene<'_> {
@@ -59,7 +59,7 @@ impl Default for Scene<'_> {
             headers: Vec::new(),
             leaves_after: None,
             ends_after: None,
-            keeping: Keeping::Nothing,
+            keeping: Retention::Nothing,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Stores the tool outputs that a summary names, before it names them.
 
-use adapters::compact::{self, Line};
-use adapters::plan::{Bounds, Keeping, Plan};
+use adapters::compact;
+use adapters::compaction_blob::ArtifactLine;
+use adapters::plan::{Bounds, Plan, Retention};
 use adapters::turn::Turn;
 
 use crate::store::NewArtifact;
@@ -16,11 +17,11 @@ pub(super) async fn store_outputs(
     turn: &Turn<'_>,
     plan: &Plan,
     bounds: &Bounds,
-) -> Vec<Line> {
+) -> Vec<ArtifactLine> {
     let artifacts = &history.shared.artifacts;
     let listed = match artifacts.keeping() {
-        Keeping::Nothing => Vec::new(),
-        Keeping::Disk | Keeping::Memory => compact::artifacts(turn, plan),
+        Retention::Nothing => Vec::new(),
+        Retention::Disk | Retention::Memory => compact::listable_artifacts(turn, plan),
     };
     let (owner, session) = (&ctx.owner, &history.session.id);
     let new = listed.iter().filter_map(|listed| {
@@ -31,5 +32,5 @@ pub(super) async fn store_outputs(
     if !new.is_empty() {
         artifacts.keep(owner, session, new).wait().await;
     }
-    compact::list(turn, &listed, bounds)
+    compact::artifact_lines(turn, &listed, bounds)
 }

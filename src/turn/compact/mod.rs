@@ -22,10 +22,10 @@ mod trigger;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use adapters::compact::Purpose;
 use adapters::event::{Event, Fragment};
 use adapters::fault::{Fault, Kind};
 use adapters::json;
+use adapters::purpose::Purpose;
 use adapters::responses::assembler::{Assembler, Outcome, Terms};
 use adapters::responses::compacted::Compacted;
 use futures_util::FutureExt;

@@ -4,10 +4,12 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use adapters::compact::{self, Blob, Form, Purpose, extract};
+use adapters::compact::{self, extract};
+use adapters::compaction_blob::CompactionBlob;
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{self, Bounds};
+use adapters::purpose::{Purpose, SummaryMode};
 use adapters::text::Text;
 use adapters::turn::Turn;
 use registry::WindowSource;
@@ -56,7 +58,7 @@ pub(super) struct Summarizer<'s> {
 /// The result of the requests for a summary.
 #[derive(Default)]
 struct SummaryAttempts {
-    summary: Option<(String, Form)>,
+    summary: Option<(String, SummaryMode)>,
     /// Why the last request brought no summary.
     failure: String,
     usage: Option<Usage>,
@@ -73,9 +75,9 @@ impl Summarizer<'_> {
         record: &mut Record,
     ) -> Result<Summary, Fault> {
         let mut attempts = SummaryAttempts::default();
-        for form in [Form::NextTurn, Form::Cut] {
+        for mode in [SummaryMode::NextTurn, SummaryMode::FitWindow] {
             let purpose = Purpose::Summary {
-                form,
+                mode,
                 prompted: self.trigger == CompactionTrigger::LocalPrompt,
                 tools: self.tools.map(Arc::clone),
             };
@@ -88,7 +90,7 @@ impl Summarizer<'_> {
             };
             let estimate = prepared.attempt.answer_params.estimated_input;
             attempts.history_tokens.get_or_insert(estimate);
-            if form == Form::NextTurn && !self.fits(&prepared) {
+            if mode == SummaryMode::NextTurn && !self.fits(&prepared) {
                 "the history does not fit".clone_into(&mut attempts.failure);
                 continue;
             }
@@ -103,7 +105,7 @@ impl Summarizer<'_> {
             attempts.usage = counted.or(attempts.usage);
             let failure = match result.map(|response| summary_checks::summary_text(&response)) {
                 Ok(Ok(summary)) => {
-                    attempts.summary = Some((summary, form));
+                    attempts.summary = Some((summary, mode));
                     break;
                 }
                 Ok(Err(failure)) => failure,
@@ -160,11 +162,11 @@ impl Summarizer<'_> {
             turn.items.pop();
         }
         let bounds = self.bounds();
-        let plan = plan::plan_with(&turn, &bounds, &history.shared.outputs);
+        let plan = plan::plan_with_cache(&turn, &bounds, &history.shared.outputs);
         let user_message_bytes = bounds.window_bytes() / 2;
         let (mut summary, method) = match attempts.summary {
-            Some((summary, Form::NextTurn)) => (summary, "next_turn"),
-            Some((summary, Form::Cut)) => (summary, "cut"),
+            Some((summary, SummaryMode::NextTurn)) => (summary, "next_turn"),
+            Some((summary, SummaryMode::FitWindow)) => (summary, "cut"),
             None => {
                 record.notes.add("compaction_extracted", attempts.failure);
                 let max_chars = MAX_EXTRACT_CHARS.min(bounds.window_bytes() / 8);
@@ -193,12 +195,12 @@ impl Summarizer<'_> {
         );
         record.notes.add("compacted", detail);
         record.metrics.compaction(self.trigger.name(), method);
-        let late = (self.trigger == CompactionTrigger::Threshold)
-            .then(|| compact::late(&turn, retained_from));
-        let blob = Blob {
+        let retained_items = (self.trigger == CompactionTrigger::Threshold)
+            .then(|| compact::count_retained_items(&turn, retained_from));
+        let blob = CompactionBlob {
             summary,
             artifacts,
-            late,
+            retained_items,
         };
         Ok(Summary {
             blob: blob.seal().into(),
@@ -235,11 +237,11 @@ impl Summarizer<'_> {
             Some(route) => {
                 let mut route = route.clone();
                 history.shared.upstreams.lessons().apply(&mut route);
-                Bounds::of(&route.model, outputs, keeping)
+                Bounds::for_model(&route.model, outputs, keeping)
             }
             None => Bounds {
                 outputs,
-                keeping,
+                retention: keeping,
                 ..Bounds::none()
             },
         }

@@ -1,6 +1,6 @@
 //! Checks whether a model's answer is a usable summary.
 
-use adapters::compact::{is_useful, tidy};
+use adapters::compact::{is_usable_summary, strip_wrapping};
 use serde::Deserialize;
 
 /// The fields of the final response object that are read.
@@ -37,10 +37,10 @@ pub(super) fn summary_text(response: &[u8]) -> Result<String, &'static str> {
     let messages = response.output.iter().filter(|item| item.kind == "message");
     let parts = messages.filter_map(|item| item.content.as_ref()).flatten();
     let text: String = parts.map(|part| part.text.as_str()).collect();
-    let summary = tidy(&text);
+    let summary = strip_wrapping(&text);
     if summary.trim().is_empty() {
         Err("the summary is empty")
-    } else if is_useful(summary) {
+    } else if is_usable_summary(summary) {
         Ok(summary.to_owned())
     } else {
         Err("the summary is of no use")

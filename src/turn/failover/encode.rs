@@ -40,7 +40,7 @@ impl Failover {
         let context = FingerprintContext {
             route: answer_params.origin.clone(),
             epochs: plan.epochs,
-            asks_for_summary: self.asks_for_summary || turn.purpose.form().is_some(),
+            asks_for_summary: self.asks_for_summary || turn.purpose.summary_mode().is_some(),
             summaries: count_summaries(turn),
         };
         let fingerprint = Arc::new(RequestFingerprint::new(&encoded, context));
@@ -103,7 +103,7 @@ impl Failover {
     fn store_outputs(&self, turn: &Turn<'_>, plan: &Plan) -> Option<ArtifactCommit> {
         let artifacts = &self.shared.artifacts;
         let new: Vec<NewArtifact> = plan
-            .shown
+            .replacements
             .iter()
             .filter_map(|(index, shown)| {
                 let item = turn.items.get(*index)?;

@@ -4,8 +4,9 @@ use std::{fs, hint::black_box};
 
 use adapters::{
     chat::encode::{Options as Words, encode},
-    compact::{Form, Purpose, extract},
-    plan::{Bounds, Keeping, Outputs, plan},
+    compact::extract,
+    plan::{Bounds, OutputPolicy, Retention, plan},
+    purpose::{Purpose, SummaryMode},
     responses::request::Source,
 };
 use anyhow::Context;
@@ -83,7 +84,8 @@ impl Bench {
             ..Model::unlisted("m")
         };
         let dialect = Dialect::default();
-        let bounds = Bounds::of(&model, Outputs::Adaptive, Keeping::Disk).spoken(&dialect);
+        let bounds = Bounds::for_model(&model, OutputPolicy::Adaptive, Retention::Disk)
+            .for_dialect(&dialect);
         Self {
             rounds: options.rounds,
             model,
@@ -119,7 +121,7 @@ impl Bench {
     fn compaction(&self, body: &str) -> anyhow::Result<()> {
         let source = Source::new(body.to_owned());
         let cut = source.with_purpose(Purpose::Summary {
-            form: Form::Cut,
+            mode: SummaryMode::FitWindow,
             prompted: false,
             tools: None,
         });

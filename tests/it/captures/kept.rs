@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use adapters::compact::SEALED;
+use adapters::compaction_blob::UNREADABLE_SUMMARY;
 use adapters::notes::Notes;
 use serde_json::Value;
 
@@ -168,7 +168,7 @@ impl Content {
                 self.call(id, "tool_search".into(), item["arguments"].clone());
             }
             // Their server sealed it.
-            "compaction" => self.text("user", SEALED),
+            "compaction" => self.text("user", UNREADABLE_SUMMARY),
             "function_call_output" | "custom_tool_call_output" => self.output(item),
             "tool_search_output" => {
                 let before = std::mem::take(&mut self.tools);

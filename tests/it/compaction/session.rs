@@ -1,7 +1,7 @@
 //! A session of Codex, and its compaction at each door.
 use std::fmt::Write as _;
 
-use adapters::compact::Blob;
+use adapters::compaction_blob::CompactionBlob;
 use kit::strict;
 use respondent::sandbox::{Answer, Player, Recorded, Refusal, Rule, Script};
 use serde_json::value::RawValue;
@@ -207,7 +207,7 @@ fn summary(item: &Value) -> String {
     assert_eq!(item["type"], "compaction");
     assert!(item["id"].as_str().unwrap().starts_with("cmp_"));
     let blob = item["encrypted_content"].as_str().unwrap();
-    Blob::open(blob).unwrap().summary
+    CompactionBlob::open(blob).unwrap().summary
 }
 
 /// The messages of an upstream request, as their bytes.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use adapters::plan::output::id;
+use adapters::plan::output::artifact_id;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
@@ -103,7 +103,7 @@ async fn all_back(proxy: &Proxy, ids: impl Iterator<Item = &String>) {
         let reply = proxy.get(&format!("/v1/artifacts/{shown}")).await;
         assert_eq!(reply.status, 200, "{shown} was shown and is gone");
         assert_eq!(reply.header("x-artifact-persistent"), Some("true"));
-        assert_eq!(id(&reply.body), *shown);
+        assert_eq!(artifact_id(&reply.body), *shown);
     }
 }
 

@@ -2,7 +2,7 @@
 use std::fs;
 use std::path::Path;
 
-use adapters::plan::output::id;
+use adapters::plan::output::artifact_id;
 use serde_json::{Value, json};
 
 use super::sharing;
@@ -18,7 +18,7 @@ fn turn() -> (Value, String) {
         {"type": "function_call", "call_id": "call_1", "name": "run", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "call_1", "output": log},
     ]);
-    (json!({"model": "m", "input": input}), id(&log))
+    (json!({"model": "m", "input": input}), artifact_id(&log))
 }
 
 /// Twice on one server, once on another one that knows nothing of it.

@@ -3,8 +3,8 @@
 use registry::{MaxTokensField, Model, WindowSource};
 
 use super::Options;
-use crate::compact::Form;
 use crate::notes::Notes;
+use crate::purpose::SummaryMode;
 use crate::turn::Turn;
 
 /// What is left to an answer when the estimate says that the window is full: it
@@ -28,7 +28,7 @@ pub(super) struct Limit {
 
 /// The limit before anything is known of the input's size.
 pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) -> Option<Limit> {
-    let summary = turn.purpose.form();
+    let summary = turn.purpose.summary_mode();
     let asked = match summary {
         Some(_) => Some(options.model.window().output_allowance()),
         None => turn.controls.max_output_tokens,
@@ -47,7 +47,7 @@ pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) 
         field,
         tokens: asked.or(options.quirks().default_max_tokens)?,
         asked: asked.is_some() && summary.is_none(),
-        has_room: summary == Some(Form::NextTurn),
+        has_room: summary == Some(SummaryMode::NextTurn),
     })
 }
 

@@ -202,7 +202,7 @@ impl<'a> Writer<'_, 'a> {
         json::field(self.out, "name", &name);
         json::key(self.out, "arguments");
         self.out.push(b'"');
-        match self.plan.shown(index) {
+        match self.plan.replacement_text(index) {
             Some(arguments) => json::escape_json_text(self.out, arguments),
             None => push_arguments(self.out, item, self.notes),
         }

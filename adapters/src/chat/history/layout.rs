@@ -17,7 +17,7 @@ use crate::chat::group::{Group, group, output_has_parts};
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
-use crate::plan::{Answer, Plan, Repair, Step};
+use crate::plan::{AnswerItems, ItemAction, Plan, Repair};
 use crate::text::Text;
 use crate::turn::{Item, Turn};
 
@@ -57,7 +57,7 @@ pub(super) enum Source {
 /// What the assistant said and called.
 #[derive(Debug)]
 pub(super) struct Said<'a> {
-    pub(super) answer: Answer,
+    pub(super) answer: AnswerItems,
     /// The texts that are not empty.
     pub(super) texts: Vec<(usize, Content<'a>)>,
 }
@@ -120,7 +120,7 @@ struct Layout<'l, 'a> {
 
 impl<'a> Layout<'_, 'a> {
     fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
-        if let Some(text) = self.plan.shown(index) {
+        if let Some(text) = self.plan.replacement_text(index) {
             return Ok(Content::of(text.into()));
         }
         let item = self.turn.items.get(index);
@@ -262,8 +262,8 @@ impl<'a> Layout<'_, 'a> {
         };
         let id = self.wire_id(index);
         let is_second = matches!(
-            self.plan.steps.get(index),
-            Some(Step::Repair(repairs)) if repairs.contains(&Repair::Repeated)
+            self.plan.actions.get(index),
+            Some(ItemAction::Repair(repairs)) if repairs.contains(&Repair::Repeated)
         );
         let caption = if is_second {
             format!("Another result of the earlier tool call {id}:")
@@ -276,11 +276,13 @@ impl<'a> Layout<'_, 'a> {
         text.extend_from_slice(json::escape(&caption).as_bytes());
         text.extend_from_slice(b"\\n");
         let takes = self.options.takes();
-        let shown = self.plan.shown(index);
+        let shown = self.plan.replacement_text(index);
         push_output(&mut text, item, (index, shown), takes, self.notes)?;
         text.push(b'"');
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
-        let output = item.output().filter(|_| !self.plan.is_cut(index));
+        let output = item
+            .output()
+            .filter(|_| !self.plan.is_shortened_to_fit(index));
         let parts =
             output.filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
         let mut content = Content::read(parts, index, self.notes)?.told(takes, self.notes);
@@ -295,7 +297,7 @@ impl<'a> Layout<'_, 'a> {
     }
 
     /// A message that says and calls nothing is refused by many providers.
-    fn assistant(&mut self, answer: Answer) -> Result<(), Fault> {
+    fn assistant(&mut self, answer: AnswerItems) -> Result<(), Fault> {
         let mut texts = Vec::with_capacity(answer.text.len());
         for &index in &answer.text {
             let content = self.content(index)?;

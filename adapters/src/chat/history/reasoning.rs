@@ -8,10 +8,10 @@ use super::layout::Said;
 use crate::baggage::Baggage;
 use crate::chat::content::Content;
 use crate::chat::encode::Options;
-use crate::compact::Form;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
+use crate::purpose::SummaryMode;
 use crate::turn::{Item, Turn};
 
 /// Stands in for reasoning that was lost; a provider may refuse the empty string.
@@ -58,7 +58,7 @@ impl<'a> Thoughts<'a> {
         let mut thoughts = Self::default();
         let replays = quirks.reasoning_replay != ReasoningReplay::None;
         let extras = quirks.call_extra != CallExtra::None;
-        let cut = turn.purpose.form() == Some(Form::Cut);
+        let cut = turn.purpose.summary_mode() == Some(SummaryMode::FitWindow);
         if cut || !replays && !extras {
             return Ok(thoughts);
         }

@@ -28,9 +28,9 @@ impl Writer<'_, '_> {
         json::key(self.out, "content");
         self.open_text(marked);
         let takes = self.options.takes();
-        let shown = self.plan.shown(index);
+        let shown = self.plan.replacement_text(index);
         let media = push_output(self.out, item, (index, shown), takes, self.notes)?;
-        if media && !self.plan.is_cut(index) {
+        if media && !self.plan.is_shortened_to_fit(index) {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
             }

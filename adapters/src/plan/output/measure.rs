@@ -1,45 +1,47 @@
-//! What an output is, how large, and under which id it is kept.
+//! Measures an output: its kind, its size, and the id of its artifact.
 
 use sha2::{Digest, Sha256};
 
-use super::kind::{self, Scan};
-use super::{Header, OutputKind, header};
+use super::classify::{self, Classifier};
+use super::{CodexHeader, OutputKind, codex_header};
 
-/// Bytes that are read at once: they stay in the nearest cache.
-const BLOCK: usize = 32 * 1024;
+/// Bytes that are read at once. They fit into the first-level cache of a processor, as
+/// each block is read several times.
+const BLOCK_BYTES: usize = 32 * 1024;
 
-/// All that is known of an output before anything of it is shown.
+/// The kind and the sizes of an output. Made by [`measure`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measure {
-    /// What it is.
+pub struct OutputMeasure {
+    /// The kind of output.
     pub kind: OutputKind,
-    /// Unicode scalar values.
+    /// Its length in Unicode scalar values.
     pub chars: usize,
-    /// Lines, the last one with or without its end.
+    /// Its number of lines, including a last line without a line end.
     pub lines: usize,
-    /// Bytes of UTF-8.
+    /// Its length in bytes of UTF-8.
     pub bytes: usize,
-    /// `art_` and 32 hexadecimal digits of the SHA-256 of the text.
+    /// Its artifact id: `art_` and the first 32 hexadecimal digits of the SHA-256 of the
+    /// text.
     pub id: String,
-    /// What its first lines say.
-    pub header: Header,
+    /// The lines that Codex wrote above it.
+    pub header: CodexHeader,
 }
 
-/// `…N tokens truncated…`, however large N is.
-const CUT_MARK: usize = 40;
+/// The characters of `…N tokens truncated…`, however large N is.
+const CUT_MARK_CHARS: usize = 40;
 
-impl Measure {
-    /// The characters that count against a limit: those that Codex writes above an
-    /// output, and where it cut it, do not.
-    pub fn counted(&self) -> usize {
-        let mark = if self.header.cut { CUT_MARK } else { 0 };
+impl OutputMeasure {
+    /// The characters of the output itself, without those that Codex added: the header
+    /// and the mark where it cut the output.
+    pub fn chars_without_header(&self) -> usize {
+        let mark = if self.header.cut { CUT_MARK_CHARS } else { 0 };
         self.chars.saturating_sub(self.header.chars + mark)
     }
 }
 
-/// Measures a text in one pass over it. Linear, and nothing is copied.
-pub fn measure(text: &str) -> Measure {
-    let header = header::read(text);
+/// Measures a text block by block, in one pass and without copying it.
+pub fn measure(text: &str) -> OutputMeasure {
+    let header = codex_header::parse(text);
     let (head, mut rest) = text
         .as_bytes()
         .split_at_checked(header.bytes)
@@ -47,42 +49,44 @@ pub fn measure(text: &str) -> Measure {
     let mut hash = Sha256::new_with_prefix(head);
     let mut chars = header.chars;
     let mut newlines = memchr::memchr_iter(b'\n', head).count();
-    let mut scan = Scan::default();
+    let mut classifier = Classifier::default();
     while !rest.is_empty() {
-        let (block, tail) = rest.split_at_checked(block(rest)).unwrap_or((rest, &[]));
+        let (block, tail) = rest
+            .split_at_checked(block_len(rest))
+            .unwrap_or((rest, &[]));
         hash.update(block);
-        // All but the bytes that go on with a character.
-        chars += kind::count(block, |byte| byte & 0xc0 != 0x80);
+        // Every byte but the continuation bytes of UTF-8 begins a character.
+        chars += classify::count_bytes(block, |byte| byte & 0xc0 != 0x80);
         newlines += memchr::memchr_iter(b'\n', block).count();
-        scan.feed(block);
+        classifier.feed(block);
         rest = tail;
     }
-    let open = !text.is_empty() && !text.ends_with('\n');
-    Measure {
-        kind: scan.kind(header.total_lines.is_some()),
+    let has_open_line = !text.is_empty() && !text.ends_with('\n');
+    OutputMeasure {
+        kind: classifier.kind(header.total_lines.is_some()),
         chars,
-        lines: newlines + usize::from(open),
+        lines: newlines + usize::from(has_open_line),
         bytes: text.len(),
-        id: named(&hash.finalize()),
+        id: format_id(&hash.finalize()),
         header,
     }
 }
 
-/// How much is read at once: to a line end, unless a line is longer than a block.
-fn block(rest: &[u8]) -> usize {
-    let most = rest.get(..BLOCK).unwrap_or(rest);
-    if most.len() == rest.len() {
+/// The length of the next block. It ends at a line end, unless it has none.
+fn block_len(rest: &[u8]) -> usize {
+    let longest = rest.get(..BLOCK_BYTES).unwrap_or(rest);
+    if longest.len() == rest.len() {
         return rest.len();
     }
-    memchr::memrchr(b'\n', most).map_or(most.len(), |end| end + 1)
+    memchr::memrchr(b'\n', longest).map_or(longest.len(), |end| end + 1)
 }
 
-/// The artifact id of a text.
-pub fn id(text: &str) -> String {
-    named(&Sha256::digest(text.as_bytes()))
+/// The artifact id of a text: `art_` and the first 32 hexadecimal digits of its SHA-256.
+pub fn artifact_id(text: &str) -> String {
+    format_id(&Sha256::digest(text.as_bytes()))
 }
 
-fn named(hash: &[u8]) -> String {
+fn format_id(hash: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut id = String::with_capacity(36);
     id.push_str("art_");

@@ -1,50 +1,21 @@
-//! Tool outputs as text: what kind of output it is, and what of it is shown.
+//! Tool outputs as text: their kind and size, and the shorter texts that are sent instead
+//! of them.
 //!
-//! [`text`] decodes the output of an item, [`measure`] says what it is and how
-//! large, [`excerpt`], [`notice`] and [`page`] say what is sent instead. All are
-//! functions of their arguments alone: the bytes of a history stay what they were.
+//! [`text()`] decodes the output of an item, [`measure()`] classifies and measures it, and
+//! [`excerpt()`], [`notice`] and [`first_page`] make the shorter texts. All of them depend
+//! on their arguments alone, so that the bytes of a history never change.
 
-use serde::{Deserialize, Serialize};
-
+mod classify;
+mod codex_header;
 mod excerpt;
-mod header;
-mod hints;
-mod kind;
 mod measure;
+mod paths;
 mod read_back;
 mod text;
 
-pub use excerpt::{SHORTENED, Style, VISIBLE, excerpt, how_to_read, notice};
-pub use header::Header;
-pub use measure::{Measure, id, measure};
-pub use read_back::{is_read_back, page, read_back_head};
-pub use text::{length_bound, text};
-
-/// What an output is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutputKind {
-    /// What a command printed, or a log.
-    CommandOutput,
-    /// A web page or the results of a search.
-    WebOrSearch,
-    /// A file, source code, a diff.
-    FileOrCodeOutput,
-    /// One JSON document, or one a line.
-    Json,
-    /// Anything else: minified assets, binary data, base64.
-    OpaqueToolOutput,
-}
-
-impl OutputKind {
-    /// The name in excerpts and in the store.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::CommandOutput => "command_output",
-            Self::WebOrSearch => "web_or_search",
-            Self::FileOrCodeOutput => "file_or_code_output",
-            Self::Json => "json",
-            Self::OpaqueToolOutput => "opaque_tool_output",
-        }
-    }
-}
+pub use crate::output_kind::OutputKind;
+pub use codex_header::CodexHeader;
+pub use excerpt::{ExcerptStyle, MAX_EXCERPT_CHARS, SHORTENED_MARK, excerpt, notice, read_hint};
+pub use measure::{OutputMeasure, artifact_id, measure};
+pub use read_back::{first_page, is_read_back, read_back_heading};
+pub use text::{max_text_len, text};

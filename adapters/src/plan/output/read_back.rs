@@ -1,43 +1,45 @@
-//! What a tool read back of an artifact: it must not be folded again at once.
+//! Texts that a tool read back from an artifact. They must not be shortened in the same
+//! round, or the agent could never read them.
 
-use super::header;
+use super::codex_header;
 
-const HEAD: &str = "[artifact art_";
-const DIGITS: usize = 32;
+const HEADING_START: &str = "[artifact art_";
+const ID_DIGITS: usize = 32;
 
-/// How an MCP result begins as JSON.
-const WRAPPED: [&str; 2] = [
+/// How the JSON of an MCP result begins before its first text.
+const MCP_STARTS: [&str; 2] = [
     "[{\"type\":\"text\",\"text\":\"",
     "{\"content\":[{\"type\":\"text\",\"text\":\"",
 ];
 
-/// The first line of what a tool reads back: `[artifact art_… <what>]`, without line
-/// end. `id` is an artifact id, `what` says which part follows, in one line.
-pub fn read_back_head(id: &str, what: &str) -> String {
-    format!("[artifact {id} {what}]")
+/// The first line of a text that a tool reads back, `[artifact art_… <part>]`, without its
+/// line end. `id` is an artifact id; `part` says on one line which part follows.
+pub fn read_back_heading(id: &str, part: &str) -> String {
+    format!("[artifact {id} {part}]")
 }
 
-/// Whether a text begins with such a line, below the lines that Codex writes, or with
-/// it in the first text of an MCP result that came as JSON.
+/// Whether a text was read back from an artifact: it begins with the line of
+/// [`read_back_heading`], after the header of Codex if there is one. The line may also
+/// begin the first text of an MCP result that came as JSON.
 pub fn is_read_back(text: &str) -> bool {
-    let body = text.get(header::read(text).bytes..).unwrap_or(text);
-    let body = WRAPPED
+    let body = text.get(codex_header::parse(text).bytes..).unwrap_or(text);
+    let body = MCP_STARTS
         .iter()
         .find_map(|start| body.strip_prefix(start))
         .unwrap_or(body);
-    let Some(rest) = body.strip_prefix(HEAD) else {
+    let Some(rest) = body.strip_prefix(HEADING_START) else {
         return false;
     };
-    let id = rest.as_bytes().get(..DIGITS).unwrap_or_default();
-    let hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    id.len() == DIGITS
-        && id.iter().all(hex)
-        && matches!(rest.as_bytes().get(DIGITS), Some(b' ' | b']'))
+    let id = rest.as_bytes().get(..ID_DIGITS).unwrap_or_default();
+    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    id.len() == ID_DIGITS
+        && id.iter().all(is_hex)
+        && matches!(rest.as_bytes().get(ID_DIGITS), Some(b' ' | b']'))
 }
 
-/// The start of a read-back of more than `limit` characters, cut at a line end where
-/// there is one, and a line that says where to read on. At most `limit` characters.
-pub fn page(text: &str, limit: usize) -> String {
+/// The first `limit` characters of a longer text that was read back: cut at a line end
+/// where there is one, and with a last line that says where to read on.
+pub fn first_page(text: &str, limit: usize) -> String {
     let note = |chars: usize| {
         format!(
             "\n[Cut after {chars} characters of this page: read on from there with artifact_read, in smaller pieces.]"
@@ -66,10 +68,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_back_is_known_by_its_first_line() {
-        let id = crate::plan::output::id("x");
-        let head = read_back_head(&id, "lines 1-20 of 400");
-        for (text, known) in [
+    fn a_read_back_is_recognised_by_its_first_line() {
+        let id = crate::plan::output::artifact_id("x");
+        let head = read_back_heading(&id, "lines 1-20 of 400");
+        for (text, expected) in [
             (format!("{head}\nfn main() {{}}\n"), true),
             (format!("[artifact {id}]\n"), true),
             (format!("Wall time: 0.1 seconds\nOutput:\n{head}\nx"), true),
@@ -82,7 +84,7 @@ mod tests {
             (format!("[artifact {}g]", id.get(..35).unwrap()), false),
             (String::new(), false),
         ] {
-            assert_eq!(is_read_back(&text), known, "{text}");
+            assert_eq!(is_read_back(&text), expected, "{text}");
         }
     }
 
@@ -90,11 +92,11 @@ mod tests {
     fn a_page_is_cut_at_a_line_end_and_says_where_to_read_on() {
         let line = |i: usize| format!("行 {i}\n");
         let text: String = (0..2_000).map(line).collect();
-        let page = page(&text, 4_000);
+        let page = first_page(&text, 4_000);
         assert!(page.chars().count() <= 4_000);
         let (shown, note) = page.rsplit_once("\n[Cut after ").unwrap();
         assert!(text.starts_with(&format!("{shown}\n")));
         assert!(note.starts_with(&format!("{} characters", shown.chars().count())));
-        assert_eq!(super::page(&text, 40_000), text);
+        assert_eq!(first_page(&text, 40_000), text);
     }
 }

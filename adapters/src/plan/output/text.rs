@@ -1,4 +1,4 @@
-//! The text of an output item, whatever form it has.
+//! The text of an output item, whatever JSON its output is.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -6,11 +6,12 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::item_text::PartText;
 use crate::json;
 use crate::turn::{Item, ItemKind};
 
-/// Which forms the output of an item may have.
-enum Form {
+/// The JSON that the output of an item may be.
+enum OutputShape {
     /// A string, or a list of content parts.
     Parts,
     /// A string, or some other JSON.
@@ -20,15 +21,7 @@ enum Form {
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Run<'a> {
+struct ShellRun<'a> {
     #[serde(borrow)]
     stdout: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -38,46 +31,49 @@ struct Run<'a> {
 }
 
 #[derive(Deserialize)]
-struct Outcome<'a> {
+struct ShellOutcome<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
     exit_code: Option<i64>,
 }
 
-/// The text of a tool output, decoded: a string; the text parts of a list, a line
-/// each, whatever else the list holds; of a hosted shell's runs what they printed; of
-/// outputs that are other JSON, that JSON. `None` for items that are no outputs, for
-/// the outputs of a tool search, whose tools are named elsewhere, and for outputs
-/// without text.
+/// The decoded text of a tool output:
+/// - of a string, the string;
+/// - of a list of content parts, the texts of its text parts, one per line;
+/// - of the runs of a hosted shell, what they printed;
+/// - of any other JSON, that JSON.
+///
+/// `None` for an item that is not an output, for the output of a tool search, whose tools
+/// are sent in another way, and for an output without text.
 pub fn text<'a>(item: &Item<'a>) -> Option<Cow<'a, str>> {
-    let form = form(item.kind)?;
+    let shape = shape(item.kind)?;
     let output = item.output()?;
     let json = output.get();
     if let Some(inner) = json::inner(json) {
         return (!inner.is_empty()).then(|| json::unescape(inner));
     }
-    match form {
-        Form::Parts if json.starts_with('[') => parts(output),
-        Form::Shell => runs(output).or(Some(json.into())),
-        Form::Parts | Form::Json => (json != "null").then_some(json.into()),
+    match shape {
+        OutputShape::Parts if json.starts_with('[') => part_texts(output),
+        OutputShape::Shell => shell_runs(output).or(Some(json.into())),
+        OutputShape::Parts | OutputShape::Json => (json != "null").then_some(json.into()),
     }
 }
 
-/// At most so many characters has the text of an output, found without decoding it:
-/// no escape is shorter than what it stands for. 0 where [`text`] is `None` for the
-/// item's type.
-pub fn length_bound(item: &Item<'_>) -> usize {
-    match (form(item.kind), item.output()) {
+/// An upper limit of the characters of [`text`], found without decoding it: no escape is
+/// shorter than what it stands for. 0 for items that are not outputs and for outputs of a
+/// tool search.
+pub fn max_text_len(item: &Item<'_>) -> usize {
+    match (shape(item.kind), item.output()) {
         (Some(_), Some(output)) => output.get().len(),
         (None, _) | (_, None) => 0,
     }
 }
 
-fn form(kind: ItemKind) -> Option<Form> {
+fn shape(kind: ItemKind) -> Option<OutputShape> {
     match kind {
-        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput => Some(Form::Parts),
-        ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(Form::Json),
-        ItemKind::ShellCallOutput => Some(Form::Shell),
+        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput => Some(OutputShape::Parts),
+        ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Json),
+        ItemKind::ShellCallOutput => Some(OutputShape::Shell),
         ItemKind::Message
         | ItemKind::Reasoning
         | ItemKind::FunctionCall
@@ -99,15 +95,16 @@ fn form(kind: ItemKind) -> Option<Form> {
     }
 }
 
-fn parts(output: &RawValue) -> Option<Cow<'_, str>> {
-    let parts: Vec<Part<'_>> = serde_json::from_str(output.get()).ok()?;
-    let texts = parts.iter().filter_map(|part| part.text.or(part.refusal));
-    join(texts)
+/// The texts of a list of content parts, one per line.
+fn part_texts(output: &RawValue) -> Option<Cow<'_, str>> {
+    let parts: Vec<PartText<'_>> = serde_json::from_str(output.get()).ok()?;
+    let texts = parts.iter().filter_map(PartText::raw);
+    join_lines(texts)
 }
 
-/// What the runs of a hosted shell printed, each below a header as Codex writes it.
-fn runs(output: &RawValue) -> Option<Cow<'_, str>> {
-    let runs: Vec<Run<'_>> = serde_json::from_str(output.get()).ok()?;
+/// The outputs of the runs of a hosted shell, each below a header in the form of Codex.
+fn shell_runs(output: &RawValue) -> Option<Cow<'_, str>> {
+    let runs: Vec<ShellRun<'_>> = serde_json::from_str(output.get()).ok()?;
     let mut all = String::new();
     for run in &runs {
         if !all.is_empty() && !all.ends_with('\n') {
@@ -115,27 +112,27 @@ fn runs(output: &RawValue) -> Option<Cow<'_, str>> {
         }
         let outcome = run
             .outcome
-            .and_then(|outcome| serde_json::from_str::<Outcome<'_>>(outcome.get()).ok());
+            .and_then(|outcome| serde_json::from_str::<ShellOutcome<'_>>(outcome.get()).ok());
         match outcome {
-            Some(Outcome {
+            Some(ShellOutcome {
                 exit_code: Some(code),
                 ..
             }) => {
                 let _ = writeln!(all, "Exit code: {code}\nOutput:");
             }
-            Some(Outcome {
+            Some(ShellOutcome {
                 kind: Some(kind), ..
             }) if kind == "timeout" => all.push_str("Process timed out\nOutput:\n"),
             Some(_) | None => {}
         }
-        let printed = join([run.stdout, run.stderr].into_iter().flatten());
+        let printed = join_lines([run.stdout, run.stderr].into_iter().flatten());
         all.push_str(&printed.unwrap_or_default());
     }
     (!all.is_empty()).then_some(all.into())
 }
 
-/// A line end between two texts, as it is sent.
-fn join<'a>(texts: impl Iterator<Item = &'a RawValue>) -> Option<Cow<'a, str>> {
+/// Joins the texts that are not empty, with a line end between two of them.
+fn join_lines<'a>(texts: impl Iterator<Item = &'a RawValue>) -> Option<Cow<'a, str>> {
     let mut joined: Option<Cow<'a, str>> = None;
     for text in texts.filter_map(|raw| json::inner(raw.get())) {
         if text.is_empty() {
@@ -234,7 +231,7 @@ mod tests {
             let item = item(json);
             assert_eq!(text(&item).as_deref(), expected, "{json}");
             let chars = expected.unwrap_or_default().chars().count();
-            assert!(chars <= length_bound(&item), "{json}");
+            assert!(chars <= max_text_len(&item), "{json}");
         }
     }
 }

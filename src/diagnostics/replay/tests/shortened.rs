@@ -41,7 +41,7 @@ fn asked(input: &[Value]) -> Scene<'static> {
         settings: WINDOW,
         tables: "[context]\noutputs = \"adaptive\"",
         requests: vec![json!({"model": "acme/m", "input": input, "stream": true})],
-        keeping: Keeping::Disk,
+        keeping: Retention::Disk,
         ..scene(json!([{"steps": [{"text": "Built."}]}]))
     }
 }
@@ -79,7 +79,7 @@ fn a_shortened_output() {
     for places in [&[500][..], &[3, 500], &[999], &[10, 20, 30, 400, 600]] {
         let output = log(places, &line);
         let recorded = asked(&history(std::slice::from_ref(&output))).record();
-        let id = output::id(&output);
+        let id = output::artifact_id(&output);
         assert!(sent(&recorded)[0].contains(&id));
         let redacted = redacted(&recorded);
         assert!(!text(&redacted).contains(&id));
@@ -103,8 +103,11 @@ fn a_shortened_output() {
 fn outputs_that_became_notices() {
     let line = format!("error: the key {SECRET} was refused");
     let mut outputs: Vec<String> = (0..12).map(|n| log(&[n * 50, n * 50 + 7], &line)).collect();
-    let ids: Vec<String> = outputs.iter().map(|output| output::id(output)).collect();
-    let head = output::read_back_head(&ids[0], "lines 1-900 of 1000");
+    let ids: Vec<String> = outputs
+        .iter()
+        .map(|output| output::artifact_id(output))
+        .collect();
+    let head = output::read_back_heading(&ids[0], "lines 1-900 of 1000");
     outputs.push(format!("{head}\n{}", log(&[100], &line)));
     let mention = format!("I read {} and {}.", ids[0], ids[11]);
     let mut scene = asked(&history(&outputs));

@@ -1,42 +1,45 @@
-//! A file, source code, a diff: what it defines or changes, between its first and
-//! last lines.
+//! The excerpt of a file, source code or a diff: what it defines or changes, between its
+//! first and its last lines.
 
-use super::frame::{self, Frame};
-use super::hits::Hits;
-use super::{Part, Task};
+use super::key_lines::KeyLines;
+use super::line_excerpt::{self, LineLayout};
+use super::{ExcerptBody, ExcerptInput};
 
-const FRAME: Frame = Frame {
+const LAYOUT: LineLayout = LineLayout {
     label: "Definitions between them, by line",
-    share: 45,
-    alike: false,
-    paths: false,
+    key_lines_percent: 45,
+    ignores_numbers: false,
+    lists_paths: false,
 };
 
-pub(super) fn show(task: Task<'_>) -> Part {
-    frame::show(task, &FRAME, |hits| find(task.text, hits))
+pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
+    line_excerpt::excerpt_body(input, &LAYOUT, |key_lines| {
+        find_definitions(input.text, key_lines);
+    })
 }
 
-fn find<'t>(text: &'t str, hits: &mut Hits<'t>) {
+fn find_definitions<'t>(text: &'t str, key_lines: &mut KeyLines<'t>) {
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
         let end = memchr::memchr(b'\n', rest.as_bytes()).unwrap_or(rest.len());
         let line = rest.get(..end).unwrap_or(rest);
-        if let Some(strong) = defines(line) {
-            hits.add(at, line, strong);
+        if let Some(is_strong) = definition(line) {
+            key_lines.add(at, line, is_strong);
         }
         at += end + 1;
     }
 }
 
-/// Whether a line defines something; `true` if it stands at the margin.
-fn defines(line: &str) -> Option<bool> {
+/// Whether a definition is a strong line, mostly because it is not indented; `None` if a
+/// line does not define anything.
+fn definition(line: &str) -> Option<bool> {
     let bare = line.trim_start_matches([' ', '\t']);
     let digits = bare.len()
         - bare
             .trim_start_matches(|byte: char| byte.is_ascii_digit())
             .len();
-    // Lines of `cat -n` have their own numbers.
-    let (bare, margin) = match bare
+    // The lines of `cat -n` have line numbers.
+    let (bare, at_margin) = match bare
         .get(digits..)
         .and_then(|rest| rest.strip_prefix(['\t', ':', '|', '→']))
     {
@@ -55,18 +58,18 @@ fn defines(line: &str) -> Option<bool> {
     if first == b'#'
         && (bare.starts_with("# ") || bare.starts_with("## ") || bare.starts_with("#define "))
     {
-        return (margin && !bare.ends_with('.'))
+        return (at_margin && !bare.ends_with('.'))
             .then_some(bare.starts_with("#define ") || bare.starts_with("## "));
     }
     if first == b'[' {
-        return (margin && bare.ends_with(']')).then_some(true);
+        return (at_margin && bare.ends_with(']')).then_some(true);
     }
     if !first.is_ascii_alphabetic() {
         return None;
     }
     let mut words = bare.split([' ', '(', '<', ':']);
     let mut word = words.next()?;
-    // What may stand before the word that says what is defined.
+    // Modifiers may precede the keyword of a definition.
     for _ in 0..4 {
         if !matches!(
             word,
@@ -97,7 +100,7 @@ fn defines(line: &str) -> Option<bool> {
         ) {
             break;
         }
-        if word == "const" && margin && !bare.contains(" fn ") {
+        if word == "const" && at_margin && !bare.contains(" fn ") {
             return Some(false);
         }
         if matches!(
@@ -106,11 +109,11 @@ fn defines(line: &str) -> Option<bool> {
         ) && bare.contains('(')
             && bare.trim_end().ends_with('{')
         {
-            return Some(margin);
+            return Some(at_margin);
         }
         word = words.next()?;
     }
-    let defines = matches!(
+    let is_keyword = matches!(
         word,
         "fn" | "struct"
             | "enum"
@@ -143,11 +146,11 @@ fn defines(line: &str) -> Option<bool> {
             | "resource"
             | "FROM"
     );
-    if defines {
-        return Some(margin);
+    if is_keyword {
+        return Some(at_margin);
     }
-    // A function of C and its kin.
-    (margin
+    // A function of C or a similar language.
+    (at_margin
         && bare.ends_with('{')
         && bare.contains('(')
         && !matches!(word, "if" | "for" | "while" | "switch" | "else"))

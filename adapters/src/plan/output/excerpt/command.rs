@@ -1,15 +1,15 @@
-//! What a command printed: errors, warnings and failures between its first and last
-//! lines.
+//! The excerpt of what a command printed: errors, warnings and failures between its first
+//! and its last lines.
 
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
-use super::frame::{self, Frame};
-use super::hits::Hits;
-use super::{Part, Task};
+use super::key_lines::KeyLines;
+use super::line_excerpt::{self, LineLayout};
+use super::{ExcerptBody, ExcerptInput};
 
-const WORDS: [&str; 26] = [
+const KEYWORDS: [&str; 26] = [
     "error",
     "Error",
     "ERROR",
@@ -38,8 +38,8 @@ const WORDS: [&str; 26] = [
     "WARN",
 ];
 
-/// From this word on, they are of less weight.
-const WARNINGS: usize = 23;
+/// The words from this one on are warnings, which make weak lines.
+const FIRST_WARNING: usize = 23;
 
 #[expect(
     clippy::expect_used,
@@ -48,53 +48,58 @@ const WARNINGS: usize = 23;
 static SEARCH: LazyLock<AhoCorasick> = LazyLock::new(|| {
     AhoCorasick::builder()
         .match_kind(MatchKind::LeftmostFirst)
-        .build(WORDS)
+        .build(KEYWORDS)
         .expect("a few words")
 });
 
-const FRAME: Frame = Frame {
+const LAYOUT: LineLayout = LineLayout {
     label: "Errors, warnings and failures between them, by line",
-    share: 45,
-    alike: true,
-    paths: true,
+    key_lines_percent: 45,
+    ignores_numbers: true,
+    lists_paths: true,
 };
 
-pub(super) fn show(task: Task<'_>) -> Part {
-    frame::show(task, &FRAME, |hits| {
-        if find(task.text, hits) == 0 {
-            sample(task.text, hits);
+pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
+    line_excerpt::excerpt_body(input, &LAYOUT, |key_lines| {
+        if find_errors(input.text, key_lines) == 0 {
+            sample_lines(input.text, key_lines);
         }
     })
 }
 
-/// Adds the lines with such a word.
-fn find<'t>(text: &'t str, hits: &mut Hits<'t>) -> usize {
+/// Adds the lines that have one of the keywords, and returns how many there are.
+fn find_errors<'t>(text: &'t str, key_lines: &mut KeyLines<'t>) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
     let mut found = 0;
     while let Some(hit) = SEARCH.find(Input::new(text).range(at..)) {
         let (start, end) = (hit.start(), hit.end());
         at = end;
-        if !stands_alone(bytes, start, end) {
+        if !is_word(bytes, start, end) {
             continue;
         }
         let before = bytes.get(..start).unwrap_or_default();
         let from = memchr::memrchr(b'\n', before).map_or(0, |end| end + 1);
         let behind = bytes.get(end..).unwrap_or_default();
         let to = memchr::memchr(b'\n', behind).map_or(text.len(), |next| end + next);
-        let is_error = hit.pattern().as_usize() < WARNINGS;
-        let to = if is_error { behind_place(text, to) } else { to };
+        let is_error = hit.pattern().as_usize() < FIRST_WARNING;
+        let to = if is_error {
+            end_with_location(text, to)
+        } else {
+            to
+        };
         if let Some(line) = text.get(from..to) {
             found += 1;
-            hits.add(from, line, is_error);
+            key_lines.add(from, line, is_error);
         }
         at = (to + 1).min(text.len());
     }
     found
 }
 
-/// The end of the next line if that says where the error is, as rustc writes it.
-fn behind_place(text: &str, end: usize) -> usize {
+/// The end of the next line, if that is the location of the error as rustc writes it;
+/// otherwise `end`.
+fn end_with_location(text: &str, end: usize) -> usize {
     let next = text.get(end + 1..).unwrap_or_default();
     if !next.trim_start_matches(' ').starts_with("--> ") {
         return end;
@@ -103,9 +108,9 @@ fn behind_place(text: &str, end: usize) -> usize {
     end + 1 + length
 }
 
-/// Whether a word is more than a part of a name: `error.rs`, `thiserror`,
-/// `fail-fast` are names.
-fn stands_alone(bytes: &[u8], start: usize, end: usize) -> bool {
+/// Whether a keyword is not just a part of a name: `error.rs`, `thiserror` and `fail-fast`
+/// are names.
+fn is_word(bytes: &[u8], start: usize, end: usize) -> bool {
     let lower = bytes.get(start).is_some_and(u8::is_ascii_lowercase);
     let before = start.checked_sub(1).and_then(|before| bytes.get(before));
     if lower
@@ -127,11 +132,11 @@ fn stands_alone(bytes: &[u8], start: usize, end: usize) -> bool {
     }
 }
 
-/// Lines at even distances, where none stands out.
-fn sample<'t>(text: &'t str, hits: &mut Hits<'t>) {
-    const LINES: usize = 24;
-    for place in 1..LINES {
-        let near = text.len() / LINES * place;
+/// Adds lines at even distances, for a text without keywords.
+fn sample_lines<'t>(text: &'t str, key_lines: &mut KeyLines<'t>) {
+    const COUNT: usize = 24;
+    for number in 1..COUNT {
+        let near = text.len() / COUNT * number;
         let rest = text.as_bytes().get(near..).unwrap_or_default();
         let Some(from) = memchr::memchr(b'\n', rest).map(|end| near + end + 1) else {
             return;
@@ -139,8 +144,8 @@ fn sample<'t>(text: &'t str, hits: &mut Hits<'t>) {
         let rest = text.as_bytes().get(from..).unwrap_or_default();
         let to = memchr::memchr(b'\n', rest).map_or(text.len(), |end| from + end);
         if let Some(line) = text.get(from..to).filter(|line| !line.trim().is_empty()) {
-            hits.add(from, line, false);
+            key_lines.add(from, line, false);
         }
     }
-    hits.found = 0;
+    key_lines.found = 0;
 }

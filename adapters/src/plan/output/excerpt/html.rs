@@ -1,22 +1,22 @@
-//! The text of a page, without its tags, scripts and styles.
+//! The text of an HTML page, without its tags, scripts and styles.
 
-/// More bytes of text are not needed for an excerpt.
-const MOST: usize = 96 * 1024;
+/// An excerpt does not need more bytes of text than this.
+const MAX_TEXT_BYTES: usize = 96 * 1024;
 
-/// Whether a text is written with tags.
+/// Whether a text has HTML tags.
 pub(super) fn is_tagged(text: &str) -> bool {
     memchr::memmem::find(text.as_bytes(), b"</").is_some()
 }
 
-/// The text between the tags: a heading as `# …`, a link as `[text](address)`, and a
-/// line end where a block begins. It ends early where it is long.
+/// The text between the tags, with a heading as `# …`, a link as `[text](address)`, and a
+/// line end where a block begins. A long text is cut.
 pub(super) fn plain(html: &str) -> String {
-    let mut page = Page::default();
+    let mut page = HtmlText::default();
     let mut rest = html;
     while let Some(at) = memchr::memchr(b'<', rest.as_bytes()) {
         let (text, tagged) = rest.split_at_checked(at).unwrap_or((rest, ""));
         page.text(text);
-        if page.out.len() > MOST {
+        if page.out.len() > MAX_TEXT_BYTES {
             rest = "";
             break;
         }
@@ -51,13 +51,13 @@ pub(super) fn plain(html: &str) -> String {
 }
 
 #[derive(Default)]
-struct Page {
+struct HtmlText {
     out: String,
-    /// Where the text of a link began, and its address.
+    /// Where the text of the open link begins, and its address.
     link: Option<(usize, String)>,
 }
 
-impl Page {
+impl HtmlText {
     fn text(&mut self, text: &str) {
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
@@ -164,7 +164,8 @@ fn address(tag: &str) -> Option<&str> {
     rest.split([' ', '>']).next()
 }
 
-/// The named characters that stand in every page.
+/// The character of an entity, and the text after it. Only the most common names are
+/// known.
 fn entity(text: &str) -> Option<(char, &str)> {
     let end = text.bytes().take(10).position(|byte| byte == b';')?;
     let (name, rest) = (text.get(1..end)?, text.get(end + 1..)?);
@@ -196,7 +197,7 @@ fn behind<'t>(text: &'t str, end: &str) -> &'t str {
         .unwrap_or_default()
 }
 
-/// What follows the end tag of an element that holds no text to read.
+/// The text after the end tag of an element whose content is not shown.
 fn behind_element<'t>(text: &'t str, name: &str) -> &'t str {
     let mut rest = text;
     while let Some(at) = memchr::memmem::find(rest.as_bytes(), b"</") {

@@ -1,125 +1,127 @@
-//! A JSON document: its shape as plain text, and the beginning and end of it, which
-//! claim to be no document.
+//! The excerpt of a JSON document: its shape as plain text, and its beginning and end,
+//! which are labelled as fragments.
 
-use super::cut::{self, chars, one_line};
-use super::{Part, Style, Task};
+use super::line_cut::{self, char_count, one_line};
+use super::{ExcerptBody, ExcerptInput, ExcerptStyle};
 use std::fmt::{self, Write as _};
 
-/// Levels that the shape goes down.
-const DEPTH: usize = 7;
+/// The maximum levels of the shape.
+const MAX_DEPTH: usize = 7;
 
-/// Keys of an object that are named.
-const KEYS: usize = 24;
+/// The maximum number of keys that are described of an object.
+const MAX_KEYS: usize = 24;
 
-/// Elements of an array that are described.
-const ELEMENTS: usize = 2;
+/// The maximum number of elements that are described of an array.
+const MAX_ELEMENTS: usize = 2;
 
-/// Values that are described in all.
-const VALUES: usize = 400;
+/// The maximum number of values that are described in all.
+const MAX_VALUES: usize = 400;
 
-/// Bytes that are read; what goes on behind them has at least what was seen.
-const LOOK: usize = 4 << 20;
+/// How many bytes are read. Counts of values that continue after them are lower limits.
+const READ_BYTES: usize = 4 << 20;
 
-pub(super) fn show(task: Task<'_>) -> Part {
-    let Task {
+pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
+    let ExcerptInput {
         text, room, style, ..
-    } = task;
-    let looked_at = look(text);
-    let (roots, count) = read(looked_at);
-    let all = looked_at.len() == text.len();
-    let roots = (roots, Count { seen: count, all });
-    let shape = [DEPTH, 4, 3, 2, 1, 0]
+    } = input;
+    let start = readable_start(text);
+    let (roots, count) = read_documents(start);
+    let is_exact = start.len() == text.len();
+    let roots = (roots, ValueCount { count, is_exact });
+    let shape = [MAX_DEPTH, 4, 3, 2, 1, 0]
         .into_iter()
-        .map(|depth| describe(&roots, depth))
-        .find(|shape| chars(shape) <= room * 55 / 100)
+        .map(|depth| describe_shape(&roots, depth))
+        .find(|shape| char_count(shape) <= room * 55 / 100)
         .unwrap_or_else(|| {
-            let shape = describe(&roots, 1);
-            let lines = cut::first(&shape, room * 55 / 100);
+            let shape = describe_shape(&roots, 1);
+            let lines = line_cut::first_lines(&shape, room * 55 / 100);
             format!("{}(more)\n", lines.text)
         });
-    let mut half = room.saturating_sub(chars(&shape) + 110) / 2;
-    if style == Style::Fixed {
+    let mut half = room.saturating_sub(char_count(&shape) + 110) / 2;
+    if style == ExcerptStyle::Fixed {
         half = half.min(1_200);
     }
-    let first = cut::first(text, half);
+    let first = line_cut::first_lines(text, half);
     let rest = text.get(first.bytes..).unwrap_or_default();
-    let last = cut::last(rest, half);
+    let last = line_cut::last_lines(rest, half);
     let mut shown = format!("Shape:\n{shape}");
-    for (label, part) in [
+    for (label, lines) in [
         ("Its beginning (a fragment, no whole JSON):\n", &first),
         ("Its end (a fragment):\n", &last),
     ] {
-        if !part.text.is_empty() {
+        if !lines.text.is_empty() {
             shown.push_str(label);
-            shown.push_str(&part.text);
+            shown.push_str(&lines.text);
         }
     }
-    Part {
+    ExcerptBody {
         text: shown,
         chars: first.chars + last.chars,
         lines: first.lines + last.lines,
     }
 }
 
-/// What of a text is read.
-fn look(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LOOK)).unwrap_or(text)
+/// The part of a text that is read.
+fn readable_start(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(READ_BYTES))
+        .unwrap_or(text)
 }
 
-/// A value as far as it is described.
-enum Node<'t> {
+/// The part of a value that is described.
+enum JsonShape<'t> {
     Object {
         keys: Vec<(&'t str, Self)>,
-        count: Count,
+        count: ValueCount,
     },
     Array {
         elements: Vec<Self>,
-        count: Count,
+        count: ValueCount,
     },
-    /// A string, its inside still escaped.
+    /// The inside of a string, still escaped.
     Text(&'t str),
     /// A number, `true`, `false`, `null`.
     Literal(&'t str),
 }
 
-/// How many there are, or at least so many.
+/// The number of keys, elements or documents.
 #[derive(Clone, Copy)]
-struct Count {
-    seen: usize,
-    all: bool,
+struct ValueCount {
+    count: usize,
+    /// Whether there are no more than were read.
+    is_exact: bool,
 }
 
-impl fmt::Display for Count {
+impl fmt::Display for ValueCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.all {
+        if !self.is_exact {
             f.write_str("at least ")?;
         }
-        self.seen.fmt(f)
+        self.count.fmt(f)
     }
 }
 
-struct Reader<'t> {
+struct ShapeReader<'t> {
     text: &'t str,
     at: usize,
-    /// Nodes that may still be made.
+    /// How many values may still be described.
     left: usize,
 }
 
-/// All documents, the first few of them described.
-fn read(text: &str) -> (Vec<Node<'_>>, usize) {
-    let mut reader = Reader {
+/// The shapes of the first few documents, and the number of all.
+fn read_documents(text: &str) -> (Vec<JsonShape<'_>>, usize) {
+    let mut reader = ShapeReader {
         text,
         at: 0,
-        left: VALUES,
+        left: MAX_VALUES,
     };
     let mut roots = Vec::new();
     let mut count = 0;
     while reader.peek().is_some() {
         let before = reader.at;
-        if roots.len() < ELEMENTS {
-            roots.extend(reader.node(DEPTH));
+        if roots.len() < MAX_ELEMENTS {
+            roots.extend(reader.read_value(MAX_DEPTH));
         } else {
-            reader.skip();
+            reader.skip_value();
         }
         count += 1;
         if reader.at <= before {
@@ -129,12 +131,12 @@ fn read(text: &str) -> (Vec<Node<'_>>, usize) {
     (roots, count)
 }
 
-impl<'t> Reader<'t> {
+impl<'t> ShapeReader<'t> {
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// The next byte that is no blank.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         while matches!(self.byte(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
@@ -142,21 +144,24 @@ impl<'t> Reader<'t> {
         self.byte()
     }
 
-    /// Reads a value, `depth` levels of it; called at most so deep inside itself.
-    fn node(&mut self, depth: usize) -> Option<Node<'t>> {
+    /// Reads a value and describes `depth` levels of it, which is also how deep it recurses.
+    fn read_value(&mut self, depth: usize) -> Option<JsonShape<'t>> {
         let first = self.peek()?;
         self.left = self.left.saturating_sub(1);
         match first {
-            b'"' => Some(Node::Text(self.string())),
+            b'"' => Some(JsonShape::Text(self.read_string())),
             b'{' | b'[' => {
-                let object = first == b'{';
+                let is_object = first == b'{';
                 self.at += 1;
                 let (mut keys, mut elements) = (Vec::new(), Vec::new());
-                let mut count = Count { seen: 0, all: true };
+                let mut count = ValueCount {
+                    count: 0,
+                    is_exact: true,
+                };
                 loop {
                     match self.peek() {
                         None => {
-                            count.all = false;
+                            count.is_exact = false;
                             break;
                         }
                         Some(b'}' | b']') => {
@@ -170,8 +175,8 @@ impl<'t> Reader<'t> {
                         Some(_) => {}
                     }
                     let before = self.at;
-                    let key = if object && self.byte() == Some(b'"') {
-                        let key = self.string();
+                    let key = if is_object && self.byte() == Some(b'"') {
+                        let key = self.read_string();
                         if self.peek() == Some(b':') {
                             self.at += 1;
                         }
@@ -179,26 +184,26 @@ impl<'t> Reader<'t> {
                     } else {
                         ""
                     };
-                    let most = if object { KEYS } else { ELEMENTS };
-                    if depth > 0 && self.left > 0 && count.seen < most {
-                        let node = self.node(depth - 1);
-                        if object {
-                            keys.extend(node.map(|node| (key, node)));
+                    let limit = if is_object { MAX_KEYS } else { MAX_ELEMENTS };
+                    if depth > 0 && self.left > 0 && count.count < limit {
+                        let value = self.read_value(depth - 1);
+                        if is_object {
+                            keys.extend(value.map(|value| (key, value)));
                         } else {
-                            elements.extend(node);
+                            elements.extend(value);
                         }
                     } else {
-                        self.skip();
+                        self.skip_value();
                     }
-                    count.seen += 1;
+                    count.count += 1;
                     if self.at <= before {
                         self.at += 1;
                     }
                 }
-                Some(if object {
-                    Node::Object { keys, count }
+                Some(if is_object {
+                    JsonShape::Object { keys, count }
                 } else {
-                    Node::Array { elements, count }
+                    JsonShape::Array { elements, count }
                 })
             }
             _ => {
@@ -208,13 +213,13 @@ impl<'t> Reader<'t> {
                 }) {
                     self.at += 1;
                 }
-                self.text.get(start..self.at).map(Node::Literal)
+                self.text.get(start..self.at).map(JsonShape::Literal)
             }
         }
     }
 
-    /// The inside of a string, behind which reading goes on.
-    fn string(&mut self) -> &'t str {
+    /// Reads a string and returns its inside.
+    fn read_string(&mut self) -> &'t str {
         let start = self.at + 1;
         self.at = start;
         loop {
@@ -232,13 +237,13 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Goes behind a value, however deep it is.
-    fn skip(&mut self) {
+    /// Skips a value, however deep it is.
+    fn skip_value(&mut self) {
         let mut depth = 0_usize;
         while let Some(byte) = self.peek() {
             match byte {
                 b'"' => {
-                    self.string();
+                    self.read_string();
                 }
                 b'{' | b'[' => {
                     depth += 1;
@@ -254,40 +259,40 @@ impl<'t> Reader<'t> {
                 b',' if depth == 0 => return,
                 _ => self.at += 1,
             }
-            let literal = !matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
-            let ends = matches!(
+            let is_literal = !matches!(byte, b'"' | b'{' | b'[' | b'}' | b']');
+            let has_ended = matches!(
                 self.byte(),
                 None | Some(b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t')
             );
-            if depth == 0 && (!literal || ends) {
+            if depth == 0 && (!is_literal || has_ended) {
                 return;
             }
         }
     }
 }
 
-/// The shape as lines, `depth` levels of it.
-fn describe((roots, count): &(Vec<Node<'_>>, Count), depth: usize) -> String {
+/// The first `depth` levels of the shape, as lines.
+fn describe_shape((roots, count): &(Vec<JsonShape<'_>>, ValueCount), depth: usize) -> String {
     let mut shape = String::new();
-    if count.seen > 1 {
+    if count.count > 1 {
         let _ = writeln!(shape, "{count} documents, one after the other; the first:");
     }
-    for root in roots.iter().take(if depth > 1 { ELEMENTS } else { 1 }) {
+    for root in roots.iter().take(if depth > 1 { MAX_ELEMENTS } else { 1 }) {
         shape.push_str("$: ");
-        line(&mut shape, root, depth, 1);
+        describe_value(&mut shape, root, depth, 1);
     }
     shape
 }
 
-fn line(shape: &mut String, node: &Node<'_>, depth: usize, level: usize) {
+fn describe_value(shape: &mut String, value: &JsonShape<'_>, depth: usize, level: usize) {
     let indent = "  ".repeat(level);
-    match node {
-        Node::Text(text) => {
-            let length = chars(text);
+    match value {
+        JsonShape::Text(text) => {
+            let length = char_count(text);
             let sample = one_line(text, 48);
             let _ = writeln!(shape, "string of {length}: \"{sample}\"");
         }
-        Node::Literal(text) => {
+        JsonShape::Literal(text) => {
             let kind = match *text {
                 "true" | "false" => "boolean",
                 "null" => "null",
@@ -299,33 +304,33 @@ fn line(shape: &mut String, node: &Node<'_>, depth: usize, level: usize) {
                 let _ = writeln!(shape, "{kind} {}", one_line(text, 32));
             }
         }
-        Node::Object { keys, count } => {
+        JsonShape::Object { keys, count } => {
             let _ = writeln!(shape, "object, {count} keys");
             if depth == 0 {
                 return;
             }
             for (key, value) in keys {
                 let _ = write!(shape, "{indent}{}: ", one_line(key, 48));
-                line(shape, value, depth - 1, level + 1);
+                describe_value(shape, value, depth - 1, level + 1);
             }
-            if count.seen > keys.len() {
-                let more = Count {
-                    seen: count.seen - keys.len(),
+            if count.count > keys.len() {
+                let more = ValueCount {
+                    count: count.count - keys.len(),
                     ..*count
                 };
                 let _ = writeln!(shape, "{indent}and {more} keys more");
             }
         }
-        Node::Array { elements, count } => {
+        JsonShape::Array { elements, count } => {
             let _ = writeln!(shape, "array of {count}");
             if depth == 0 {
                 return;
             }
-            // Elements are mostly alike: the first one is enough at small depth.
-            let most = if depth > 3 { ELEMENTS } else { 1 };
-            for (index, value) in elements.iter().take(most).enumerate() {
+            // Most elements are alike: where the shape has few levels, one is enough.
+            let limit = if depth > 3 { MAX_ELEMENTS } else { 1 };
+            for (index, value) in elements.iter().take(limit).enumerate() {
                 let _ = write!(shape, "{indent}[{index}]: ");
-                line(shape, value, depth - 1, level + 1);
+                describe_value(shape, value, depth - 1, level + 1);
             }
         }
     }

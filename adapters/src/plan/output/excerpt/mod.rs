@@ -1,151 +1,154 @@
-//! What is shown of an output that is too long.
+//! Excerpts: what is sent of an output that is too long.
 //!
-//! Every excerpt begins with a block that names the artifact and says what it was,
-//! shows evidence after the kind of output, says how much was left out, and ends
-//! with a constant line on how to read the rest. It is a function of its arguments
-//! alone, has never more characters than its limit, and is never silent.
+//! Every excerpt begins with a block that names the artifact and describes the output,
+//! shows the parts that matter most for this kind of output, says how much was left out,
+//! and ends with a constant line on how to read the rest. It depends on its arguments
+//! alone, and never has more characters than its limit.
 
-use super::{Measure, OutputKind};
-use crate::plan::Keeping;
+use super::{OutputKind, OutputMeasure};
+use crate::plan::Retention;
 use std::fmt::Write as _;
 
 mod code;
 mod command;
-mod cut;
-mod frame;
-mod hits;
 mod html;
 mod json;
+mod key_lines;
+mod line_cut;
+mod line_excerpt;
 mod opaque;
 mod web;
 
-use cut::chars;
+use line_cut::char_count;
 
-/// No excerpt has more characters.
-pub const VISIBLE: usize = 5_000;
+/// The maximum characters of an excerpt.
+pub const MAX_EXCERPT_CHARS: usize = 5_000;
 
-/// No excerpt needs fewer: lower limits are taken for this one.
-const LEAST: usize = 300;
+/// An excerpt may always have so many characters: a lower limit is raised to this.
+const MIN_EXCERPT_CHARS: usize = 300;
 
-/// How every excerpt and notice begins.
-pub const SHORTENED: &str = "[Tool output shortened";
+/// The beginning of every excerpt and notice.
+pub const SHORTENED_MARK: &str = "[Tool output shortened";
 
-/// Characters of the line that says what was left out.
-const LEFT_OUT: usize = 70;
+/// The maximum characters of the line that says how much was left out.
+const LEFT_OUT_CHARS: usize = 70;
 
-/// How large the parts of an excerpt are.
+/// How much of the beginning and of the end an excerpt shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Style {
-    /// By the limit.
+pub enum ExcerptStyle {
+    /// As much as the limit allows.
     Adaptive,
-    /// 1,200 characters of the beginning and of the end.
+    /// At most 1,200 characters of each.
     Fixed,
 }
 
-/// What there is to show of, and how much may be shown.
+/// The text that an excerpt is made of, and its limits.
 #[derive(Clone, Copy)]
-struct Task<'t> {
-    /// The text below Codex's header.
+struct ExcerptInput<'t> {
+    /// The output below the header of Codex.
     text: &'t str,
-    /// Lines of the whole text above it.
-    above: usize,
-    /// Characters that may be shown.
+    /// The number of lines of that header.
+    lines_above: usize,
+    /// The maximum characters of the body.
     room: usize,
-    style: Style,
+    style: ExcerptStyle,
 }
 
-/// What is shown, and how much of it stands so in the text.
+/// The part of an excerpt between its first block and its last lines.
 #[derive(Default)]
-struct Part {
+struct ExcerptBody {
     text: String,
+    /// How many characters of the output it shows.
     chars: usize,
+    /// How many lines of the output it shows.
     lines: usize,
 }
 
-/// The last line of every excerpt.
-pub fn how_to_read(keeping: Keeping) -> &'static str {
-    match keeping {
-        Keeping::Disk => {
+/// The last line of every excerpt: how to read the rest of the output.
+pub fn read_hint(retention: Retention) -> &'static str {
+    match retention {
+        Retention::Disk => {
             "[Read the rest with the tools artifact_read or artifact_search (id above) if they are offered, or run the command again with a narrower filter.]"
         }
-        Keeping::Memory => {
+        Retention::Memory => {
             "[Until the server stops: read the rest with the tools artifact_read or artifact_search (id above) if they are offered. Or run it again with a narrower filter.]"
         }
-        Keeping::Nothing => {
+        Retention::Nothing => {
             "[The rest was not kept: run the command again with a narrower filter.]"
         }
     }
 }
 
-/// What is shown of `text`, of which `measure` was taken: at most `limit` characters,
-/// never more than [`VISIBLE`].
+/// Makes the excerpt of an output, where `measure` is the measure of `text`. It has at
+/// most `limit` characters, and never more than [`MAX_EXCERPT_CHARS`].
 pub fn excerpt(
     text: &str,
-    measure: &Measure,
+    measure: &OutputMeasure,
     call_id: &str,
     limit: usize,
-    style: Style,
-    keeping: Keeping,
+    style: ExcerptStyle,
+    retention: Retention,
 ) -> String {
-    let limit = limit.clamp(LEAST, VISIBLE);
-    let end = how_to_read(keeping);
-    let fixed = end.len() + LEFT_OUT + 3;
-    let mut shown = head(measure, call_id, limit.saturating_sub(fixed));
-    let (above, body) = text
+    let limit = limit.clamp(MIN_EXCERPT_CHARS, MAX_EXCERPT_CHARS);
+    let end = read_hint(retention);
+    let fixed = end.len() + LEFT_OUT_CHARS + 3;
+    let mut excerpt = description(measure, call_id, limit.saturating_sub(fixed));
+    let (header, output) = text
         .split_at_checked(measure.header.bytes)
         .unwrap_or(("", text));
-    let task = Task {
-        text: body,
-        above: above.matches('\n').count(),
-        room: limit.saturating_sub(fixed + chars(&shown)),
+    let input = ExcerptInput {
+        text: output,
+        lines_above: header.matches('\n').count(),
+        room: limit.saturating_sub(fixed + char_count(&excerpt)),
         style,
     };
-    let part = if task.room < 60 {
-        Part::default()
+    let body = if input.room < 60 {
+        ExcerptBody::default()
     } else {
         match measure.kind {
-            OutputKind::CommandOutput => command::show(task),
-            OutputKind::WebOrSearch => web::show(task),
-            OutputKind::FileOrCodeOutput => code::show(task),
-            OutputKind::Json => json::show(task),
-            OutputKind::OpaqueToolOutput => opaque::show(task),
+            OutputKind::CommandOutput => command::excerpt_body(input),
+            OutputKind::WebOrSearch => web::excerpt_body(input),
+            OutputKind::FileOrCodeOutput => code::excerpt_body(input),
+            OutputKind::Json => json::excerpt_body(input),
+            OutputKind::OpaqueToolOutput => opaque::excerpt_body(input),
         }
     };
-    let own = cut::first_chars(&part.text, task.room);
-    if !own.is_empty() {
-        shown.push_str(own.trim_end_matches('\n'));
-        shown.push('\n');
+    let text = line_cut::first_chars(&body.text, input.room);
+    if !text.is_empty() {
+        excerpt.push_str(text.trim_end_matches('\n'));
+        excerpt.push('\n');
     }
-    let chars = measure.counted().saturating_sub(part.chars);
-    let lines = measure.lines.saturating_sub(task.above + part.lines);
-    let _ = writeln!(shown, "[Left out: {chars} characters, {lines} lines]");
-    shown.push_str(end);
-    shown
+    let chars = measure.chars_without_header().saturating_sub(body.chars);
+    let lines = measure.lines.saturating_sub(input.lines_above + body.lines);
+    let _ = writeln!(excerpt, "[Left out: {chars} characters, {lines} lines]");
+    excerpt.push_str(end);
+    excerpt
 }
 
-/// One line about an output that is long past, at most 200 characters.
-pub fn notice(measure: &Measure, keeping: Keeping) -> String {
-    let how = match keeping {
-        Keeping::Disk => "artifact_read shows it if that tool is offered",
-        Keeping::Memory => "artifact_read shows it until the server stops",
-        Keeping::Nothing => "it was not kept",
+/// Makes the one line that is sent instead of an old output. It has at most 200
+/// characters.
+pub fn notice(measure: &OutputMeasure, retention: Retention) -> String {
+    let how = match retention {
+        Retention::Disk => "artifact_read shows it if that tool is offered",
+        Retention::Memory => "artifact_read shows it until the server stops",
+        Retention::Nothing => "it was not kept",
     };
     let exit = match measure.header.exit_code {
         Some(code) => format!(", exit code {code}"),
         None => String::new(),
     };
     format!(
-        "{SHORTENED} to this line: artifact {}, {}, {} characters{exit}; {how}]",
+        "{SHORTENED_MARK} to this line: artifact {}, {}, {} characters{exit}; {how}]",
         measure.id,
         measure.kind.name(),
         measure.chars,
     )
 }
 
-/// What was shortened. The first lines always stand there; the others as far as there
-/// is room.
-fn head(measure: &Measure, call_id: &str, room: usize) -> String {
-    let mut head = format!("{SHORTENED}]\nartifact: {}\n", measure.id);
+/// The first block of an excerpt. Its first two lines are always there, the others as far
+/// as there is room.
+fn description(measure: &OutputMeasure, call_id: &str, room: usize) -> String {
+    let mut description = format!("{SHORTENED_MARK}]\nartifact: {}\n", measure.id);
     let header = &measure.header;
     let numbers = [
         ("exit code", header.exit_code.map(|code| code.to_string())),
@@ -167,18 +170,18 @@ fn head(measure: &Measure, call_id: &str, room: usize) -> String {
                 measure.chars, measure.lines, measure.bytes
             ),
         ),
-        ("call", cut::one_line(call_id, 64)),
+        ("call", line_cut::one_line(call_id, 64)),
     ];
     let numbers = numbers
         .into_iter()
         .filter_map(|(name, value)| Some((name, value?)));
     for (name, value) in known.into_iter().chain(numbers) {
         let line = format!("{name}: {value}\n");
-        if chars(&head) + chars(&line) <= room {
-            head.push_str(&line);
+        if char_count(&description) + char_count(&line) <= room {
+            description.push_str(&line);
         }
     }
-    head
+    description
 }
 
 #[cfg(test)]

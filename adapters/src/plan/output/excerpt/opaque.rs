@@ -1,14 +1,14 @@
-//! What no reader wants more of: minified assets, base64, binary data.
+//! The excerpt of minified assets, base64 and binary data: only their beginning.
 
-use super::cut::{chars, first_chars};
-use super::{Part, Task};
+use super::line_cut::{char_count, first_chars};
+use super::{ExcerptBody, ExcerptInput};
 
-/// Characters that are shown.
-const SHOWN: usize = 240;
+/// The maximum characters of the beginning.
+const MAX_CHARS: usize = 240;
 
-pub(super) fn show(task: Task<'_>) -> Part {
-    let most = SHOWN.min(task.room.saturating_sub(90));
-    let head = first_chars(task.text, most);
+pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
+    let limit = MAX_CHARS.min(input.room.saturating_sub(90));
+    let head = first_chars(input.text, limit);
     let clean: String = head
         .chars()
         .map(|character| {
@@ -19,9 +19,9 @@ pub(super) fn show(task: Task<'_>) -> Part {
             }
         })
         .collect();
-    Part {
+    ExcerptBody {
         text: format!("Minified, encoded or binary. It begins:\n{clean}…\n"),
-        chars: chars(head),
+        chars: char_count(head),
         lines: 0,
     }
 }

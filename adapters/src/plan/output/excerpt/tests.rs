@@ -1,4 +1,4 @@
-//! Excerpts of every kind.
+//! Excerpts of every kind of output.
 
 use std::fmt::Write as _;
 
@@ -7,25 +7,38 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::output::measure;
 
-const ALL: [Keeping; 3] = [Keeping::Disk, Keeping::Memory, Keeping::Nothing];
+const ALL: [Retention; 3] = [Retention::Disk, Retention::Memory, Retention::Nothing];
 
 fn shown(text: &str, limit: usize) -> String {
-    let style = Style::Adaptive;
-    excerpt(text, &measure(text), "call_7", limit, style, Keeping::Disk)
+    let style = ExcerptStyle::Adaptive;
+    excerpt(
+        text,
+        &measure(text),
+        "call_7",
+        limit,
+        style,
+        Retention::Disk,
+    )
 }
 
-/// Demands what every excerpt has.
-fn check(text: &str, limit: usize, style: Style, keeping: Keeping) -> String {
-    checked(text, &measure(text), limit, style, keeping)
+/// Makes an excerpt, and asserts what holds for every excerpt.
+fn check(text: &str, limit: usize, style: ExcerptStyle, retention: Retention) -> String {
+    checked(text, &measure(text), limit, style, retention)
 }
 
-fn checked(text: &str, measure: &Measure, limit: usize, style: Style, keeping: Keeping) -> String {
-    let shown = excerpt(text, measure, "call_7", limit, style, keeping);
-    assert!(shown.chars().count() <= limit.clamp(LEAST, VISIBLE));
-    assert!(shown.starts_with(SHORTENED));
+fn checked(
+    text: &str,
+    measure: &OutputMeasure,
+    limit: usize,
+    style: ExcerptStyle,
+    retention: Retention,
+) -> String {
+    let shown = excerpt(text, measure, "call_7", limit, style, retention);
+    assert!(shown.chars().count() <= limit.clamp(MIN_EXCERPT_CHARS, MAX_EXCERPT_CHARS));
+    assert!(shown.starts_with(SHORTENED_MARK));
     assert!(shown.contains(&measure.id));
     assert!(shown.contains("[Left out: "));
-    assert!(shown.ends_with(how_to_read(keeping)));
+    assert!(shown.ends_with(read_hint(retention)));
     shown
 }
 
@@ -42,7 +55,7 @@ fn log(lines: usize) -> String {
     log
 }
 
-// S2-Bd, S2-Bk: a share of the cases is large.
+// S2-Bd, S2-Bk: some of the cases are large.
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
@@ -54,12 +67,12 @@ proptest! {
         fixed in any::<bool>(),
     ) {
         let text = format!("{seed}{}{seed}", line.repeat(times));
-        let style = if fixed { Style::Fixed } else { Style::Adaptive };
+        let style = if fixed { ExcerptStyle::Fixed } else { ExcerptStyle::Adaptive };
         let measure = measure(&text);
-        for keeping in ALL {
-            let shown = checked(&text, &measure, limit, style, keeping);
-            prop_assert_eq!(&shown, &excerpt(&text, &measure, "call_7", limit, style, keeping));
-            prop_assert!(notice(&measure, keeping).chars().count() <= 200);
+        for retention in ALL {
+            let shown = checked(&text, &measure, limit, style, retention);
+            prop_assert_eq!(&shown, &excerpt(&text, &measure, "call_7", limit, style, retention));
+            prop_assert!(notice(&measure, retention).chars().count() <= 200);
         }
     }
 }
@@ -80,14 +93,20 @@ fn five_megabytes_of_any_kind_stay_below_the_limit() {
         let text = piece.repeat(5_000_000 / piece.len());
         let measure = measure(&text);
         for limit in [300, 50_000] {
-            checked(&text, &measure, limit, Style::Adaptive, Keeping::Memory);
+            checked(
+                &text,
+                &measure,
+                limit,
+                ExcerptStyle::Adaptive,
+                Retention::Memory,
+            );
         }
     }
 }
 
 // S2-Bh, S2-Da, S2-Ed
 #[test]
-fn of_a_command_errors_and_paths_of_its_middle_are_shown() {
+fn a_command_excerpt_shows_errors_and_paths_of_the_middle() {
     let text = log(9_000);
     let shown = shown(&text, 5_000);
     for part in [
@@ -115,7 +134,7 @@ fn of_a_command_errors_and_paths_of_its_middle_are_shown() {
 }
 
 #[test]
-fn where_an_error_is_stands_beside_it() {
+fn the_location_of_an_error_is_on_its_line() {
     let quiet = "   Compiling parser v0.1.0\n".repeat(900);
     let text = format!(
         "{quiet}error[E0308]: mismatched types\n  --> src/parse/mod.rs:120:9\n   |\n{quiet}"
@@ -130,9 +149,9 @@ fn where_an_error_is_stands_beside_it() {
 
 // S2-Bh
 #[test]
-fn paths_of_both_worlds_are_found() {
+fn unix_and_windows_paths_are_found() {
     let text = "at src/x.rs:12 and C:\\a\\b.py, \"/etc/hosts\" (../up/one.c) main.go:3 https://a.example/b.html x/y and 1/2";
-    let found = super::super::hints::paths(text, 12);
+    let found = super::super::paths::find_paths(text, 12);
     assert_eq!(
         found,
         [
@@ -147,7 +166,7 @@ fn paths_of_both_worlds_are_found() {
 
 // S2-Bi
 #[test]
-fn of_a_page_titles_and_addresses_are_shown_and_no_tags() {
+fn a_page_excerpt_shows_titles_and_urls_but_no_tags() {
     let mut page = String::from(
         "<!DOCTYPE html><html><head><title>Tides</title><script>var minified=function(a){return a};</script></head><body>",
     );
@@ -183,7 +202,7 @@ fn of_a_page_titles_and_addresses_are_shown_and_no_tags() {
 
 // S2-Bj
 #[test]
-fn of_a_document_the_shape_is_shown() {
+fn a_json_excerpt_shows_the_shape() {
     let rows: Vec<String> = (0..30_000)
         .map(|i| {
             format!(
@@ -211,11 +230,11 @@ fn of_a_document_the_shape_is_shown() {
         assert!(shown.contains(part), "{part} is missing:\n{shown}");
     }
     let deep = format!("{}1{}", "[{\"a\":".repeat(5_000), "}]".repeat(5_000));
-    assert!(check(&deep, 5_000, Style::Adaptive, Keeping::Disk).contains("$: array of 1"));
+    assert!(check(&deep, 5_000, ExcerptStyle::Adaptive, Retention::Disk).contains("$: array of 1"));
 }
 
 #[test]
-fn of_a_file_its_definitions_are_shown() {
+fn a_file_excerpt_shows_definitions() {
     let part = |i: usize| {
         format!("/// Part {i}.\npub fn part_{i}(count: u64) -> u64 {{\n    count + {i}\n}}\n\n")
     };
@@ -231,7 +250,7 @@ fn of_a_file_its_definitions_are_shown() {
 
 // S2-Ed
 #[test]
-fn of_minified_assets_only_the_beginning_is_shown() {
+fn an_excerpt_of_minified_assets_shows_only_the_beginning() {
     let text = format!(
         "Original token count: 924828\nOutput:\n{}",
         "a.b=function(t){return t.c(1)};".repeat(60_000)
@@ -244,7 +263,7 @@ fn of_minified_assets_only_the_beginning_is_shown() {
 #[test]
 fn fixed_excerpts_show_1200_characters_of_both_ends() {
     let text = log(9_000);
-    let shown = check(&text, 5_000, Style::Fixed, Keeping::Disk);
+    let shown = check(&text, 5_000, ExcerptStyle::Fixed, Retention::Disk);
     let (_, first) = shown.split_once("First lines:\n").unwrap();
     let (first, _) = first.split_once("Errors, warnings").unwrap();
     assert!((1_100..=1_200).contains(&first.chars().count()));
@@ -255,14 +274,14 @@ fn fixed_excerpts_show_1200_characters_of_both_ends() {
 
 // S2-Bl
 #[test]
-fn what_is_not_kept_says_so() {
+fn an_excerpt_says_where_the_rest_is_kept() {
     let text = log(9_000);
-    for (keeping, part) in [
-        (Keeping::Disk, "artifact_read"),
-        (Keeping::Memory, "Until the server stops"),
-        (Keeping::Nothing, "was not kept"),
+    for (retention, part) in [
+        (Retention::Disk, "artifact_read"),
+        (Retention::Memory, "Until the server stops"),
+        (Retention::Nothing, "was not kept"),
     ] {
-        assert!(check(&text, 2_000, Style::Adaptive, keeping).contains(part));
-        assert!(notice(&measure(&text), keeping).contains(measure(&text).id.as_str()));
+        assert!(check(&text, 2_000, ExcerptStyle::Adaptive, retention).contains(part));
+        assert!(notice(&measure(&text), retention).contains(measure(&text).id.as_str()));
     }
 }

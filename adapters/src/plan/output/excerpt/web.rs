@@ -1,171 +1,176 @@
-//! A web page or the results of a search: titles, addresses and snippets, then the
-//! first and last lines as text.
+//! The excerpt of a web page or of search results: titles, URLs and snippets, then the
+//! first and the last lines as text.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use super::cut::{self, chars, one_line};
-use super::{Part, Style, Task, html};
+use super::line_cut::{self, char_count, one_line};
+use super::{ExcerptBody, ExcerptInput, ExcerptStyle, html};
 
-/// Addresses that are listed.
-const LISTED: usize = 40;
+/// The maximum number of listed links.
+const MAX_LINKS: usize = 40;
 
-/// Bytes of a text in which addresses are looked for.
-const LOOK: usize = 1024 * 1024;
+/// How many bytes of a text are searched for links.
+const SEARCHED_BYTES: usize = 1024 * 1024;
 
-/// Characters of the labels.
-const LABELS: usize = 90;
+/// Characters of the labels of the excerpt.
+const LABEL_CHARS: usize = 90;
 
-struct Link<'t> {
+struct PageLink<'t> {
     title: Cow<'t, str>,
-    address: &'t str,
+    url: &'t str,
     snippet: &'t str,
 }
 
-pub(super) fn show(task: Task<'_>) -> Part {
-    let Task {
+pub(super) fn excerpt_body(input: ExcerptInput<'_>) -> ExcerptBody {
+    let ExcerptInput {
         text, room, style, ..
-    } = task;
+    } = input;
     let text: Cow<'_, str> = if html::is_tagged(text) {
         html::plain(text).into()
     } else {
         text.into()
     };
     let text = text.as_ref();
-    let spare = room.saturating_sub(LABELS);
-    if chars(text) < spare {
-        let whole = cut::first(text, spare);
-        return Part {
+    let spare = room.saturating_sub(LABEL_CHARS);
+    if char_count(text) < spare {
+        let whole = line_cut::first_lines(text, spare);
+        return ExcerptBody {
             chars: whole.chars,
             lines: whole.lines,
             text: format!("As text:\n{}", whole.text),
         };
     }
-    let (list, held) = listed(text, spare * 55 / 100);
-    let mut half = spare.saturating_sub(chars(&list)) / 2;
-    if style == Style::Fixed {
+    let (list, list_chars) = link_list(text, spare * 55 / 100);
+    let mut half = spare.saturating_sub(char_count(&list)) / 2;
+    if style == ExcerptStyle::Fixed {
         half = half.min(1_200);
     }
-    let first = cut::first(text, half);
+    let first = line_cut::first_lines(text, half);
     let rest = text.get(first.bytes..).unwrap_or_default();
-    let last = cut::last(rest, half);
+    let last = line_cut::last_lines(rest, half);
     let mut shown = list;
-    for (label, part) in [("First lines:\n", &first), ("Last lines:\n", &last)] {
-        if !part.text.is_empty() {
+    for (label, lines) in [("First lines:\n", &first), ("Last lines:\n", &last)] {
+        if !lines.text.is_empty() {
             shown.push_str(label);
-            shown.push_str(&part.text);
+            shown.push_str(&lines.text);
         }
     }
-    Part {
+    ExcerptBody {
         text: shown,
-        chars: held + first.chars + last.chars,
+        chars: list_chars + first.chars + last.chars,
         lines: first.lines + last.lines,
     }
 }
 
-/// The links in as many characters, and how many of these are the text's.
-fn listed(text: &str, room: usize) -> (String, usize) {
+/// The list of links, in at most `room` characters, and how many of these are characters
+/// of the text.
+fn link_list(text: &str, room: usize) -> (String, usize) {
     let count = memchr::memmem::find_iter(text.as_bytes(), b"://").count();
     if count == 0 {
         return (String::new(), 0);
     }
     let mut list = format!("Titles and addresses ({count} addresses in all):\n");
-    let label = chars(&list);
+    let label = char_count(&list);
     let mut left = room.saturating_sub(label);
-    for link in links(text) {
+    for link in find_links(text) {
         let mut entry = format!(
             "- {}\n  {}\n",
             one_line(&link.title, 120),
-            one_line(link.address, 200)
+            one_line(link.url, 200)
         );
         if link.title.is_empty() {
-            entry = format!("- {}\n", one_line(link.address, 200));
+            entry = format!("- {}\n", one_line(link.url, 200));
         }
         if !link.snippet.is_empty() {
             entry.push_str("  ");
             entry.push_str(&one_line(link.snippet, 160));
             entry.push('\n');
         }
-        let cost = chars(&entry);
+        let cost = char_count(&entry);
         if cost > left {
             break;
         }
         left -= cost;
         list.push_str(&entry);
     }
-    let held = chars(&list) - label;
-    if held == 0 {
+    let list_chars = char_count(&list) - label;
+    if list_chars == 0 {
         (String::new(), 0)
     } else {
-        (list, held)
+        (list, list_chars)
     }
 }
 
-fn links(text: &str) -> Vec<Link<'_>> {
-    let mut links: Vec<Link<'_>> = Vec::new();
+fn find_links(text: &str) -> Vec<PageLink<'_>> {
+    let mut links: Vec<PageLink<'_>> = Vec::new();
     let mut known = HashSet::new();
-    let mut before = "";
+    // The last line without a link: the title of a link that has none.
+    let mut line_before = "";
     let mut read = 0;
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         read += line.len() + 1;
-        if links.len() >= LISTED || read > LOOK {
+        if links.len() >= MAX_LINKS || read > SEARCHED_BYTES {
             break;
         }
         let line = line.trim();
         if line.is_empty() {
             continue;
         }
-        let Some((label, address)) = address(line) else {
-            before = line;
+        let Some((label, url)) = find_url(line) else {
+            line_before = line;
             continue;
         };
-        if !known.insert(address) {
+        if !known.insert(url) {
             continue;
         }
-        let inline = label.len() + address.len() + 8 < line.len();
+        let is_inline = label.len() + url.len() + 8 < line.len();
         let title: Cow<'_, str> = if label.is_empty() {
-            std::mem::take(&mut before).into()
+            std::mem::take(&mut line_before).into()
         } else {
             label.into()
         };
         let snippet = match lines.peek().map(|next| next.trim()) {
-            Some(next) if !inline && !next.contains("://") && !is_title(next) => bare(next),
+            Some(next) if !is_inline && !next.contains("://") && !is_title(next) => {
+                strip_field_name(next)
+            }
             Some(_) | None => "",
         };
-        links.push(Link {
-            title: bare(&title).to_owned().into(),
-            address,
+        links.push(PageLink {
+            title: strip_field_name(&title).to_owned().into(),
+            url,
             snippet,
         });
     }
     links
 }
 
-/// The first address of a line, with what stands before it or in its Markdown link.
-fn address(line: &str) -> Option<(&str, &str)> {
+/// The first URL of a line, after its label: the text before it, or the text of its
+/// Markdown link.
+fn find_url(line: &str) -> Option<(&str, &str)> {
     let at = line.find("http").filter(|at| {
         line.get(*at..)
             .is_some_and(|rest| rest.starts_with("http://") || rest.starts_with("https://"))
     })?;
     let (before, rest) = line.split_at_checked(at)?;
     let end = rest.find(|byte: char| byte.is_whitespace() || "<>\"'`)]|".contains(byte));
-    let address = rest
+    let url = rest
         .get(..end.unwrap_or(rest.len()))?
         .trim_end_matches(['.', ',', ';', ':']);
     if let Some(label) = before.strip_suffix("](") {
         let title = label.rsplit_once('[').map_or(label, |(_, title)| title);
-        return Some((title, address));
+        return Some((title, url));
     }
     let label = before.trim_end_matches(|byte: char| " -–—:*(<".contains(byte));
-    let field = matches!(
-        bare(label).to_ascii_lowercase().as_str(),
+    let is_field_name = matches!(
+        strip_field_name(label).to_ascii_lowercase().as_str(),
         "url" | "link" | "source" | "href" | ""
     );
-    Some((if field { "" } else { label }, address))
+    Some((if is_field_name { "" } else { label }, url))
 }
 
-/// Whether a line begins the next result.
+/// Whether a line begins the next search result.
 fn is_title(line: &str) -> bool {
     let digits = line.trim_start_matches(|byte: char| byte.is_ascii_digit());
     digits.len() < line.len() && digits.starts_with(['.', ')'])
@@ -175,8 +180,8 @@ fn is_title(line: &str) -> bool {
             .is_some_and(|start| start.eq_ignore_ascii_case("title:"))
 }
 
-/// A line without the sign, number or name of a field before it.
-fn bare(line: &str) -> &str {
+/// A line without the list mark, number or field name before it.
+fn strip_field_name(line: &str) -> &str {
     let line = line.trim_start_matches(|byte: char| "#*-• ".contains(byte));
     let digits = line.trim_start_matches(|byte: char| byte.is_ascii_digit());
     let line = match digits.strip_prefix(['.', ')']) {

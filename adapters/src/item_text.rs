@@ -1,0 +1,131 @@
+//! The text of a message, and the arguments of a call, of an item: decoded, and measured
+//! without decoding. Texts of tool outputs are read by [`crate::plan::output`].
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::json;
+use crate::text::Text;
+use crate::turn::{Item, ItemKind};
+
+/// The fields of a content part that can hold its text.
+#[derive(Deserialize)]
+pub(crate) struct PartText<'a> {
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
+}
+
+impl<'a> PartText<'a> {
+    /// The JSON string of the text; `None` for a part that is not text.
+    pub(crate) fn raw(&self) -> Option<&'a RawValue> {
+        self.text.or(self.refusal)
+    }
+}
+
+/// The size of a message or an output whose content is a string or a list of parts.
+pub(crate) struct ContentSize {
+    /// Bytes of the texts as they are escaped in the request, with the JSON around
+    /// each text part.
+    pub(crate) bytes: usize,
+    /// How many parts are not text.
+    pub(crate) media: usize,
+}
+
+/// The JSON around the text of a part in a list.
+const TEXT_PART_FRAME: usize = r#"{"type":"text","text":""},"#.len();
+
+/// Measures a content that is a string or a list of parts.
+pub(crate) fn content_size(raw: Option<&RawValue>) -> ContentSize {
+    let json = raw.map_or("", RawValue::get);
+    if let Some(inner) = json::inner(json) {
+        return ContentSize {
+            bytes: inner.len(),
+            media: 0,
+        };
+    }
+    let Ok(parts) = serde_json::from_str::<Vec<PartText<'_>>>(json) else {
+        return ContentSize {
+            bytes: json::escaped_len(json),
+            media: 0,
+        };
+    };
+    let texts = parts.iter().filter_map(PartText::raw);
+    let bytes = texts
+        .clone()
+        .map(|raw| raw.get().len() + TEXT_PART_FRAME)
+        .sum();
+    ContentSize {
+        bytes,
+        media: parts.len() - texts.count(),
+    }
+}
+
+/// The text of a message: its content string, or the texts of its parts, one per line.
+pub(crate) fn message_text<'a>(item: &Item<'a>) -> Cow<'a, str> {
+    if let Some(text) = item.said() {
+        return text.decoded().into_owned().into();
+    }
+    let Some(raw) = item.content() else {
+        return "".into();
+    };
+    if let Some(inner) = json::inner(raw.get()) {
+        return json::unescape(inner);
+    }
+    let Ok(parts) = serde_json::from_str::<Vec<PartText<'_>>>(raw.get()) else {
+        return raw.get().into();
+    };
+    let texts = parts.iter().filter_map(PartText::raw);
+    let texts = texts.filter_map(|raw| json::inner(raw.get()));
+    let texts: Vec<Cow<'_, str>> = texts
+        .filter(|text| !text.is_empty())
+        .map(json::unescape)
+        .collect();
+    texts.join("\n").into()
+}
+
+/// The arguments of a call as one JSON object: the input of a custom tool call and
+/// arguments that are not an object are wrapped into one, the action of a shell call and
+/// the operation of a patch call are used as they are.
+pub(crate) fn arguments_json<'a>(item: &Item<'a>) -> Cow<'a, str> {
+    let wrapped = |name: &str, text: &Text<'_>| format!("{{\"{name}\":\"{}\"}}", text.escaped());
+    let object = |raw: Option<&'a RawValue>| raw.map_or("{}", RawValue::get).into();
+    match item.kind {
+        ItemKind::CustomToolCall => match item.input() {
+            Some(input) => wrapped("input", &input).into(),
+            None => r#"{"input":""}"#.into(),
+        },
+        ItemKind::LocalShellCall | ItemKind::ShellCall => object(item.action()),
+        ItemKind::ApplyPatchCall => object(item.operation()),
+        _ => {
+            let Some(raw) = item.arguments() else {
+                return "{}".into();
+            };
+            match json::inner(raw.get()).map(json::unescape) {
+                Some(text) if text.is_empty() => "{}".into(),
+                Some(text) if json::is_sound_object(&text) => text,
+                None if raw.get().starts_with('{') => raw.get().into(),
+                Some(text) => wrapped("arguments", &text.into_owned().into()).into(),
+                None => wrapped("arguments", &raw.get().into()).into(),
+            }
+        }
+    }
+}
+
+/// The bytes of [`arguments_json`] when it is escaped into the `arguments` string of a
+/// call.
+pub(crate) fn escaped_arguments_len(item: &Item<'_>) -> usize {
+    // The client sent these arguments escaped already.
+    let raw = item.arguments().and_then(|raw| json::inner(raw.get()));
+    match (item.kind, raw) {
+        (ItemKind::FunctionCall | ItemKind::ToolSearchCall, Some(inner))
+            if json::is_sound_object(&json::unescape(inner)) =>
+        {
+            inner.len()
+        }
+        _ => json::escaped_len(&arguments_json(item)),
+    }
+}

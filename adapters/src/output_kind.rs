@@ -1,0 +1,32 @@
+//! The kinds of tool output.
+
+use serde::{Deserialize, Serialize};
+
+/// The kind of text of a tool output. It decides which parts an excerpt shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputKind {
+    /// The output of a command, or a log.
+    CommandOutput,
+    /// A web page or search results.
+    WebOrSearch,
+    /// A file, source code or a diff.
+    FileOrCodeOutput,
+    /// One JSON document, or several, one per line.
+    Json,
+    /// Anything else: minified assets, binary data, base64.
+    OpaqueToolOutput,
+}
+
+impl OutputKind {
+    /// The name that excerpts, notices and the artifact store use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::CommandOutput => "command_output",
+            Self::WebOrSearch => "web_or_search",
+            Self::FileOrCodeOutput => "file_or_code_output",
+            Self::Json => "json",
+            Self::OpaqueToolOutput => "opaque_tool_output",
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! How much of a window tool outputs may take.
+
+use crate::plan::output::{ExcerptStyle, MAX_EXCERPT_CHARS};
+use crate::plan::{Bounds, OutputPolicy};
+
+/// The maximum bytes of a notice.
+pub(super) const NOTICE_BYTES: usize = 200;
+
+/// When the excerpts of a round that is too large are shortened, none gets fewer bytes
+/// than this, unless there is no room for this much of each.
+pub(super) const MIN_EXCERPT_BYTES: usize = 1_000;
+
+/// The limits for one window, in bytes unless they say otherwise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutputLimits {
+    /// Characters up to which an output is sent whole.
+    pub(super) whole_chars: usize,
+    /// Bytes up to which it is sent whole. They matter where characters take several
+    /// bytes.
+    pub(super) whole_bytes: usize,
+    /// Whether the lines that Codex writes above an output count against these two.
+    pub(super) counts_codex_header: bool,
+    /// Characters of an excerpt.
+    pub(super) excerpt_chars: usize,
+    pub(super) excerpt_style: ExcerptStyle,
+    /// All outputs together.
+    pub(super) all_outputs: usize,
+    /// How much of them an epoch leaves.
+    pub(super) after_epoch: usize,
+    /// The texts that were read back from artifacts in one round.
+    pub(super) read_back: usize,
+    /// The part of the notices that counts against `all_outputs`. There is one notice
+    /// for each call; when the calls alone fill the window, the client has to compact.
+    pub(super) notices: usize,
+    /// The whole input, outputs included.
+    pub(super) input: usize,
+    /// How much outputs may take however full the window is.
+    pub(super) min_outputs: usize,
+}
+
+impl OutputLimits {
+    /// `None` where outputs are not limited.
+    pub(super) fn of(bounds: &Bounds) -> Option<Self> {
+        let window = bounds.window_bytes();
+        let (whole_chars, whole_bytes, excerpt_chars, excerpt_style) = match bounds.outputs {
+            OutputPolicy::Whole => return None,
+            OutputPolicy::Fixed => (4_000, usize::MAX, MAX_EXCERPT_CHARS, ExcerptStyle::Fixed),
+            OutputPolicy::Adaptive => {
+                let share = window.saturating_mul(6) / 100;
+                let chars = share.clamp(4_000, 40_000);
+                // Enough for 4,000 characters of any script.
+                let bytes = share.max(4 * 4_000);
+                let excerpt = (window / 200).clamp(2_000, MAX_EXCERPT_CHARS);
+                (chars, bytes, excerpt, ExcerptStyle::Adaptive)
+            }
+        };
+        let allowance = bounds.bytes_for(bounds.window.output_allowance());
+        Some(Self {
+            whole_chars,
+            whole_bytes,
+            counts_codex_header: bounds.outputs == OutputPolicy::Fixed,
+            excerpt_chars,
+            excerpt_style,
+            all_outputs: window / 2,
+            after_epoch: window / 4,
+            read_back: window / 4,
+            notices: window / 8,
+            input: window.saturating_sub(allowance),
+            min_outputs: window / 32,
+        })
+    }
+
+    /// How much outputs may take in a request that has `others` bytes of other input.
+    pub(super) fn available_beside(&self, others: usize) -> usize {
+        let room = self.input.saturating_sub(others);
+        room.clamp(self.min_outputs, self.all_outputs)
+    }
+}

@@ -1,0 +1,94 @@
+//! Decides how much of each tool output is sent: the long-term limit on outputs, which
+//! holds for every request of a session, even for one that would fit the window.
+//!
+//! Within a limit an output is sent byte for byte; a longer one is sent as an excerpt.
+//! All outputs together have a share of the window. When they outgrow it, the oldest
+//! become one-line notices, many at once (an *epoch*), so that the bytes of a history
+//! rarely change. A round of outputs that is too large by itself is shortened further.
+//!
+//! [`replay`] goes through the session with sizes only ([`estimate`], [`limits`]), and
+//! [`tighten`] shortens a round; each output is a [`BoundedOutput`]. The replacement texts
+//! are made last, in [`render`].
+//!
+//! [`super::fit_window`], which runs after this, is the other limit: it cuts one request
+//! that is still too long for the window.
+
+mod bounded_output;
+mod estimate;
+mod limits;
+mod output_reader;
+mod render;
+mod replay;
+#[cfg(test)]
+mod tests;
+mod tighten;
+
+use super::{Bounds, Plan, PlanCache, SequenceEntry};
+use crate::turn::Turn;
+
+use bounded_output::BoundedOutput;
+use limits::OutputLimits;
+use output_reader::OutputReader;
+use replay::Replay;
+
+impl Plan {
+    /// Decides for each output of the sequence how it is sent, and adds the replacements.
+    pub(super) fn bound_outputs(
+        &mut self,
+        turn: &Turn<'_>,
+        bounds: &Bounds,
+        cache: &dyn PlanCache,
+    ) {
+        let Some(limits) = OutputLimits::of(bounds) else {
+            return;
+        };
+        let mut reader = OutputReader::new(cache);
+        let mut replay = Replay::new(&limits, estimate::fixed_input_size(turn));
+        for entry in &self.sequence {
+            match entry {
+                SequenceEntry::Answer(answer) => {
+                    replay.add_answer(estimate::answer_size(answer, turn, bounds));
+                }
+                SequenceEntry::Interrupted(_) => replay.add_other(estimate::MESSAGE_FRAME),
+                SequenceEntry::Omitted(text) => {
+                    replay.add_other(text.len() + estimate::MESSAGE_FRAME);
+                }
+                SequenceEntry::Message(index) => {
+                    let replaced = self.replacement_text(*index).map(str::len);
+                    let own = || turn.items.get(*index).map(estimate::message_size);
+                    replay.add_other(replaced.or_else(own).unwrap_or_default());
+                }
+                SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {
+                    let Some(item) = turn.items.get(*index) else {
+                        continue;
+                    };
+                    let (output, media) =
+                        BoundedOutput::from_item(*index, item, &limits, &mut reader);
+                    replay.add_other(estimate::result_frame_size(item) + media);
+                    if let Some(output) = output {
+                        replay.add_output(output);
+                    }
+                }
+            }
+        }
+        replay.decide_request();
+        self.epochs = replay.epochs;
+        for output in &replay.outputs {
+            let Some(item) = turn.items.get(output.item) else {
+                continue;
+            };
+            let call_id = self.call_id(turn, output.item);
+            let replacement = render::replacement(
+                output,
+                item,
+                &call_id,
+                &limits,
+                bounds.retention,
+                &mut reader,
+            );
+            if let Some(replacement) = replacement {
+                self.replacements.insert(output.item, replacement);
+            }
+        }
+    }
+}

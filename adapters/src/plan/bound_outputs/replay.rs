@@ -1,0 +1,133 @@
+//! Replays the requests of a session in sizes: what each of them sent of the outputs that
+//! it had.
+//!
+//! A request was made wherever an answer begins, and one is made at the end. What it sends
+//! of the outputs since the last answer is decided there, from what precedes it, and
+//! stays the same until an epoch. So the same history has the same bytes whatever follows
+//! it. An epoch moves a cursor forward that never moves back: the whole replay is linear.
+
+use super::bounded_output::{BoundedOutput, OutputForm};
+use super::limits::OutputLimits;
+use super::tighten;
+use crate::fair_share::fair_share;
+
+/// The session so far.
+#[derive(Debug)]
+pub(super) struct Replay<'l> {
+    limits: &'l OutputLimits,
+    /// In the order of sending.
+    pub(super) outputs: Vec<BoundedOutput>,
+    /// Where the current round begins: the outputs since the last answer.
+    round: usize,
+    /// Outputs before the cursor are notices, or no longer than a notice.
+    cursor: usize,
+    /// Bytes of the outputs from the cursor on.
+    visible: usize,
+    /// Bytes of the outputs before the cursor.
+    noticed: usize,
+    /// Bytes of everything that is not an output.
+    others: usize,
+    pub(super) epochs: u32,
+}
+
+impl<'l> Replay<'l> {
+    /// A session that has `others` bytes before its first item.
+    pub(super) fn new(limits: &'l OutputLimits, others: usize) -> Self {
+        Self {
+            limits,
+            outputs: Vec::new(),
+            round: 0,
+            cursor: 0,
+            visible: 0,
+            noticed: 0,
+            others,
+            epochs: 0,
+        }
+    }
+
+    /// Adds the bytes of something that is not an output.
+    pub(super) fn add_other(&mut self, bytes: usize) {
+        self.others += bytes;
+    }
+
+    /// Adds an output to the current round.
+    pub(super) fn add_output(&mut self, output: BoundedOutput) {
+        self.outputs.push(output);
+    }
+
+    /// Adds an answer of the model with so many bytes, and decides the request that it
+    /// answered.
+    pub(super) fn add_answer(&mut self, bytes: usize) {
+        self.decide_request();
+        self.round = self.outputs.len();
+        self.others += bytes;
+    }
+
+    /// Decides what the request that was made at this point sent.
+    ///
+    /// An epoch makes room where the outputs have outgrown their share. Where other input
+    /// fills the window, the new outputs are shortened to excerpts instead, so that the
+    /// client compacts next; epochs would only put that off, again and again.
+    pub(super) fn decide_request(&mut self) {
+        let new = self.outputs.get_mut(self.round..).unwrap_or_default();
+        page_read_backs(new, self.limits);
+        self.visible += total_size(new);
+        let available = self.limits.available_beside(self.others);
+        if self.counted() > self.limits.all_outputs
+            || self.counted() > available && !self.excerpts_fit(available)
+        {
+            self.epoch(self.limits.after_epoch.min(available / 2));
+        }
+        let excess = self.counted().saturating_sub(available);
+        if excess > 0 {
+            let new = self.outputs.get_mut(self.round..).unwrap_or_default();
+            let before = total_size(new);
+            tighten::tighten(new, excess, self.limits);
+            self.visible -= before - total_size(new).min(before);
+        }
+    }
+
+    /// Whether it would be enough to send all outputs of the round as excerpts.
+    fn excerpts_fit(&self, available: usize) -> bool {
+        let new = self.outputs.get(self.round..).unwrap_or_default();
+        let as_excerpts = tighten::size_as_excerpts(new, self.limits);
+        self.counted() - total_size(new) + as_excerpts <= available
+    }
+
+    /// The bytes that count against the limits.
+    fn counted(&self) -> usize {
+        self.visible + self.noticed.min(self.limits.notices)
+    }
+
+    /// Reduces the oldest outputs to notices until no more than `target` bytes count. The
+    /// current round is left alone.
+    fn epoch(&mut self, target: usize) {
+        let mut changed = false;
+        while self.cursor < self.round && self.counted() > target {
+            let Some(oldest) = self.outputs.get_mut(self.cursor) else {
+                break;
+            };
+            self.visible -= oldest.size();
+            changed |= oldest.demote();
+            self.noticed += oldest.size();
+            self.cursor += 1;
+        }
+        self.epochs += u32::from(changed);
+    }
+}
+
+/// Leaves the texts that were read back in a round whole while they fit together;
+/// otherwise the longest of them are cut to a first page.
+fn page_read_backs(round: &mut [BoundedOutput], limits: &OutputLimits) {
+    let read_back = round.iter().filter(|output| output.is_read_back);
+    let share = fair_share(&read_back.map(BoundedOutput::size), limits.read_back);
+    for output in round.iter_mut().filter(|output| output.is_read_back) {
+        if output.size() > share {
+            output.form = OutputForm::Page(output.cap_for_bytes(share));
+        }
+    }
+}
+
+fn total_size(outputs: &[BoundedOutput]) -> usize {
+    outputs.iter().map(BoundedOutput::size).sum()
+}

@@ -1,0 +1,404 @@
+//! How much of each output is sent under each policy.
+
+use registry::{Window, WindowSource};
+use serde_json::{Value, json};
+
+use crate::plan::output::{self, SHORTENED_MARK};
+use crate::plan::{Bounds, OutputPolicy, Plan, ReplacementKind, Retention, SequenceEntry, plan};
+use crate::responses::request::Source;
+
+fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
+    Bounds {
+        window: Window {
+            tokens,
+            source: WindowSource::Listed,
+        },
+        outputs,
+        retention: Retention::Disk,
+        ..Bounds::none()
+    }
+}
+
+fn planned(items: &[Value], bounds: &Bounds) -> Plan {
+    let source = Source::new(json!({"model": "m", "input": items}).to_string());
+    plan(&source.turn().unwrap(), bounds)
+}
+
+fn call(id: &str) -> Value {
+    json!({"type": "function_call", "call_id": id, "name": "read", "arguments": "{}"})
+}
+
+fn output(id: &str, text: &str) -> Value {
+    json!({"type": "function_call_output", "call_id": id, "output": text})
+}
+
+/// Calls that one answer makes, and their outputs.
+fn round(name: &str, outputs: &[String]) -> Vec<Value> {
+    let id = |at: usize| format!("call_{name}_{at}");
+    let calls = (0..outputs.len()).map(|at| call(&id(at)));
+    let outputs = outputs.iter().enumerate();
+    calls
+        .chain(outputs.map(|(at, text)| output(&id(at), text)))
+        .collect()
+}
+
+/// Lines with so many characters in all.
+fn lines(chars: usize) -> String {
+    let text = "line 0123\n".repeat(chars / 10 + 1);
+    text.get(..chars).unwrap().to_owned()
+}
+
+fn kinds(plan: &Plan) -> Vec<(usize, ReplacementKind)> {
+    let replacements = plan.replacements.iter();
+    replacements
+        .map(|(index, replacement)| (*index, replacement.kind))
+        .collect()
+}
+
+/// The bytes that are sent of each output.
+fn sent(items: &[Value], plan: &Plan) -> Vec<usize> {
+    let outputs = items.iter().enumerate().filter_map(|(index, item)| {
+        let own = item["output"].as_str()?;
+        Some(plan.replacement_text(index).unwrap_or(own).len())
+    });
+    outputs.collect()
+}
+
+// S2-Ga
+#[test]
+fn every_kind_of_output_is_bounded() {
+    let text = lines(60_000);
+    let parts = json!([{"type": "input_text", "text": text}, {"type": "input_image", "image_url": "data:image/png;base64,AA"}]);
+    let runs = json!([{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]);
+    let object = json!({"lines": vec!["a line of it"; 5_000]});
+    for (call, result, output) in [
+        ("function_call", "function_call_output", json!(text)),
+        ("function_call", "function_call_output", parts.clone()),
+        ("custom_tool_call", "custom_tool_call_output", json!(text)),
+        ("custom_tool_call", "custom_tool_call_output", parts),
+        ("local_shell_call", "local_shell_call_output", json!(text)),
+        ("local_shell_call", "local_shell_call_output", object),
+        ("shell_call", "shell_call_output", runs),
+        ("apply_patch_call", "apply_patch_call_output", json!(text)),
+    ] {
+        for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
+            let items = [
+                json!({
+                    "type": call, "id": "i", "call_id": "c", "name": "read", "arguments": "{}",
+                    "input": "in", "action": {"command": []}, "operation": {},
+                }),
+                json!({"type": result, "id": "o", "call_id": "c", "output": output}),
+            ];
+            let plan = planned(&items, &bounds(262_144, outputs));
+            let shown = &plan.replacements[&1];
+            assert_eq!(shown.kind, ReplacementKind::Excerpt, "{result}");
+            assert!(shown.text.chars().count() <= 5_000 && shown.text.contains(SHORTENED_MARK));
+            let artifact = shown.artifact.as_ref().unwrap();
+            assert!(
+                artifact.chars > 40_000 && shown.text.contains(&artifact.id),
+                "{result}"
+            );
+        }
+    }
+}
+
+// S2-Ga
+#[test]
+fn results_without_a_call_are_bounded_too() {
+    let items = [
+        output("lost", &lines(60_000)),
+        json!({"role": "user", "content": "go"}),
+        call("c"),
+        output("c", "short"),
+        output("c", &lines(70_000)),
+    ];
+    let plan = planned(&items, &bounds(262_144, OutputPolicy::Adaptive));
+    assert!(
+        plan.sequence.contains(&SequenceEntry::Stray(0))
+            && plan.sequence.contains(&SequenceEntry::Stray(4))
+    );
+    assert_eq!(
+        kinds(&plan),
+        [(0, ReplacementKind::Excerpt), (4, ReplacementKind::Excerpt)]
+    );
+}
+
+// S2-Bg
+#[test]
+fn within_the_limit_an_output_stays_byte_for_byte() {
+    let long = |chars: usize| {
+        ["x", "\u{4e2d}", "\u{1f980}", "\"\n"]
+            .map(|it| it.chars().cycle().take(chars).collect::<String>())
+    };
+    for (tokens, outputs, limit) in [
+        (8_192, OutputPolicy::Fixed, 4_000),
+        (1_048_576, OutputPolicy::Fixed, 4_000),
+        (8_192, OutputPolicy::Adaptive, 4_000),
+        (131_072, OutputPolicy::Adaptive, 21_233),
+        (262_144, OutputPolicy::Adaptive, 40_000),
+        (1_048_576, OutputPolicy::Adaptive, 40_000),
+    ] {
+        let bounds = bounds(tokens, outputs);
+        for (within, beyond) in long(limit).iter().zip(long(limit + 1)) {
+            // Characters of several bytes fill a window sooner.
+            let share = bounds.window_bytes() * 6 / 100;
+            let adapts = outputs == OutputPolicy::Adaptive;
+            if within.len() > bounds.window_bytes() / 3 || adapts && within.len() > limit.max(share)
+            {
+                continue;
+            }
+            assert_eq!(
+                kinds(&planned(&[call("c"), output("c", within)], &bounds)),
+                []
+            );
+            let plan = planned(&[call("c"), output("c", &beyond)], &bounds);
+            assert_eq!(
+                kinds(&plan),
+                [(1, ReplacementKind::Excerpt)],
+                "{tokens} {outputs:?} {limit}"
+            );
+            assert_eq!(
+                plan.replacements[&1].artifact.as_ref().unwrap().id,
+                output::artifact_id(&beyond)
+            );
+        }
+    }
+}
+
+// S2-Bg
+#[test]
+fn an_output_that_codex_cut_is_whole_on_large_windows_only() {
+    let header = "Chunk ID: 0a1b2c\nWall time: 0.0000 seconds\nProcess exited with code 0\nOriginal token count: 27224\nOutput:\nWarning: truncated output (original token count: 27224)\nTotal output lines: 20000\n\n";
+    let items = [
+        call("c"),
+        output("c", &(header.to_owned() + &lines(40_000))),
+    ];
+    assert_eq!(
+        kinds(&planned(&items, &bounds(262_144, OutputPolicy::Adaptive))),
+        []
+    );
+    let smaller = planned(&items, &bounds(131_072, OutputPolicy::Adaptive));
+    assert_eq!(kinds(&smaller), [(1, ReplacementKind::Excerpt)]);
+}
+
+// S2-Ed
+#[test]
+fn the_count_of_tokens_before_a_cut_is_kept() {
+    let header = "Chunk ID: 0a1b2c\nWall time: 0.0000 seconds\nProcess exited with code 0\nOriginal token count: 924828\nOutput:\n";
+    let minified = "function a(t,e){return t.b(e)}".repeat(1_300);
+    let items = [call("c"), output("c", &(header.to_owned() + &minified))];
+    for (tokens, outputs) in [
+        (262_144, OutputPolicy::Fixed),
+        (131_072, OutputPolicy::Adaptive),
+    ] {
+        let plan = planned(&items, &bounds(tokens, outputs));
+        let shown = plan.replacement_text(1).unwrap();
+        assert!(shown.chars().count() <= 5_000);
+        assert!(shown.contains("Original token count: 924828"), "{shown}");
+    }
+}
+
+// S2-Bk, S2-Bl
+#[test]
+fn nothing_is_shortened_silently_and_nothing_needs_a_store() {
+    let items: Vec<Value> = (0..60)
+        .flat_map(|turn| round(&turn.to_string(), &[lines(20_000), lines(90_000)]))
+        .collect();
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
+        for retention in [Retention::Disk, Retention::Memory, Retention::Nothing] {
+            let bounds = Bounds {
+                retention,
+                ..bounds(131_072, outputs)
+            };
+            let plan = planned(&items, &bounds);
+            assert!(plan.replacements.len() > 60);
+            for shown in plan.replacements.values() {
+                assert!(shown.text.starts_with(SHORTENED_MARK), "{}", shown.text);
+                let says = shown.text.contains("not kept");
+                assert_eq!(says, retention == Retention::Nothing, "{}", shown.text);
+            }
+        }
+    }
+}
+
+// S2-Be
+#[test]
+fn outputs_of_one_round_share_the_room_and_the_newest_come_first() {
+    let items = round("a", &vec![lines(4_000); 40]);
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
+        for (tokens, share) in [(131_072, 160_000), (32_768, 44_236), (8_192, 11_059)] {
+            let plan = planned(&items, &bounds(tokens, outputs));
+            let sent = sent(&items, &plan);
+            let sum: usize = sent.iter().sum();
+            assert!(sum <= share, "{tokens}: {sum}");
+            assert!(
+                tokens == 8_192 || sent.last() == Some(&4_000),
+                "{tokens}: {sent:?}"
+            );
+            assert!(sent.last() > Some(&1_000), "{tokens}: {sent:?}");
+            assert!(sent.is_sorted(), "{tokens}: {sent:?}");
+            assert_eq!(plan.epochs, 0);
+        }
+    }
+}
+
+// S2-Be
+#[test]
+fn beyond_half_of_the_window_the_oldest_become_notices() {
+    // Half of the window is 176,947 bytes, a quarter 88,473.
+    let bounds = bounds(131_072, OutputPolicy::Adaptive);
+    let text = "words ".repeat(2_916);
+    let session = |turns: usize| -> Vec<Value> {
+        (0..turns)
+            .flat_map(|turn| round(&turn.to_string(), std::slice::from_ref(&text)))
+            .collect()
+    };
+    let plan = planned(&session(10), &bounds);
+    assert_eq!((plan.epochs, plan.replacements.len()), (0, 0));
+    let plan = planned(&session(11), &bounds);
+    assert_eq!(plan.epochs, 1);
+    let notices: Vec<_> = (0..7)
+        .map(|turn| (turn * 2 + 1, ReplacementKind::Notice))
+        .collect();
+    assert_eq!(kinds(&plan), notices);
+    // Nothing changes until the next epoch.
+    let grown = planned(&session(17), &bounds);
+    assert_eq!(grown.replacements, plan.replacements);
+    let next = planned(&session(18), &bounds);
+    assert_eq!(next.epochs, 2);
+    assert!(
+        plan.replacements
+            .iter()
+            .all(|(index, shown)| next.replacements.get(index) == Some(shown))
+    );
+}
+
+#[test]
+fn the_current_round_is_shortened_and_gets_no_notices() {
+    let bounds = bounds(131_072, OutputPolicy::Adaptive);
+    let mut items = round("old", &vec![lines(17_000); 6]);
+    items.extend(round("new", &vec![lines(20_000); 12]));
+    let plan = planned(&items, &bounds);
+    let (old, new): (Vec<_>, Vec<_>) = kinds(&plan).into_iter().partition(|(at, _)| *at < 12);
+    assert_eq!(plan.epochs, 1);
+    assert!(old.len() == 6 && old.iter().all(|(_, kind)| *kind == ReplacementKind::Notice));
+    assert!(
+        !new.is_empty()
+            && new
+                .iter()
+                .all(|(_, kind)| *kind == ReplacementKind::Excerpt)
+    );
+    assert!(sent(&items, &plan).iter().sum::<usize>() <= bounds.window_bytes() / 2);
+}
+
+#[test]
+fn an_output_shorter_than_a_notice_stays() {
+    let bounds = bounds(8_192, OutputPolicy::Adaptive);
+    let items: Vec<Value> = (0..9)
+        .flat_map(|turn| round(&turn.to_string(), &["ok".to_owned(), lines(2_000)]))
+        .collect();
+    let plan = planned(&items, &bounds);
+    assert!(plan.epochs > 0);
+    for (index, item) in items.iter().enumerate() {
+        assert!(item["output"] != "ok" || !plan.replacements.contains_key(&index));
+    }
+}
+
+#[test]
+fn a_read_back_is_not_shortened_in_its_round_while_it_fits() {
+    // A quarter of the window is 88,473 bytes.
+    let bounds = bounds(131_072, OutputPolicy::Adaptive);
+    let page = |chars: usize| {
+        let heading = output::read_back_heading(&output::artifact_id("x"), "lines 1 to 900");
+        format!("{heading}\n{}", lines(chars))
+    };
+    for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
+        let bounds = Bounds { outputs, ..bounds };
+        let one = round("a", &[page(80_000)]);
+        assert_eq!(kinds(&planned(&one, &bounds)), []);
+        let three = round("a", &[page(80_000), page(9_000), page(80_000)]);
+        let plan = planned(&three, &bounds);
+        assert_eq!(
+            kinds(&plan),
+            [(3, ReplacementKind::Page), (5, ReplacementKind::Page)]
+        );
+        let sum: usize = sent(&three, &plan).iter().sum();
+        assert!((80_000..=88_473).contains(&sum), "{sum}");
+        // Where other outputs are shortened, the read-back is not.
+        let mixed = round(
+            "a",
+            &[lines(20_000), page(80_000), lines(60_000), lines(20_000)],
+        );
+        assert!(!planned(&mixed, &bounds).replacements.contains_key(&5));
+    }
+    let mut items = round("a", &[page(80_000)]);
+    items.extend(round("b", &[page(80_000)]));
+    items.extend(round("c", &[page(80_000)]));
+    let plan = planned(&items, &bounds);
+    assert_eq!(
+        kinds(&plan),
+        [(1, ReplacementKind::Notice), (3, ReplacementKind::Notice)]
+    );
+}
+
+// S2-Bg
+#[test]
+fn outputs_stay_whole_under_the_policy_whole() {
+    let items = round("a", &vec![lines(90_000); 20]);
+    let plan = planned(&items, &bounds(8_192, OutputPolicy::Whole));
+    assert_eq!((kinds(&plan), plan.epochs), (vec![], 0));
+}
+
+// S2-Ea
+#[test]
+fn outputs_make_room_for_other_input() {
+    // The window has 353,894 bytes, of which 54,000 are kept free for an answer.
+    let bounds = bounds(131_072, OutputPolicy::Adaptive);
+    let session = |user_bytes: usize| -> (Vec<Value>, usize) {
+        let mut items = round("old", &["words ".repeat(3_000), "words ".repeat(3_000)]);
+        items.push(json!({"role": "user", "content": "x".repeat(user_bytes)}));
+        items.extend(round("new", &vec!["words ".repeat(3_000); 3]));
+        let plan = planned(&items, &bounds);
+        let sum = sent(&items, &plan).iter().sum();
+        (items, sum)
+    };
+    let (_, beside_little) = session(100_000);
+    assert_eq!(beside_little, 90_000);
+    for user_bytes in [230_000, 260_000, 280_000] {
+        let (items, sum) = session(user_bytes);
+        assert!(user_bytes + sum <= 353_894 - 54_000, "{user_bytes}: {sum}");
+        let plan = planned(&items, &bounds);
+        let newest = items.len() - 1;
+        assert!(
+            plan.replacements
+                .get(&newest)
+                .is_none_or(|shown| shown.kind == ReplacementKind::Excerpt)
+        );
+    }
+}
+
+/// Codex cuts the output of a command to 40,000 bytes, writes header lines above it and a
+/// mark into its middle (Codex 0.169).
+#[test]
+fn an_output_that_codex_cut_stays_whole_where_the_window_is_large() {
+    let half = |text: &str, width: usize| text.repeat(20_000 / width);
+    let texts = [
+        ("Total output lines: 20834", half("x", 1)),
+        ("... 94264 bytes omitted ...", half("x", 1)),
+        ("Total output lines: 20834", half("漢", 3)),
+    ];
+    for (line, half) in texts {
+        let text = format!(
+            "Chunk ID: 0652e2\nWall time: 0.0000 seconds\nProcess exited with code 137\n\
+             Original token count: 924828\nOutput:\nWarning: truncated output (original \
+             token count: 924828)\n{line}\n\n{half}…914828 tokens truncated…{half}"
+        );
+        for (window, whole) in [(262_144, true), (200_000, false)] {
+            let plan = planned(
+                &round("a", std::slice::from_ref(&text)),
+                &bounds(window, OutputPolicy::Adaptive),
+            );
+            assert_eq!(plan.replacements.is_empty(), whole, "{line} {window}");
+        }
+    }
+}

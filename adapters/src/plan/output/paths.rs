@@ -1,0 +1,89 @@
+//! Finds file paths in a text.
+
+/// How many bytes of the start and of the end of a text are searched.
+const SEARCHED_BYTES: usize = 32 * 1024;
+
+/// A longer word is not taken for a path.
+const MAX_PATH_BYTES: usize = 160;
+
+/// Up to `limit` different paths in Unix or Windows form, in the order of the text, with
+/// their line number where there is one: `src/x.rs:12`, `C:\a\b.py`. Of a long text only
+/// the start and the end are searched.
+pub(super) fn find_paths(text: &str, limit: usize) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for part in searched_parts(text) {
+        for word in part.split(|character: char| {
+            character.is_whitespace()
+                || character.is_control()
+                || "()[]{}<>\"'`,;=|*".contains(character)
+        }) {
+            let word = word.trim_end_matches(['.', ':', ',']);
+            if is_path(word) && !found.contains(&word) {
+                found.push(word);
+                if found.len() >= limit {
+                    return found;
+                }
+            }
+        }
+    }
+    found
+}
+
+fn searched_parts(text: &str) -> [&str; 2] {
+    if text.len() <= 2 * SEARCHED_BYTES {
+        return [text, ""];
+    }
+    let line_end = |part: &[u8], last: bool| {
+        if last {
+            memchr::memrchr(b'\n', part)
+        } else {
+            memchr::memchr(b'\n', part)
+        }
+    };
+    let bytes = text.as_bytes();
+    let head = bytes.get(..SEARCHED_BYTES).unwrap_or_default();
+    let from = bytes.len() - SEARCHED_BYTES;
+    let tail = bytes.get(from..).unwrap_or_default();
+    [
+        line_end(head, true)
+            .and_then(|end| text.get(..end))
+            .unwrap_or_default(),
+        line_end(tail, false)
+            .and_then(|end| text.get(from + end..))
+            .unwrap_or_default(),
+    ]
+}
+
+fn is_path(word: &str) -> bool {
+    if word.len() < 4
+        || word.len() > MAX_PATH_BYTES
+        || word.contains("://")
+        || word.starts_with("//")
+    {
+        return false;
+    }
+    let bytes = word.as_bytes();
+    let has_letter = bytes.iter().any(u8::is_ascii_alphabetic);
+    if let [drive, b':', b'\\' | b'/', ..] = bytes {
+        return drive.is_ascii_alphabetic();
+    }
+    let has_separator = memchr::memchr2(b'/', b'\\', bytes).is_some();
+    let has_root = ["/", "./", "../", "~/", ".\\", "..\\"]
+        .iter()
+        .any(|root| word.starts_with(root));
+    if has_root && has_separator && has_letter {
+        return true;
+    }
+    let (file, line) = match word.split_once(':') {
+        Some((file, line)) => (file, Some(line)),
+        None => (word, None),
+    };
+    let has_line = line.is_some_and(|line| line.starts_with(|first: char| first.is_ascii_digit()));
+    let has_extension = file.rsplit_once('.').is_some_and(|(stem, end)| {
+        !stem.is_empty()
+            && (1..=6).contains(&end.len())
+            && end.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && end.bytes().any(|byte| byte.is_ascii_alphabetic())
+    });
+    has_letter && has_extension && (has_line || has_separator && line.is_none())
+}
