@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::chat::encode::{Options, encode};
-use crate::chat::refusal;
 use crate::drive;
 use crate::encoded::Encoded;
 use crate::fault::{Fault, Retry};
 use crate::plan::{Bounds, plan};
+use crate::provider_error;
 use crate::responses::assembler::Settings;
 use crate::responses::request::Source;
 use crate::turn::Turn;
@@ -183,12 +183,12 @@ impl Refusal {
             let (_, value) = self.headers.iter().find(|(name, _)| name == wanted)?;
             Some(value.as_str())
         };
-        refusal::delay::of_headers(header, now)
+        provider_error::delay::of_headers(header, now)
     }
 
     /// What is made of it.
     pub fn fault(&self) -> Fault {
-        refusal::reply(self.status, self.wait(now()), &self.body)
+        provider_error::reply(self.status, self.wait(now()), &self.body)
     }
 }
 

@@ -27,6 +27,7 @@ pub mod json;
 pub mod mend;
 pub mod notes;
 pub mod plan;
+pub mod provider_error;
 pub mod responses;
 mod sealed;
 pub mod sse;

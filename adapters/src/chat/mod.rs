@@ -1,7 +1,6 @@
 //! The Chat Completions wire.
 //!
-//! [`encode`] writes the request, [`reader`] reads the answer, [`refusal`]
-//! reads an error reply.
+//! [`encode`] writes the request, [`reader`] reads the answer.
 
 mod content;
 mod decode;
@@ -9,7 +8,6 @@ pub mod encode;
 mod group;
 mod history;
 pub mod reader;
-pub mod refusal;
 mod schema;
 
 /// The path of the endpoint under a provider's base URL.

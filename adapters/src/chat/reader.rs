@@ -4,9 +4,9 @@ use registry::Quirks;
 use serde_json::value::RawValue;
 
 use super::decode::{Decoder, Frame};
-use super::refusal;
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
+use crate::provider_error;
 use crate::sse;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -147,7 +147,7 @@ fn document(text: &str, chat: &mut Decoder, emit: &mut impl FnMut(Event<'_>)) {
             let message = "The provider sent something that is no text.";
             chat.fail(Fault::new(Kind::BadReply, message), emit);
         } else if !text.is_empty() {
-            chat.fail(refusal::reply(200, None, text.as_bytes()), emit);
+            chat.fail(provider_error::reply(200, None, text.as_bytes()), emit);
         }
         return;
     }

@@ -29,10 +29,10 @@ use self::finish::Ending;
 use self::sources::Sources;
 use self::text_calls::TextCalls;
 use self::think::Think;
-use super::refusal;
 use crate::event::{Event, Finish, Fragment};
 use crate::fault::{Fault, Kind};
 use crate::json;
+use crate::provider_error;
 
 /// What a decoder keeps between chunks.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl Decoder {
         };
         if let Some(error) = chunk.error(data) {
             self.usage(chunk.usage, emit);
-            self.fail(refusal::in_stream(&error), emit);
+            self.fail(provider_error::in_stream(&error), emit);
             return;
         }
         if frame == Frame::Error {
@@ -497,7 +497,7 @@ fn error_event(data: &str) -> Fault {
     let whole = serde_json::from_str::<&RawValue>(data).map(ToOwned::to_owned);
     let text = || RawValue::from_string(format!("\"{}\"", json::escape(data.trim())));
     match whole.or_else(|_| text()) {
-        Ok(raw) => refusal::in_stream(&raw),
+        Ok(raw) => provider_error::in_stream(&raw),
         Err(_) => bad_chunk(data, "an error event"),
     }
 }

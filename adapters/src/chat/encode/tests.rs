@@ -6,9 +6,9 @@ use registry::{Dialect, Quirks};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chat::refusal;
 use crate::fault::{Fault, Kind};
 use crate::plan::{Bounds, plan};
+use crate::provider_error;
 use crate::responses::request::Source;
 
 /// The messages and the codes of the notes for a model that nobody knows.
@@ -447,7 +447,7 @@ fn refuses(body: &[u8], asked: u64, window: u64) -> Option<Fault> {
             prompt + asked
         );
         let error = json!({"object": "error", "message": message, "type": "BadRequestError", "code": 400});
-        refusal::reply(400, None, error.to_string().as_bytes())
+        provider_error::reply(400, None, error.to_string().as_bytes())
     })
 }
 
