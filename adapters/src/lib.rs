@@ -29,6 +29,7 @@ pub mod notes;
 pub mod plan;
 pub mod provider_error;
 pub mod responses;
+mod schema;
 mod sealed;
 pub mod sse;
 pub mod text;

@@ -8,7 +8,6 @@ pub mod encode;
 mod group;
 mod history;
 pub mod reader;
-mod schema;
 
 /// The path of the endpoint under a provider's base URL.
 pub const PATH: &str = "/chat/completions";

@@ -4,9 +4,9 @@
 use registry::{Quirks, ResponseFormat};
 
 use super::body::Body;
-use crate::chat::schema;
 use crate::json;
 use crate::notes::Notes;
+use crate::schema;
 use crate::turn::Format;
 
 /// The instruction that stands in for what the provider cannot be asked for.

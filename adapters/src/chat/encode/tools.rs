@@ -5,9 +5,9 @@ use std::ops::Range;
 use registry::{Quirks, ToolChoice};
 
 use super::body::Body;
-use crate::chat::schema;
 use crate::json;
 use crate::notes::Notes;
+use crate::schema;
 use crate::tools::{Choice, Tool};
 use crate::turn::Turn;
 

@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 use self::node::Node;
 
 /// The parameters of a tool that has none.
-pub(super) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 /// The schema by these rules, if it has to change.
-pub(super) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+pub(crate) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
     if rules.is_empty() {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
 /// The schema of a tool's arguments by these rules, if it has to change. Its root
 /// must describe an object: arguments are one, and every provider refuses a
 /// schema that says otherwise.
-pub(super) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
     let text = raw.get();
     let rooted = match root(text) {
         Root::Object => None,
