@@ -3,10 +3,10 @@
 
 use registry::Quirks;
 
-use crate::chat::reader::Reader;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::notes::Notes;
+use crate::reader::Reader;
 use crate::responses::assembler::{Assembler, Settings, Terms};
 use crate::responses::envelope::Envelope;
 use crate::responses::frames::Frames;

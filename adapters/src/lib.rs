@@ -28,6 +28,7 @@ pub mod mend;
 pub mod notes;
 pub mod plan;
 pub mod provider_error;
+pub mod reader;
 pub mod responses;
 mod schema;
 mod sealed;

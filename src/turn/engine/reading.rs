@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use adapters::chat::reader::Reader;
 use adapters::event::Event;
 use adapters::fault::{Fault, Kind};
+use adapters::reader::Reader;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 

@@ -36,7 +36,7 @@ use crate::provider_error;
 
 /// What a decoder keeps between chunks.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct Decoder {
     /// See [`Quirks::usage_apart`].
     usage_apart: bool,
     think: Think,
@@ -78,7 +78,7 @@ struct Said {
 
 /// What one event of a stream is, besides its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(crate) enum Frame {
     /// An event, or a whole document.
     Whole,
     /// An event by the name `error`.
@@ -89,7 +89,7 @@ pub(super) enum Frame {
 
 impl Decoder {
     /// A decoder for a model with these quirks.
-    pub(super) fn new(quirks: &Quirks) -> Self {
+    pub(crate) fn new(quirks: &Quirks) -> Self {
         Self {
             usage_apart: quirks.usage_apart,
             think: Think::new(quirks.think_tags),
@@ -107,7 +107,7 @@ impl Decoder {
     }
 
     /// Reads the data of one SSE event, or a whole JSON answer.
-    pub(super) fn data<'a>(
+    pub(crate) fn data<'a>(
         &mut self,
         data: &'a str,
         frame: Frame,
@@ -147,12 +147,12 @@ impl Decoder {
     }
 
     /// Whether nothing was understood so far.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(crate) fn is_silent(&self) -> bool {
         !self.said.anything && !self.over
     }
 
     /// The stream is over: tells how.
-    pub(super) fn end<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+    pub(crate) fn end<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
         if self.over {
             return;
         }
@@ -189,12 +189,12 @@ impl Decoder {
     }
 
     /// Whether the answer is complete, although more may follow: token counts.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.finish.is_some()
     }
 
     /// Ends the answer with a fault, unless it is over.
-    pub(super) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
+    pub(crate) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
         if !self.over {
             self.over = true;
             emit(Event::Failed(fault));

@@ -3,7 +3,7 @@
 use registry::Quirks;
 use serde_json::value::RawValue;
 
-use super::decode::{Decoder, Frame};
+use crate::chat::decode::{Decoder, Frame};
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
 use crate::provider_error;
