@@ -18,6 +18,7 @@
 pub mod baggage;
 pub mod chat;
 pub mod compact;
+mod content;
 pub mod drive;
 pub mod encoded;
 pub mod event;

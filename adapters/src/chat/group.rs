@@ -4,7 +4,7 @@
 //! of a run of results follow it in a message of their own. Of what the model
 //! does not take the tool message itself speaks.
 
-use super::content::{Content, Takes};
+use crate::content::{Content, Takes};
 use crate::fault::Fault;
 use crate::notes::Notes;
 use crate::plan::{Answer, Placed, Plan};

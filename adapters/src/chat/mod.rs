@@ -2,7 +2,6 @@
 //!
 //! [`encode`] writes the request, [`decode`] reads the answer.
 
-mod content;
 pub(crate) mod decode;
 pub mod encode;
 mod group;

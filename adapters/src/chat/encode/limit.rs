@@ -81,7 +81,7 @@ impl Limit {
 
 /// Images and files: their bytes are no text and say little about tokens.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::chat) struct Media {
+pub(crate) struct Media {
     bytes: usize,
     tokens: u64,
 }
@@ -91,14 +91,14 @@ impl Media {
 
     /// Reckons with an image, given by its address or by base64 data of this
     /// many bytes.
-    pub(in crate::chat) fn image(&mut self, bytes: usize) {
+    pub(crate) fn image(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.tokens += Self::IMAGE;
     }
 
     /// Reckons with a file of this many bytes of base64: about a page each
     /// 32 kB, as long as an image.
-    pub(in crate::chat) fn file(&mut self, bytes: usize) {
+    pub(crate) fn file(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.tokens += Self::IMAGE + u64::try_from(bytes).unwrap_or(u64::MAX) / 32;
     }

@@ -10,7 +10,7 @@
 mod body;
 mod effort;
 pub(super) mod format;
-pub(super) mod limit;
+pub(crate) mod limit;
 mod parameters;
 #[cfg(test)]
 mod tests;
@@ -22,8 +22,8 @@ use registry::{Dialect, Model, Quirks};
 
 use self::body::Body;
 use self::limit::Media;
-use super::content::{Images, Takes};
 use super::history;
+use crate::content::{Images, Takes};
 use crate::encoded::{Encoded, Head};
 use crate::fault::Fault;
 use crate::plan::Plan;

@@ -11,9 +11,9 @@ use registry::{SystemPlace, SystemRole};
 
 use super::ids::Ids;
 use super::results::push_output;
-use crate::chat::content::{Content, Part};
 use crate::chat::encode::{Options, format};
 use crate::chat::group::{Group, group, output_has_parts};
+use crate::content::{Content, Part};
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;

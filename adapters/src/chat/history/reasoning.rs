@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 use super::layout::Said;
 use crate::baggage::Baggage;
-use crate::chat::content::Content;
 use crate::chat::encode::Options;
 use crate::compact::Form;
+use crate::content::Content;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;

@@ -2,8 +2,8 @@
 //! missing.
 
 use super::Writer;
-use crate::chat::content::{Content, Takes};
 use crate::chat::group::output_has_parts;
+use crate::content::{Content, Takes};
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;

@@ -2,7 +2,7 @@
 
 use super::Writer;
 use super::layout::{Piece, Source};
-use crate::chat::content::Part;
+use crate::content::Part;
 use crate::json;
 use crate::text::Text;
 

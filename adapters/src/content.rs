@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::encode::limit::Media;
+use crate::chat::encode::limit::Media;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -14,12 +14,12 @@ use crate::turn::string;
 
 /// The parts of some content in the order in which they came.
 #[derive(Debug, Default)]
-pub(super) struct Content<'a> {
-    pub(super) parts: Vec<Part<'a>>,
+pub(crate) struct Content<'a> {
+    pub(crate) parts: Vec<Part<'a>>,
 }
 
 #[derive(Debug)]
-pub(super) enum Part<'a> {
+pub(crate) enum Part<'a> {
     Text(Text<'a>),
     /// URL or data URL, still as JSON string, and the detail level.
     Image(&'a RawValue, Option<&'a RawValue>),
@@ -29,16 +29,16 @@ pub(super) enum Part<'a> {
 
 /// What messages may hold besides text.
 #[derive(Clone, Copy)]
-pub(super) struct Takes {
-    pub(super) images: Images,
+pub(crate) struct Takes {
+    pub(crate) images: Images,
     /// Images without text.
-    pub(super) lone_images: bool,
-    pub(super) files: bool,
+    pub(crate) lone_images: bool,
+    pub(crate) files: bool,
 }
 
 /// The images that are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Images {
+pub(crate) enum Images {
     None,
     /// By data URL.
     Data,
@@ -76,14 +76,14 @@ struct ImageUrl<'a> {
 
 impl<'a> Content<'a> {
     /// The content of one text.
-    pub(super) fn of(text: Text<'a>) -> Self {
+    pub(crate) fn of(text: Text<'a>) -> Self {
         Self {
             parts: vec![Part::Text(text)],
         }
     }
 
     /// Reads content; `place` is the item's index, for messages.
-    pub(super) fn read(
+    pub(crate) fn read(
         raw: Option<&'a RawValue>,
         place: usize,
         notes: &mut Notes,
@@ -118,14 +118,14 @@ impl<'a> Content<'a> {
     }
 
     /// Whether there is nothing to say.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.parts
             .iter()
             .all(|part| matches!(part, Part::Text(text) if text.is_empty()))
     }
 
     /// All text, separated, as the inside of a JSON string.
-    pub(super) fn push_text(&self, out: &mut Vec<u8>, separator: &str) {
+    pub(crate) fn push_text(&self, out: &mut Vec<u8>, separator: &str) {
         let mut first = true;
         for part in &self.parts {
             if let Part::Text(text) = part
@@ -141,17 +141,17 @@ impl<'a> Content<'a> {
     }
 
     /// Whether some part is not text.
-    pub(super) fn has_media(&self) -> bool {
+    pub(crate) fn has_media(&self) -> bool {
         self.parts.iter().any(|part| !matches!(part, Part::Text(_)))
     }
 
     /// Whether this is one text.
-    pub(super) fn is_one_text(&self) -> bool {
+    pub(crate) fn is_one_text(&self) -> bool {
         matches!(self.parts.as_slice(), [Part::Text(_)])
     }
 
     /// Removes empty texts, which some providers refuse.
-    pub(super) fn without_blanks(mut self, notes: &mut Notes) -> Self {
+    pub(crate) fn without_blanks(mut self, notes: &mut Notes) -> Self {
         let all = self.parts.len();
         self.parts
             .retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
@@ -162,7 +162,7 @@ impl<'a> Content<'a> {
     }
 
     /// Puts a line of text in the place of what the model does not take.
-    pub(super) fn told(mut self, takes: Takes, notes: &mut Notes) -> Self {
+    pub(crate) fn told(mut self, takes: Takes, notes: &mut Notes) -> Self {
         for part in &mut self.parts {
             if let Some(line) = part.stand_in(takes, notes) {
                 *part = Part::Text(line.into());
@@ -172,7 +172,7 @@ impl<'a> Content<'a> {
     }
 
     /// The same, for a message of its own.
-    pub(super) fn fitted(self, takes: Takes, notes: &mut Notes) -> Self {
+    pub(crate) fn fitted(self, takes: Takes, notes: &mut Notes) -> Self {
         let mut fitted = self.told(takes, notes);
         let lone = fitted.has_media() && !fitted.parts.iter().any(|p| matches!(p, Part::Text(_)));
         if lone && !takes.lone_images {
@@ -182,7 +182,7 @@ impl<'a> Content<'a> {
     }
 
     /// The parts as elements of a list.
-    pub(super) fn push_parts(&self, out: &mut Vec<u8>, media: &mut Media) {
+    pub(crate) fn push_parts(&self, out: &mut Vec<u8>, media: &mut Media) {
         for part in &self.parts {
             if out.last() != Some(&b'[') {
                 out.push(b',');
@@ -228,7 +228,7 @@ impl Part<'_> {
     }
 
     /// The part as an object.
-    pub(super) fn push(&self, out: &mut Vec<u8>, media: &mut Media) {
+    pub(crate) fn push(&self, out: &mut Vec<u8>, media: &mut Media) {
         match self {
             Part::Text(text) => {
                 out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
