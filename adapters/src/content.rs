@@ -1,61 +1,34 @@
-//! Message content and tool outputs: a string, or a list of parts.
+//! The content of messages and tool outputs as clients send it: a string, or a
+//! list of parts.
+//!
+//! [`ContentPart`] is one part with its fields unread; whoever only measures or
+//! collects text uses it alone. [`MessageContent`] is content that has been
+//! checked and can be sent to a provider.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::chat::encode::limit::Media;
 use crate::fault::Fault;
-use crate::json;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::string;
 
-/// The parts of some content in the order in which they came.
-#[derive(Debug, Default)]
-pub(crate) struct Content<'a> {
-    pub(crate) parts: Vec<Part<'a>>,
-}
-
-#[derive(Debug)]
-pub(crate) enum Part<'a> {
-    Text(Text<'a>),
-    /// URL or data URL, still as JSON string, and the detail level.
-    Image(&'a RawValue, Option<&'a RawValue>),
-    /// Base64 data and file name, as JSON strings.
-    File(&'a RawValue, Option<&'a RawValue>),
-}
-
-/// What messages may hold besides text.
-#[derive(Clone, Copy)]
-pub(crate) struct Takes {
-    pub(crate) images: Images,
-    /// Images without text.
-    pub(crate) lone_images: bool,
-    pub(crate) files: bool,
-}
-
-/// The images that are taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Images {
-    None,
-    /// By data URL.
-    Data,
-    /// By data URL or by an http or https URL.
-    Any,
-}
-
+/// One element of a content list. The fields stay raw JSON, and any of them may
+/// be missing: which ones a part needs depends on its type.
 #[derive(Deserialize)]
-struct Fields<'a> {
+pub(crate) struct ContentPart<'a> {
+    /// `type`; any JSON value.
     #[serde(borrow, rename = "type")]
-    kind: Option<Cow<'a, str>>,
+    kind: Option<&'a RawValue>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
     #[serde(borrow)]
     refusal: Option<&'a RawValue>,
+    /// A URL, or Chat's object with a `url`.
     #[serde(borrow)]
-    image_url: Option<&'a RawValue>,
+    pub(crate) image_url: Option<&'a RawValue>,
     #[serde(borrow)]
     detail: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -63,72 +36,87 @@ struct Fields<'a> {
     #[serde(borrow)]
     file_url: Option<&'a RawValue>,
     #[serde(borrow)]
-    file_data: Option<&'a RawValue>,
+    pub(crate) file_data: Option<&'a RawValue>,
     #[serde(borrow)]
     filename: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-struct ImageUrl<'a> {
-    #[serde(borrow)]
-    url: &'a RawValue,
+impl<'a> ContentPart<'a> {
+    /// The JSON value of the part's text: `text`, or `refusal` of a refusal part.
+    pub(crate) fn text(&self) -> Option<&'a RawValue> {
+        self.text.or(self.refusal)
+    }
 }
 
-impl<'a> Content<'a> {
-    /// The content of one text.
-    pub(crate) fn of(text: Text<'a>) -> Self {
+/// The content of one item, in the order in which its parts came.
+#[derive(Debug, Default)]
+pub(crate) struct MessageContent<'a> {
+    pub(crate) parts: Vec<MessagePart<'a>>,
+}
+
+/// A part that can be sent.
+#[derive(Debug)]
+pub(crate) enum MessagePart<'a> {
+    Text(Text<'a>),
+    /// URL or data URL, and the detail level; both are JSON strings.
+    Image(&'a RawValue, Option<&'a RawValue>),
+    /// Base64 data and file name; both are JSON strings.
+    File(&'a RawValue, Option<&'a RawValue>),
+}
+
+impl<'a> MessageContent<'a> {
+    /// Content that is one text.
+    pub(crate) fn from_text(text: Text<'a>) -> Self {
         Self {
-            parts: vec![Part::Text(text)],
+            parts: vec![MessagePart::Text(text)],
         }
     }
 
-    /// Reads content; `place` is the item's index, for messages.
+    /// Reads the content of the item with this index; error messages name the
+    /// index. Parts without anything that can be sent are skipped with a note.
     pub(crate) fn read(
         raw: Option<&'a RawValue>,
-        place: usize,
+        item: usize,
         notes: &mut Notes,
     ) -> Result<Self, Fault> {
         let Some(raw) = raw else {
             return Ok(Self::default());
         };
         if let Some(text) = Text::from_raw(raw) {
-            return Ok(Self {
-                parts: vec![Part::Text(text)],
-            });
+            return Ok(Self::from_text(text));
         }
-        let fields: Vec<Fields<'a>> = match serde_json::from_str(raw.get()) {
+        let fields = match parse_parts(raw) {
             Ok(fields) => fields,
             Err(_) if !raw.get().starts_with('[') => {
-                return Ok(Self {
-                    parts: vec![Part::Text(raw.get().into())],
-                });
+                return Ok(Self::from_text(raw.get().into()));
             }
             Err(error) => {
                 return Err(Fault::invalid(
-                    format!("input[{place}]"),
-                    format!("The content of input[{place}] cannot be read: {error}."),
+                    format!("input[{item}]"),
+                    format!("The content of input[{item}] cannot be read: {error}."),
                 ));
             }
         };
         let mut parts = Vec::with_capacity(fields.len());
         for part in fields {
-            parts.extend(read_part(&part, place, notes)?);
+            parts.extend(read_part(&part, item, notes)?);
         }
         Ok(Self { parts })
     }
 
-    /// Whether there is nothing to say.
+    /// Whether it holds nothing but empty texts.
     pub(crate) fn is_empty(&self) -> bool {
         self.parts
             .iter()
-            .all(|part| matches!(part, Part::Text(text) if text.is_empty()))
+            .all(|part| matches!(part, MessagePart::Text(text) if text.is_empty()))
     }
 
-    /// All text, separated, as the inside of a JSON string.
+    /// Writes the texts that are not empty, with the separator between them, as
+    /// the inside of a JSON string.
     pub(crate) fn push_text(&self, out: &mut Vec<u8>, separator: &str) {
         let mut first = true;
         for part in &self.parts {
-            if let Part::Text(text) = part
+            if let MessagePart::Text(text) = part
                 && !text.is_empty()
             {
                 if !first {
@@ -142,139 +130,67 @@ impl<'a> Content<'a> {
 
     /// Whether some part is not text.
     pub(crate) fn has_media(&self) -> bool {
-        self.parts.iter().any(|part| !matches!(part, Part::Text(_)))
+        self.parts
+            .iter()
+            .any(|part| !matches!(part, MessagePart::Text(_)))
     }
 
-    /// Whether this is one text.
     pub(crate) fn is_one_text(&self) -> bool {
-        matches!(self.parts.as_slice(), [Part::Text(_)])
+        matches!(self.parts.as_slice(), [MessagePart::Text(_)])
     }
 
     /// Removes empty texts, which some providers refuse.
-    pub(crate) fn without_blanks(mut self, notes: &mut Notes) -> Self {
+    pub(crate) fn without_empty_texts(mut self, notes: &mut Notes) -> Self {
         let all = self.parts.len();
         self.parts
-            .retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+            .retain(|part| !matches!(part, MessagePart::Text(text) if text.is_empty()));
         if self.parts.len() < all && !self.parts.is_empty() {
             notes.add("empty_text_dropped", "a part of a message");
         }
         self
     }
-
-    /// Puts a line of text in the place of what the model does not take.
-    pub(crate) fn told(mut self, takes: Takes, notes: &mut Notes) -> Self {
-        for part in &mut self.parts {
-            if let Some(line) = part.stand_in(takes, notes) {
-                *part = Part::Text(line.into());
-            }
-        }
-        self
-    }
-
-    /// The same, for a message of its own.
-    pub(crate) fn fitted(self, takes: Takes, notes: &mut Notes) -> Self {
-        let mut fitted = self.told(takes, notes);
-        let lone = fitted.has_media() && !fitted.parts.iter().any(|p| matches!(p, Part::Text(_)));
-        if lone && !takes.lone_images {
-            fitted.parts.push(Part::Text(" ".into()));
-        }
-        fitted
-    }
-
-    /// The parts as elements of a list.
-    pub(crate) fn push_parts(&self, out: &mut Vec<u8>, media: &mut Media) {
-        for part in &self.parts {
-            if out.last() != Some(&b'[') {
-                out.push(b',');
-            }
-            part.push(out, media);
-        }
-    }
 }
 
-impl Part<'_> {
-    /// The text that stands for this part where it cannot be sent.
-    fn stand_in(&self, takes: Takes, notes: &mut Notes) -> Option<String> {
-        match self {
-            Part::Image(url, _) => match takes.images {
-                Images::Any => None,
-                Images::Data => {
-                    let url = string(Some(url)).filter(|url| is_web(url))?;
-                    notes.add(
-                        "image_dropped",
-                        "the provider takes images by data URL only",
-                    );
-                    Some(format!(
-                        "[The image {url} was left out: this model takes images as data URLs only.]"
-                    ))
-                }
-                Images::None => {
-                    notes.add("image_dropped", "the model takes no images");
-                    Some("[An image was left out: this model takes no images.]".to_owned())
-                }
-            },
-            Part::File(_, name) if !takes.files => {
-                let name = string(*name).unwrap_or_else(|| "a file".into());
-                notes.add(
-                    "file_dropped",
-                    format!("{name}: the provider takes no files"),
-                );
-                Some(format!(
-                    "[The file {name} was left out: this model takes no files.]"
-                ))
-            }
-            Part::File(..) | Part::Text(_) => None,
-        }
+/// Reads a list of parts. A part whose `type` is not a string is an error.
+fn parse_parts(raw: &RawValue) -> serde_json::Result<Vec<ContentPart<'_>>> {
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "read for its error alone")]
+    struct TypedPart<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Cow<'a, str>>,
     }
-
-    /// The part as an object.
-    pub(crate) fn push(&self, out: &mut Vec<u8>, media: &mut Media) {
-        match self {
-            Part::Text(text) => {
-                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                text.push(out);
-                out.push(b'}');
-            }
-            Part::Image(url, detail) => {
-                media.image(url.get().len());
-                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
-                json::raw_field(out, "url", url.get());
-                if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
-                    json::raw_field(out, "detail", detail.get());
-                }
-                out.extend_from_slice(b"}}");
-            }
-            Part::File(data, name) => {
-                media.file(data.get().len());
-                out.extend_from_slice(b"{\"type\":\"file\",\"file\":{");
-                if let Some(name) = name {
-                    json::raw_field(out, "filename", name.get());
-                }
-                json::raw_field(out, "file_data", data.get());
-                out.extend_from_slice(b"}}");
-            }
-        }
+    let parts: Vec<ContentPart<'_>> = serde_json::from_str(raw.get())?;
+    let is_plain_string = |kind: &RawValue| {
+        let json = kind.get();
+        json.starts_with('"') && !json.contains('\\')
+    };
+    if !parts
+        .iter()
+        .all(|part| part.kind.is_none_or(is_plain_string))
+    {
+        serde_json::from_str::<Vec<TypedPart<'_>>>(raw.get())?;
     }
-}
-
-fn is_web(url: &str) -> bool {
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
-    scheme.is_some_and(|s| s.eq_ignore_ascii_case("http") || s.eq_ignore_ascii_case("https"))
+    Ok(parts)
 }
 
 fn read_part<'a>(
-    part: &Fields<'a>,
-    place: usize,
+    part: &ContentPart<'a>,
+    item: usize,
     notes: &mut Notes,
-) -> Result<Option<Part<'a>>, Fault> {
+) -> Result<Option<MessagePart<'a>>, Fault> {
+    #[derive(Deserialize)]
+    struct ImageUrl<'a> {
+        #[serde(borrow)]
+        url: &'a RawValue,
+    }
     let invalid = |message: &str| {
         Fault::invalid(
-            format!("input[{place}].content"),
-            format!("{message} (input[{place}])"),
+            format!("input[{item}].content"),
+            format!("{message} (input[{item}])"),
         )
         .with_code("unsupported_content")
     };
-    match part.kind.as_deref() {
+    match string(part.kind).as_deref() {
         Some("input_image" | "image_url" | "computer_screenshot") => {
             let Some(image) = part.image_url else {
                 return Err(invalid(
@@ -284,10 +200,10 @@ fn read_part<'a>(
             let url = serde_json::from_str::<ImageUrl<'a>>(image.get())
                 .map_or(image, |nested| nested.url);
             let detail = part.detail.filter(|detail| string(Some(detail)).is_some());
-            Ok(Some(Part::Image(url, detail)))
+            Ok(Some(MessagePart::Image(url, detail)))
         }
         Some("input_file" | "file") => match (part.file_data, part.file_id, part.file_url) {
-            (Some(data), _, _) => Ok(Some(Part::File(data, part.filename))),
+            (Some(data), _, _) => Ok(Some(MessagePart::File(data, part.filename))),
             (None, Some(_), _) => Err(invalid(
                 "There is no Files API here, so 'file_id' cannot be resolved: send the file in 'file_data'.",
             )),
@@ -296,16 +212,11 @@ fn read_part<'a>(
             )),
         },
         kind => {
-            let text = part.text.or(part.refusal).and_then(Text::from_raw);
+            let text = part.text().and_then(Text::from_raw);
             if text.is_none() {
                 notes.add("content_skipped", kind.unwrap_or("a part without type"));
             }
-            Ok(text.map(Part::Text))
+            Ok(text.map(MessagePart::Text))
         }
     }
-}
-
-/// Chat knows these levels; the Responses API has more.
-fn is_chat_detail(detail: &RawValue) -> bool {
-    matches!(detail.get(), "\"auto\"" | "\"low\"" | "\"high\"")
 }

@@ -20,7 +20,7 @@ use registry::{Model, Provider, Quirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::chat::encode::{Options, encode};
+use crate::chat::encode::{EncodeOptions, encode};
 use crate::drive;
 use crate::encoded::Encoded;
 use crate::fault::{Fault, Retry};
@@ -245,7 +245,7 @@ impl<O> Case<O> {
             Some(origin) => origin.clone(),
             None => format!("case/{name}"),
         };
-        let options = Options {
+        let options = EncodeOptions {
             dialect: self.provider.dialect_of(name),
             model,
             upstream_model: name,

@@ -4,7 +4,8 @@
 //! of a run of results follow it in a message of their own. Of what the model
 //! does not take the tool message itself speaks.
 
-use crate::content::{Content, Takes};
+use super::media::AcceptedMedia;
+use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::notes::Notes;
 use crate::plan::{Answer, Placed, Plan};
@@ -12,7 +13,7 @@ use crate::turn::{Item, ItemKind, Turn};
 
 /// A chat message by the indices of its items.
 #[derive(Debug)]
-pub(super) enum Group<'p> {
+pub(super) enum MessageGroup<'p> {
     /// A developer or system message.
     System(usize),
     User(usize),
@@ -21,7 +22,7 @@ pub(super) enum Group<'p> {
     /// A tool message for a call that has no result.
     Interrupted(usize),
     /// A user message for a result that has no call.
-    Stray(usize),
+    OrphanResult(usize),
     /// A user message about what was left out.
     Omitted(&'p str),
     /// Images of tool results: nothing may stand between the results of one
@@ -30,51 +31,51 @@ pub(super) enum Group<'p> {
 }
 
 /// The messages in the order of sending; the notes get what the plan changed.
-pub(super) fn group<'p>(
+pub(super) fn group_messages<'p>(
     turn: &Turn<'_>,
     plan: &'p Plan,
-    takes: Takes,
+    accepted: AcceptedMedia,
     notes: &mut Notes,
-) -> Result<Vec<Group<'p>>, Fault> {
+) -> Result<Vec<MessageGroup<'p>>, Fault> {
     plan.tell(turn, notes);
     let mut groups = Vec::with_capacity(plan.sequence.len());
     let mut media = Vec::new();
     for placed in &plan.sequence {
         let group = match placed {
             Placed::Result(index) => {
-                if !plan.is_cut(*index) && has_media(turn, *index, takes)? {
+                if !plan.is_cut(*index) && has_media(turn, *index, accepted)? {
                     media.push(*index);
                 }
-                groups.push(Group::Tool(*index));
+                groups.push(MessageGroup::Tool(*index));
                 continue;
             }
             Placed::Interrupted(call) => {
-                groups.push(Group::Interrupted(*call));
+                groups.push(MessageGroup::Interrupted(*call));
                 continue;
             }
             Placed::Message(index) => message(turn, *index)?,
-            Placed::Answer(answer) => Group::Assistant(answer),
-            Placed::Stray(index) => Group::Stray(*index),
-            Placed::Omitted(text) => Group::Omitted(text),
+            Placed::Answer(answer) => MessageGroup::Assistant(answer),
+            Placed::Stray(index) => MessageGroup::OrphanResult(*index),
+            Placed::Omitted(text) => MessageGroup::Omitted(text),
         };
-        end_round(&mut groups, &mut media);
+        flush_media(&mut groups, &mut media);
         groups.push(group);
     }
-    end_round(&mut groups, &mut media);
+    flush_media(&mut groups, &mut media);
     Ok(groups)
 }
 
 /// Ends a run of results.
-fn end_round(groups: &mut Vec<Group<'_>>, media: &mut Vec<usize>) {
+fn flush_media(groups: &mut Vec<MessageGroup<'_>>, media: &mut Vec<usize>) {
     if !media.is_empty() {
-        groups.push(Group::Media(std::mem::take(media)));
+        groups.push(MessageGroup::Media(std::mem::take(media)));
     }
 }
 
 /// A message that the model did not write. Errors name what cannot be sent.
-fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
+fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<MessageGroup<'p>, Fault> {
     let Some(item) = turn.items.get(index) else {
-        return Ok(Group::User(index));
+        return Ok(MessageGroup::User(index));
     };
     match item.kind {
         ItemKind::ItemReference => Err(Fault::invalid(
@@ -86,7 +87,7 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
         )
         .with_code("item_not_found")),
         ItemKind::Message if matches!(item.role().as_ref(), "system" | "developer") => {
-            Ok(Group::System(index))
+            Ok(MessageGroup::System(index))
         }
         ItemKind::Message
         | ItemKind::AgentMessage
@@ -109,12 +110,12 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
         | ItemKind::Compaction
         | ItemKind::CompactionTrigger
         | ItemKind::Hosted
-        | ItemKind::Unknown => Ok(Group::User(index)),
+        | ItemKind::Unknown => Ok(MessageGroup::User(index)),
     }
 }
 
 /// Whether a tool result holds more than text that the model takes.
-fn has_media(turn: &Turn<'_>, index: usize, takes: Takes) -> Result<bool, Fault> {
+fn has_media(turn: &Turn<'_>, index: usize, accepted: AcceptedMedia) -> Result<bool, Fault> {
     let Some(item) = turn.items.get(index) else {
         return Ok(false);
     };
@@ -124,9 +125,9 @@ fn has_media(turn: &Turn<'_>, index: usize, takes: Takes) -> Result<bool, Fault>
     if !output_has_parts(item.kind) {
         return Ok(false);
     }
-    let unheard = &mut Notes::default();
-    let content = Content::read(Some(output), index, unheard)?;
-    Ok(content.told(takes, unheard).has_media())
+    let ignored = &mut Notes::default();
+    let content = MessageContent::read(Some(output), index, ignored)?;
+    Ok(content.replace_unsupported(accepted, ignored).has_media())
 }
 
 /// Whether a list in this item's output is a list of content parts.

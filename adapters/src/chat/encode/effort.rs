@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use registry::{Model, ReasoningControl};
 use serde_json::Value;
 
-use super::Options;
+use super::EncodeOptions;
 use super::body::Body;
 use crate::notes::Notes;
 use crate::turn::Turn;
@@ -15,7 +15,12 @@ const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", 
 
 /// Nothing is sent when the client asks for nothing: the model's default is its
 /// maker's choice.
-pub(super) fn push(body: &mut Body<'_>, turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) {
+pub(super) fn push(
+    body: &mut Body<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    notes: &mut Notes,
+) {
     let Some(wanted) = turn.controls.effort.as_deref() else {
         return;
     };

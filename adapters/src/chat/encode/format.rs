@@ -9,25 +9,6 @@ use crate::notes::Notes;
 use crate::schema;
 use crate::turn::Format;
 
-/// The instruction that stands in for what the provider cannot be asked for.
-/// Providers that know `json_object` want to read the word JSON in the prompt.
-pub(in crate::chat) fn instruction(format: &Format<'_>, quirks: &Quirks) -> Option<String> {
-    match (format, quirks.response_format) {
-        (Format::Text, _)
-        | (_, ResponseFormat::JsonSchema)
-        | (Format::JsonObject, ResponseFormat::JsonObject) => None,
-        (Format::JsonObject, ResponseFormat::None) => {
-            Some("Answer with one JSON object, and with nothing else.".to_owned())
-        }
-        (Format::JsonSchema { schema, .. }, ResponseFormat::JsonObject | ResponseFormat::None) => {
-            Some(format!(
-                "Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}",
-                schema.get()
-            ))
-        }
-    }
-}
-
 pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, notes: &mut Notes) {
     match (format, quirks.response_format) {
         (Format::Text, _) => {}

@@ -2,7 +2,7 @@
 
 use registry::{MaxTokensField, Model, WindowSource};
 
-use super::Options;
+use super::EncodeOptions;
 use crate::compact::Form;
 use crate::notes::Notes;
 use crate::turn::Turn;
@@ -27,7 +27,11 @@ pub(super) struct Limit {
 }
 
 /// The limit before anything is known of the input's size.
-pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) -> Option<Limit> {
+pub(super) fn wanted(
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    notes: &mut Notes,
+) -> Option<Limit> {
     let summary = turn.purpose.form();
     let asked = match summary {
         Some(_) => Some(options.model.window().output_allowance()),
@@ -76,43 +80,5 @@ impl Limit {
             );
         }
         limit
-    }
-}
-
-/// Images and files: their bytes are no text and say little about tokens.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Media {
-    bytes: usize,
-    tokens: u64,
-}
-
-impl Media {
-    const IMAGE: u64 = 1_000;
-
-    /// Reckons with an image, given by its address or by base64 data of this
-    /// many bytes.
-    pub(crate) fn image(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.tokens += Self::IMAGE;
-    }
-
-    /// Reckons with a file of this many bytes of base64: about a page each
-    /// 32 kB, as long as an image.
-    pub(crate) fn file(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.tokens += Self::IMAGE + u64::try_from(bytes).unwrap_or(u64::MAX) / 32;
-    }
-
-    /// The tokens of a body of this many bytes that holds them.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate"
-    )]
-    pub(super) fn tokens_of(self, body: usize, bytes_per_token: f32) -> u64 {
-        let text = body.saturating_sub(self.bytes) as f64;
-        let tokens = (text / f64::from(bytes_per_token.max(0.1))).ceil() as u64;
-        tokens.saturating_add(self.tokens)
     }
 }

@@ -9,76 +9,24 @@
 
 mod body;
 mod effort;
-pub(super) mod format;
-pub(crate) mod limit;
+mod format;
+mod limit;
 mod parameters;
 #[cfg(test)]
 mod tests;
 mod tools;
 
-use std::collections::HashMap;
-
-use registry::{Dialect, Model, Quirks};
-
 use self::body::Body;
-use self::limit::Media;
 use super::history;
-use crate::content::{Images, Takes};
+use super::media::MediaEstimate;
+pub use super::options::EncodeOptions;
 use crate::encoded::{Encoded, Head};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::turn::Turn;
 
-/// Whom the request is for.
-#[derive(Clone, Copy, Debug)]
-pub struct Options<'a> {
-    /// How the model is spoken to.
-    pub dialect: &'a Dialect,
-    /// What is known of the model.
-    pub model: &'a Model,
-    /// The model's name in the request.
-    pub upstream_model: &'a str,
-    /// Whom the answer is from, as in [`crate::baggage::Baggage::origin`]: what
-    /// only its maker can read goes back to it alone.
-    pub origin: &'a str,
-    /// Blobs ([`crate::baggage::Baggage::seal`]) of answers by the ids of their
-    /// calls, several separated by blanks, for clients that do not send reasoning
-    /// items back.
-    pub known_baggage: Option<&'a HashMap<String, String>>,
-}
-
-impl<'a> Options<'a> {
-    /// A request without a second source of baggage.
-    pub fn new(dialect: &'a Dialect, model: &'a Model, upstream_model: &'a str) -> Self {
-        Self {
-            dialect,
-            model,
-            upstream_model,
-            origin: "",
-            known_baggage: None,
-        }
-    }
-
-    pub(super) fn quirks(&self) -> &'a Quirks {
-        &self.dialect.quirks
-    }
-
-    pub(super) fn takes(&self) -> Takes {
-        let quirks = self.quirks();
-        Takes {
-            images: match (self.model.images, quirks.image_urls) {
-                (false, _) => Images::None,
-                (true, false) => Images::Data,
-                (true, true) => Images::Any,
-            },
-            lone_images: !quirks.image_needs_text,
-            files: quirks.files,
-        }
-    }
-}
-
 /// Writes the request. Errors are the client's: an item that cannot be sent.
-pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &Options<'_>) -> Result<Encoded, Fault> {
+pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Result<Encoded, Fault> {
     let quirks = options.quirks();
     let mut notes = turn.notes.clone();
     let mut body = Body::new(options.dialect, size_hint(turn));
@@ -101,7 +49,7 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &Options<'_>) -> Result<Enc
     }
     body.rest();
     body.key("messages");
-    let mut media = Media::default();
+    let mut media = MediaEstimate::default();
     let start = body.out.len();
     let messages =
         history::push_messages(&mut body.out, turn, plan, options, &mut media, &mut notes)?;

@@ -2,12 +2,17 @@
 
 use registry::Quirks;
 
-use super::Options;
+use super::EncodeOptions;
 use super::body::Body;
 use crate::notes::Notes;
 use crate::turn::{Controls, Turn};
 
-pub(super) fn push(body: &mut Body<'_>, turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) {
+pub(super) fn push(
+    body: &mut Body<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    notes: &mut Notes,
+) {
     let (controls, quirks) = (&turn.controls, options.quirks());
     let sampling = options.model.sampling;
     let temperature = temperature(controls, quirks, sampling, notes);
@@ -27,7 +32,7 @@ pub(super) fn push(body: &mut Body<'_>, turn: &Turn<'_>, options: &Options<'_>, 
 pub(super) fn push_services(
     body: &mut Body<'_>,
     turn: &Turn<'_>,
-    options: &Options<'_>,
+    options: &EncodeOptions<'_>,
     notes: &mut Notes,
 ) {
     let (controls, quirks) = (&turn.controls, options.quirks());

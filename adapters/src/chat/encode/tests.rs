@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use registry::{Dialect, Quirks};
+use registry::{Dialect, Model, Quirks};
 use serde_json::{Value, json};
 
 use super::*;
@@ -20,7 +20,7 @@ fn messages(images: bool, input: &Value) -> (Value, String) {
         ..Model::unlisted("m")
     };
     let dialect = Dialect::default();
-    let options = Options::new(&dialect, &model, "m");
+    let options = EncodeOptions::new(&dialect, &model, "m");
     let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
     let mut body: Value = serde_json::from_slice(&encoded.body).unwrap();
     (body["messages"].take(), encoded.notes.codes())
@@ -112,7 +112,7 @@ impl To {
         }
         let source = Source::new(request.to_string());
         let turn = source.turn().unwrap();
-        let options = Options::new(&dialect, &self.model, "m");
+        let options = EncodeOptions::new(&dialect, &self.model, "m");
         let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
         let mut body: HashMap<String, Value> = serde_json::from_slice(&encoded.body).unwrap();
         for name in ["model", "messages", "stream", "stream_options"] {

@@ -9,16 +9,16 @@ use crate::plan::Plan;
 use crate::turn::{Item, Turn};
 
 /// The longest id of the form `word`.
-const WORD: usize = 64;
+const MAX_WORD_LENGTH: usize = 64;
 
 /// From the plan's ids to the provider's.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct WireCallIds {
     changed: HashMap<String, String>,
 }
 
-impl Ids {
-    /// Ids of this form for a history. An id that has the form already is kept;
+impl WireCallIds {
+    /// WireCallIds of this form for a history. An id that has the form already is kept;
     /// another is derived from itself alone, unless an earlier one has the same.
     pub(super) fn new(turn: &Turn<'_>, plan: &Plan, form: CallIds) -> Self {
         let mut changed = HashMap::new();
@@ -31,12 +31,12 @@ impl Ids {
             if changed.contains_key(id.as_ref()) {
                 continue;
             }
-            let mut new = derived(&id, form, 0);
+            let mut new = derive_id(&id, form, 0);
             for salt in 1..=u8::MAX {
                 if !taken.contains(&new) {
                     break;
                 }
-                new = derived(&id, form, salt);
+                new = derive_id(&id, form, salt);
             }
             taken.insert(new.clone());
             changed.insert(id.into_owned(), new);
@@ -45,17 +45,17 @@ impl Ids {
     }
 
     /// Whether the provider gets other ids than the plan has.
-    pub(super) fn differ(&self) -> bool {
+    pub(super) fn any_changed(&self) -> bool {
         self.changed.iter().any(|(id, wire)| id != wire)
     }
 
     /// The id on the wire. A result without call keeps its id.
-    pub(super) fn wire<'i>(&'i self, id: &'i str) -> &'i str {
+    pub(super) fn wire_id<'i>(&'i self, id: &'i str) -> &'i str {
         self.changed.get(id).map_or(id, String::as_str)
     }
 }
 
-fn derived(id: &str, form: CallIds, salt: u8) -> String {
+fn derive_id(id: &str, form: CallIds, salt: u8) -> String {
     let fits = |c: char| match form {
         CallIds::Any => true,
         CallIds::NineAlphanumeric => c.is_ascii_alphanumeric(),
@@ -64,7 +64,7 @@ fn derived(id: &str, form: CallIds, salt: u8) -> String {
     let right_length = match form {
         CallIds::Any => true,
         CallIds::NineAlphanumeric => id.len() == 9,
-        CallIds::Word => (1..=WORD).contains(&id.len()),
+        CallIds::Word => (1..=MAX_WORD_LENGTH).contains(&id.len()),
     };
     if salt == 0 && right_length && id.chars().all(fits) {
         return id.to_owned();
@@ -72,11 +72,11 @@ fn derived(id: &str, form: CallIds, salt: u8) -> String {
     let hash = hash(id, salt);
     match form {
         CallIds::Any => id.to_owned(),
-        CallIds::NineAlphanumeric => letters(hash),
+        CallIds::NineAlphanumeric => nine_alphanumerics(hash),
         CallIds::Word => {
             let clean = id.chars().map(|c| if fits(c) { c } else { '_' });
-            let head: String = clean.take(WORD - 10).collect();
-            format!("{head}_{}", letters(hash))
+            let head: String = clean.take(MAX_WORD_LENGTH - 10).collect();
+            format!("{head}_{}", nine_alphanumerics(hash))
         }
     }
 }
@@ -91,7 +91,7 @@ fn hash(id: &str, salt: u8) -> u64 {
 }
 
 /// Nine letters and digits.
-fn letters(mut hash: u64) -> String {
+fn nine_alphanumerics(mut hash: u64) -> String {
     const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     (0..9)
         .map(|_| {
@@ -157,9 +157,9 @@ mod tests {
             }),
         ] {
             let plan = plan(&turn, &Bounds::none());
-            let ids = Ids::new(&turn, &plan, form);
+            let ids = WireCallIds::new(&turn, &plan, form);
             let wire: HashSet<String> = (0..given.len())
-                .map(|index| ids.wire(&plan.call_id(&turn, index)).to_owned())
+                .map(|index| ids.wire_id(&plan.call_id(&turn, index)).to_owned())
                 .collect();
             assert_eq!(wire.len(), given.len(), "{form:?} {wire:?}");
             assert!(wire.iter().all(|id| legal(id)), "{form:?} {wire:?}");

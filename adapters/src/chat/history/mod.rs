@@ -1,28 +1,31 @@
-//! Writes the messages, each item's bytes in one piece, so that spans can
+//! Writes the messages, each item's bytes in one section, so that spans can
 //! name them.
 //!
 //! [`layout`] decides which messages there are, [`said`], [`answer`] and
 //! [`results`] write one kind each.
 
-mod answer;
 mod arguments;
+mod assistant;
+mod format;
 mod ids;
 mod layout;
+mod message;
 mod reasoning;
 mod results;
-mod said;
 #[cfg(test)]
 mod tests;
+mod text_messages;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use registry::SystemRole;
 
-use self::ids::Ids;
-use self::layout::{Message, Piece, Source, lay_out};
-use super::encode::Options;
-use super::encode::limit::Media;
+use self::ids::WireCallIds;
+use self::layout::lay_out;
+use self::message::{ChatMessage, MessageSection, SectionSource};
+use super::media::MediaEstimate;
+use super::options::EncodeOptions;
 use crate::encoded::Span;
 use crate::fault::Fault;
 use crate::json;
@@ -42,27 +45,27 @@ pub(super) fn push_messages(
     out: &mut Vec<u8>,
     turn: &Turn<'_>,
     plan: &Plan,
-    options: &Options<'_>,
-    media: &mut Media,
+    options: &EncodeOptions<'_>,
+    media: &mut MediaEstimate,
     notes: &mut Notes,
-) -> Result<Messages, Fault> {
+) -> Result<WrittenMessages, Fault> {
     let quirks = options.quirks();
-    let ids = Ids::new(turn, plan, quirks.call_ids);
-    if ids.differ() {
+    let ids = WireCallIds::new(turn, plan, quirks.call_ids);
+    if ids.any_changed() {
         notes.add("call_ids_changed", "to the form that the provider takes");
     }
     let messages = lay_out(turn, plan, options, &ids, notes)?;
     let marks = if quirks.cache_control {
-        marks(&messages)
+        cache_mark_positions(&messages)
     } else {
         [None, None]
     };
     let names = if quirks.tool_names {
-        ids::tool_names(turn, plan, |item| answer::tool_name(turn, item))
+        ids::tool_names(turn, plan, |item| assistant::tool_name(turn, item))
     } else {
         HashMap::new()
     };
-    let mut writer = Writer {
+    let mut writer = MessageWriter {
         out,
         turn,
         plan,
@@ -70,9 +73,9 @@ pub(super) fn push_messages(
         ids: &ids,
         names,
         media,
-        written: Messages {
+        written: WrittenMessages {
             spans: Vec::with_capacity(turn.items.len()),
-            ..Messages::default()
+            ..WrittenMessages::default()
         },
         notes,
     };
@@ -80,12 +83,12 @@ pub(super) fn push_messages(
     for (position, message) in messages.iter().enumerate() {
         let marked = marks.contains(&Some(position));
         match message {
-            Message::System(pieces) => writer.said("system", pieces, marked),
-            Message::User(pieces) => writer.said("user", pieces, marked),
-            Message::Assistant(said) => writer.assistant(said, marked)?,
-            Message::Bridge => writer.bridge(),
-            Message::Tool(index) => writer.tool(*index, marked)?,
-            Message::Interrupted(call) => writer.interrupted(*call, marked),
+            ChatMessage::System(sections) => writer.push_text_message("system", sections, marked),
+            ChatMessage::User(sections) => writer.push_text_message("user", sections, marked),
+            ChatMessage::Assistant(message) => writer.push_assistant(message, marked)?,
+            ChatMessage::Bridge => writer.push_bridge(),
+            ChatMessage::Tool(index) => writer.push_tool_result(*index, marked)?,
+            ChatMessage::Interrupted(call) => writer.push_interrupted(*call, marked),
         }
     }
     writer.out.push(b']');
@@ -94,7 +97,7 @@ pub(super) fn push_messages(
 
 /// What was written where.
 #[derive(Default)]
-pub(super) struct Messages {
+pub(super) struct WrittenMessages {
     pub(super) spans: Vec<Span>,
     /// Where the instructions end; 0 if there are none.
     pub(super) instructions: usize,
@@ -104,43 +107,44 @@ pub(super) struct Messages {
 
 /// The messages whose ends are marked for the cache: the system text and the
 /// history.
-fn marks(messages: &[Message<'_>]) -> [Option<usize>; 2] {
-    let is_system = |piece: &Piece<'_>| piece.headed;
+fn cache_mark_positions(messages: &[ChatMessage<'_>]) -> [Option<usize>; 2] {
+    let is_system = |section: &MessageSection<'_>| section.needs_heading;
     let system = messages.iter().take_while(|message| match message {
-        Message::System(_) => true,
-        Message::User(pieces) => pieces.iter().any(is_system),
-        Message::Assistant(_) | Message::Bridge | Message::Tool(_) | Message::Interrupted(_) => {
-            false
-        }
+        ChatMessage::System(_) => true,
+        ChatMessage::User(sections) => sections.iter().any(is_system),
+        ChatMessage::Assistant(_)
+        | ChatMessage::Bridge
+        | ChatMessage::Tool(_)
+        | ChatMessage::Interrupted(_) => false,
     });
     // The wanted form of the answer is no part of the history.
     let history = messages.iter().rposition(|message| match message {
-        Message::System(pieces) | Message::User(pieces) => {
-            pieces.iter().any(|piece| piece.source != Source::Format)
-        }
-        Message::Assistant(said) => !said.texts.is_empty(),
-        Message::Bridge => false,
-        Message::Tool(_) | Message::Interrupted(_) => true,
+        ChatMessage::System(sections) | ChatMessage::User(sections) => sections
+            .iter()
+            .any(|section| section.source != SectionSource::Format),
+        ChatMessage::Assistant(message) => !message.texts.is_empty(),
+        ChatMessage::Bridge => false,
+        ChatMessage::Tool(_) | ChatMessage::Interrupted(_) => true,
     });
     [system.count().checked_sub(1), history]
 }
 
-struct Writer<'w, 'a> {
+struct MessageWriter<'w, 'a> {
     out: &'w mut Vec<u8>,
     turn: &'w Turn<'a>,
     plan: &'w Plan,
-    options: &'w Options<'w>,
-    ids: &'w Ids,
+    options: &'w EncodeOptions<'w>,
+    ids: &'w WireCallIds,
     /// Tools by the plan's call ids, where results name them.
     names: HashMap<String, String>,
-    media: &'w mut Media,
-    written: Messages,
+    media: &'w mut MediaEstimate,
+    written: WrittenMessages,
     notes: &'w mut Notes,
 }
 
-impl Writer<'_, '_> {
+impl MessageWriter<'_, '_> {
     /// Begins a message; `system` becomes the role that the provider wants.
-    fn open(&mut self, role: &str) {
+    fn open_message(&mut self, role: &str) {
         if self.out.last() != Some(&b'[') {
             self.out.push(b',');
         }
@@ -152,15 +156,15 @@ impl Writer<'_, '_> {
         json::field(self.out, "role", role);
     }
 
-    fn span(&mut self, item: usize, start: usize) {
+    fn add_span(&mut self, item: usize, start: usize) {
         self.written.spans.push(Span {
             item,
             bytes: start..self.out.len(),
         });
     }
 
-    fn bridge(&mut self) {
-        self.open("assistant");
+    fn push_bridge(&mut self) {
+        self.open_message("assistant");
         json::field(self.out, "content", BRIDGE);
         self.out.push(b'}');
     }

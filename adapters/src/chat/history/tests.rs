@@ -6,7 +6,7 @@ use registry::{Dialect, Model, Quirks};
 use serde_json::{Value, json};
 
 use crate::baggage::Baggage;
-use crate::chat::encode::{Options, encode};
+use crate::chat::encode::{EncodeOptions, encode};
 use crate::plan::{Bounds, plan};
 use crate::responses::request::Source;
 
@@ -37,7 +37,7 @@ fn sent_with(toml: &str, mut request: Value, known: &HashMap<String, String>) ->
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
-    let options = Options {
+    let options = EncodeOptions {
         dialect: &dialect,
         model: &model,
         upstream_model: "m",
