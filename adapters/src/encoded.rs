@@ -10,12 +10,12 @@ pub struct Encoded {
     /// The JSON body.
     pub body: Vec<u8>,
     /// Where the items stand in the body, in the order of the body.
-    pub spans: Vec<Span>,
+    pub spans: Vec<ItemSpan>,
     /// Where that stands which comes before the items.
-    pub head: Head,
+    pub offsets: BodyOffsets,
     /// Bytes that are there only because a message bears the mark of a cache: the
     /// next request has them elsewhere, and the provider does not count them.
-    pub marks: Vec<Range<usize>>,
+    pub cache_marks: Vec<Range<usize>>,
     /// What was changed or left out.
     pub notes: Notes,
     /// About how many tokens the input has, by its bytes; images and files count
@@ -26,7 +26,7 @@ pub struct Encoded {
 /// The parts of the body before the items. What lies in none of them are
 /// parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Head {
+pub struct BodyOffsets {
     /// The list of tools; empty where there is none.
     pub tools: Range<usize>,
     /// Where the messages begin.
@@ -38,7 +38,7 @@ pub struct Head {
 
 /// The bytes that one item became.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ItemSpan {
     /// The item's index in the turn.
     pub item: usize,
     /// The bytes of the body.

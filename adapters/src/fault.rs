@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mend::Mend;
+use crate::quirk_patch::QuirkPatch;
 
 /// Seconds until a request may be sent again at a rate limit that names no time.
-const BARE_LIMIT_PAUSE: u64 = 5;
+const DEFAULT_RATE_LIMIT_PAUSE: u64 = 5;
 
 /// The longest pause that Codex is told of as one: it waits without a word, and
 /// beyond this time a user has to know.
-const LONGEST_SILENT_PAUSE: Duration = Duration::from_mins(10);
+const MAX_CODEX_PAUSE: Duration = Duration::from_mins(10);
 
 /// A failed turn or request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Deserialize, Serialize)]
@@ -36,7 +36,8 @@ pub struct Fault {
     /// For the log.
     pub cause: Option<Box<str>>,
     /// How the model must be spoken to so that it does not refuse this again.
-    pub mend: Option<Mend>,
+    #[serde(rename = "mend")]
+    pub patch: Option<QuirkPatch>,
 }
 
 /// The kinds of faults.
@@ -81,7 +82,7 @@ pub enum Kind {
 
 /// Whose fault it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum FaultSide {
     /// The client's.
     Client,
     /// Ours.
@@ -107,13 +108,13 @@ impl Fault {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            retry: kind.usual_retry(),
+            retry: kind.default_retry(),
             message: message.into(),
             param: None,
             code: None,
             upstream_status: None,
             cause: None,
-            mend: None,
+            patch: None,
         }
     }
 
@@ -144,10 +145,10 @@ impl Fault {
     }
 
     /// Whose fault it is.
-    pub fn side(&self) -> Side {
+    pub fn side(&self) -> FaultSide {
         match self.kind {
-            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength => Side::Client,
-            Kind::Draining | Kind::Internal => Side::Proxy,
+            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength => FaultSide::Client,
+            Kind::Draining | Kind::Internal => FaultSide::Proxy,
             Kind::Authentication
             | Kind::Permission
             | Kind::Refused
@@ -159,7 +160,7 @@ impl Fault {
             | Kind::Unreachable
             | Kind::Timeout
             | Kind::Cut
-            | Kind::BadReply => Side::Upstream,
+            | Kind::BadReply => FaultSide::Upstream,
         }
     }
 
@@ -188,7 +189,7 @@ impl Fault {
                 Some(status @ (402..=428 | 430..=499)) if !codex => status,
                 _ => 400,
             },
-            Kind::RateLimit if codex && self.is_long_pause() => 400,
+            Kind::RateLimit if codex && self.exceeds_codex_pause() => 400,
             Kind::RateLimit | Kind::Quota => 429,
             Kind::Overloaded | Kind::Draining => 503,
             Kind::Unavailable => match self.upstream_status {
@@ -207,14 +208,14 @@ impl Fault {
         }
     }
 
-    fn is_long_pause(&self) -> bool {
-        matches!(self.retry, Retry::After(pause) if pause > LONGEST_SILENT_PAUSE)
+    fn exceeds_codex_pause(&self) -> bool {
+        matches!(self.retry, Retry::After(pause) if pause > MAX_CODEX_PAUSE)
     }
 
     /// Whether this is told in a stream even if nothing was sent yet. Codex
     /// repeats a 5xx thirty times, a failed stream six times, and shows the
     /// message of the latter.
-    pub fn is_told_in_stream(&self, codex: bool) -> bool {
+    pub fn is_reported_in_stream(&self, codex: bool) -> bool {
         codex
             && matches!(
                 self.kind,
@@ -332,14 +333,14 @@ impl Fault {
     pub fn retry_after(&self) -> Option<u64> {
         match (self.kind, self.retry) {
             (_, Retry::After(pause)) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
-            (Kind::RateLimit, Retry::Soon) => Some(BARE_LIMIT_PAUSE),
+            (Kind::RateLimit, Retry::Soon) => Some(DEFAULT_RATE_LIMIT_PAUSE),
             (_, Retry::Never | Retry::Soon) => None,
         }
     }
 }
 
 impl Kind {
-    fn usual_retry(self) -> Retry {
+    fn default_retry(self) -> Retry {
         match self {
             Self::RateLimit
             | Self::Overloaded
@@ -386,7 +387,7 @@ impl Kind {
     }
 }
 
-impl Side {
+impl FaultSide {
     /// The name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -473,7 +474,10 @@ mod tests {
             };
             fault.retry_after()
         };
-        assert_eq!(after(Kind::RateLimit, Retry::Soon), Some(BARE_LIMIT_PAUSE));
+        assert_eq!(
+            after(Kind::RateLimit, Retry::Soon),
+            Some(DEFAULT_RATE_LIMIT_PAUSE)
+        );
         assert_eq!(after(Kind::RateLimit, Retry::Never), None);
         assert_eq!(after(Kind::Overloaded, Retry::Soon), None);
         assert_eq!(after(Kind::Quota, Retry::Never), None);

@@ -183,12 +183,12 @@ impl Refusal {
             let (_, value) = self.headers.iter().find(|(name, _)| name == wanted)?;
             Some(value.as_str())
         };
-        provider_error::delay::of_headers(header, now)
+        provider_error::delay::from_headers(header, now)
     }
 
     /// What is made of it.
     pub fn fault(&self) -> Fault {
-        provider_error::reply(self.status, self.wait(now()), &self.body)
+        provider_error::from_reply(self.status, self.wait(now()), &self.body)
     }
 }
 
@@ -297,7 +297,7 @@ pub fn told(fault: &Fault) -> String {
         "code": fault.code(),
         "param": fault.param,
         "retry": retry,
-        "mend": fault.mend.map(|mend| mend.to_string()),
+        "mend": fault.patch.map(|mend| mend.to_string()),
     });
     format!("{fault:#}")
 }

@@ -1,7 +1,7 @@
 //! What was changed, dropped or repaired on the way, for people to read.
 
 /// At most this many notes are kept for a turn.
-const LIMIT: usize = 64;
+const MAX_NOTES: usize = 64;
 
 /// One change of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Notes {
             code,
             detail: detail.into(),
         };
-        if self.0.len() < LIMIT && !self.0.contains(&note) {
+        if self.0.len() < MAX_NOTES && !self.0.contains(&note) {
             self.0.push(note);
         }
     }

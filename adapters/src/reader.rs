@@ -3,7 +3,7 @@
 use registry::Quirks;
 use serde_json::value::RawValue;
 
-use crate::chat::decode::{Decoder, Frame};
+use crate::chat::decode::{ChatDecoder, ChunkKind};
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
 use crate::provider_error;
@@ -13,23 +13,23 @@ const BOM: &[u8] = b"\xEF\xBB\xBF";
 
 /// The most bytes of a stream without an event that are kept, to tell what it
 /// was instead.
-const STRAY_LIMIT: usize = 16 * 1024;
+const MAX_UNRECOGNIZED: usize = 16 * 1024;
 
 /// The state of one answer.
 #[derive(Debug)]
-pub struct Reader {
-    form: Form,
-    chat: Decoder,
+pub struct UpstreamReader {
+    framing: BodyFraming,
+    chat: ChatDecoder,
 }
 
 /// How the answer is framed. Servers that do not stream answer with a JSON
 /// document, and content types are not always true: the first character tells.
 #[derive(Debug)]
-enum Form {
+enum BodyFraming {
     /// Nothing but blank lines so far, or a part of a byte order mark.
     Unknown(Vec<u8>),
     Events {
-        sse: sse::Decoder,
+        sse: sse::SseDecoder,
         /// What was there before the first event.
         stray: Vec<u8>,
     },
@@ -37,12 +37,12 @@ enum Form {
     Document(Vec<u8>),
 }
 
-impl Reader {
+impl UpstreamReader {
     /// A reader of an answer by a model with these quirks.
     pub fn new(quirks: &Quirks) -> Self {
         Self {
-            form: Form::Unknown(Vec::new()),
-            chat: Decoder::new(quirks),
+            framing: BodyFraming::Unknown(Vec::new()),
+            chat: ChatDecoder::new(quirks),
         }
     }
 
@@ -54,51 +54,51 @@ impl Reader {
     /// Takes the next bytes, however they were cut. The fault is an event or a
     /// document beyond the limit of [`sse::Decoder`].
     pub fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
-        let Form::Unknown(held) = &mut self.form else {
-            return self.take(bytes, emit);
+        let BodyFraming::Unknown(held) = &mut self.framing else {
+            return self.feed_framed(bytes, emit);
         };
         held.extend_from_slice(bytes);
         let bytes = std::mem::take(held);
         let text = bytes.trim_ascii_start();
         let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii_start();
-        self.form = match text.first() {
+        self.framing = match text.first() {
             // Blank lines are signs of life; they need not be kept.
             None => return Ok(()),
             Some(_) if BOM.starts_with(text) => {
-                self.form = Form::Unknown(bytes);
+                self.framing = BodyFraming::Unknown(bytes);
                 return Ok(());
             }
-            Some(b'{' | b'[' | b'<') => Form::Document(Vec::new()),
-            Some(_) => Form::Events {
-                sse: sse::Decoder::default(),
+            Some(b'{' | b'[' | b'<') => BodyFraming::Document(Vec::new()),
+            Some(_) => BodyFraming::Events {
+                sse: sse::SseDecoder::default(),
                 stray: Vec::new(),
             },
         };
-        self.take(text, emit)
+        self.feed_framed(text, emit)
     }
 
-    fn take(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+    fn feed_framed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
-        match &mut self.form {
-            Form::Unknown(_) => Ok(()),
-            Form::Events { sse, stray } => {
+        match &mut self.framing {
+            BodyFraming::Unknown(_) => Ok(()),
+            BodyFraming::Events { sse, stray } => {
                 sse.feed(bytes, &mut |event| {
-                    chat.data(&event.data, frame(&event), emit);
+                    chat.decode(&event.data, chunk_kind(&event), emit);
                 })
                 .map_err(too_large)?;
-                if chat.is_silent() && stray.len() + bytes.len() <= STRAY_LIMIT {
+                if chat.has_decoded_nothing() && stray.len() + bytes.len() <= MAX_UNRECOGNIZED {
                     stray.extend_from_slice(bytes);
                 }
                 Ok(())
             }
-            Form::Document(document)
-                if document.len() + bytes.len() > sse::Decoder::DEFAULT_LIMIT =>
+            BodyFraming::Document(document)
+                if document.len() + bytes.len() > sse::SseDecoder::DEFAULT_LIMIT =>
             {
                 Err(too_large(sse::TooLarge {
-                    limit: sse::Decoder::DEFAULT_LIMIT,
+                    limit: sse::SseDecoder::DEFAULT_LIMIT,
                 }))
             }
-            Form::Document(document) => {
+            BodyFraming::Document(document) => {
                 document.extend_from_slice(bytes);
                 Ok(())
             }
@@ -108,46 +108,48 @@ impl Reader {
     /// The body is over: tells how the answer ended.
     pub fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
-        match std::mem::replace(&mut self.form, Form::Unknown(Vec::new())) {
-            Form::Unknown(_) => {}
-            Form::Events { sse, stray } => {
+        match std::mem::replace(&mut self.framing, BodyFraming::Unknown(Vec::new())) {
+            BodyFraming::Unknown(_) => {}
+            BodyFraming::Events { sse, stray } => {
                 sse.finish(&mut |event| {
-                    let frame = match frame(&event) {
-                        Frame::Error => Frame::Error,
-                        Frame::Whole | Frame::Last => Frame::Last,
+                    let frame = match chunk_kind(&event) {
+                        ChunkKind::ErrorEvent => ChunkKind::ErrorEvent,
+                        ChunkKind::Complete | ChunkKind::Trailing => ChunkKind::Trailing,
                     };
-                    chat.data(&event.data, frame, emit);
+                    chat.decode(&event.data, frame, emit);
                 })
                 .map_err(too_large)?;
-                if chat.is_silent() {
-                    document(&stray_text(&stray), chat, emit);
+                if chat.has_decoded_nothing() {
+                    decode_document(&unrecognized_lines(&stray), chat, emit);
                 }
             }
-            Form::Document(bytes) => document(&String::from_utf8_lossy(&bytes), chat, emit),
+            BodyFraming::Document(bytes) => {
+                decode_document(&String::from_utf8_lossy(&bytes), chat, emit)
+            }
         }
         chat.end(emit);
         Ok(())
     }
 }
 
-fn frame(event: &sse::SseEvent<'_>) -> Frame {
+fn chunk_kind(event: &sse::SseEvent<'_>) -> ChunkKind {
     if event.name.as_deref() == Some("error") {
-        Frame::Error
+        ChunkKind::ErrorEvent
     } else {
-        Frame::Whole
+        ChunkKind::Complete
     }
 }
 
 /// Reads a body that is no event stream. Some servers put several JSON
 /// documents into it; other text is what a server in between has to say.
-fn document(text: &str, chat: &mut Decoder, emit: &mut impl FnMut(Event<'_>)) {
+fn decode_document(text: &str, chat: &mut ChatDecoder, emit: &mut impl FnMut(Event<'_>)) {
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
         if text.contains('\u{fffd}') {
             let message = "The provider sent something that is no text.";
             chat.fail(Fault::new(Kind::BadReply, message), emit);
         } else if !text.is_empty() {
-            chat.fail(provider_error::reply(200, None, text.as_bytes()), emit);
+            chat.fail(provider_error::from_reply(200, None, text.as_bytes()), emit);
         }
         return;
     }
@@ -156,10 +158,10 @@ fn document(text: &str, chat: &mut Decoder, emit: &mut impl FnMut(Event<'_>)) {
         let from = documents.byte_offset();
         match documents.next() {
             None => return,
-            Some(Ok(raw)) => chat.data(raw.get(), Frame::Whole, emit),
+            Some(Ok(raw)) => chat.decode(raw.get(), ChunkKind::Complete, emit),
             Some(Err(_)) => {
                 let rest = text.get(from..).unwrap_or_default();
-                chat.data(rest, Frame::Last, emit);
+                chat.decode(rest, ChunkKind::Trailing, emit);
                 return;
             }
         }
@@ -167,7 +169,7 @@ fn document(text: &str, chat: &mut Decoder, emit: &mut impl FnMut(Event<'_>)) {
 }
 
 /// The lines of a stream that are neither fields nor comments.
-fn stray_text(bytes: &[u8]) -> String {
+fn unrecognized_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let fields = ["", "data", "event", "id", "retry"];
     let stray = text.split(['\n', '\r']).filter(|line| {

@@ -157,10 +157,10 @@ impl<'e, S: Sink> Engine<'e, S> {
             }
             if lessons < MOST_LESSONS && self.learn(&fault) {
                 lessons += 1;
-                taught = fault.mend;
+                taught = fault.patch;
                 continue;
             }
-            if let Some(mend) = fault.mend
+            if let Some(mend) = fault.patch
                 && taught == Some(mend)
             {
                 self.ways.unlearn(&self.way.route, mend);
@@ -191,7 +191,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     /// Encodes the turn again with what the fault teaches. False if it teaches
     /// nothing that makes a difference.
     fn learn(&mut self, fault: &Fault) -> bool {
-        let Some(mend) = fault.mend else {
+        let Some(mend) = fault.patch else {
             return false;
         };
         let is_new = self.ways.learn(&self.way.route, mend);
@@ -362,7 +362,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         };
         self.way.upstream.date(&mut fault);
         self.record.failed(&mut fault, &redactor());
-        let in_stream = self.output.begun || fault.is_told_in_stream(self.ctx.caller.codex);
+        let in_stream = self.output.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {
             self.output.begin();
             self.output.assembler.fail(&fault, &mut self.output.frames);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use adapters::mend::Mend;
 use adapters::plan::{Keeping, Outputs};
+use adapters::quirk_patch::QuirkPatch;
 use registry::Route;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ pub struct Lesson {
     /// The provider's name of the model.
     pub model: String,
     /// How it wants to be spoken to.
-    pub mends: Vec<Mend>,
+    pub mends: Vec<QuirkPatch>,
 }
 
 /// How a provider does.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::fault::Fault;
-use adapters::mend::Mend;
 use adapters::notes::Notes;
+use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler;
 use registry::{Price, Route};
 use tokio::time::Instant;
@@ -101,7 +101,7 @@ impl Record {
     }
 
     /// The turn will be sent again in other words.
-    pub(super) fn healed(&mut self, fault: &Fault, mend: Mend) {
+    pub(super) fn healed(&mut self, fault: &Fault, mend: QuirkPatch) {
         self.notes.add("healed", mend.to_string());
         self.metrics.healed(&self.provider, &self.model);
         self.metrics.fault(fault.kind.name(), fault.side().name());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adapters::fault::{Fault, Kind, Retry, Side};
+use adapters::fault::{Fault, FaultSide, Kind, Retry};
 
 use crate::upstream::SHORT_REST;
 
@@ -68,7 +68,7 @@ pub(super) fn sooner(before: Option<Box<Fault>>, last: Fault) -> Fault {
         Retry::Never => Duration::MAX,
     };
     match before {
-        Some(before) if last.side() != Side::Proxy && wait(&before) < wait(&last) => *before,
+        Some(before) if last.side() != FaultSide::Proxy && wait(&before) < wait(&last) => *before,
         _ => last,
     }
 }

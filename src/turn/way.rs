@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
-use adapters::mend::Mend;
 use adapters::notes::Notes;
 use adapters::plan::Plan;
+use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use adapters::turn::{ItemKind, Turn};
@@ -239,12 +239,12 @@ impl Ways {
     }
 
     /// Remembers what a fault teaches about a model. False when it is known.
-    pub(super) fn learn(&self, route: &Route, mend: Mend) -> bool {
+    pub(super) fn learn(&self, route: &Route, mend: QuirkPatch) -> bool {
         self.shared.upstreams.lessons().learn(route, mend)
     }
 
     /// Forgets a lesson that did not help.
-    pub(super) fn unlearn(&self, route: &Route, mend: Mend) {
+    pub(super) fn unlearn(&self, route: &Route, mend: QuirkPatch) {
         self.shared.upstreams.lessons().unlearn(route, mend);
     }
 

@@ -156,7 +156,7 @@ async fn refused(
         let headers = response.headers();
         let header = |name: &str| headers.get(name)?.to_str().ok();
         let now = UNIX_EPOCH + Duration::from_secs(clock.unix());
-        provider_error::delay::of_headers(header, now)
+        provider_error::delay::from_headers(header, now)
     };
     let mut body = Vec::new();
     let read = async {
@@ -185,7 +185,7 @@ async fn refused(
         };
     }
     let mut fault = match upstream.provider.wire {
-        Wire::Chat => provider_error::reply(status, wait, &body),
+        Wire::Chat => provider_error::from_reply(status, wait, &body),
     };
     let id = &upstream.provider.id;
     // Else a user looks for the mistake in the token of this server, or in

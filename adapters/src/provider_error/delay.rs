@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::find;
 
 /// The longest wait that is believed.
-const LONGEST: Duration = Duration::from_hours(24);
+const MAX_WAIT: Duration = Duration::from_hours(24);
 
 /// The wait that the headers of a refusal ask for. `header` gives a header's
 /// text by its name in lower case, `now` is the time for waits that end at a
@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_hours(24);
 /// and, where nothing is left of a limit, the time of its reset
 /// (`x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds
 /// at OpenAI, Groq and Azure; `x-ratelimit-reset` as a Unix time at OpenRouter).
-pub fn of_headers<'h>(
+pub fn from_headers<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     now: SystemTime,
 ) -> Option<Duration> {
@@ -27,21 +27,21 @@ pub fn of_headers<'h>(
             Ok(seconds) => bounded(seconds),
             Err(_) => match httpdate::parse_http_date(text) {
                 Ok(date) => until(date, now),
-                Err(_) => span(text),
+                Err(_) => parse_duration(text),
             },
         };
     }
     ["", "-requests", "-tokens"]
         .into_iter()
         .filter(|limit| number(&format!("x-ratelimit-remaining{limit}")) == Some(0.0))
-        .filter_map(|limit| reset(header(&format!("x-ratelimit-reset{limit}"))?.trim(), now))
+        .filter_map(|limit| parse_reset(header(&format!("x-ratelimit-reset{limit}"))?.trim(), now))
         .max()
 }
 
 /// A reset: a Unix time in seconds or milliseconds, else a span.
-fn reset(text: &str, now: SystemTime) -> Option<Duration> {
+fn parse_reset(text: &str, now: SystemTime) -> Option<Duration> {
     let Ok(number) = text.parse::<f64>() else {
-        return span(text);
+        return parse_duration(text);
     };
     let unix = if number > 1e11 {
         number / 1000.0
@@ -62,12 +62,12 @@ fn until(date: SystemTime, now: SystemTime) -> Option<Duration> {
 /// Seconds as a wait; none when there is nothing to wait for.
 fn bounded(seconds: f64) -> Option<Duration> {
     let wait = Duration::try_from_secs_f64(seconds).ok()?;
-    (!wait.is_zero()).then(|| wait.min(LONGEST))
+    (!wait.is_zero()).then(|| wait.min(MAX_WAIT))
 }
 
 /// The wait in a text: `Please try again in 6m0s`, `Please retry in 48.9s`,
 /// `Please retry after 26 seconds`.
-pub(super) fn of_words(lower: &str) -> Option<Duration> {
+pub(super) fn from_text(lower: &str) -> Option<Duration> {
     const PHRASES: [&str; 7] = [
         "try again in ",
         "try again after ",
@@ -79,12 +79,12 @@ pub(super) fn of_words(lower: &str) -> Option<Duration> {
     ];
     PHRASES
         .into_iter()
-        .find_map(|phrase| span(lower.split_once(phrase)?.1))
+        .find_map(|phrase| parse_duration(lower.split_once(phrase)?.1))
 }
 
 /// A span of time at the start of a text: `37s`, `1m10.3s`, `120ms`,
 /// `26 seconds`, `2 minutes`. A number without a unit counts seconds.
-pub(super) fn span(text: &str) -> Option<Duration> {
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut seconds = None;
     loop {
@@ -101,7 +101,7 @@ pub(super) fn span(text: &str) -> Option<Duration> {
             .find(|c: char| !c.is_ascii_alphabetic())
             .unwrap_or(behind.len());
         let (unit, after) = behind.split_at_checked(letters)?;
-        let Some(scale) = scale(unit) else {
+        let Some(scale) = unit_seconds(unit) else {
             // `5 requests` is no time.
             break;
         };
@@ -111,7 +111,7 @@ pub(super) fn span(text: &str) -> Option<Duration> {
     bounded(seconds?)
 }
 
-fn scale(unit: &str) -> Option<f64> {
+fn unit_seconds(unit: &str) -> Option<f64> {
     let scale = match unit {
         "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
         "ms" | "millisecond" | "milliseconds" => 0.001,
@@ -126,8 +126,8 @@ fn scale(unit: &str) -> Option<f64> {
 }
 
 /// Whether a limit is one of a day or longer, which no wait is worth.
-pub(super) fn is_long(lower: &str) -> bool {
-    find::any(lower, &["perday", "per-day", "permonth", "per-month"])
+pub(super) fn is_day_or_longer(lower: &str) -> bool {
+    find::contains_any(lower, &["perday", "per-day", "permonth", "per-month"])
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
                 .map(|(_, value)| *value)
         };
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-        let wait = of_headers(header, now)?;
+        let wait = from_headers(header, now)?;
         u64::try_from(wait.as_millis()).ok()
     }
 
@@ -223,7 +223,7 @@ mod tests {
             ("please try again later", None),
             ("5s", None),
         ] {
-            let told = of_words(text).map(|wait| wait.as_millis());
+            let told = from_text(text).map(|wait| wait.as_millis());
             assert_eq!(told, milliseconds, "{text}");
         }
     }

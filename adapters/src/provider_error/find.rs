@@ -34,12 +34,12 @@ pub(super) fn leading_number(text: &str) -> Option<u64> {
 }
 
 /// Whether any of the phrases stands in the text.
-pub(super) fn any(text: &str, phrases: &[&str]) -> bool {
+pub(super) fn contains_any(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| text.contains(phrase))
 }
 
 /// Where `name` first stands as a word of its own, as a byte offset.
-pub(super) fn word(text: &str, name: &str) -> Option<usize> {
+pub(super) fn find_word(text: &str, name: &str) -> Option<usize> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back();
@@ -49,7 +49,7 @@ pub(super) fn word(text: &str, name: &str) -> Option<usize> {
 }
 
 /// The same where quotes stand around it, for names that are plain words too.
-pub(super) fn quoted(text: &str, name: &str) -> Option<usize> {
+pub(super) fn find_quoted(text: &str, name: &str) -> Option<usize> {
     const QUOTES: [char; 3] = ['"', '\'', '`'];
     text.match_indices(name).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back()?;
@@ -83,9 +83,12 @@ mod tests {
 
     #[test]
     fn a_name_is_a_whole_word() {
-        assert_eq!(word("max_tokens_x and max_tokens.", "max_tokens"), Some(17));
-        assert_eq!(word("unmax_tokens", "max_tokens"), None);
-        assert_eq!(quoted("strict mode, 'strict'", "strict"), Some(14));
-        assert_eq!(quoted("strict mode", "strict"), None);
+        assert_eq!(
+            find_word("max_tokens_x and max_tokens.", "max_tokens"),
+            Some(17)
+        );
+        assert_eq!(find_word("unmax_tokens", "max_tokens"), None);
+        assert_eq!(find_quoted("strict mode, 'strict'", "strict"), Some(14));
+        assert_eq!(find_quoted("strict mode", "strict"), None);
     }
 }

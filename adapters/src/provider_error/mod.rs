@@ -15,53 +15,53 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use self::said::Said;
+use self::error::ProviderError;
 use crate::fault::{Fault, Kind, Retry};
-use crate::mend::Mend;
+use crate::quirk_patch::QuirkPatch;
 
 pub mod delay;
+mod error;
 mod find;
-mod lessons;
+mod kind;
 mod overflow;
-mod said;
+mod patches;
 #[cfg(test)]
 mod tests;
-mod words;
 
 /// The fault of an HTTP error reply. `wait` is what its headers ask for, see
 /// [`delay::of_headers`].
-pub fn reply(status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
+pub fn from_reply(status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
     let text = String::from_utf8_lossy(body);
-    fault(status, wait, Said::body(&text))
+    to_fault(status, wait, ProviderError::from_body(&text))
 }
 
 /// The fault of an error object inside a stream.
-pub fn in_stream(error: &RawValue) -> Fault {
-    let said = Said::error(error);
-    fault(status_of(&said), None, said)
+pub fn from_stream_error(error: &RawValue) -> Fault {
+    let said = ProviderError::from_error(error);
+    to_fault(guess_status(&said), None, said)
 }
 
 /// The fault of a body with a 2xx status that is an error after all, in any of
 /// the shapes of an error reply; `None` for an answer.
-pub fn in_place_of_answer(body: &str) -> Option<Fault> {
-    let said = Said::in_place_of_answer(body)?;
-    Some(fault(status_of(&said), None, said))
+pub fn from_failed_answer(body: &str) -> Option<Fault> {
+    let said = ProviderError::in_place_of_answer(body)?;
+    Some(to_fault(guess_status(&said), None, said))
 }
 
 /// The status of an error that came without one.
-fn status_of(said: &Said) -> u16 {
+fn guess_status(said: &ProviderError) -> u16 {
     said.status
         .or_else(|| {
             [&said.code, &said.kind]
                 .into_iter()
-                .chain(&said.words)
-                .find_map(|word| status_of_word(word))
+                .chain(&said.keywords)
+                .find_map(|word| status_of_code(word))
         })
         .unwrap_or(500)
 }
 
 /// The status that OpenAI or Google gives with this code, type or status.
-fn status_of_word(word: &str) -> Option<u16> {
+fn status_of_code(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error"
         | "bad_request_error"
@@ -80,27 +80,27 @@ fn status_of_word(word: &str) -> Option<u16> {
     }
 }
 
-fn fault(status: u16, wait: Option<Duration>, said: Said) -> Fault {
-    let lower = said.own_words();
-    let overflow = overflow::overflow(status, &said, &lower);
+fn to_fault(status: u16, wait: Option<Duration>, said: ProviderError) -> Fault {
+    let lower = said.own_text();
+    let overflow = overflow::detect(status, &said, &lower);
     let mut kind = match overflow {
         Some(_) => Kind::ContextLength,
-        None => words::kind(status, &said, &lower),
+        None => kind::kind(status, &said, &lower),
     };
-    let mend = match overflow {
-        Some(overflow) => overflow.window.map(Mend::Window),
+    let patch = match overflow {
+        Some(overflow) => overflow.window.map(QuirkPatch::Window),
         // Templates that refuse a history do so with a 500 at some servers.
         None if matches!(kind, Kind::Refused | Kind::Unavailable)
-            || is_about_request(status, kind) =>
+            || is_routing_failure(status, kind) =>
         {
-            lessons::lesson(&said, &lower)
+            patches::find_patch(&said, &lower)
         }
         None => None,
     };
-    if mend.is_some() && overflow.is_none() {
+    if patch.is_some() && overflow.is_none() {
         kind = Kind::Refused;
     }
-    let wait = wait.or(said.delay).or_else(|| delay::of_words(&lower));
+    let wait = wait.or(said.wait).or_else(|| delay::from_text(&lower));
     let retry = retry(status, kind, wait, &said);
     let mut message = match said.message.as_str() {
         "" => format!("The provider answered with status {status} and said nothing more."),
@@ -118,17 +118,17 @@ fn fault(status: u16, wait: Option<Duration>, said: Said) -> Fault {
         param: said.param.map(Cow::Owned),
         code: code.map(Cow::Owned),
         upstream_status: Some(status),
-        mend,
+        patch,
         ..Fault::new(kind, message)
     }
 }
 
 /// A gateway that finds no provider for what a request asks for answers 404.
-fn is_about_request(status: u16, kind: Kind) -> bool {
+fn is_routing_failure(status: u16, kind: Kind) -> bool {
     status == 404 && kind == Kind::ModelNotFound
 }
 
-fn retry(status: u16, kind: Kind, wait: Option<Duration>, said: &Said) -> Retry {
+fn retry(status: u16, kind: Kind, wait: Option<Duration>, said: &ProviderError) -> Retry {
     // Groq: the model's call did not fit the tool's schema, or a call that was
     // asked for did not come. The next try is another answer.
     if said.code == "tool_use_failed" {
@@ -152,6 +152,6 @@ fn hint(lower: &str) -> Option<&'static str> {
             "(The model server was started without support for tools: start it with these options.)",
         );
     }
-    find::any(lower, &["does not support tools", "that support tool use"])
+    find::contains_any(lower, &["does not support tools", "that support tool use"])
         .then_some("(Choose a model that can call tools.)")
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use self::node::Node;
+use self::node::SchemaNode;
 
 /// The parameters of a tool that has none.
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
@@ -37,12 +37,12 @@ pub(crate) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
 /// schema that says otherwise.
 pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
     let text = raw.get();
-    let rooted = match root(text) {
-        Root::Object => None,
-        Root::Untyped(rest) => Some(format!(r#"{{"type":"object",{rest}"#)),
-        Root::Empty | Root::Other => Some(NO_PARAMETERS.to_owned()),
-        Root::Mistyped => Some(match serde_json::from_str(text) {
-            Ok(Value::Object(schema)) => rooted(schema).to_string(),
+    let rooted = match root_kind(text) {
+        RootKind::Object => None,
+        RootKind::Untyped(rest) => Some(format!(r#"{{"type":"object",{rest}"#)),
+        RootKind::Empty | RootKind::Other => Some(NO_PARAMETERS.to_owned()),
+        RootKind::Mistyped => Some(match serde_json::from_str(text) {
+            Ok(Value::Object(schema)) => as_object_schema(schema).to_string(),
             _ => NO_PARAMETERS.to_owned(),
         }),
     };
@@ -58,14 +58,14 @@ pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<S
 
 fn apply(schema: &mut Value, rules: Set<SchemaRule>) {
     if rules.has(SchemaRule::InlineRefs) {
-        refs::inline(schema);
+        refs::inline_refs(schema);
     }
-    walk::each(schema, &mut |schema, is_root| {
-        Node { schema, is_root }.keep_to(rules);
+    walk::for_each_node(schema, &mut |schema, is_root| {
+        SchemaNode { schema, is_root }.apply(rules);
     });
 }
 
-enum Root<'a> {
+enum RootKind<'a> {
     /// Its type is `object`.
     Object,
     /// An object without `type` and `$ref`: what follows its brace.
@@ -79,27 +79,27 @@ enum Root<'a> {
 }
 
 #[derive(Deserialize)]
-struct Head<'a> {
+struct RootFields<'a> {
     #[serde(borrow, default, rename = "type", deserialize_with = "present")]
     kind: Option<&'a RawValue>,
     #[serde(borrow, rename = "$ref")]
     reference: Option<&'a RawValue>,
 }
 
-fn root(text: &str) -> Root<'_> {
+fn root_kind(text: &str) -> RootKind<'_> {
     let Some(rest) = text.strip_prefix('{') else {
-        return Root::Other;
+        return RootKind::Other;
     };
     if rest.trim_start().starts_with('}') {
-        return Root::Empty;
+        return RootKind::Empty;
     }
-    let Ok(head) = serde_json::from_str::<Head<'_>>(text) else {
-        return Root::Mistyped;
+    let Ok(head) = serde_json::from_str::<RootFields<'_>>(text) else {
+        return RootKind::Mistyped;
     };
     match (head.kind.map(RawValue::get), head.reference) {
-        (Some(r#""object""#), _) => Root::Object,
-        (None, None) => Root::Untyped(rest),
-        (Some(_), _) | (None, Some(_)) => Root::Mistyped,
+        (Some(r#""object""#), _) => RootKind::Object,
+        (None, None) => RootKind::Untyped(rest),
+        (Some(_), _) | (None, Some(_)) => RootKind::Mistyped,
     }
 }
 
@@ -109,14 +109,14 @@ fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, 
 }
 
 /// A root that describes an object.
-fn rooted(mut schema: Map<String, Value>) -> Value {
+fn as_object_schema(mut schema: Map<String, Value>) -> Value {
     let whole = Value::Object(schema.clone());
     let target = schema
         .get("$ref")
         .and_then(Value::as_str)
-        .and_then(|reference| refs::target(&whole, reference))
+        .and_then(|reference| refs::resolve(&whole, reference))
         .and_then(Value::as_object);
-    if let Some(target) = target.filter(|target| is_object(target)) {
+    if let Some(target) = target.filter(|target| describes_object(target)) {
         schema.shift_remove("$ref");
         for (key, value) in target {
             schema.entry(key.as_str()).or_insert_with(|| value.clone());
@@ -126,6 +126,6 @@ fn rooted(mut schema: Map<String, Value>) -> Value {
     Value::Object(schema)
 }
 
-fn is_object(schema: &Map<String, Value>) -> bool {
+fn describes_object(schema: &Map<String, Value>) -> bool {
     schema.contains_key("properties") || schema.get("type").is_some_and(|kind| kind == "object")
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 /// The rules in the order in which they help one another: types are inferred
 /// from enums and constants, so before these go.
-const ORDER: [SchemaRule; 13] = [
+const RULE_ORDER: [SchemaRule; 13] = [
     SchemaRule::LoneRefs,
     SchemaRule::NoMetaKeys,
     SchemaRule::AnyOfOnly,
@@ -22,14 +22,14 @@ const ORDER: [SchemaRule; 13] = [
 ];
 
 /// One node.
-pub(super) struct Node<'s> {
+pub(super) struct SchemaNode<'s> {
     pub(super) schema: &'s mut Map<String, Value>,
     pub(super) is_root: bool,
 }
 
-impl Node<'_> {
-    pub(super) fn keep_to(&mut self, rules: Set<SchemaRule>) {
-        for rule in ORDER.into_iter().filter(|rule| rules.has(*rule)) {
+impl SchemaNode<'_> {
+    pub(super) fn apply(&mut self, rules: Set<SchemaRule>) {
+        for rule in RULE_ORDER.into_iter().filter(|rule| rules.has(*rule)) {
             match rule {
                 // It concerns the whole schema and is done before.
                 SchemaRule::InlineRefs => {}
@@ -122,7 +122,7 @@ impl Node<'_> {
                 *property = json!({});
             }
             if let Value::Object(schema) = property
-                && !says_its_type(schema)
+                && !has_type_keyword(schema)
             {
                 let kind = inferred_type(schema);
                 schema.insert("type".to_owned(), kind.into());
@@ -178,7 +178,7 @@ impl Node<'_> {
                 (Some(last), false) => {
                     kinds.push(last);
                     self.schema.shift_remove("type");
-                    self.branch(&kinds);
+                    self.type_branches(&kinds);
                 }
                 (None, _) => {
                     self.schema.shift_remove("type");
@@ -189,7 +189,7 @@ impl Node<'_> {
     }
 
     /// `anyOf` over types, each with the keywords that are its own.
-    fn branch(&mut self, kinds: &[Value]) {
+    fn type_branches(&mut self, kinds: &[Value]) {
         if self.schema.contains_key("anyOf") {
             return;
         }
@@ -248,7 +248,7 @@ impl Node<'_> {
         let branches = self.schema.get_mut("anyOf").and_then(Value::as_array_mut);
         for branch in branches.into_iter().flatten() {
             if let Value::Object(branch) = branch
-                && !says_its_type(branch)
+                && !has_type_keyword(branch)
             {
                 branch.insert("type".to_owned(), kind.clone());
             }
@@ -303,7 +303,7 @@ fn has_type(schema: &Map<String, Value>, wanted: &str) -> bool {
 }
 
 /// Whether the type is given, here or where it refers to.
-fn says_its_type(schema: &Map<String, Value>) -> bool {
+fn has_type_keyword(schema: &Map<String, Value>) -> bool {
     ["type", "$ref", "anyOf", "oneOf", "allOf"]
         .iter()
         .any(|key| schema.get(*key).is_some_and(|value| !value.is_null()))

@@ -6,52 +6,52 @@ use super::walk;
 
 /// The most nodes that are written for all references of a schema together:
 /// references to references multiply.
-const NODES: usize = 5_000;
+const MAX_NODES: usize = 5_000;
 
 /// How deep schemas may lie in one another before references are cut short.
-const DEPTH: usize = 48;
+const MAX_DEPTH: usize = 48;
 
 /// What a reference into the same document refers to.
-pub(super) fn target<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
+pub(super) fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
 /// Puts the referred schemas in the place of the references. One that leads back
 /// to itself, or too far, becomes a schema of the same type that says no more.
-pub(super) fn inline(schema: &mut Value) {
+pub(super) fn inline_refs(schema: &mut Value) {
     let root = schema.clone();
-    let mut state = State {
+    let mut state = RefInliner {
         root: &root,
         open: Vec::new(),
-        left: NODES,
+        left: MAX_NODES,
     };
     state.inline(schema, 0);
-    walk::each(schema, &mut |schema, _| {
+    walk::for_each_node(schema, &mut |schema, _| {
         for name in ["$defs", "definitions"] {
             schema.shift_remove(name);
         }
     });
 }
 
-struct State<'v> {
+struct RefInliner<'v> {
     root: &'v Value,
     /// The references that are being replaced.
     open: Vec<String>,
     left: usize,
 }
 
-impl State<'_> {
+impl RefInliner<'_> {
     fn inline(&mut self, value: &mut Value, depth: usize) {
         let reference = value.get("$ref").and_then(Value::as_str).map(str::to_owned);
         let (Some(reference), Value::Object(schema)) = (reference, &mut *value) else {
-            walk::children(value, &mut |child| self.inline(child, depth + 1));
+            walk::for_each_child(value, &mut |child| self.inline(child, depth + 1));
             return;
         };
         schema.shift_remove("$ref");
-        let found = target(self.root, &reference);
+        let found = resolve(self.root, &reference);
         let cost = found.and_then(|found| size_within(found, self.left));
         match (found, cost) {
-            (Some(found), Some(cost)) if depth < DEPTH && !self.open.contains(&reference) => {
+            (Some(found), Some(cost)) if depth < MAX_DEPTH && !self.open.contains(&reference) => {
                 self.left -= cost;
                 merge(schema, found);
                 self.open.push(reference);

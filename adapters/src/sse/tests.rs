@@ -10,7 +10,7 @@ use super::*;
 type Seen = Vec<(Option<String>, String)>;
 
 fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Seen, u64) {
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     let mut seen = Seen::new();
     let mut on = |event: SseEvent<'_>| {
         seen.push((event.name.map(Cow::into_owned), event.data.into_owned()));
@@ -92,7 +92,7 @@ fn names_belong_to_their_event() {
 #[test]
 fn an_event_inside_a_chunk_is_not_copied() {
     let chunk = b"event: a\ndata: one\n\ndata: two\ndata: three\n\ndata: four\n\n";
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     let mut inside = Vec::new();
     decoder
         .feed(chunk, &mut |event: SseEvent<'_>| {
@@ -111,7 +111,7 @@ data: [DONE]";
 
 /// Feeds the pieces and compares without collecting, as it runs 10^5 times.
 fn same(expected: &Seen, pieces: [&[u8]; 3]) -> bool {
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     let mut equal = true;
     let mut at = 0;
     let mut on = |event: SseEvent<'_>| {
@@ -153,7 +153,7 @@ fn byte_by_byte_gives_the_same_events() {
 
 #[test]
 fn an_endless_line_is_refused_within_bounds() {
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     let chunk = vec![b'x'; 64 * 1024];
     let mut events = 0;
     let mut on = |_: SseEvent<'_>| events += 1;
@@ -164,11 +164,11 @@ fn an_endless_line_is_refused_within_bounds() {
             Ok(()) => fed += chunk.len(),
             Err(refused) => break refused,
         }
-        assert!(fed <= Decoder::DEFAULT_LIMIT, "never refused");
-        assert!(decoder.line.capacity() <= 2 * Decoder::DEFAULT_LIMIT);
+        assert!(fed <= SseDecoder::DEFAULT_LIMIT, "never refused");
+        assert!(decoder.line.capacity() <= 2 * SseDecoder::DEFAULT_LIMIT);
     };
-    assert_eq!(refused.limit, Decoder::DEFAULT_LIMIT);
-    assert!(fed > Decoder::DEFAULT_LIMIT - 2 * chunk.len());
+    assert_eq!(refused.limit, SseDecoder::DEFAULT_LIMIT);
+    assert!(fed > SseDecoder::DEFAULT_LIMIT - 2 * chunk.len());
     assert_eq!(decoder.line.capacity() + decoder.data.capacity(), 0);
     assert_eq!(decoder.feed(b"\n\n", &mut on), Err(refused));
     assert_eq!(decoder.finish(&mut on), Err(refused));
@@ -189,7 +189,7 @@ fn the_limit_does_not_depend_on_the_cuts() {
     ];
     for (bytes, events, fits) in table {
         for size in 1..=bytes.len() {
-            let mut decoder = Decoder::new(10);
+            let mut decoder = SseDecoder::new(10);
             let mut seen = 0;
             let mut on = |event: SseEvent<'_>| {
                 seen += usize::from(event.data != "5");

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use adapters::compact::{Form, Purpose};
 use adapters::encoded::Encoded;
-use adapters::mend::Mend;
 use adapters::plan::{Bounds, Forgetful, Placed, Plan, plan};
+use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::request::Source;
 use registry::RouteSettings;
 
@@ -49,7 +49,7 @@ struct Way {
     /// The place of its route.
     route: usize,
     /// What was known of the model.
-    mends: Vec<Mend>,
+    mends: Vec<QuirkPatch>,
 }
 
 impl<'t> Again<'t> {
@@ -129,11 +129,11 @@ impl<'t> Again<'t> {
         let known = self.old.turn.given.lessons.iter().filter(|lesson| {
             lesson.provider == settings.provider && lesson.model == settings.upstream_model
         });
-        let known: Vec<Mend> = known.flat_map(|lesson| lesson.mends.clone()).collect();
+        let known: Vec<QuirkPatch> = known.flat_map(|lesson| lesson.mends.clone()).collect();
         let before = attempts.iter().take(index);
         let taught = before.filter(|before| before.route == attempt.route);
-        let taught = taught.filter_map(|before| before.fault.as_ref()?.mend);
-        let mut taught: Vec<Mend> = taught.collect();
+        let taught = taught.filter_map(|before| before.fault.as_ref()?.patch);
+        let mut taught: Vec<QuirkPatch> = taught.collect();
         taught.dedup();
         let most = taught.len();
         let counts = (0..=most).rev();

@@ -106,7 +106,7 @@ impl Summarizer<'_> {
                 }
                 Ok(Err(why)) => why,
                 Err(fault) => {
-                    if let Some(mend) = fault.mend {
+                    if let Some(mend) = fault.patch {
                         // It may not have changed the request that taught it.
                         let lessons = self.history.shared.upstreams.lessons();
                         lessons.learn(&route, mend);

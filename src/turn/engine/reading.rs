@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use adapters::event::Event;
 use adapters::fault::{Fault, Kind};
-use adapters::reader::Reader;
+use adapters::reader::UpstreamReader;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
@@ -22,7 +22,7 @@ impl<S: Sink> Engine<'_, S> {
     pub(super) async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
         let idle = self.way.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.pace.commit_after;
-        let mut reader = Reader::new(&self.way.route.dialect.quirks);
+        let mut reader = UpstreamReader::new(&self.way.route.dialect.quirks);
         let mut last_piece = Instant::now();
         let ctx = self.ctx;
         let mut ending = pin!(ctx.ending.cancelled());
@@ -89,7 +89,7 @@ impl<S: Sink> Engine<'_, S> {
 
     /// Decodes a piece of the answer, or its end. True when the answer is
     /// complete.
-    fn take(&mut self, reader: &mut Reader, piece: Option<&Bytes>) -> Result<bool, Fault> {
+    fn take(&mut self, reader: &mut UpstreamReader, piece: Option<&Bytes>) -> Result<bool, Fault> {
         let now = self.ctx.clock.unix();
         let output = &mut self.output;
         let mut failed = None;
@@ -133,7 +133,7 @@ impl<S: Sink> Engine<'_, S> {
 }
 
 /// How much silence of the provider is borne.
-fn patience(reader: &Reader, idle: Duration) -> Duration {
+fn patience(reader: &UpstreamReader, idle: Duration) -> Duration {
     if reader.is_complete() {
         idle.min(AFTER_FINISH)
     } else {

@@ -79,10 +79,10 @@ impl Part {
 impl Print {
     /// Of a request that is about to be sent.
     pub(in crate::turn) fn new(encoded: &Encoded, situation: Situation) -> Self {
-        let head = &encoded.head;
+        let head = &encoded.offsets;
         let mut reader = Reader {
             body: &encoded.body,
-            marks: &encoded.marks,
+            marks: &encoded.cache_marks,
         };
         let mut parts = Vec::with_capacity(encoded.spans.len() + 2);
         let parameters = Part {

@@ -150,7 +150,7 @@ pub fn check(status: u16, recording: &Recording, tell: &mut dyn FnMut(String)) {
     let body = body.get(0).unwrap_or(&body);
     // xAI says only a sentence there, and the code beside it.
     let inner = error(body).filter(|error| error.is_object());
-    let fault = provider_error::reply(status, None, &recording.body);
+    let fault = provider_error::from_reply(status, None, &recording.body);
     let said = inner.unwrap_or(body);
     same(&told(status, said), &fault, tell);
     same_words(said, &fault, tell);

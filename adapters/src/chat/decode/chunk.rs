@@ -14,7 +14,7 @@ use crate::json;
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Vec<ChunkChoice<'a>>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -48,7 +48,7 @@ pub(super) struct Chunk<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct ChunkChoice<'a> {
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -116,11 +116,11 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) arguments: Option<&'a RawValue>,
 }
 
-impl<'a> Choice<'a> {
+impl<'a> ChunkChoice<'a> {
     /// Whether it is the one that was asked for.
     pub(super) fn is_first(&self) -> bool {
         self.index
-            .is_none_or(|index| matches!(&*word(Some(index)), "" | "0" | "0.0"))
+            .is_none_or(|index| matches!(&*scalar(Some(index)), "" | "0" | "0.0"))
     }
 
     /// The `logprobs` of text.
@@ -130,7 +130,7 @@ impl<'a> Choice<'a> {
             #[serde(borrow)]
             content: Option<&'a RawValue>,
         }
-        object::<Logprobs<'a>>(self.logprobs)?.content
+        parse_object::<Logprobs<'a>>(self.logprobs)?.content
     }
 }
 
@@ -145,7 +145,7 @@ impl<'a> Delta<'a> {
             Vec::new()
         };
         if calls.is_empty()
-            && let Some(function) = object(self.function_call)
+            && let Some(function) = parse_object(self.function_call)
         {
             calls.push(CallDelta {
                 function: Some(function),
@@ -161,10 +161,10 @@ impl<'a> Chunk<'a> {
     pub(super) fn error(&self, data: &'a str) -> Option<Cow<'a, RawValue>> {
         let choices = self.choices.iter().flatten();
         let inside = choices.filter_map(|choice| choice.error);
-        if let Some(error) = self.error.into_iter().chain(inside).find(says) {
+        if let Some(error) = self.error.into_iter().chain(inside).find(is_error) {
             return Some(Cow::Borrowed(error));
         }
-        if let Some(error) = self.base_resp.and_then(failed_base) {
+        if let Some(error) = self.base_resp.and_then(base_resp_error) {
             return Some(Cow::Owned(error));
         }
         // Older vLLM sends the error object without a wrapper.
@@ -183,35 +183,35 @@ impl<'a> Chunk<'a> {
         }
         self.detail
             .or(self.msg.filter(text))
-            .or(self.errors.filter(says))
+            .or(self.errors.filter(is_error))
             .map(Cow::Borrowed)
     }
 }
 
 /// Whether an error is one: some servers send an empty field with every chunk.
-fn says(raw: &&RawValue) -> bool {
+fn is_error(raw: &&RawValue) -> bool {
     !matches!(raw.get(), "{}" | "[]" | "\"\"" | "false" | "0")
 }
 
 /// A `base_resp` whose code is not 0, as the error that it is; it stays in its
 /// frame, for its numbers are not those of others.
-fn failed_base(raw: &RawValue) -> Option<Box<RawValue>> {
+fn base_resp_error(raw: &RawValue) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
-    struct Base {
+    struct BaseResp {
         status_code: i64,
     }
-    let base: Base = serde_json::from_str(raw.get()).ok()?;
+    let base: BaseResp = serde_json::from_str(raw.get()).ok()?;
     (base.status_code != 0).then_some(())?;
     RawValue::from_string(format!(r#"{{"base_resp":{}}}"#, raw.get())).ok()
 }
 
 /// The fragment of a non-empty string; null and the rest say nothing.
-pub(super) fn fragment(raw: Option<&RawValue>) -> Option<Fragment<'_>> {
+pub(super) fn text_fragment(raw: Option<&RawValue>) -> Option<Fragment<'_>> {
     Fragment::from_raw(raw?).filter(|fragment| !fragment.is_empty())
 }
 
 /// A word of the wire: a string, or a number that should have been one.
-pub(super) fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
+pub(super) fn scalar(raw: Option<&RawValue>) -> Cow<'_, str> {
     let Some(raw) = raw else {
         return Cow::default();
     };
@@ -223,13 +223,13 @@ pub(super) fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
 }
 
 /// An object; `None` for another value.
-pub(super) fn object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+pub(super) fn parse_object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     let raw = raw.filter(|raw| raw.get().starts_with('{'))?;
     serde_json::from_str(raw.get()).ok()
 }
 
 /// The elements of a list; none of another value.
-pub(super) fn list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
+pub(super) fn parse_list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
         .unwrap_or_default()
 }

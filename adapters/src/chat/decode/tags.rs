@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The text with `<`, `>` and `/` as themselves: some servers escape them.
-pub(super) fn plain(escaped: &str) -> Cow<'_, str> {
+pub(super) fn unescape_tag_chars(escaped: &str) -> Cow<'_, str> {
     if !escaped.contains("\\u003") && !escaped.contains("\\/") {
         return escaped.into();
     }
@@ -36,7 +36,7 @@ pub(super) fn plain(escaped: &str) -> Cow<'_, str> {
 }
 
 /// The first of the tags in a text: what stands before and behind it.
-pub(super) fn split<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
+pub(super) fn split_at_tag<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
     let (at, tag) = tags
         .iter()
         .filter_map(|tag| Some((text.find(tag)?, tag)))
@@ -45,7 +45,7 @@ pub(super) fn split<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t st
 }
 
 /// Cuts off an end that may be the beginning of one of the tags.
-pub(super) fn hold<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &'t str) {
+pub(super) fn split_partial_tag<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &'t str) {
     let longest = tags.iter().map(|tag| tag.len()).max().unwrap_or(0);
     let from = text.len().saturating_sub(longest);
     text.char_indices()

@@ -5,7 +5,7 @@ use super::*;
 /// What the chunks say, in short.
 fn told_by(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
     let mut told = Vec::new();
-    let mut decoder = Decoder::new(quirks);
+    let mut decoder = ChatDecoder::new(quirks);
     let mut emit = |event: Event<'_>| {
         told.push(match event {
             Event::Started => return,
@@ -25,7 +25,7 @@ fn told_by(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
         });
     };
     for chunk in chunks {
-        decoder.data(chunk, Frame::Whole, &mut emit);
+        decoder.decode(chunk, ChunkKind::Complete, &mut emit);
     }
     decoder.end(&mut emit);
     told

@@ -9,13 +9,13 @@ const CLOSING: [&str; 2] = ["</think>", "</mm:think>"];
 
 /// Where the text is. It holds back what may be the beginning of a tag.
 #[derive(Debug)]
-pub(super) struct Think {
-    state: State,
+pub(super) struct ThinkTagParser {
+    state: ThinkState,
     held: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
+enum ThinkState {
     /// Nothing but blanks was there.
     Start {
         unopened: bool,
@@ -28,17 +28,17 @@ enum State {
 
 /// A piece of text, escaped, and what it is.
 #[derive(Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum ThinkPiece {
     Thought(String),
     Text(String),
 }
 
-impl Think {
+impl ThinkTagParser {
     pub(super) fn new(quirk: ThinkTags) -> Self {
         let state = match quirk {
-            ThinkTags::Off => State::Text,
-            ThinkTags::On => State::Start { unopened: false },
-            ThinkTags::Unopened => State::Start { unopened: true },
+            ThinkTags::Off => ThinkState::Text,
+            ThinkTags::On => ThinkState::Start { unopened: false },
+            ThinkTags::Unopened => ThinkState::Start { unopened: true },
         };
         Self {
             state,
@@ -47,67 +47,67 @@ impl Think {
     }
 
     /// Whether all that follows is text.
-    pub(super) fn is_over(&self) -> bool {
-        self.state == State::Text
+    pub(super) fn is_finished(&self) -> bool {
+        self.state == ThinkState::Text
     }
 
     /// Whether thinking began and did not end.
     pub(super) fn is_thinking(&self) -> bool {
-        self.state == State::Thinking
+        self.state == ThinkState::Thinking
     }
 
     /// The thinking came in a field of its own, so that text is text unless it
     /// says otherwise.
-    pub(super) fn told_apart(&mut self) {
-        if self.state == (State::Start { unopened: true }) {
-            self.state = State::Start { unopened: false };
+    pub(super) fn reasoning_has_own_field(&mut self) {
+        if self.state == (ThinkState::Start { unopened: true }) {
+            self.state = ThinkState::Start { unopened: false };
         }
     }
 
     /// Takes more text.
-    pub(super) fn push(&mut self, escaped: &str) -> Vec<Piece> {
+    pub(super) fn push(&mut self, escaped: &str) -> Vec<ThinkPiece> {
         let mut text = std::mem::take(&mut self.held);
-        text.push_str(&tags::plain(escaped));
+        text.push_str(&tags::unescape_tag_chars(escaped));
         let mut pieces = Vec::new();
         let mut rest = text.as_str();
         loop {
             match self.state {
-                State::Start { unopened } => {
+                ThinkState::Start { unopened } => {
                     let body = tags::trim_start(rest, true);
                     let opened = OPENING.iter().find_map(|tag| body.strip_prefix(tag));
                     if let Some(after) = opened {
-                        self.state = State::Thinking;
+                        self.state = ThinkState::Thinking;
                         rest = after;
                     } else if OPENING.iter().any(|tag| tag.starts_with(body)) {
                         // Blanks alone, or the beginning of a tag.
                         rest.clone_into(&mut self.held);
                         return pieces;
                     } else if unopened {
-                        self.state = State::Thinking;
+                        self.state = ThinkState::Thinking;
                     } else {
-                        self.state = State::Text;
+                        self.state = ThinkState::Text;
                     }
                 }
-                State::Thinking => {
-                    let Some((thought, after)) = tags::split(rest, &CLOSING) else {
-                        let (thought, held) = tags::hold(rest, &CLOSING);
-                        add(&mut pieces, Piece::Thought, thought);
+                ThinkState::Thinking => {
+                    let Some((thought, after)) = tags::split_at_tag(rest, &CLOSING) else {
+                        let (thought, held) = tags::split_partial_tag(rest, &CLOSING);
+                        push_piece(&mut pieces, ThinkPiece::Thought, thought);
                         held.clone_into(&mut self.held);
                         return pieces;
                     };
-                    add(&mut pieces, Piece::Thought, thought);
-                    self.state = State::Between;
+                    push_piece(&mut pieces, ThinkPiece::Thought, thought);
+                    self.state = ThinkState::Between;
                     rest = after;
                 }
-                State::Between => {
+                ThinkState::Between => {
                     rest = tags::trim_start(rest, false);
                     if rest.is_empty() {
                         return pieces;
                     }
-                    self.state = State::Text;
+                    self.state = ThinkState::Text;
                 }
-                State::Text => {
-                    add(&mut pieces, Piece::Text, rest);
+                ThinkState::Text => {
+                    push_piece(&mut pieces, ThinkPiece::Text, rest);
                     return pieces;
                 }
             }
@@ -115,19 +115,21 @@ impl Think {
     }
 
     /// What was held back: it was no tag, for something else follows.
-    pub(super) fn flush(&mut self) -> Option<Piece> {
+    pub(super) fn flush(&mut self) -> Option<ThinkPiece> {
         let held = std::mem::take(&mut self.held);
         if held.is_empty() {
             return None;
         }
         Some(match self.state {
-            State::Thinking => Piece::Thought(held),
-            State::Start { .. } | State::Between | State::Text => Piece::Text(held),
+            ThinkState::Thinking => ThinkPiece::Thought(held),
+            ThinkState::Start { .. } | ThinkState::Between | ThinkState::Text => {
+                ThinkPiece::Text(held)
+            }
         })
     }
 }
 
-fn add(pieces: &mut Vec<Piece>, kind: fn(String) -> Piece, text: &str) {
+fn push_piece(pieces: &mut Vec<ThinkPiece>, kind: fn(String) -> ThinkPiece, text: &str) {
     if !text.is_empty() {
         pieces.push(kind(text.to_owned()));
     }
@@ -140,16 +142,16 @@ mod tests {
     /// Thinking, text, and whether the thinking has ended.
     fn read(quirk: ThinkTags, chunks: &[&str]) -> (String, String, bool) {
         let (mut thought, mut text) = (String::new(), String::new());
-        let mut think = Think::new(quirk);
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut think = ThinkTagParser::new(quirk);
+        let mut pieces: Vec<ThinkPiece> = Vec::new();
         for chunk in chunks {
             pieces.extend(think.push(chunk));
         }
         pieces.extend(think.flush());
         for piece in pieces {
             match piece {
-                Piece::Thought(more) => thought.push_str(&more),
-                Piece::Text(more) => text.push_str(&more),
+                ThinkPiece::Thought(more) => thought.push_str(&more),
+                ThinkPiece::Text(more) => text.push_str(&more),
             }
         }
         (thought, text, !think.is_thinking())

@@ -3,11 +3,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::chunk::word;
+use super::chunk::scalar;
 use crate::event::Usage;
 
 #[derive(Deserialize)]
-struct Counts<'a> {
+struct UsageFields<'a> {
     #[serde(borrow)]
     prompt_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -15,9 +15,9 @@ struct Counts<'a> {
     #[serde(borrow)]
     total_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
-    prompt_tokens_details: Option<Details<'a>>,
+    prompt_tokens_details: Option<UsageDetails<'a>>,
     #[serde(borrow)]
-    completion_tokens_details: Option<Details<'a>>,
+    completion_tokens_details: Option<UsageDetails<'a>>,
     /// `DeepSeek`.
     #[serde(borrow)]
     prompt_cache_hit_tokens: Option<&'a RawValue>,
@@ -32,7 +32,7 @@ struct Counts<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names of the wire")]
-struct Details<'a> {
+struct UsageDetails<'a> {
     #[serde(borrow)]
     cached_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -44,9 +44,9 @@ struct Details<'a> {
 /// The counts of a `usage` object, and what of them could not be true. `None`
 /// when it tells nothing. `apart` is the quirk `usage_apart`.
 pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>)> {
-    let counts: Counts<'_> = serde_json::from_str(raw.get()).ok()?;
-    let input = number(counts.prompt_tokens)?;
-    let output = number(counts.completion_tokens).unwrap_or(0);
+    let counts: UsageFields<'_> = serde_json::from_str(raw.get()).ok()?;
+    let input = count(counts.prompt_tokens)?;
+    let output = count(counts.completion_tokens).unwrap_or(0);
     if input == 0 && output == 0 {
         return None;
     }
@@ -60,12 +60,12 @@ pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>
     ];
     let mut usage = Usage {
         input,
-        cached: cached.into_iter().filter_map(number).max().unwrap_or(0),
-        cache_write: number(prompt.cache_write_tokens).unwrap_or(0),
+        cached: cached.into_iter().filter_map(count).max().unwrap_or(0),
+        cache_write: count(prompt.cache_write_tokens).unwrap_or(0),
         output,
-        reasoning: number(completion.reasoning_tokens).unwrap_or(0),
+        reasoning: count(completion.reasoning_tokens).unwrap_or(0),
     };
-    join(&mut usage, number(counts.total_tokens), apart);
+    add_separate_counts(&mut usage, count(counts.total_tokens), apart);
     let wrong = clamp(&mut usage);
     Some((usage, wrong))
 }
@@ -74,7 +74,7 @@ pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>
 /// beside a smaller prompt and of named reasoning that is all that the total has
 /// beyond both parts: gateways pass such counts on. With `apart` a rest of the
 /// total that has no name is reasoning too.
-fn join(usage: &mut Usage, total: Option<u64>, apart: bool) {
+fn add_separate_counts(usage: &mut Usage, total: Option<u64>, apart: bool) {
     let sum = usage.input.saturating_add(usage.output);
     let rest = total.map(|total| total.saturating_sub(sum));
     let cached_beside = usage.cached > usage.input;
@@ -108,8 +108,8 @@ fn clamp(usage: &mut Usage) -> Option<String> {
 }
 
 /// A count; some gateways write it as a string or with a point.
-fn number(raw: Option<&RawValue>) -> Option<u64> {
-    let word = word(raw);
+fn count(raw: Option<&RawValue>) -> Option<u64> {
+    let word = scalar(raw);
     let whole = word.split_once('.').map_or(&*word, |(whole, _)| whole);
     whole.parse().ok()
 }

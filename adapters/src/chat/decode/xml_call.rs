@@ -9,7 +9,7 @@ use crate::json;
 
 /// The name and the arguments, as JSON, of what stands between the tags of a
 /// call.
-pub(super) fn read(text: &str) -> Option<(String, String)> {
+pub(super) fn parse(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let (name, arguments) = qwen(text).or_else(|| glm(text))?;
     let name = name.trim();
@@ -20,7 +20,7 @@ pub(super) fn read(text: &str) -> Option<(String, String)> {
 fn qwen(text: &str) -> Option<(&str, String)> {
     let (name, body) = text.strip_prefix("<function=")?.split_once('>')?;
     let mut rest = body.strip_suffix("</function>").unwrap_or(body).trim();
-    let mut arguments = Arguments::default();
+    let mut arguments = ArgumentsObject::default();
     while !rest.is_empty() {
         let (key, after) = rest.strip_prefix("<parameter=")?.split_once('>')?;
         let (value, after) = after.split_once("</parameter>")?;
@@ -28,13 +28,13 @@ fn qwen(text: &str) -> Option<(&str, String)> {
         arguments.push(key, value.strip_suffix('\n').unwrap_or(value));
         rest = after.trim_start();
     }
-    Some((name, arguments.close()))
+    Some((name, arguments.finish()))
 }
 
 fn glm(text: &str) -> Option<(&str, String)> {
     let (name, body) = text.split_once("<arg_key>")?;
     let mut rest = Some(body);
-    let mut arguments = Arguments::default();
+    let mut arguments = ArgumentsObject::default();
     while let Some(body) = rest {
         let (key, after) = body.split_once("</arg_key>")?;
         let (value, after) = after
@@ -47,14 +47,14 @@ fn glm(text: &str) -> Option<(&str, String)> {
             more => Some(more.strip_prefix("<arg_key>")?),
         };
     }
-    Some((name, arguments.close()))
+    Some((name, arguments.finish()))
 }
 
 /// An object as it grows.
 #[derive(Default)]
-struct Arguments(Vec<u8>);
+struct ArgumentsObject(Vec<u8>);
 
-impl Arguments {
+impl ArgumentsObject {
     /// Adds a value. The types are not told: what reads as a number, a switch, a
     /// list or an object is one.
     fn push(&mut self, key: &str, value: &str) {
@@ -70,7 +70,7 @@ impl Arguments {
         }
     }
 
-    fn close(mut self) -> String {
+    fn finish(mut self) -> String {
         if self.0.is_empty() {
             self.0.push(b'{');
         }
@@ -109,7 +109,7 @@ mod tests {
             ),
             ("f<arg_key>a</arg_key>", None),
         ] {
-            assert_eq!(read(text), expected, "{text}");
+            assert_eq!(parse(text), expected, "{text}");
         }
     }
 }

@@ -13,13 +13,13 @@ use crate::json;
 use crate::notes::Notes;
 
 /// A body that is being written.
-pub(super) struct Body<'o> {
+pub(super) struct BodyWriter<'o> {
     pub(super) out: Vec<u8>,
     fixed: &'o [(String, String)],
     written: Vec<&'static str>,
 }
 
-impl<'o> Body<'o> {
+impl<'o> BodyWriter<'o> {
     pub(super) fn new(dialect: &'o Dialect, capacity: usize) -> Self {
         let mut out = Vec::with_capacity(capacity);
         out.push(b'{');
@@ -78,7 +78,7 @@ impl<'o> Body<'o> {
     }
 
     /// Writes the fixed fields that nothing else has written or claimed.
-    pub(super) fn rest(&mut self) {
+    pub(super) fn fixed_fields(&mut self) {
         for (name, value) in self.fixed {
             if !self.written.contains(&name.as_str()) {
                 self.out.push(b',');

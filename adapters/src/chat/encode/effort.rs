@@ -6,7 +6,7 @@ use registry::{Model, ReasoningControl};
 use serde_json::Value;
 
 use super::EncodeOptions;
-use super::body::Body;
+use super::body::BodyWriter;
 use crate::notes::Notes;
 use crate::turn::Turn;
 
@@ -16,7 +16,7 @@ const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", 
 /// Nothing is sent when the client asks for nothing: the model's default is its
 /// maker's choice.
 pub(super) fn push(
-    body: &mut Body<'_>,
+    body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
     options: &EncodeOptions<'_>,
     notes: &mut Notes,
@@ -58,7 +58,7 @@ pub(super) fn push(
     }
 }
 
-fn push_thinking(body: &mut Body<'_>, on: bool) {
+fn push_thinking(body: &mut BodyWriter<'_>, on: bool) {
     let state = if on { "enabled" } else { "disabled" };
     body.object("thinking", "type", Value::from(state));
 }
@@ -74,8 +74,8 @@ fn level<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> Option<&'t
 /// Whether a control that is only a switch is set. It is not unset for a model
 /// that always thinks.
 fn is_on(wanted: &str, model: &Model, notes: &mut Notes) -> bool {
-    let off = matches!(wanted, "none" | "minimal") && has(model, "none");
-    if !has(model, wanted) {
+    let off = matches!(wanted, "none" | "minimal") && has_level(model, "none");
+    if !has_level(model, wanted) {
         let state = if off { "off" } else { "on" };
         notes.add("effort_mapped", format!("{wanted} to thinking {state}"));
     }
@@ -85,7 +85,7 @@ fn is_on(wanted: &str, model: &Model, notes: &mut Notes) -> bool {
 /// The level of the model that is nearest to the wanted one; of two that are as
 /// near, the higher.
 fn nearest<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t str {
-    if has(model, wanted) {
+    if has_level(model, wanted) {
         return wanted;
     }
     let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
@@ -106,6 +106,6 @@ fn nearest<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t str 
     }
 }
 
-fn has(model: &Model, wanted: &str) -> bool {
+fn has_level(model: &Model, wanted: &str) -> bool {
     model.reasoning.iter().any(|level| level == wanted)
 }

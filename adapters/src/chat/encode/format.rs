@@ -3,13 +3,18 @@
 
 use registry::{Quirks, ResponseFormat};
 
-use super::body::Body;
+use super::body::BodyWriter;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
 use crate::turn::Format;
 
-pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, notes: &mut Notes) {
+pub(super) fn push(
+    body: &mut BodyWriter<'_>,
+    format: &Format<'_>,
+    quirks: &Quirks,
+    notes: &mut Notes,
+) {
     match (format, quirks.response_format) {
         (Format::Text, _) => {}
         (Format::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
@@ -53,7 +58,7 @@ pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, no
     }
 }
 
-fn push_object(body: &mut Body<'_>) {
+fn push_object(body: &mut BodyWriter<'_>) {
     body.raw_field("response_format", r#"{"type":"json_object"}"#);
 }
 

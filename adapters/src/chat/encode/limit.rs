@@ -10,13 +10,13 @@ use crate::turn::Turn;
 /// What is left to an answer when the estimate says that the window is full: it
 /// is often too high, and the provider knows better. Large windows leave more: an
 /// answer that is cut off helps nobody.
-fn least(window: u64) -> u64 {
+fn min_output(window: u64) -> u64 {
     (window / 32).max(1_024)
 }
 
 /// The field for the output limit and the limit that is asked for.
 #[derive(Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct OutputLimit {
     pub(super) field: &'static str,
     tokens: u64,
     /// Whether the client named it.
@@ -27,11 +27,11 @@ pub(super) struct Limit {
 }
 
 /// The limit before anything is known of the input's size.
-pub(super) fn wanted(
+pub(super) fn requested(
     turn: &Turn<'_>,
     options: &EncodeOptions<'_>,
     notes: &mut Notes,
-) -> Option<Limit> {
+) -> Option<OutputLimit> {
     let summary = turn.purpose.form();
     let asked = match summary {
         Some(_) => Some(options.model.window().output_allowance()),
@@ -47,7 +47,7 @@ pub(super) fn wanted(
             return None;
         }
     };
-    Some(Limit {
+    Some(OutputLimit {
         field,
         tokens: asked.or(options.quirks().default_max_tokens)?,
         asked: asked.is_some() && summary.is_none(),
@@ -55,7 +55,7 @@ pub(super) fn wanted(
     })
 }
 
-impl Limit {
+impl OutputLimit {
     /// The limit that fits the model, and into its window behind the input. An
     /// assumed window bounds nothing.
     pub(super) fn fit(self, model: &Model, input: u64, notes: &mut Notes) -> u64 {
@@ -65,7 +65,7 @@ impl Limit {
             u64::MAX
         } else {
             let left = window.tokens.saturating_sub(input);
-            left.max(least(window.tokens))
+            left.max(min_output(window.tokens))
         };
         let limit = self.tokens.min(most).min(room);
         if self.asked && limit < self.tokens {

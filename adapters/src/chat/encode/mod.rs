@@ -16,11 +16,11 @@ mod parameters;
 mod tests;
 mod tools;
 
-use self::body::Body;
+use self::body::BodyWriter;
 use super::history;
 use super::media::MediaEstimate;
 pub use super::options::EncodeOptions;
-use crate::encoded::{Encoded, Head};
+use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::turn::Turn;
@@ -29,8 +29,8 @@ use crate::turn::Turn;
 pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Result<Encoded, Fault> {
     let quirks = options.quirks();
     let mut notes = turn.notes.clone();
-    let mut body = Body::new(options.dialect, size_hint(turn));
-    let offered = tools::offered(turn, quirks, &mut notes);
+    let mut body = BodyWriter::new(options.dialect, size_hint(turn));
+    let offered = tools::offered_tools(turn, quirks, &mut notes);
     let stream = quirks.stream_tools || offered.is_empty();
     body.field("model", options.upstream_model);
     body.field("stream", &stream);
@@ -42,12 +42,12 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Resu
     parameters::push_services(&mut body, turn, options, &mut notes);
     format::push(&mut body, &turn.controls.format, quirks, &mut notes);
     let tools = tools::push(&mut body, &offered, turn, quirks, &mut notes);
-    let limit = limit::wanted(turn, options, &mut notes);
+    let limit = limit::requested(turn, options, &mut notes);
     body.claim("messages");
     if let Some(limit) = limit {
         body.claim(limit.field);
     }
-    body.rest();
+    body.fixed_fields();
     body.key("messages");
     let mut media = MediaEstimate::default();
     let start = body.out.len();
@@ -62,12 +62,12 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Resu
     Ok(Encoded {
         body: body.out,
         spans: messages.spans,
-        head: Head {
+        offsets: BodyOffsets {
             tools,
             messages: start,
             instructions: messages.instructions.max(start),
         },
-        marks: messages.marks,
+        cache_marks: messages.marks,
         notes,
         estimated_tokens,
     })

@@ -3,12 +3,12 @@
 use registry::Quirks;
 
 use super::EncodeOptions;
-use super::body::Body;
+use super::body::BodyWriter;
 use crate::notes::Notes;
 use crate::turn::{Controls, Turn};
 
 pub(super) fn push(
-    body: &mut Body<'_>,
+    body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
     options: &EncodeOptions<'_>,
     notes: &mut Notes,
@@ -30,7 +30,7 @@ pub(super) fn push(
 
 /// The parameters behind the reasoning control.
 pub(super) fn push_services(
-    body: &mut Body<'_>,
+    body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
     options: &EncodeOptions<'_>,
     notes: &mut Notes,
@@ -80,7 +80,12 @@ fn temperature(
     }
 }
 
-fn push_logprobs(body: &mut Body<'_>, controls: &Controls<'_>, accepted: bool, notes: &mut Notes) {
+fn push_logprobs(
+    body: &mut BodyWriter<'_>,
+    controls: &Controls<'_>,
+    accepted: bool,
+    notes: &mut Notes,
+) {
     let wanted = controls.logprobs || controls.top_logprobs.is_some_and(|n| n > 0);
     if !wanted {
         return;

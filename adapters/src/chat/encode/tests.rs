@@ -447,7 +447,7 @@ fn refuses(body: &[u8], asked: u64, window: u64) -> Option<Fault> {
             prompt + asked
         );
         let error = json!({"object": "error", "message": message, "type": "BadRequestError", "code": 400});
-        provider_error::reply(400, None, error.to_string().as_bytes())
+        provider_error::from_reply(400, None, error.to_string().as_bytes())
     })
 }
 
@@ -482,7 +482,7 @@ fn a_window_that_a_refusal_tells_bounds_every_later_answer() {
                 assert!(refusals < 9, "nothing was learned: {fault}");
                 assert_eq!(fault.kind, Kind::ContextLength, "{quirks}");
                 fault
-                    .mend
+                    .patch
                     .unwrap()
                     .apply(&mut toml::from_str(quirks).unwrap(), &mut model);
             }

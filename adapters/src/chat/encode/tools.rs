@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use registry::{Quirks, ToolChoice};
 
-use super::body::Body;
+use super::body::BodyWriter;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
@@ -12,7 +12,7 @@ use crate::tools::{Choice, Tool};
 use crate::turn::Turn;
 
 /// The tools to offer. A provider that cannot be told not to call gets none.
-pub(super) fn offered<'t, 'a>(
+pub(super) fn offered_tools<'t, 'a>(
     turn: &'t Turn<'a>,
     quirks: &Quirks,
     notes: &mut Notes,
@@ -40,7 +40,7 @@ pub(super) fn offered<'t, 'a>(
 
 /// Writes the tools and how they may be called; tells where the list stands.
 pub(super) fn push(
-    body: &mut Body<'_>,
+    body: &mut BodyWriter<'_>,
     tools: &[&Tool<'_>],
     turn: &Turn<'_>,
     quirks: &Quirks,
@@ -71,7 +71,7 @@ pub(super) fn push(
 }
 
 /// A value that the provider refuses is left out, which means `auto`.
-fn push_choice(body: &mut Body<'_>, choice: &Choice, quirks: &Quirks, notes: &mut Notes) {
+fn push_choice(body: &mut BodyWriter<'_>, choice: &Choice, quirks: &Quirks, notes: &mut Notes) {
     let mut accepts = |value, name: &str| {
         let accepted = quirks.tool_choice.has(value);
         if !accepted {

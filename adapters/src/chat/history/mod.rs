@@ -26,7 +26,7 @@ use self::layout::lay_out;
 use self::message::{ChatMessage, MessageSection, SectionSource};
 use super::media::MediaEstimate;
 use super::options::EncodeOptions;
-use crate::encoded::Span;
+use crate::encoded::ItemSpan;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -98,7 +98,7 @@ pub(super) fn push_messages(
 /// What was written where.
 #[derive(Default)]
 pub(super) struct WrittenMessages {
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<ItemSpan>,
     /// Where the instructions end; 0 if there are none.
     pub(super) instructions: usize,
     /// What is there only because of the marks.
@@ -157,7 +157,7 @@ impl MessageWriter<'_, '_> {
     }
 
     fn add_span(&mut self, item: usize, start: usize) {
-        self.written.spans.push(Span {
+        self.written.spans.push(ItemSpan {
             item,
             bytes: start..self.out.len(),
         });

@@ -1,6 +1,6 @@
 //! Refusals, and what kind each is.
 
-use super::told;
+use super::fault_of;
 use crate::fault::{Kind, Retry};
 
 #[test]
@@ -409,9 +409,9 @@ fn every_refusal_has_its_kind() {
             Kind::Refused,
         ),
     ] {
-        let fault = told(status, body);
+        let fault = fault_of(status, body);
         assert_eq!(fault.kind, kind, "{status} {body}");
-        assert_eq!(fault.mend, None, "{status} {body}");
+        assert_eq!(fault.patch, None, "{status} {body}");
         assert_eq!(fault.upstream_status, Some(status));
         if matches!(
             kind,

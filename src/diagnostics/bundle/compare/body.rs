@@ -1,6 +1,6 @@
 //! Bodies: JSON documents and streams of events.
 
-use adapters::sse::Decoder;
+use adapters::sse::SseDecoder;
 use serde_json::Value;
 
 use super::align::{Step, align};
@@ -195,7 +195,7 @@ fn read(eye: &Eye, body: &[u8]) -> Option<Vec<Event>> {
             value,
         });
     };
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     decoder.feed(body, &mut take).ok()?;
     decoder.finish(&mut take).ok()?;
     Some(match eye.scope() {

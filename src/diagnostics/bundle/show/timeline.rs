@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use adapters::sse::Decoder;
+use adapters::sse::SseDecoder;
 use serde_json::Value;
 
 use super::{Page, count, fault, pieces, time};
@@ -82,7 +82,7 @@ fn went(lines: &mut Vec<(u64, String)>, turn: &Turn, index: usize, attempt: &Att
         (None, _) => "complete".to_owned(),
     };
     lines.push((attempt.end_us, format!("  attempt {number} {end}")));
-    let mend = attempt.fault.as_ref().and_then(|fault| fault.mend);
+    let mend = attempt.fault.as_ref().and_then(|fault| fault.patch);
     if let Some(mend) = mend {
         lines.push((attempt.end_us, format!("  learned: {mend}")));
     }
@@ -130,7 +130,7 @@ fn events(body: &[u8]) -> Vec<(String, usize)> {
             None => counts.push((name.to_owned(), 1)),
         }
     };
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     if decoder.feed(body, &mut take).is_ok() {
         // Too large an event ends the count, no more.
         let _ = decoder.finish(&mut take);

@@ -3,15 +3,15 @@
 //! under 401, 402, 403, 429 and 500.
 
 use super::delay;
-use super::find::any;
-use super::said::Said;
+use super::error::ProviderError;
+use super::find::contains_any;
 use crate::fault::Kind;
 
 /// The kind of a refusal that is no overflow.
-pub(super) fn kind(status: u16, said: &Said, lower: &str) -> Kind {
+pub(super) fn kind(status: u16, said: &ProviderError, lower: &str) -> Kind {
     by_number(said)
-        .or_else(|| googles_quota(said, lower))
-        .or_else(|| any(lower, USED_UP).then_some(Kind::Quota))
+        .or_else(|| by_google_quota(said, lower))
+        .or_else(|| contains_any(lower, USED_UP).then_some(Kind::Quota))
         .or_else(|| by_code(said))
         .or_else(|| by_text(status, lower))
         .unwrap_or_else(|| by_status(status, lower))
@@ -19,8 +19,8 @@ pub(super) fn kind(status: u16, said: &Said, lower: &str) -> Kind {
 
 /// GLM's four digits (docs.bigmodel.cn, docs.z.ai "api-code") and MiniMax's
 /// (platform.minimax.io "error code"), which are told apart by their place.
-fn by_number(said: &Said) -> Option<Kind> {
-    if let Some(number) = said.number {
+fn by_number(said: &ProviderError) -> Option<Kind> {
+    if let Some(number) = said.minimax_code {
         return match number {
             1002 | 1039 | 1041 | 2045 => Some(Kind::RateLimit),
             1004 | 2049 => Some(Kind::Authentication),
@@ -32,7 +32,7 @@ fn by_number(said: &Said) -> Option<Kind> {
             _ => None,
         };
     }
-    match said.four_digits()? {
+    match said.glm_code()? {
         1000..=1004 => Some(Kind::Authentication),
         // 1308 and 1310 end at a time of the plan, 1309 with a new plan.
         1113 | 1304 | 1308..=1310 => Some(Kind::Quota),
@@ -49,12 +49,16 @@ fn by_number(said: &Said) -> Option<Kind> {
 
 /// Google says `You exceeded your current quota, please check your plan and
 /// billing details` of a minute's limit too; the ids of its quotas tell.
-fn googles_quota(said: &Said, lower: &str) -> Option<Kind> {
-    if !said.words.iter().any(|word| word == "RESOURCE_EXHAUSTED") {
+fn by_google_quota(said: &ProviderError, lower: &str) -> Option<Kind> {
+    if !said
+        .keywords
+        .iter()
+        .any(|word| word == "RESOURCE_EXHAUSTED")
+    {
         return None;
     }
-    let ids = said.words.join(" ").to_lowercase();
-    let used_up = delay::is_long(&ids) || lower.contains("limit: 0,");
+    let ids = said.keywords.join(" ").to_lowercase();
+    let used_up = delay::is_day_or_longer(&ids) || lower.contains("limit: 0,");
     Some(if used_up {
         Kind::Quota
     } else {
@@ -106,14 +110,14 @@ const USED_UP: &[&str] = &[
 ];
 
 /// Codes and types; only letters and digits count, in lower case.
-fn by_code(said: &Said) -> Option<Kind> {
+fn by_code(said: &ProviderError) -> Option<Kind> {
     [&said.code, &said.kind]
         .into_iter()
-        .chain(&said.words)
-        .find_map(|word| of_code(word))
+        .chain(&said.keywords)
+        .find_map(|word| kind_of_code(word))
 }
 
-fn of_code(word: &str) -> Option<Kind> {
+fn kind_of_code(word: &str) -> Option<Kind> {
     let plain: String = word
         .chars()
         .filter(char::is_ascii_alphanumeric)
@@ -184,7 +188,7 @@ fn of_code(word: &str) -> Option<Kind> {
 }
 
 fn by_text(status: u16, lower: &str) -> Option<Kind> {
-    let says = |phrases: &[&str]| any(lower, phrases);
+    let says = |phrases: &[&str]| contains_any(lower, phrases);
     if says(BAD_KEY) {
         Some(Kind::Authentication)
     } else if says(FILTERED) {
@@ -259,7 +263,7 @@ const TOO_FAST: &[&str] = &[
 /// A refusal that says that the model is not there.
 fn is_unknown_model(lower: &str) -> bool {
     // DeepSeek, OpenRouter, Mistral, Together, GLM
-    let whole = any(
+    let whole = contains_any(
         lower,
         &[
             "model not exist",
