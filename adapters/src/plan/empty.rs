@@ -1,22 +1,14 @@
 //! What says nothing. Providers refuse a message of the model that has neither
 //! text nor calls.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::content::ContentPart;
 use crate::text::Text;
 use crate::turn::Item;
 
 /// Longer content is not empty, or so strange that it is not worth reading.
 const SHORT: usize = 1024;
-
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-}
 
 /// Whether a message holds nothing but empty texts.
 pub(super) fn message(item: &Item<'_>) -> bool {
@@ -45,9 +37,6 @@ fn nothing(raw: Option<&RawValue>) -> bool {
     }
     let empty = |raw: &RawValue| Text::from_raw(raw).is_some_and(|text| text.is_empty());
     json == "\"\""
-        || serde_json::from_str::<Vec<Part<'_>>>(json).is_ok_and(|parts| {
-            parts
-                .iter()
-                .all(|part| part.text.or(part.refusal).is_some_and(empty))
-        })
+        || serde_json::from_str::<Vec<ContentPart<'_>>>(json)
+            .is_ok_and(|parts| parts.iter().all(|part| part.text().is_some_and(empty)))
 }

@@ -2,20 +2,12 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::content::ContentPart;
 use crate::json;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
-
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-}
 
 /// The content of a message: its texts as they are sent, and whether it has more.
 pub(super) struct Measured {
@@ -37,13 +29,13 @@ pub(super) fn measure(raw: Option<&RawValue>) -> Measured {
             media: 0,
         };
     }
-    let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(json) else {
+    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(json) else {
         return Measured {
             bytes: json::escaped_len(json),
             media: 0,
         };
     };
-    let texts = parts.iter().filter_map(|part| part.text.or(part.refusal));
+    let texts = parts.iter().filter_map(ContentPart::text);
     let bytes = texts.clone().map(|raw| raw.get().len() + PART).sum();
     Measured {
         bytes,
@@ -62,10 +54,10 @@ pub(crate) fn message<'a>(item: &Item<'a>) -> Cow<'a, str> {
     if let Some(inner) = json::inner(raw.get()) {
         return json::unescape(inner);
     }
-    let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(raw.get()) else {
+    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(raw.get()) else {
         return raw.get().into();
     };
-    let texts = parts.iter().filter_map(|part| part.text.or(part.refusal));
+    let texts = parts.iter().filter_map(ContentPart::text);
     let texts = texts.filter_map(|raw| json::inner(raw.get()));
     let texts: Vec<Cow<'_, str>> = texts
         .filter(|text| !text.is_empty())

@@ -8,8 +8,8 @@ use super::error::MAX_MESSAGE;
 use super::*;
 
 mod kinds;
-mod patches;
 mod overflow;
+mod patches;
 
 fn fault_of(status: u16, body: &str) -> Fault {
     from_reply(status, None, body.as_bytes())

@@ -1,9 +1,9 @@
 //! The bytes that the parts of a request take, found without encoding them: close
 //! enough for a budget, and a function of each item alone.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::content::ContentPart;
 use crate::plan::{Answer, Bounds};
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -22,18 +22,6 @@ pub(super) struct Weight {
     pub(super) text: usize,
     /// Images and files by their tokens, not their bytes.
     pub(super) media: usize,
-}
-
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-    #[serde(borrow)]
-    file_data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    image_url: Option<&'a RawValue>,
 }
 
 /// What precedes all items.
@@ -105,12 +93,12 @@ fn content(content: Option<&RawValue>) -> Weight {
     if !json.starts_with('[') {
         return whole;
     }
-    let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(json) else {
+    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(json) else {
         return whole;
     };
     let mut weight = Weight::default();
     for part in parts {
-        weight.text += raw(part.text.or(part.refusal));
+        weight.text += raw(part.text());
         weight.media += match (part.image_url, part.file_data) {
             (Some(_), _) => IMAGE,
             // As the estimate of a request has it.

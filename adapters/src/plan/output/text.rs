@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::content::ContentPart;
 use crate::json;
 use crate::turn::{Item, ItemKind};
 
@@ -17,14 +18,6 @@ enum Form {
     Json,
     /// A string, or a list of `{stdout, stderr, outcome}`.
     Shell,
-}
-
-#[derive(Deserialize)]
-struct Part<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -100,8 +93,8 @@ fn form(kind: ItemKind) -> Option<Form> {
 }
 
 fn parts(output: &RawValue) -> Option<Cow<'_, str>> {
-    let parts: Vec<Part<'_>> = serde_json::from_str(output.get()).ok()?;
-    let texts = parts.iter().filter_map(|part| part.text.or(part.refusal));
+    let parts: Vec<ContentPart<'_>> = serde_json::from_str(output.get()).ok()?;
+    let texts = parts.iter().filter_map(ContentPart::text);
     join(texts)
 }
 
