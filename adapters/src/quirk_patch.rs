@@ -1,7 +1,8 @@
-//! What a known refusal teaches: how the model wants to be spoken to.
+//! Patches of quirks: what the proxy learns from a provider that refuses a request.
 //!
-//! A mend changes what is known of the model, the request is encoded again from
-//! the same turn, and is sent again if it came out different.
+//! A refusal with a known reason is read by [`crate::provider_error`] into a
+//! [`QuirkPatch`]. The patch is applied to the quirks and the model, the same turn
+//! is encoded again, and is sent again if the request came out different.
 
 use std::fmt;
 
@@ -12,74 +13,76 @@ use registry::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One lesson. Small and free of the heap: every fault has room for one.
+/// One change of a model's quirks or limits. It is `Copy` and needs no heap,
+/// because every [`crate::fault::Fault`] has room for one. Bundles store it under
+/// the names that serde gives here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuirkPatch {
-    /// Input and output share this many tokens.
+    /// Size of the context window: tokens that input and output share.
     Window(u32),
-    /// The output limit is at most this.
+    /// The largest output limit, in tokens.
     MaxOutput(u32),
-    /// The output limit has this name.
+    /// The name of the parameter for the output limit.
     MaxTokensField(MaxTokensField),
-    /// These assistant messages must carry their `reasoning_content`.
+    /// Which assistant messages must carry their `reasoning_content`.
     #[serde(rename = "reasoning")]
     RequireReasoning(ReasoningRequired),
-    /// Earlier reasoning is refused.
+    /// Reasoning of earlier answers is not accepted.
     NoReasoning,
     /// Calls must carry the signature that came with them.
     #[serde(rename = "signatures")]
     RequireSignatures,
-    /// The signatures that came with calls are refused: those of another key, or
-    /// damaged ones.
+    /// The signatures that came with calls are not accepted: they belong to another
+    /// key, or are damaged.
     NoSignatures,
-    /// The only effort levels.
+    /// The effort levels that the model has.
     Efforts(EffortLevels),
-    /// The effort level is refused.
+    /// The effort level is not accepted.
     NoEffort,
-    /// Thinking cannot be switched.
+    /// Thinking cannot be switched on or off.
     NoThinkingSwitch,
     /// `temperature` and `top_p` are fixed.
     NoSampling,
     /// The highest `temperature`, in hundredths.
     MaxTemperature(u16),
-    /// An optional parameter is refused.
+    /// An optional parameter is not accepted.
     #[serde(rename = "without")]
     OmitParameter(Parameter),
-    /// These values of `tool_choice` are refused.
+    /// Values of `tool_choice` that are not accepted.
     WithoutToolChoice(Set<ToolChoice>),
-    /// The strongest `response_format`.
+    /// The most capable `response_format` that is accepted.
     ResponseFormat(ResponseFormat),
     /// The role of system messages.
     SystemRole(SystemRole),
-    /// A system message stands first.
+    /// Only the first message may be a system message.
     SystemFirst,
-    /// An assistant message stands between a tool result and a user message.
+    /// An assistant message must come between a tool result and a user message.
     AnswerAfterTool,
-    /// User messages do not follow one another.
+    /// Consecutive user messages are not accepted.
     MergeUser,
-    /// The model does not see.
+    /// The model does not accept images.
     NoImages,
-    /// Images come inside the request alone.
+    /// Images are accepted as data URLs only.
     NoImageUrls,
-    /// A message with an image holds text as well.
+    /// A message with an image must contain text as well.
     ImageNeedsText,
-    /// Files are refused.
+    /// Files are not accepted.
     NoFiles,
-    /// What `content` is beside calls.
+    /// The `content` of an assistant message that has only calls.
     CallContent(CallContent),
     /// The form of call ids.
     CallIds(CallIds),
-    /// Tool messages name their tool.
+    /// Tool messages must name their tool.
     ToolNames,
-    /// What the schemas of tools keep to, besides what they did.
+    /// Rules for tool schemas, in addition to those already in force.
     Schema(Set<SchemaRule>),
-    /// Calls are not streamed.
+    /// Requests with tools must not be streamed.
     #[serde(rename = "whole_calls")]
     NoCallStreaming,
 }
 
-/// A parameter that can be left out.
+/// An optional parameter of a Chat Completions request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parameter {
@@ -103,15 +106,16 @@ pub enum Parameter {
     Verbosity,
 }
 
-/// Effort levels.
+/// A set of reasoning effort levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct EffortLevels(u8);
 
-/// From the weakest.
-const EFFORT_LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+/// Every effort level that a client or a model may name, from the weakest.
+pub(crate) const EFFORT_LEVELS: [&str; 7] =
+    ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
 impl EffortLevels {
-    /// The levels among these words; `None` when there is none.
+    /// The levels among these names; `None` if there is none.
     pub fn from_names(words: &[&str]) -> Option<Self> {
         let bits = EFFORT_LEVELS
             .iter()
@@ -121,7 +125,7 @@ impl EffortLevels {
         (bits != 0).then_some(Self(bits))
     }
 
-    /// Their names, from the weakest.
+    /// The names, from the weakest level.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         EFFORT_LEVELS
             .into_iter()
@@ -132,7 +136,7 @@ impl EffortLevels {
 }
 
 impl QuirkPatch {
-    /// Changes what is known of the model.
+    /// Applies the patch.
     pub fn apply(&self, quirks: &mut Quirks, model: &mut Model) {
         match self {
             Self::Window(tokens) => model.window = Some(u64::from(*tokens)),
@@ -192,7 +196,7 @@ impl QuirkPatch {
     }
 }
 
-/// Depth of thinking without a level in words.
+/// The reasoning control without an effort level.
 fn without_effort_level(control: ReasoningControl) -> ReasoningControl {
     match control {
         ReasoningControl::ThinkingAndEffort => ReasoningControl::Thinking,
@@ -205,7 +209,7 @@ fn without_effort_level(control: ReasoningControl) -> ReasoningControl {
     }
 }
 
-/// Depth of thinking without a switch.
+/// The reasoning control without a switch for thinking.
 fn without_thinking_switch(control: ReasoningControl) -> ReasoningControl {
     match control {
         ReasoningControl::ThinkingAndEffort => ReasoningControl::Effort,
@@ -232,9 +236,9 @@ fn quirk_flag(parameter: Parameter, quirks: &mut Quirks) -> &mut bool {
 }
 
 impl fmt::Display for QuirkPatch {
-    /// The lesson in words, for the note `healed`.
+    /// The text of the note `healed`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self {
+        let text = match self {
             Self::Window(tokens) => return write!(f, "the window has {tokens} tokens"),
             Self::MaxOutput(tokens) => return write!(f, "an answer has at most {tokens} tokens"),
             Self::Efforts(levels) => {
@@ -283,12 +287,12 @@ impl fmt::Display for QuirkPatch {
             Self::Schema(_) => "the schemas of tools are rewritten",
             Self::NoCallStreaming => "calls are not streamed",
         };
-        f.write_str(words)
+        f.write_str(text)
     }
 }
 
 impl Parameter {
-    /// The name on the wire.
+    /// The name of the JSON field.
     pub fn name(self) -> &'static str {
         match self {
             Self::Penalties => "presence_penalty and frequency_penalty",
@@ -308,7 +312,7 @@ impl Parameter {
 mod tests {
     use super::*;
 
-    /// What a lesson changes, as the fields of the two structs that differ.
+    /// The fields of the two structs that a patch changes.
     fn changed(patch: QuirkPatch, quirks: Quirks, model: &Model) -> Vec<String> {
         let (mut new_quirks, mut new_model) = (quirks, model.clone());
         patch.apply(&mut new_quirks, &mut new_model);
@@ -327,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesson_changes_one_thing() {
+    fn a_patch_changes_one_thing() {
         let quirks = Quirks {
             strict_tools: true,
             prompt_cache_key: true,
@@ -435,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn reasoning_that_is_required_is_sent_and_refused_is_not() {
+    fn required_reasoning_is_sent_and_refused_reasoning_is_not() {
         let mut model = Model::unlisted("m");
         let mut quirks = Quirks::default();
         QuirkPatch::RequireReasoning(ReasoningRequired::Calls).apply(&mut quirks, &mut model);
@@ -444,13 +448,13 @@ mod tests {
         QuirkPatch::NoReasoning.apply(&mut quirks, &mut model);
         assert_eq!(quirks, Quirks::default());
         quirks.reasoning_replay = ReasoningReplay::ThinkTags;
-        // The field that the refusal names is wanted, whatever went back before.
+        // The field that the refusal names is required, whichever was sent before.
         QuirkPatch::RequireReasoning(ReasoningRequired::Always).apply(&mut quirks, &mut model);
         assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
     }
 
     #[test]
-    fn the_first_level_is_one_of_the_levels() {
+    fn a_default_effort_that_the_model_lacks_is_dropped() {
         let mut model = Model {
             default_reasoning: Some("xhigh".to_owned()),
             ..Model::unlisted("m")

@@ -1,4 +1,8 @@
-//! The bytes of an answer, as events or as one document, become [`Event`]s.
+//! Reads the body of an upstream response, whatever its framing, into [`Event`]s.
+//!
+//! Servers that do not stream answer with a JSON document, and some answer an error
+//! with a web page. Content types are not reliable, so the first character of the
+//! body decides how it is framed.
 
 use registry::Quirks;
 use serde_json::value::RawValue;
@@ -11,34 +15,33 @@ use crate::sse;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// The most bytes of a stream without an event that are kept, to tell what it
-/// was instead.
+/// The most bytes of an unrecognized stream that are kept to find out what it is.
 const MAX_UNRECOGNIZED: usize = 16 * 1024;
 
-/// The state of one answer.
+/// Reads one response body. Made for each upstream response; ends with
+/// [`Self::end`].
 #[derive(Debug)]
 pub struct UpstreamReader {
     framing: BodyFraming,
     chat: ChatDecoder,
 }
 
-/// How the answer is framed. Servers that do not stream answer with a JSON
-/// document, and content types are not always true: the first character tells.
+/// How the body is framed.
 #[derive(Debug)]
 enum BodyFraming {
-    /// Nothing but blank lines so far, or a part of a byte order mark.
+    /// Nothing but white space so far, or a part of a byte order mark.
     Unknown(Vec<u8>),
     Events {
         sse: sse::SseDecoder,
-        /// What was there before the first event.
-        stray: Vec<u8>,
+        /// What came before the first event that was understood.
+        unrecognized: Vec<u8>,
     },
-    /// One JSON document, or a few, or a page in HTML.
+    /// One or several JSON documents, or an HTML page.
     Document(Vec<u8>),
 }
 
 impl UpstreamReader {
-    /// A reader of an answer by a model with these quirks.
+    /// A reader for the response of a model with these quirks.
     pub fn new(quirks: &Quirks) -> Self {
         Self {
             framing: BodyFraming::Unknown(Vec::new()),
@@ -46,13 +49,13 @@ impl UpstreamReader {
         }
     }
 
-    /// Whether the answer is complete, although more may follow: token counts.
+    /// Whether the answer has its finish reason. Token counts may still follow.
     pub fn is_complete(&self) -> bool {
         self.chat.is_complete()
     }
 
-    /// Takes the next bytes, however they were cut. The fault is an event or a
-    /// document beyond the limit of [`sse::Decoder`].
+    /// Reads the next bytes, wherever they were split. Fails if an event or a
+    /// document exceeds the limit of [`sse::SseDecoder`].
     pub fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let BodyFraming::Unknown(held) = &mut self.framing else {
             return self.feed_framed(bytes, emit);
@@ -62,7 +65,7 @@ impl UpstreamReader {
         let text = bytes.trim_ascii_start();
         let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii_start();
         self.framing = match text.first() {
-            // Blank lines are signs of life; they need not be kept.
+            // White space keeps the connection alive and need not be stored.
             None => return Ok(()),
             Some(_) if BOM.starts_with(text) => {
                 self.framing = BodyFraming::Unknown(bytes);
@@ -71,7 +74,7 @@ impl UpstreamReader {
             Some(b'{' | b'[' | b'<') => BodyFraming::Document(Vec::new()),
             Some(_) => BodyFraming::Events {
                 sse: sse::SseDecoder::default(),
-                stray: Vec::new(),
+                unrecognized: Vec::new(),
             },
         };
         self.feed_framed(text, emit)
@@ -81,13 +84,15 @@ impl UpstreamReader {
         let chat = &mut self.chat;
         match &mut self.framing {
             BodyFraming::Unknown(_) => Ok(()),
-            BodyFraming::Events { sse, stray } => {
+            BodyFraming::Events { sse, unrecognized } => {
                 sse.feed(bytes, &mut |event| {
                     chat.decode(&event.data, chunk_kind(&event), emit);
                 })
                 .map_err(too_large)?;
-                if chat.has_decoded_nothing() && stray.len() + bytes.len() <= MAX_UNRECOGNIZED {
-                    stray.extend_from_slice(bytes);
+                if chat.has_decoded_nothing()
+                    && unrecognized.len() + bytes.len() <= MAX_UNRECOGNIZED
+                {
+                    unrecognized.extend_from_slice(bytes);
                 }
                 Ok(())
             }
@@ -105,12 +110,12 @@ impl UpstreamReader {
         }
     }
 
-    /// The body is over: tells how the answer ended.
+    /// Ends the body and emits how the answer ended.
     pub fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let chat = &mut self.chat;
         match std::mem::replace(&mut self.framing, BodyFraming::Unknown(Vec::new())) {
             BodyFraming::Unknown(_) => {}
-            BodyFraming::Events { sse, stray } => {
+            BodyFraming::Events { sse, unrecognized } => {
                 sse.finish(&mut |event| {
                     let frame = match chunk_kind(&event) {
                         ChunkKind::ErrorEvent => ChunkKind::ErrorEvent,
@@ -120,14 +125,14 @@ impl UpstreamReader {
                 })
                 .map_err(too_large)?;
                 if chat.has_decoded_nothing() {
-                    decode_document(&unrecognized_lines(&stray), chat, emit);
+                    decode_document(&unrecognized_lines(&unrecognized), chat, emit);
                 }
             }
             BodyFraming::Document(bytes) => {
                 decode_document(&String::from_utf8_lossy(&bytes), chat, emit)
             }
         }
-        chat.end(emit);
+        chat.finish(emit);
         Ok(())
     }
 }
@@ -140,8 +145,9 @@ fn chunk_kind(event: &sse::SseEvent<'_>) -> ChunkKind {
     }
 }
 
-/// Reads a body that is no event stream. Some servers put several JSON
-/// documents into it; other text is what a server in between has to say.
+/// Decodes a body that is not an event stream. Some servers send several JSON
+/// documents in it. Text other than JSON comes from a server between us and the
+/// provider and is read as an error.
 fn decode_document(text: &str, chat: &mut ChatDecoder, emit: &mut impl FnMut(Event<'_>)) {
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
@@ -172,11 +178,11 @@ fn decode_document(text: &str, chat: &mut ChatDecoder, emit: &mut impl FnMut(Eve
 fn unrecognized_lines(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let fields = ["", "data", "event", "id", "retry"];
-    let stray = text.split(['\n', '\r']).filter(|line| {
+    let unrecognized = text.split(['\n', '\r']).filter(|line| {
         let name = line.split_once(':').map_or(*line, |(name, _)| name);
         !fields.contains(&name)
     });
-    stray.collect::<Vec<_>>().join("\n")
+    unrecognized.collect::<Vec<_>>().join("\n")
 }
 
 fn too_large(error: sse::TooLarge) -> Fault {

@@ -1,47 +1,49 @@
 //! Bounded, incremental decoder of server-sent events.
 //!
-//! Works on bytes as they arrive, however the transport cut them, and follows
-//! the event stream format of the HTML standard with two departures that real
-//! servers need: a last event without its blank line is delivered by
-//! [`Decoder::finish`], and invalid UTF-8 is replaced instead of ending the
-//! stream. `id` and `retry` are ignored: an upstream turn is never reconnected.
+//! It works on bytes as they arrive, wherever the transport splits them, and
+//! follows the event stream format of the HTML standard with two departures that
+//! real servers need: a last event without its blank line is delivered by
+//! [`SseDecoder::finish`], and invalid UTF-8 is replaced instead of ending the
+//! stream. `id` and `retry` are ignored, because an upstream request is never
+//! resumed.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
-/// Buffers that grew beyond this are given back after use, so that one large
-/// event does not weigh on an idle stream.
+/// Buffers above this size are released after use, so that one large event does not
+/// keep memory while the stream is idle.
 const MAX_IDLE_CAPACITY: usize = 16 * 1024;
 
-/// One dispatched event.
+/// One complete event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     /// Value of the last `event` field; `None` when absent or empty.
     pub name: Option<Cow<'a, str>>,
-    /// The `data` lines joined by LF. Borrowed from the fed chunk when the
-    /// event has one data line that lies in it, else from the decoder.
+    /// The `data` lines joined by LF. Borrowed from the chunk if the event has one
+    /// data line that lies in it whole, else from the decoder.
     pub data: Cow<'a, str>,
 }
 
-/// A line or an event exceeds the limit; the decoder is dead from here on.
+/// A line or an event exceeds the limit. The decoder cannot be used any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("server-sent event larger than {limit} bytes")]
 pub struct TooLarge {
-    /// The limit in bytes that was given to [`Decoder::new`].
+    /// The limit in bytes, as passed to [`SseDecoder::new`].
     pub limit: usize,
 }
 
-/// Decoder state between chunks. Holds at most about three times the limit.
+/// Decodes one stream, chunk by chunk. Holds at most about three times the limit.
 #[derive(Debug, Clone)]
 pub struct SseDecoder {
     limit: usize,
-    /// How many bytes of a byte order mark were seen; `None` past the start.
+    /// How many bytes of a byte order mark have been read; `None` after the start
+    /// of the stream.
     bom: Option<usize>,
-    /// The last chunk ended in CR, so that a leading LF belongs to it.
+    /// The last chunk ended in CR, so a leading LF of the next one belongs to it.
     after_cr: bool,
-    /// Start of a line whose end has not arrived.
+    /// The start of a line whose end has not arrived.
     line: Vec<u8>,
     name: Vec<u8>,
     data: Vec<u8>,
@@ -50,8 +52,8 @@ pub struct SseDecoder {
     failed: bool,
 }
 
-/// The parts of the open event that still lie in the chunk being fed. They are
-/// always newer than the parts held by the decoder.
+/// The fields of the current event that lie in the chunk being fed. They are newer
+/// than the fields that the decoder holds.
 #[derive(Default)]
 struct PendingEvent<'c> {
     name: Option<&'c [u8]>,
@@ -76,8 +78,8 @@ impl SseDecoder {
     /// 8 MiB.
     pub const DEFAULT_LIMIT: usize = 8 * 1024 * 1024;
 
-    /// A decoder at the start of a stream. `limit` bounds, in bytes, each line
-    /// and the joined data of each event.
+    /// A decoder for a new stream. `limit` bounds, in bytes, each line and the
+    /// joined data of each event.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -92,15 +94,16 @@ impl SseDecoder {
         }
     }
 
-    /// Comment lines seen so far: the keep-alive signal of most servers.
+    /// The number of comment lines so far. Most servers send comments to keep the
+    /// connection alive.
     pub fn comments(&self) -> u64 {
         self.comments
     }
 
-    /// Decodes one chunk and hands every event that it completes to `on`.
+    /// Decodes one chunk and passes every event that it completes to `on`.
     ///
-    /// Fails when a line or an event exceeds the limit; events before it have
-    /// been delivered, whatever the chunking, and every later call fails too.
+    /// Fails if a line or an event exceeds the limit. The events before it are
+    /// delivered, wherever the chunks were split, and every later call fails too.
     pub fn feed(
         &mut self,
         chunk: &[u8],
@@ -132,7 +135,7 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Ends the stream: a line or event that was not terminated is delivered.
+    /// Ends the stream and delivers a last line or event that was not terminated.
     pub fn finish(mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
         if self.failed {
             return Err(self.too_large());
@@ -147,8 +150,8 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Drops the byte order mark at the start of the stream, which may arrive
-    /// in pieces.
+    /// Skips a byte order mark at the start of the stream, which may arrive in
+    /// pieces.
     fn strip_bom<'c>(&mut self, mut chunk: &'c [u8]) -> &'c [u8] {
         while let Some(seen) = self.bom {
             let Some((first, after)) = chunk.split_first() else {
@@ -165,7 +168,7 @@ impl SseDecoder {
         chunk
     }
 
-    /// The first complete line without its end, and what follows it.
+    /// The first complete line without its terminator, and the bytes after it.
     fn next_line<'c>(&mut self, bytes: &'c [u8]) -> Option<(&'c [u8], &'c [u8])> {
         let at = memchr2(b'\n', b'\r', bytes)?;
         let (line, end) = bytes.split_at_checked(at)?;
@@ -177,7 +180,7 @@ impl SseDecoder {
         Some((line, after.strip_prefix(b"\n").unwrap_or(after)))
     }
 
-    /// Takes a line that lies in the chunk.
+    /// Processes a line that lies in the chunk.
     fn accept_line<'c>(
         &mut self,
         line: &'c [u8],
@@ -202,8 +205,8 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Takes the held line. It began in an earlier chunk, so nothing is open
-    /// in this one yet.
+    /// Processes the held line. It began in an earlier chunk, so no field of the
+    /// current event lies in this chunk yet.
     fn accept_held_line(&mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
         let mut line = std::mem::take(&mut self.line);
         let mut open = PendingEvent::default();

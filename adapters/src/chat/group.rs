@@ -1,8 +1,8 @@
-//! The plan's sequence as chat messages.
+//! Turns the plan's sequence into chat messages.
 //!
-//! It differs in one point: a tool message holds only text, so that the images
-//! of a run of results follow it in a message of their own. Of what the model
-//! does not take the tool message itself speaks.
+//! The result differs from the plan in one point: a tool message holds only text,
+//! so the images of consecutive results follow them in a user message. For media
+//! that the model does not accept, the tool message itself contains a line of text.
 
 use super::media::AcceptedMedia;
 use crate::content::MessageContent;
@@ -11,7 +11,7 @@ use crate::notes::Notes;
 use crate::plan::{Answer, Placed, Plan};
 use crate::turn::{Item, ItemKind, Turn};
 
-/// A chat message by the indices of its items.
+/// A chat message; items are named by their index in the turn.
 #[derive(Debug)]
 pub(super) enum MessageGroup<'p> {
     /// A developer or system message.
@@ -23,14 +23,15 @@ pub(super) enum MessageGroup<'p> {
     Interrupted(usize),
     /// A user message for a result that has no call.
     OrphanResult(usize),
-    /// A user message about what was left out.
+    /// A user message that says what was left out.
     Omitted(&'p str),
-    /// Images of tool results: nothing may stand between the results of one
-    /// answer.
+    /// A user message with the images of these tool results. It comes after the
+    /// last result, because nothing may stand between the results of one answer.
     Media(Vec<usize>),
 }
 
-/// The messages in the order of sending; the notes get what the plan changed.
+/// The messages in the order of sending. The changes that the plan makes are added
+/// to the notes.
 pub(super) fn group_messages<'p>(
     turn: &Turn<'_>,
     plan: &'p Plan,
@@ -65,14 +66,14 @@ pub(super) fn group_messages<'p>(
     Ok(groups)
 }
 
-/// Ends a run of results.
+/// Ends a run of consecutive results.
 fn flush_media(groups: &mut Vec<MessageGroup<'_>>, media: &mut Vec<usize>) {
     if !media.is_empty() {
         groups.push(MessageGroup::Media(std::mem::take(media)));
     }
 }
 
-/// A message that the model did not write. Errors name what cannot be sent.
+/// A message that is not the model's. Fails on an item that cannot be sent.
 fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<MessageGroup<'p>, Fault> {
     let Some(item) = turn.items.get(index) else {
         return Ok(MessageGroup::User(index));
@@ -114,7 +115,7 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<MessageGroup<'p>, Fault>
     }
 }
 
-/// Whether a tool result holds more than text that the model takes.
+/// Whether a tool result holds media that the model accepts.
 fn has_media(turn: &Turn<'_>, index: usize, accepted: AcceptedMedia) -> Result<bool, Fault> {
     let Some(item) = turn.items.get(index) else {
         return Ok(false);
@@ -130,7 +131,8 @@ fn has_media(turn: &Turn<'_>, index: usize, accepted: AcceptedMedia) -> Result<b
     Ok(content.replace_unsupported(accepted, ignored).has_media())
 }
 
-/// Whether a list in this item's output is a list of content parts.
+/// Whether the output of this kind of item may be a list of content parts. In other
+/// outputs a list is plain JSON.
 pub(super) fn output_has_parts(kind: ItemKind) -> bool {
     matches!(
         kind,

@@ -1,5 +1,5 @@
-//! The calls of an answer: which piece belongs to which, whatever the server
-//! leaves out.
+//! The tool calls of an answer. Assigns each piece to its call, even if the server
+//! leaves out ids, indices or names.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::event::{Event, Fragment};
 use crate::fault::{Fault, Kind};
 use crate::json;
 
-/// The most bytes of arguments that wait for the name of their call.
+/// The most bytes of arguments that are held for a call without a name.
 const MAX_NAMELESS_ARGUMENTS: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct StreamedCalls {
-    /// The slot of a call is its position.
+    /// The position of a call is its slot in [`Event::CallStart`].
     list: Vec<StreamedCall>,
-    /// Whether `extra_content` is told.
+    /// Whether `extra_content` is emitted.
     emit_extra: bool,
 }
 
@@ -26,7 +26,7 @@ pub(super) struct StreamedCalls {
 struct StreamedCall {
     index: Option<u64>,
     id: String,
-    /// Empty until it was told.
+    /// Empty until it arrives.
     name: String,
     /// All arguments so far, escaped.
     arguments: String,
@@ -38,7 +38,7 @@ struct StreamedCall {
 enum ExtraContent {
     #[default]
     None,
-    /// It waits for the name.
+    /// Held until the name arrives.
     Pending(String),
     Emitted,
 }
@@ -56,7 +56,8 @@ impl StreamedCalls {
         self.list.is_empty()
     }
 
-    /// Takes a piece of a call, or a call of a whole answer, which has no pieces.
+    /// Reads a piece of a call, or a call of a whole answer, which comes in one
+    /// piece.
     pub(super) fn push<'a>(
         &mut self,
         delta: CallDelta<'a>,
@@ -109,7 +110,7 @@ impl StreamedCalls {
         Ok(())
     }
 
-    /// Takes a call that came whole, without an id: out of a text.
+    /// Adds a complete call without an id, which was found in the text.
     pub(super) fn push_complete<'a>(
         &mut self,
         name: String,
@@ -125,7 +126,7 @@ impl StreamedCalls {
         self.list.push(call);
     }
 
-    /// The answer is over: tells what was never named.
+    /// Ends the answer and notes the calls that never got a name.
     pub(super) fn finish<'a>(&self, emit: &mut impl FnMut(Event<'a>)) {
         for call in self.list.iter().filter(|call| call.name.is_empty()) {
             let detail = format!("{} bytes of arguments", call.arguments.len());
@@ -133,19 +134,22 @@ impl StreamedCalls {
         }
     }
 
-    /// Whether the arguments of all calls are nothing or one JSON object.
+    /// Whether each call has either no arguments or one complete JSON value.
     pub(super) fn are_complete(&self) -> bool {
         self.list
             .iter()
             .all(|call| is_blank(&call.arguments) || call.is_complete())
     }
 
-    /// The call that a piece belongs to; `None` when it begins a new one: with
-    /// a new id on a known index, or, without an id, with a name and `more`
-    /// arguments behind a call that is whole, or, without id and index, with a
-    /// name.
+    /// The call that a piece belongs to; `None` if the piece begins a new call. It
+    /// does so
+    ///
+    /// - with a new id at a known index;
+    /// - without an id, with a name and more arguments (`more`) after a call that
+    ///   is complete;
+    /// - without id and index, with a name.
     fn find_slot(&self, index: Option<u64>, id: &str, name: &str, more: bool) -> Option<usize> {
-        // An id may come late, but not together with a second name.
+        // An id may arrive late, but not together with a second name.
         let late =
             |call: &StreamedCall| call.id.is_empty() && (name.is_empty() || call.name.is_empty());
         let another = |call: &StreamedCall| more && !name.is_empty() && call.is_complete();
@@ -161,7 +165,7 @@ impl StreamedCalls {
                 .rposition(|call| call.index == index)
                 .filter(|slot| self.list.get(*slot).is_some_and(same)),
             None if id.is_empty() && name.is_empty() => last,
-            // The name may be repeated while the arguments go on.
+            // The name may be repeated while the arguments continue.
             None if id.is_empty() => last.filter(|slot| {
                 self.list.get(*slot).is_some_and(|call| {
                     call.name == name && !is_blank(&call.arguments) && !call.is_complete()
@@ -173,7 +177,7 @@ impl StreamedCalls {
 }
 
 impl StreamedCall {
-    /// Tells the call, and what came before its name.
+    /// Emits the start of the call, and what arrived before its name.
     fn emit_start<'a>(&mut self, slot: u32, name: Cow<'a, str>, emit: &mut impl FnMut(Event<'a>)) {
         self.name = name.clone().into_owned();
         if let ExtraContent::Pending(extra) = std::mem::replace(&mut self.extra, ExtraContent::None)
@@ -206,7 +210,8 @@ impl StreamedCall {
     }
 
     fn is_complete(&self) -> bool {
-        // Most pieces end elsewhere, and the whole is read for few.
+        // Most pieces do not end like an object, so the arguments are parsed only
+        // rarely.
         let end = self.arguments.trim_end_matches([' ', '\\', 'n', 'r', 't']);
         if !end.ends_with('}') {
             return false;
@@ -215,8 +220,8 @@ impl StreamedCall {
     }
 }
 
-/// Arguments as the inside of a JSON string. They may be an object instead of
-/// a string; null says nothing.
+/// Arguments as the inside of a JSON string. A server may send an object instead of
+/// a string; null means no arguments.
 pub(super) fn arguments_text(raw: &RawValue) -> Fragment<'_> {
     Fragment::from_raw(raw).unwrap_or_else(|| {
         let mut text = Vec::new();

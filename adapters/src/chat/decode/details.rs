@@ -1,4 +1,5 @@
-//! `reasoning_details`: pieces become the objects that the provider wants back.
+//! Collects the pieces of `reasoning_details` into the objects that the provider
+//! requires back.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,7 @@ use super::chunk::{parse_list, scalar};
 use crate::event::Fragment;
 use crate::json;
 
-/// The most bytes that are kept.
+/// The most bytes that are collected.
 const MAX_BYTES: usize = 4 << 20;
 
 /// The objects so far.
@@ -18,7 +19,7 @@ const MAX_BYTES: usize = 4 << 20;
 pub(super) struct ReasoningDetails {
     list: Vec<DetailObject>,
     size: usize,
-    /// More than [`LIMIT`] came: a part is worth nothing.
+    /// More than [`MAX_BYTES`] came; an incomplete list is of no use.
     overflowed: bool,
 }
 
@@ -26,12 +27,13 @@ pub(super) struct ReasoningDetails {
 #[derive(Debug)]
 struct DetailObject {
     fields: Map<String, Value>,
-    /// The field that grows, `text` or `summary`, and its content.
+    /// The name of the growing field, `text` or `summary`, and its content.
     text: Option<(&'static str, DetailText)>,
 }
 
-/// Text in pieces, escaped. `MiniMax` documents pieces that repeat all so far,
-/// and sends news alone at times (MiniMax-M2#95): the second piece tells.
+/// Escaped text that arrives in pieces. `MiniMax` documents that each piece repeats
+/// all text so far, but at times it sends only the increment (MiniMax-M2#95); the
+/// second piece shows which.
 #[derive(Debug, Default)]
 pub(super) struct DetailText {
     text: String,
@@ -47,8 +49,8 @@ enum PieceForm {
 }
 
 impl DetailText {
-    /// Adds a piece and returns what is new of it. `repeats` tells whether it
-    /// may repeat what was there.
+    /// Adds a piece and returns its new part. `repeats` says whether a piece may
+    /// repeat the text so far.
     fn add<'p>(&mut self, piece: &'p str, repeats: bool) -> &'p str {
         if self.form == PieceForm::Unknown && !self.text.is_empty() {
             let longer = piece.len() > self.text.len() && piece.starts_with(&self.text);
@@ -58,20 +60,21 @@ impl DetailText {
                 PieceForm::Increment
             };
         }
-        let mut news = piece;
+        let mut new_text = piece;
         if self.form == PieceForm::Cumulative {
             match piece.strip_prefix(self.text.as_str()) {
-                Some(more) => news = more,
-                // Another thought begins.
+                Some(more) => new_text = more,
+                // Another text begins.
                 None => self.text.clear(),
             }
         }
-        self.text.push_str(news);
-        news
+        self.text.push_str(new_text);
+        new_text
     }
 }
 
-/// The text to be shown of a `reasoning_details` array, behind what was shown.
+/// The new text to show from a `reasoning_details` array; `before` holds what has
+/// been shown.
 pub(super) fn visible_text<'a>(raw: &'a RawValue, before: &mut DetailText) -> Vec<Fragment<'a>> {
     #[derive(Deserialize)]
     struct VisibleDetail<'a> {
@@ -90,21 +93,21 @@ pub(super) fn visible_text<'a>(raw: &'a RawValue, before: &mut DetailText) -> Ve
                 .find_map(|raw| json::inner(raw?.get()).filter(|text| !text.is_empty()))?;
             Some(before.add(text, may_repeat(&scalar(detail.format))))
         })
-        .filter(|news| !news.is_empty())
+        .filter(|new_text| !new_text.is_empty())
         .map(Fragment::from_escaped)
         .collect()
 }
 
-/// Whether pieces of this format may repeat all so far. The format is the piece's
-/// own word for its form, whoever passes it on: signed text of the other formats
-/// must not be touched.
+/// Whether pieces of this format may repeat the text so far. The `format` of the
+/// piece decides, whichever gateway it came through: signed text of other formats
+/// must not be changed.
 fn may_repeat(format: &str) -> bool {
     format.is_empty() || format.starts_with("MiniMax")
 }
 
 impl ReasoningDetails {
-    /// Takes an array of pieces. Pieces of one `index` and `type` are one
-    /// object; encrypted ones come whole.
+    /// Adds an array of pieces. Pieces with the same `index` and `type` form one
+    /// object; encrypted ones arrive complete.
     pub(super) fn push(&mut self, raw: &RawValue) {
         if self.overflowed || raw.get() == "[]" {
             return;
@@ -129,16 +132,16 @@ impl ReasoningDetails {
             Some((name, json::escape(text)))
         });
         if let Some((name, _)) = &text {
-            // Its place among the fields stays.
+            // It keeps its place among the fields.
             fields.insert((*name).to_owned(), Value::Null);
         }
         let joined = self.list.iter_mut().rev().find(|known| {
             let same = |name| known.fields.get(name) == fields.get(name);
             same("type") && same("index")
         });
-        let whole = fields.contains_key("data");
+        let is_encrypted = fields.contains_key("data");
         match joined {
-            Some(known) if !whole => known.merge(fields, text),
+            Some(known) if !is_encrypted => known.merge(fields, text),
             Some(known) if known.fields == fields => {}
             _ => {
                 let text = text.map(|(name, text)| {
@@ -150,8 +153,8 @@ impl ReasoningDetails {
         }
     }
 
-    /// Takes all objects, as JSON, separated by commas; `None` if there are
-    /// none. The second value tells that they were too many.
+    /// Removes all objects and returns them as JSON, separated by commas; `None` if
+    /// there are none. The second value says whether there were too many.
     pub(super) fn take(&mut self) -> (Option<String>, bool) {
         let details = std::mem::take(self);
         let mut out = String::new();
@@ -170,8 +173,8 @@ impl ReasoningDetails {
 }
 
 impl DetailObject {
-    /// Adds a later piece: its text follows, its other fields stand unless they
-    /// say nothing.
+    /// Adds a later piece: its text is appended, and its other fields replace
+    /// earlier ones unless they are null.
     fn merge(&mut self, fields: Map<String, Value>, text: Option<(&'static str, String)>) {
         if let Some((name, more)) = text {
             let format = fields.get("format").and_then(Value::as_str);
@@ -256,17 +259,17 @@ mod tests {
             let kept = joined(&chunks.each_ref().map(String::as_str));
             assert_eq!(format!("[{kept}]"), piece(format, whole));
             let mut before = DetailText::default();
-            let told: String = chunks
+            let shown: String = chunks
                 .iter()
                 .flat_map(|chunk| visible_text(serde_json::from_str(chunk).unwrap(), &mut before))
-                .map(|news| news.escaped().to_owned())
+                .map(|new_text| new_text.escaped().to_owned())
                 .collect();
-            assert_eq!(told, whole);
+            assert_eq!(shown, whole);
         }
     }
 
     #[test]
-    fn half_a_wealth_is_worth_nothing() {
+    fn an_incomplete_list_is_discarded() {
         let large = format!(
             r#"[{{"type":"reasoning.text","text":"{}"}}]"#,
             "a".repeat(MAX_BYTES)

@@ -1,26 +1,27 @@
-//! What a finish reason means.
+//! The meaning of finish reasons.
 
 use crate::event::Finish;
 use crate::fault::{Fault, Kind};
 
-/// A finish reason, understood.
+/// The meaning of a finish reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FinishMeaning {
-    /// None was given.
+    /// There is no finish reason.
     Absent,
-    /// The answer is over.
+    /// The answer is complete or was limited.
     Finish(Finish),
-    /// The same, of a reason whose meaning is a guess.
+    /// The same, but the meaning of the reason is a guess.
     Guessed(Finish),
-    /// It broke off.
+    /// The answer failed.
     Failed(Fault),
 }
 
-/// Reads a finish reason. `said` tells whether the answer has any content.
-pub(super) fn interpret(reason: &str, said: bool) -> FinishMeaning {
+/// Interprets a finish reason. `has_output` says whether the answer has text, calls
+/// or reasoning.
+pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
     let lower = reason.to_ascii_lowercase();
     let failed = |kind, message: &str| FinishMeaning::Failed(Fault::new(kind, message));
-    // Gemini's OpenAI endpoint puts its own reason behind a word for it:
+    // Gemini's OpenAI endpoint puts its own reason after a standard word:
     // `function_call_filter: MALFORMED_FUNCTION_CALL`, `content_filter: SAFETY`.
     let own = lower.split(": ").last().unwrap_or_default();
     match own {
@@ -33,12 +34,12 @@ pub(super) fn interpret(reason: &str, said: bool) -> FinishMeaning {
         "content_filter" | "sensitive" | "safety" | "prohibited_content" | "blocklist"
         | "recitation" | "spii" | "image_safety" => FinishMeaning::Finish(Finish::ContentFilter),
         // GLM: the window was full in the middle of the answer, or before it.
-        "model_context_window_exceeded" if said => FinishMeaning::Finish(Finish::Length),
+        "model_context_window_exceeded" if has_output => FinishMeaning::Finish(Finish::Length),
         "model_context_window_exceeded" => failed(
             Kind::ContextLength,
             "The input does not fit into the model's context window.",
         ),
-        // Servers that notice a loop cut it off.
+        // Servers that notice a repetition cut it off.
         "repetition" | "repetition_truncation" => FinishMeaning::Guessed(Finish::Length),
         "error" => failed(
             Kind::Unavailable,
@@ -67,7 +68,8 @@ pub(super) fn interpret(reason: &str, said: bool) -> FinishMeaning {
     }
 }
 
-/// The finish of an answer that gives more than one: a cut is never undone.
+/// The finish of an answer with several finish reasons: a truncation is never
+/// undone by a later one.
 pub(super) fn more_severe(known: Option<Finish>, new: Finish) -> Finish {
     let weight = |finish| match finish {
         Finish::Stop => 0,
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_meaning() {
+    fn every_finish_reason_has_a_meaning() {
         for (reason, ending) in [
             ("stop", "stop"),
             ("STOP", "stop"),
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_without_an_answer_is_the_inputs_fault() {
+    fn a_full_window_without_output_is_a_context_overflow() {
         let FinishMeaning::Failed(fault) = interpret("model_context_window_exceeded", false) else {
             unreachable!("an answer of nothing")
         };
@@ -137,16 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_not_undone_by_a_later_stop() {
+    fn a_truncation_is_not_undone_by_a_later_stop() {
         use Finish::{ContentFilter, Length, Stop};
-        for (known, new, both) in [
+        for (known, new, result) in [
             (None, Stop, Stop),
             (Some(Stop), Stop, Stop),
             (Some(Stop), Length, Length),
             (Some(Length), Stop, Length),
             (Some(ContentFilter), Length, ContentFilter),
         ] {
-            assert_eq!(more_severe(known, new), both);
+            assert_eq!(more_severe(known, new), result);
         }
     }
 }

@@ -1,7 +1,20 @@
-//! The stream of a Chat Completions answer becomes [`Event`]s.
+//! Decodes a Chat Completions answer, streamed or whole, into [`Event`]s.
 //!
-//! One chunk is parsed into borrowed fields; text stays escaped. Usage may
-//! come after the finish reason, so the end is told at the end.
+//! Each chunk is parsed into borrowed fields, and text stays escaped. Token counts
+//! may follow the finish reason, so the finish is emitted only when the stream
+//! ends.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`chunk`] | the JSON fields of a chunk |
+//! | [`think`] | reasoning between tags in the text |
+//! | [`text_calls`], [`xml_call`] | tool calls in the text |
+//! | [`tags`] | tags in escaped text |
+//! | [`calls`] | tool calls in their own field |
+//! | [`details`] | `reasoning_details` |
+//! | [`sources`] | lists of cited pages |
+//! | [`usage`] | token counts |
+//! | [`finish`] | finish reasons |
 
 mod calls;
 mod chunk;
@@ -36,61 +49,63 @@ use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::provider_error;
 
-/// What a decoder keeps between chunks.
+/// Decodes one answer. Made for each upstream response; ends with [`Self::finish`]
+/// or [`Self::fail`].
 #[derive(Debug)]
 pub(crate) struct ChatDecoder {
     /// See [`Quirks::usage_apart`].
     usage_apart: bool,
     think_tags: ThinkTagParser,
     text_calls: TextCallParser,
-    /// What the provider wants back of its thinking, where it does.
+    /// `reasoning_details` to send back later; `None` if the provider does not
+    /// require them.
     details: Option<ReasoningDetails>,
-    /// What was shown of it.
+    /// The text of `reasoning_details` that has been emitted.
     shown_details: DetailText,
     calls: StreamedCalls,
     cited_pages: CitedPages,
     progress: StreamProgress,
     finish: Option<Finish>,
-    /// What was wrong with the last token counts.
+    /// How the last token counts had to be corrected.
     usage_correction: Option<String>,
     ended: bool,
 }
 
-/// What an answer has said so far.
+/// What has been decoded of an answer so far.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 struct StreamProgress {
-    /// Anything at all.
+    /// A chunk was understood.
     started: bool,
-    /// Text or a call.
+    /// Text or a call was decoded.
     content: bool,
-    /// Thinking in a field of plain text.
+    /// Reasoning was decoded from a field of its own.
     reasoning: bool,
-    /// All of it, in one document.
+    /// The answer came as one document, not in deltas.
     whole_document: bool,
-    /// A part of it, in a chunk of a stream.
+    /// Content or reasoning came in a delta.
     deltas: bool,
-    /// `[DONE]`
+    /// `[DONE]` was received.
     done: bool,
-    /// Token counts behind all content.
+    /// Token counts came, and no content after them.
     usage_after_content: bool,
     /// The chunk that is being read has content.
     chunk_has_content: bool,
 }
 
-/// What one event of a stream is, besides its data.
+/// How a piece of data arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkKind {
-    /// An event, or a whole document.
+    /// As a complete event, or a complete document.
     Complete,
-    /// An event by the name `error`.
+    /// As an event named `error`.
     ErrorEvent,
-    /// What was there when the body ended: it may be cut.
+    /// As the rest of the body, which may be truncated.
     Trailing,
 }
 
 impl ChatDecoder {
-    /// A decoder for a model with these quirks.
+    /// A decoder for the answer of a model with these quirks.
     pub(crate) fn new(quirks: &Quirks) -> Self {
         Self {
             usage_apart: quirks.usage_apart,
@@ -108,7 +123,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Reads the data of one SSE event, or a whole JSON answer.
+    /// Decodes the data of one SSE event, or a whole JSON answer.
     pub(crate) fn decode<'a>(
         &mut self,
         data: &'a str,
@@ -153,13 +168,14 @@ impl ChatDecoder {
         self.usage(chunk.usage.or(read_usage), emit);
     }
 
-    /// Whether nothing was understood so far.
+    /// Whether nothing has been understood so far.
     pub(crate) fn has_decoded_nothing(&self) -> bool {
         !self.progress.started && !self.ended
     }
 
-    /// The stream is over: tells how.
-    pub(crate) fn end<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+    /// Ends the answer: emits the calls and details that are still held, then the
+    /// finish or the failure.
+    pub(crate) fn finish<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
         if self.ended {
             return;
         }
@@ -173,13 +189,14 @@ impl ChatDecoder {
         if let Some(wrong) = self.usage_correction.take() {
             emit(Event::Note("usage_clamped", wrong));
         }
-        // A relay may put `[DONE]` behind an answer that was cut off, but nobody
-        // counts the tokens of an answer before it is whole.
+        // Without a finish reason the answer counts as complete only with further
+        // evidence: a relay may send `[DONE]` after an answer that was cut off, but
+        // token counts are sent only for a whole answer.
         let finish = self.finish.or_else(|| {
-            let over = self.progress.whole_document
+            let complete = self.progress.whole_document
                 || (self.progress.done && self.progress.usage_after_content);
-            let over = over && self.progress.content && self.calls.are_complete();
-            over.then(|| {
+            let complete = complete && self.progress.content && self.calls.are_complete();
+            complete.then(|| {
                 let detail = "the provider ended its answer without one";
                 emit(Event::Note("finish_reason_missing", detail.to_owned()));
                 Finish::Stop
@@ -196,12 +213,12 @@ impl ChatDecoder {
         emit(Event::Finish(finish));
     }
 
-    /// Whether the answer is complete, although more may follow: token counts.
+    /// Whether the answer has its finish reason. Token counts may still follow.
     pub(crate) fn is_complete(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// Ends the answer with a fault, unless it is over.
+    /// Ends the answer with a fault, unless it has ended.
     pub(crate) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
         if !self.ended {
             self.ended = true;
@@ -209,7 +226,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Data that is no chunk.
+    /// Decodes data that is not a chunk.
     fn decode_irregular<'a>(
         &mut self,
         data: &'a str,
@@ -220,7 +237,7 @@ impl ChatDecoder {
             "" | "null" => return,
             "[DONE]" => {
                 self.progress.done = true;
-                self.end(emit);
+                self.finish(emit);
                 return;
             }
             cut if frame == ChunkKind::Trailing && "[DONE]".starts_with(cut) => return,
@@ -236,7 +253,8 @@ impl ChatDecoder {
             return;
         }
         let fault = match serde_json::from_str::<Chunk<'a>>(data) {
-            // All was said; the connection may have been cut in the token counts.
+            // The answer is complete; the connection may have been cut in the token
+            // counts.
             _ if self.is_complete() && frame != ChunkKind::ErrorEvent => return,
             _ if frame == ChunkKind::ErrorEvent => error_event_fault(data),
             Err(error) if frame == ChunkKind::Trailing && error.is_eof() => cut_off_fault(),
@@ -258,8 +276,8 @@ impl ChatDecoder {
             return;
         };
         let reason = scalar(Some(reason));
-        let said = self.progress.content || self.progress.reasoning;
-        match finish::interpret(&reason, said) {
+        let has_output = self.progress.content || self.progress.reasoning;
+        match finish::interpret(&reason, has_output) {
             FinishMeaning::Absent => {}
             FinishMeaning::Finish(finish) => {
                 self.finish = Some(finish::more_severe(self.finish, finish))
@@ -272,8 +290,8 @@ impl ChatDecoder {
         }
     }
 
-    /// Takes a whole answer. Of one that was told in pieces already only calls
-    /// can be news.
+    /// Reads a whole message. If its content already came in deltas, only its calls
+    /// may be new.
     fn read_message<'a>(
         &mut self,
         message: &Delta<'a>,
@@ -355,7 +373,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Takes a piece of the content.
+    /// Reads a piece of the content.
     fn read_text<'a>(
         &mut self,
         text: Fragment<'a>,
@@ -373,12 +391,12 @@ impl ChatDecoder {
 
     fn emit_think_piece<'a>(&mut self, piece: think::ThinkPiece, emit: &mut impl FnMut(Event<'a>)) {
         match piece {
-            // MiniMax without `reasoning_split` says its thinking twice.
-            think::ThinkPiece::Thought(_) if self.progress.reasoning => {
+            // MiniMax without `reasoning_split` sends its reasoning twice.
+            think::ThinkPiece::Reasoning(_) if self.progress.reasoning => {
                 let detail = "between tags, as it stood in a field of its own";
                 emit(Event::Note("reasoning_repeated", detail.to_owned()));
             }
-            think::ThinkPiece::Thought(text) => {
+            think::ThinkPiece::Reasoning(text) => {
                 emit(Event::Reasoning(Fragment::from_escaped(text)))
             }
             think::ThinkPiece::Text(text) => {
@@ -422,7 +440,8 @@ impl ChatDecoder {
         }
     }
 
-    /// Takes content that is a list of parts: Mistral's, with thinking in it.
+    /// Reads content that is a list of parts: Mistral's, whose reasoning is among
+    /// them.
     fn read_parts<'a>(&mut self, content: &'a RawValue, emit: &mut impl FnMut(Event<'a>)) {
         #[derive(Deserialize)]
         struct TextOrThinkingPart<'a> {
@@ -467,14 +486,14 @@ impl ChatDecoder {
         }
     }
 
-    /// Tells the text that was held back because it could have become a tag.
+    /// Emits the text that was held back because it could have become a tag.
     fn flush_held_text<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
         if let Some(piece) = self.think_tags.flush() {
             self.emit_think_piece(piece, emit);
         }
     }
 
-    /// Tells what the provider wants back of the thinking that ends here.
+    /// Emits the `reasoning_details` of the reasoning that ends here.
     fn emit_details<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
         let Some(details) = self.details.as_mut().filter(|details| !details.is_empty()) else {
             return;
@@ -498,7 +517,7 @@ impl ChatDecoder {
     }
 }
 
-/// The `usage` inside Groq's field.
+/// The `usage` in Groq's `x_groq`.
 fn groq_usage(raw: &RawValue) -> Option<&RawValue> {
     #[derive(Deserialize)]
     struct GroqExtension<'a> {
@@ -517,7 +536,7 @@ fn cut_off_fault() -> Fault {
     )
 }
 
-/// The fault of an `error` event without an error object: all of it is the
+/// The fault of an `error` event that has no error object: the whole data is the
 /// error.
 fn error_event_fault(data: &str) -> Fault {
     let whole = serde_json::from_str::<&RawValue>(data).map(ToOwned::to_owned);

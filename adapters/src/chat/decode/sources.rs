@@ -1,4 +1,4 @@
-//! Lists of pages that stand beside the answer instead of in it.
+//! Lists of cited pages that come beside the answer's text.
 
 use std::borrow::Cow;
 
@@ -9,14 +9,14 @@ use super::chunk::{Chunk, parse_list, scalar};
 use crate::event::Event;
 use crate::json;
 
-/// The lists as they were last: some servers repeat them in every chunk.
+/// The last version of each list: some servers repeat them in every chunk.
 #[derive(Debug, Default)]
 pub(super) struct CitedPages {
     last: [String; 3],
 }
 
 impl CitedPages {
-    /// Tells the pages of the lists of a chunk, those with titles first.
+    /// Emits the pages of each list that has changed, lists with titles first.
     pub(super) fn emit_changed<'a>(&mut self, chunk: &Chunk<'a>, emit: &mut impl FnMut(Event<'a>)) {
         let lists = [chunk.search_results, chunk.web_search, chunk.citations];
         for (raw, last) in lists.into_iter().zip(&mut self.last) {
@@ -34,7 +34,7 @@ impl CitedPages {
     }
 }
 
-/// Address and title of a page.
+/// URL and title of a page.
 fn url_and_title(raw: &RawValue) -> (Cow<'_, str>, Cow<'_, str>) {
     #[derive(Deserialize)]
     struct CitedPage<'a> {

@@ -1,8 +1,8 @@
-//! Tags inside text that is still escaped and may be cut anywhere.
+//! Finding tags in text that is still escaped and may be split anywhere.
 
 use std::borrow::Cow;
 
-/// The text with `<`, `>` and `/` as themselves: some servers escape them.
+/// The text with `<`, `>` and `/` unescaped, which some servers escape.
 pub(super) fn unescape_tag_chars(escaped: &str) -> Cow<'_, str> {
     if !escaped.contains("\\u003") && !escaped.contains("\\/") {
         return escaped.into();
@@ -35,7 +35,7 @@ pub(super) fn unescape_tag_chars(escaped: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// The first of the tags in a text: what stands before and behind it.
+/// Splits a text at the first of the tags: what precedes and what follows it.
 pub(super) fn split_at_tag<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
     let (at, tag) = tags
         .iter()
@@ -44,7 +44,7 @@ pub(super) fn split_at_tag<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str,
     Some((text.get(..at)?, text.get(at + tag.len()..)?))
 }
 
-/// Cuts off an end that may be the beginning of one of the tags.
+/// Splits off an end that may be the beginning of one of the tags.
 pub(super) fn split_partial_tag<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &'t str) {
     let longest = tags.iter().map(|tag| tag.len()).max().unwrap_or(0);
     let from = text.len().saturating_sub(longest);
@@ -59,8 +59,8 @@ pub(super) fn split_partial_tag<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &
         .unwrap_or((text, ""))
 }
 
-/// The text without escaped line ends and, with `blanks`, without blanks at
-/// its start.
+/// The text without leading escaped line breaks and, with `blanks`, without leading
+/// spaces and tabs.
 pub(super) fn trim_start(mut escaped: &str, blanks: bool) -> &str {
     loop {
         let next = escaped

@@ -1,5 +1,5 @@
-//! Calls inside the text, as `<tool_call>{"name":…,"arguments":…}</tool_call>`,
-//! or with tags inside.
+//! Tool calls inside the text, as `<tool_call>{"name":…,"arguments":…}</tool_call>`
+//! or with further tags inside ([`xml_call`]).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,14 +14,14 @@ const CLOSING: &str = "</tool_call>";
 /// The most bytes between the tags.
 const MAX_CALL_BYTES: usize = 8 << 20;
 
-/// Where the text is. It holds back what may be a tag, and a call until it is
-/// whole.
+/// Finds calls in the text. Holds back text that may be a tag, and a call until it
+/// is complete.
 #[derive(Debug, Default)]
 pub(super) struct TextCallParser {
     enabled: bool,
     inside: bool,
     held: String,
-    /// What of a call was searched for its end.
+    /// The bytes of the held call that have been searched for the closing tag.
     searched: usize,
 }
 
@@ -45,7 +45,8 @@ impl TextCallParser {
         }
     }
 
-    /// Whether this text is none of its business.
+    /// Whether this text cannot contain or continue a call, so that it needs no
+    /// parsing.
     pub(super) fn is_plain_text(&self, escaped: &str) -> bool {
         !self.enabled
             || (!self.inside
@@ -54,7 +55,7 @@ impl TextCallParser {
                 && !escaped.contains("\\u003"))
     }
 
-    /// Takes more text.
+    /// Reads more text.
     pub(super) fn push(&mut self, escaped: &str) -> Vec<TextPiece> {
         let mut pieces = Vec::new();
         self.held.push_str(&tags::unescape_tag_chars(escaped));
@@ -97,7 +98,8 @@ impl TextCallParser {
         }
     }
 
-    /// What is left at the end. A whole call may lack its closing tag.
+    /// Ends the text and returns what is still held. A complete call may lack its
+    /// closing tag.
     pub(super) fn finish(&mut self) -> Option<TextPiece> {
         let held = std::mem::take(&mut self.held);
         if std::mem::take(&mut self.inside) {
@@ -113,7 +115,7 @@ fn add_text(pieces: &mut Vec<TextPiece>, text: &str) {
     }
 }
 
-/// The call between two tags.
+/// Parses the call between two tags.
 fn parse_call(escaped: &str) -> Option<TextPiece> {
     #[derive(Deserialize)]
     struct TaggedCall<'a> {
@@ -138,8 +140,8 @@ fn parse_call(escaped: &str) -> Option<TextPiece> {
 mod tests {
     use super::*;
 
-    /// Text and calls, in short.
-    fn told(chunks: &[&str]) -> String {
+    /// Text and calls in a short notation.
+    fn decoded(chunks: &[&str]) -> String {
         let mut calls = TextCallParser::new(true);
         let mut pieces = Vec::new();
         for chunk in chunks {
@@ -150,17 +152,17 @@ mod tests {
             }
         }
         pieces.extend(calls.finish());
-        let told = pieces.into_iter().map(|piece| match piece {
+        let decoded = pieces.into_iter().map(|piece| match piece {
             TextPiece::Text(text) => json::unescape(&text).into_owned(),
             TextPiece::Call { name, arguments } => {
                 format!("[{name} {}]", json::unescape(&arguments))
             }
         });
-        told.collect()
+        decoded.collect()
     }
 
     #[test]
-    fn calls_are_found_however_the_text_is_cut() {
+    fn calls_are_found_wherever_the_text_is_split() {
         for (text, expected) in [
             (
                 "a <tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": \"漢 \\\"q\\\"\"}}\n</tool_call> b",
@@ -180,14 +182,14 @@ mod tests {
             ("<tool_call>{\"name\"", "<tool_call>{\"name\""),
         ] {
             let escaped = json::escape(text);
-            assert_eq!(told(&[&escaped]), expected);
+            assert_eq!(decoded(&[&escaped]), expected);
             for at in 1..escaped.len() {
                 let Some((left, right)) = escaped.split_at_checked(at) else {
                     continue;
                 };
-                // A server never cuts inside an escape.
+                // A server never splits an escape.
                 if serde_json::from_str::<String>(&format!("\"{left}\"")).is_ok() {
-                    assert_eq!(told(&[left, right]), expected, "{left} | {right}");
+                    assert_eq!(decoded(&[left, right]), expected, "{left} | {right}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Thinking inside the text, between tags.
+//! Reasoning inside the text, between tags such as `<think>`.
 
 use registry::ThinkTags;
 
@@ -7,7 +7,8 @@ use super::tags;
 const OPENING: [&str; 2] = ["<think>", "<mm:think>"];
 const CLOSING: [&str; 2] = ["</think>", "</mm:think>"];
 
-/// Where the text is. It holds back what may be the beginning of a tag.
+/// Separates reasoning from text. Holds back text that may be the beginning of a
+/// tag.
 #[derive(Debug)]
 pub(super) struct ThinkTagParser {
     state: ThinkState,
@@ -16,20 +17,20 @@ pub(super) struct ThinkTagParser {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum ThinkState {
-    /// Nothing but blanks was there.
+    /// Only white space so far. `unopened`: the model omits the opening tag.
     Start {
         unopened: bool,
     },
     Thinking,
-    /// Behind the closing tag, in the lines that separate the text from it.
+    /// After the closing tag, in the line breaks before the text.
     Between,
     Text,
 }
 
-/// A piece of text, escaped, and what it is.
+/// A piece of escaped text.
 #[derive(Debug, PartialEq)]
 pub(super) enum ThinkPiece {
-    Thought(String),
+    Reasoning(String),
     Text(String),
 }
 
@@ -46,25 +47,25 @@ impl ThinkTagParser {
         }
     }
 
-    /// Whether all that follows is text.
+    /// Whether everything that follows is text.
     pub(super) fn is_finished(&self) -> bool {
         self.state == ThinkState::Text
     }
 
-    /// Whether thinking began and did not end.
+    /// Whether reasoning has begun and not ended.
     pub(super) fn is_thinking(&self) -> bool {
         self.state == ThinkState::Thinking
     }
 
-    /// The thinking came in a field of its own, so that text is text unless it
-    /// says otherwise.
+    /// Reports that reasoning came in a field of its own, so the text does not
+    /// begin with reasoning unless a tag says so.
     pub(super) fn reasoning_has_own_field(&mut self) {
         if self.state == (ThinkState::Start { unopened: true }) {
             self.state = ThinkState::Start { unopened: false };
         }
     }
 
-    /// Takes more text.
+    /// Reads more text.
     pub(super) fn push(&mut self, escaped: &str) -> Vec<ThinkPiece> {
         let mut text = std::mem::take(&mut self.held);
         text.push_str(&tags::unescape_tag_chars(escaped));
@@ -79,7 +80,7 @@ impl ThinkTagParser {
                         self.state = ThinkState::Thinking;
                         rest = after;
                     } else if OPENING.iter().any(|tag| tag.starts_with(body)) {
-                        // Blanks alone, or the beginning of a tag.
+                        // White space, or the beginning of a tag.
                         rest.clone_into(&mut self.held);
                         return pieces;
                     } else if unopened {
@@ -91,11 +92,11 @@ impl ThinkTagParser {
                 ThinkState::Thinking => {
                     let Some((thought, after)) = tags::split_at_tag(rest, &CLOSING) else {
                         let (thought, held) = tags::split_partial_tag(rest, &CLOSING);
-                        push_piece(&mut pieces, ThinkPiece::Thought, thought);
+                        push_piece(&mut pieces, ThinkPiece::Reasoning, thought);
                         held.clone_into(&mut self.held);
                         return pieces;
                     };
-                    push_piece(&mut pieces, ThinkPiece::Thought, thought);
+                    push_piece(&mut pieces, ThinkPiece::Reasoning, thought);
                     self.state = ThinkState::Between;
                     rest = after;
                 }
@@ -114,14 +115,15 @@ impl ThinkTagParser {
         }
     }
 
-    /// What was held back: it was no tag, for something else follows.
+    /// Returns the text that was held back; it was not a tag, because something
+    /// else follows.
     pub(super) fn flush(&mut self) -> Option<ThinkPiece> {
         let held = std::mem::take(&mut self.held);
         if held.is_empty() {
             return None;
         }
         Some(match self.state {
-            ThinkState::Thinking => ThinkPiece::Thought(held),
+            ThinkState::Thinking => ThinkPiece::Reasoning(held),
             ThinkState::Start { .. } | ThinkState::Between | ThinkState::Text => {
                 ThinkPiece::Text(held)
             }
@@ -139,7 +141,7 @@ fn push_piece(pieces: &mut Vec<ThinkPiece>, kind: fn(String) -> ThinkPiece, text
 mod tests {
     use super::*;
 
-    /// Thinking, text, and whether the thinking has ended.
+    /// Reasoning, text, and whether the reasoning has ended.
     fn read(quirk: ThinkTags, chunks: &[&str]) -> (String, String, bool) {
         let (mut thought, mut text) = (String::new(), String::new());
         let mut think = ThinkTagParser::new(quirk);
@@ -150,7 +152,7 @@ mod tests {
         pieces.extend(think.flush());
         for piece in pieces {
             match piece {
-                ThinkPiece::Thought(more) => thought.push_str(&more),
+                ThinkPiece::Reasoning(more) => thought.push_str(&more),
                 ThinkPiece::Text(more) => text.push_str(&more),
             }
         }
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_part_thinking_from_text_however_they_are_cut() {
+    fn tags_separate_reasoning_from_text_wherever_they_are_split() {
         use ThinkTags::{Off, On, Unopened};
         for (quirk, whole, thought, text, ended) in [
             (On, "<think>a<b</think>\\n\\nc", "a<b", "c", true),
@@ -184,7 +186,7 @@ mod tests {
             assert_eq!(read(quirk, &[whole]), expected, "{whole}");
             for at in 1..whole.len() {
                 let cut = [whole.get(..at).unwrap(), whole.get(at..).unwrap()];
-                // A server never cuts inside an escape.
+                // A server never splits an escape.
                 if whole.contains('\\') && !cut_is_between_escapes(cut[0]) {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Calls that a model writes as tags, where its server did not read them:
+//! Calls that a model writes as tags and its server left in the text:
 //!
 //! - Qwen3-Coder: `<function=NAME><parameter=KEY>VALUE</parameter></function>`
 //! - GLM: `NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>`
@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::json;
 
-/// The name and the arguments, as JSON, of what stands between the tags of a
-/// call.
+/// Parses the text between the tags of a call into the name and the arguments as
+/// JSON.
 pub(super) fn parse(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let (name, arguments) = qwen(text).or_else(|| glm(text))?;
@@ -50,13 +50,13 @@ fn glm(text: &str) -> Option<(&str, String)> {
     Some((name, arguments.finish()))
 }
 
-/// An object as it grows.
+/// A JSON object that is being built.
 #[derive(Default)]
 struct ArgumentsObject(Vec<u8>);
 
 impl ArgumentsObject {
-    /// Adds a value. The types are not told: what reads as a number, a switch, a
-    /// list or an object is one.
+    /// Adds a value. The tags carry no types, so whatever parses as a number,
+    /// boolean, null, list or object is taken as one.
     fn push(&mut self, key: &str, value: &str) {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
         json::push(&mut self.0, key);

@@ -1,4 +1,4 @@
-//! How deep the model shall think, in the provider's own terms.
+//! Reasoning effort, in the parameters of the provider.
 
 use std::cmp::Reverse;
 
@@ -8,13 +8,11 @@ use serde_json::Value;
 use super::EncodeOptions;
 use super::body::BodyWriter;
 use crate::notes::Notes;
+use crate::quirk_patch::EFFORT_LEVELS;
 use crate::turn::Turn;
 
-/// Every level that a client or a model knows, from the weakest.
-const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-
-/// Nothing is sent when the client asks for nothing: the model's default is its
-/// maker's choice.
+/// Writes nothing if the client asked for nothing: the default effort of a model is
+/// its maker's choice.
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
@@ -63,7 +61,7 @@ fn push_thinking(body: &mut BodyWriter<'_>, on: bool) {
     body.object("thinking", "type", Value::from(state));
 }
 
-/// The level for a control that can also switch thinking off: `None`.
+/// The level for a control that can also switch thinking off, which is `None`.
 fn level<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> Option<&'t str> {
     if wanted == "none" {
         return None;
@@ -71,8 +69,8 @@ fn level<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> Option<&'t
     Some(nearest(wanted, model, notes)).filter(|level| *level != "none")
 }
 
-/// Whether a control that is only a switch is set. It is not unset for a model
-/// that always thinks.
+/// Whether a control that is only a switch is on. It stays on for a model that
+/// always thinks.
 fn is_on(wanted: &str, model: &Model, notes: &mut Notes) -> bool {
     let off = matches!(wanted, "none" | "minimal") && has_level(model, "none");
     if !has_level(model, wanted) {
@@ -82,13 +80,13 @@ fn is_on(wanted: &str, model: &Model, notes: &mut Notes) -> bool {
     !off
 }
 
-/// The level of the model that is nearest to the wanted one; of two that are as
+/// The model's level that is nearest to the wanted one; of two that are equally
 /// near, the higher.
 fn nearest<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t str {
     if has_level(model, wanted) {
         return wanted;
     }
-    let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
+    let rank = |level: &str| EFFORT_LEVELS.iter().position(|known| *known == level);
     let Some(target) = rank(wanted) else {
         return wanted;
     };

@@ -1,5 +1,5 @@
-//! The wanted form of the text: a field, or an instruction where the provider
-//! has no such field.
+//! The `response_format`. What a provider does not have is described in an
+//! instruction, which `history` writes.
 
 use registry::{Quirks, ResponseFormat};
 
@@ -25,9 +25,9 @@ pub(super) fn push(
         }
         (Format::JsonSchema { .. }, ResponseFormat::JsonObject) => {
             push_object(body);
-            describe(notes);
+            note_described(notes);
         }
-        (Format::JsonSchema { .. }, ResponseFormat::None) => describe(notes),
+        (Format::JsonSchema { .. }, ResponseFormat::None) => note_described(notes),
         (
             Format::JsonSchema {
                 name,
@@ -62,7 +62,7 @@ fn push_object(body: &mut BodyWriter<'_>) {
     body.raw_field("response_format", r#"{"type":"json_object"}"#);
 }
 
-fn describe(notes: &mut Notes) {
+fn note_described(notes: &mut Notes) {
     notes.add(
         "json_schema_described",
         "the schema is given as an instruction",

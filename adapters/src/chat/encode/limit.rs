@@ -1,4 +1,4 @@
-//! The output limit, and the estimate of the input that bounds it.
+//! The output limit.
 
 use registry::{MaxTokensField, Model, WindowSource};
 
@@ -7,26 +7,26 @@ use crate::compact::Form;
 use crate::notes::Notes;
 use crate::turn::Turn;
 
-/// What is left to an answer when the estimate says that the window is full: it
-/// is often too high, and the provider knows better. Large windows leave more: an
-/// answer that is cut off helps nobody.
+/// The smallest limit, for when the estimate says that the window is full:
+/// estimates are often too high, and the provider knows better. Large windows
+/// reserve more, because a truncated answer is of no use.
 fn min_output(window: u64) -> u64 {
     (window / 32).max(1_024)
 }
 
-/// The field for the output limit and the limit that is asked for.
+/// An output limit that has not been fitted to the window.
 #[derive(Clone, Copy)]
 pub(super) struct OutputLimit {
     pub(super) field: &'static str,
     tokens: u64,
-    /// Whether the client named it.
+    /// Whether the client asked for this limit.
     asked: bool,
-    /// Whoever sends it has found that the window has the room, by more than an
-    /// estimate.
+    /// Whether the window is known to have enough room, so that the estimate must
+    /// not lower the limit.
     has_room: bool,
 }
 
-/// The limit before anything is known of the input's size.
+/// The limit before the size of the input is known; `None` if none is sent.
 pub(super) fn requested(
     turn: &Turn<'_>,
     options: &EncodeOptions<'_>,
@@ -56,10 +56,10 @@ pub(super) fn requested(
 }
 
 impl OutputLimit {
-    /// The limit that fits the model, and into its window behind the input. An
-    /// assumed window bounds nothing.
+    /// The limit, lowered to that of the model and to the room that the input
+    /// leaves in the window. A window whose size is only assumed does not lower it.
     pub(super) fn fit(self, model: &Model, input: u64, notes: &mut Notes) -> u64 {
-        let most = model.max_output.unwrap_or(u64::MAX);
+        let model_limit = model.max_output.unwrap_or(u64::MAX);
         let window = model.window();
         let room = if self.has_room || window.source == WindowSource::Assumed {
             u64::MAX
@@ -67,9 +67,9 @@ impl OutputLimit {
             let left = window.tokens.saturating_sub(input);
             left.max(min_output(window.tokens))
         };
-        let limit = self.tokens.min(most).min(room);
+        let limit = self.tokens.min(model_limit).min(room);
         if self.asked && limit < self.tokens {
-            let why = if most <= room {
+            let why = if model_limit <= room {
                 "to the model's limit"
             } else {
                 "to what the window leaves,"

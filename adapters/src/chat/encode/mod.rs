@@ -1,11 +1,12 @@
-//! A turn becomes the body of a Chat Completions request.
+//! Encodes a turn as the body of a Chat Completions request.
 //!
-//! The history stands last but for the output limit, behind all that stays the
-//! same: two requests of a session have the longest possible prefix in common.
-//! Big strings are copied still escaped.
+//! The history is the last field but for the output limit; everything that stays
+//! the same precedes it. So two requests of a session share the longest possible
+//! prefix. Large strings are copied without being unescaped.
 //!
-//! [`parameters`], [`effort`], [`format`] and [`tools`] write one part of the
-//! body each, `history` the messages, [`limit`] what they leave to the answer.
+//! [`parameters`], [`effort`], [`format`] and [`tools`] each write one part of the
+//! body, `history` writes the messages, and [`limit`] computes the output limit
+//! from the size of the rest.
 
 mod body;
 mod effort;
@@ -25,7 +26,8 @@ use crate::fault::Fault;
 use crate::plan::Plan;
 use crate::turn::Turn;
 
-/// Writes the request. Errors are the client's: an item that cannot be sent.
+/// Encodes the request. Fails if an item cannot be sent, which is the client's
+/// fault.
 pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Result<Encoded, Fault> {
     let quirks = options.quirks();
     let mut notes = turn.notes.clone();
@@ -47,7 +49,7 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Resu
     if let Some(limit) = limit {
         body.claim(limit.field);
     }
-    body.fixed_fields();
+    body.push_fixed_fields();
     body.key("messages");
     let mut media = MediaEstimate::default();
     let start = body.out.len();
@@ -73,7 +75,7 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Resu
     })
 }
 
-/// About as long as the request: nearly all of it is copied.
+/// About the size of the request: nearly all of it is copied.
 fn size_hint(turn: &Turn<'_>) -> usize {
     let items: usize = turn
         .items

@@ -1,4 +1,4 @@
-//! Sampling and the other plain parameters.
+//! Sampling and other parameters that are copied as they are.
 
 use registry::Quirks;
 
@@ -28,7 +28,7 @@ pub(super) fn push(
     push_logprobs(body, controls, sampling && quirks.logprobs, notes);
 }
 
-/// The parameters behind the reasoning control.
+/// The parameters that follow the reasoning control.
 pub(super) fn push_services(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
@@ -58,7 +58,7 @@ pub(super) fn push_services(
     }
 }
 
-/// The wanted temperature, not above the provider's highest.
+/// The wanted temperature, lowered to the provider's maximum.
 fn temperature(
     controls: &Controls<'_>,
     quirks: &Quirks,

@@ -1,4 +1,4 @@
-//! Assistant messages: the text, the reasoning and the calls of one answer.
+//! Writes assistant messages: the text, the reasoning and the calls of one answer.
 
 use registry::{CallContent, CallExtra, ReasoningReplay, ReasoningRequired};
 
@@ -54,7 +54,7 @@ impl<'a> MessageWriter<'_, 'a> {
         Ok(())
     }
 
-    /// `content`, where reasoning stands elsewhere.
+    /// Writes `content` without reasoning in it.
     fn push_content(&mut self, message: &AssistantMessage<'_>, marked: bool) {
         if message.texts.is_empty() {
             match self.options.quirks().call_content {
@@ -134,8 +134,8 @@ impl<'a> MessageWriter<'_, 'a> {
         }
     }
 
-    /// The reasoning in a field of its own. Where it was lost and the provider
-    /// insists, a blank stands in.
+    /// Writes the reasoning to a field of its own. If it was lost and the provider
+    /// insists, a placeholder is sent.
     fn push_reasoning_field(
         &mut self,
         field: &str,
@@ -163,8 +163,8 @@ impl<'a> MessageWriter<'_, 'a> {
         }
     }
 
-    /// The `reasoning_details`. Where these carry the signature of the first call
-    /// and it was lost or is refused, the placeholder stands in.
+    /// The `reasoning_details`. If they should carry the signature of the first
+    /// call, and it was lost or is refused, a placeholder is added.
     fn reasoning_details(
         &mut self,
         message: &AssistantMessage<'_>,
@@ -207,7 +207,7 @@ impl<'a> MessageWriter<'_, 'a> {
             let start = self.out.len();
             self.push_call(item, index);
             let quirks = self.options.quirks();
-            // The placeholder of such a provider stands among the details.
+            // With `reasoning_details`, the placeholder is one of the details.
             let among_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
             let call_extra = match quirks.call_extra {
                 CallExtra::Required if among_details => CallExtra::Kept,
@@ -221,7 +221,7 @@ impl<'a> MessageWriter<'_, 'a> {
         self.out.push(b']');
     }
 
-    /// A call without its closing brace.
+    /// Writes a call without its closing brace.
     fn push_call(&mut self, item: &Item<'_>, index: usize) {
         let call_id = self.plan.call_id(self.turn, index);
         let name = tool_name(self.turn, item);
@@ -255,7 +255,7 @@ pub(super) fn tool_name(turn: &Turn<'_>, item: &Item<'_>) -> String {
         .into_owned()
 }
 
-/// The tool behind an item type that has no name of its own.
+/// The tool of an item type that does not name one, and the default name.
 fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
     match kind {
         ItemKind::ToolSearchCall => Some((ToolKind::ToolSearch, "tool_search")),

@@ -1,5 +1,5 @@
-//! The ids of calls in the form that the provider takes, and the tools that
-//! they called. A call and its result get the same id.
+//! Call ids in the form that the provider accepts, and the names of the tools
+//! called. A call and its result get the same id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,18 +8,19 @@ use registry::CallIds;
 use crate::plan::Plan;
 use crate::turn::{Item, Turn};
 
-/// The longest id of the form `word`.
+/// The length limit of [`CallIds::Word`].
 const MAX_WORD_LENGTH: usize = 64;
 
-/// From the plan's ids to the provider's.
+/// Maps the plan's call ids to those that are sent.
 #[derive(Debug, Default)]
 pub(super) struct WireCallIds {
     changed: HashMap<String, String>,
 }
 
 impl WireCallIds {
-    /// WireCallIds of this form for a history. An id that has the form already is kept;
-    /// another is derived from itself alone, unless an earlier one has the same.
+    /// Chooses ids of this form for a history. An id that already has the form is
+    /// kept. Any other is derived from the id alone, unless an earlier call has the
+    /// result.
     pub(super) fn new(turn: &Turn<'_>, plan: &Plan, form: CallIds) -> Self {
         let mut changed = HashMap::new();
         if form == CallIds::Any {
@@ -44,12 +45,12 @@ impl WireCallIds {
         Self { changed }
     }
 
-    /// Whether the provider gets other ids than the plan has.
+    /// Whether any id differs from the plan's.
     pub(super) fn any_changed(&self) -> bool {
         self.changed.iter().any(|(id, wire)| id != wire)
     }
 
-    /// The id on the wire. A result without call keeps its id.
+    /// The id to send. A result without a call keeps its id.
     pub(super) fn wire_id<'i>(&'i self, id: &'i str) -> &'i str {
         self.changed.get(id).map_or(id, String::as_str)
     }
@@ -81,7 +82,7 @@ fn derive_id(id: &str, form: CallIds, salt: u8) -> String {
     }
 }
 
-/// FNV-1a: an id must be the same in every build and on every machine.
+/// FNV-1a, because an id must be the same in every build and on every machine.
 fn hash(id: &str, salt: u8) -> u64 {
     id.bytes()
         .chain([salt])
@@ -127,7 +128,7 @@ mod tests {
     use crate::responses::request::Source;
 
     #[test]
-    fn ids_have_the_form_and_stay_apart() {
+    fn ids_have_the_form_and_stay_distinct() {
         let long = "x".repeat(80);
         let given = [
             "abcdefghi",

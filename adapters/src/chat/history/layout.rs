@@ -1,9 +1,9 @@
-//! Which messages the request has, and what stands in each: a provider may want
-//! its system text in one place, user messages joined, or an answer after tool
-//! results.
+//! Decides which messages the request has, and what each contains. A provider may
+//! require its system text in one place, user messages joined, or an answer after
+//! tool results.
 //!
-//! An item's message depends on what stands before it alone, so that the
-//! messages of a history do not change when it grows.
+//! The message of an item depends only on what precedes it, so the messages of a
+//! history do not change when it grows.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ struct Layout<'l, 'a> {
     ids: &'l WireCallIds,
     options: &'l EncodeOptions<'l>,
     notes: &'l mut Notes,
-    /// What stands in the one system message, where there is only one.
+    /// The sections of the only system message, where there may be only one.
     first_system: Vec<MessageSection<'a>>,
     messages: Vec<ChatMessage<'a>>,
 }
@@ -97,7 +97,7 @@ impl<'a> Layout<'_, 'a> {
             .add("empty_message_dropped", format!("input[{index}]"));
     }
 
-    /// System text is text alone.
+    /// The content of a system message, which can only be text.
     fn system_content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
         let mut content = self.content(index)?;
         if content.has_media() {
@@ -152,8 +152,9 @@ impl<'a> Layout<'_, 'a> {
         );
     }
 
-    /// The wanted form of the answer. In the one system message it stays where
-    /// it is while the history grows, and so does all that precedes it.
+    /// Adds the instruction about the answer's format. In the only system message
+    /// its place does not change while the history grows, nor does what precedes
+    /// it.
     fn format(&mut self, content: MessageContent<'a>) {
         match self.options.quirks().system_place {
             SystemPlace::First => self.first_system.push(MessageSection {
@@ -221,7 +222,8 @@ impl<'a> Layout<'_, 'a> {
         self.ids.wire_id(&id).to_owned()
     }
 
-    /// A user message for a result without a call, or a call's second one.
+    /// A user message for a result without a call, or for a second result of a
+    /// call.
     fn orphan_result(&mut self, index: usize) -> Result<(), Fault> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
@@ -263,7 +265,8 @@ impl<'a> Layout<'_, 'a> {
         Ok(())
     }
 
-    /// A message that says and calls nothing is refused by many providers.
+    /// An assistant message. One without text and calls is left out, because many
+    /// providers refuse it.
     fn assistant(&mut self, answer: Answer) -> Result<(), Fault> {
         let mut texts = Vec::with_capacity(answer.text.len());
         for &index in &answer.text {
@@ -301,7 +304,7 @@ impl<'a> Layout<'_, 'a> {
                 done.push(ChatMessage::System(first_system));
             }
         }
-        // Messages are not joined only to be cut again.
+        // Joining messages that would be split again is pointless.
         let joins = quirks.merge_user && quirks.message_limit.is_none();
         for message in self.messages {
             match (done.last_mut(), message) {

@@ -46,7 +46,8 @@ pub(super) struct AssistantMessage<'a> {
     pub(super) texts: Vec<(usize, MessageContent<'a>)>,
 }
 
-/// What goes back to the provider of the reasoning behind one assistant message.
+/// The reasoning behind one assistant message, as far as it is sent back to the
+/// provider. Collected when the message is written.
 #[derive(Debug, Default)]
 pub(super) struct ReplayedReasoning<'a> {
     /// The texts that are not empty, with the indices of their items; texts of

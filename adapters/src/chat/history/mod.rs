@@ -1,8 +1,15 @@
-//! Writes the messages, each item's bytes in one section, so that spans can
-//! name them.
+//! Writes the messages of a request. The bytes of each item are contiguous, so that
+//! a span can name them.
 //!
-//! [`layout`] decides which messages there are, [`said`], [`answer`] and
-//! [`results`] write one kind each.
+//! | module | contents |
+//! |---|---|
+//! | [`message`] | the messages before they are written |
+//! | [`layout`] | which messages there are, and in which order |
+//! | [`text_messages`], [`assistant`], [`results`] | writing each kind of message |
+//! | [`reasoning`] | reasoning that goes back to the provider |
+//! | [`arguments`] | arguments of calls |
+//! | [`ids`] | call ids in the form that the provider accepts |
+//! | `format` | the format of the answer as an instruction |
 
 mod arguments;
 mod assistant;
@@ -33,11 +40,11 @@ use crate::notes::Notes;
 use crate::plan::Plan;
 use crate::turn::Turn;
 
-/// What an assistant says between a tool result and a user message, where these
-/// may not follow one another.
+/// The text of an assistant message between a tool result and a user message, where
+/// the provider does not accept one after the other.
 const BRIDGE: &str = "Done.";
 
-/// The mark behind which a provider's cache ends.
+/// The cache breakpoint: the provider caches the prefix that ends here.
 const CACHE_MARK: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
 
 /// Writes `[message, …]` for the instructions and all kept items.
@@ -95,18 +102,18 @@ pub(super) fn push_messages(
     Ok(writer.written)
 }
 
-/// What was written where.
+/// Where the messages were written.
 #[derive(Default)]
 pub(super) struct WrittenMessages {
     pub(super) spans: Vec<ItemSpan>,
     /// Where the instructions end; 0 if there are none.
     pub(super) instructions: usize,
-    /// What is there only because of the marks.
+    /// Bytes that exist only because of the cache breakpoints.
     pub(super) marks: Vec<Range<usize>>,
 }
 
-/// The messages whose ends are marked for the cache: the system text and the
-/// history.
+/// The indices of the messages that get a cache breakpoint: the last of the system
+/// text, and the last of the history.
 fn cache_mark_positions(messages: &[ChatMessage<'_>]) -> [Option<usize>; 2] {
     let is_system = |section: &MessageSection<'_>| section.needs_heading;
     let system = messages.iter().take_while(|message| match message {
@@ -117,7 +124,7 @@ fn cache_mark_positions(messages: &[ChatMessage<'_>]) -> [Option<usize>; 2] {
         | ChatMessage::Tool(_)
         | ChatMessage::Interrupted(_) => false,
     });
-    // The wanted form of the answer is no part of the history.
+    // The instruction about the answer's format is not part of the history.
     let history = messages.iter().rposition(|message| match message {
         ChatMessage::System(sections) | ChatMessage::User(sections) => sections
             .iter()
@@ -135,7 +142,8 @@ struct MessageWriter<'w, 'a> {
     plan: &'w Plan,
     options: &'w EncodeOptions<'w>,
     ids: &'w WireCallIds,
-    /// Tools by the plan's call ids, where results name them.
+    /// Tool names by the plan's call ids; empty unless results have to name their
+    /// tool.
     names: HashMap<String, String>,
     media: &'w mut MediaEstimate,
     written: WrittenMessages,
@@ -143,7 +151,8 @@ struct MessageWriter<'w, 'a> {
 }
 
 impl MessageWriter<'_, '_> {
-    /// Begins a message; `system` becomes the role that the provider wants.
+    /// Begins a message. The role `system` becomes the one that the provider has
+    /// for it.
     fn open_message(&mut self, role: &str) {
         if self.out.last() != Some(&b'[') {
             self.out.push(b',');
@@ -169,8 +178,8 @@ impl MessageWriter<'_, '_> {
         self.out.push(b'}');
     }
 
-    /// Begins the one text of a message, as a string or, if it is marked for the
-    /// cache, as the one part of a list.
+    /// Begins the text of a message that has one text: a string or, with a cache
+    /// breakpoint, a list of one part.
     fn open_text(&mut self, marked: bool) {
         if marked {
             let start = self.out.len();
@@ -190,7 +199,7 @@ impl MessageWriter<'_, '_> {
         }
     }
 
-    /// Ends a list of parts, the last of which may be marked for the cache.
+    /// Ends a list of parts; the last part may get a cache breakpoint.
     fn close_parts(&mut self, marked: bool) {
         if marked && self.out.last() == Some(&b'}') {
             self.out.pop();

@@ -1,4 +1,4 @@
-//! What a provider wants back of its earlier answers: the reasoning, and the
+//! Collects what a provider requires of its earlier answers: the reasoning, and the
 //! `extra_content` of calls.
 
 use registry::{CallExtra, ReasoningReplay};
@@ -14,16 +14,16 @@ use crate::json;
 use crate::notes::Notes;
 use crate::turn::{Item, Turn};
 
-/// Stands in for reasoning that was lost; a provider may refuse the empty string.
+/// Replaces reasoning that was lost. A provider may refuse the empty string.
 pub(super) const REASONING_PLACEHOLDER: &str = " ";
 
-/// The documented stand-in for a lost thought signature
+/// The documented placeholder for a lost thought signature
 /// (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
 const SIGNATURE_PLACEHOLDER: &str =
     r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
 
-/// The same among `reasoning_details`, where OpenRouter looks for it (Roo Code and
-/// Kilo Code, `api/providers/openrouter.ts`).
+/// The same placeholder as an element of `reasoning_details`, where OpenRouter
+/// looks for it (Roo Code and Kilo Code, `api/providers/openrouter.ts`).
 pub(super) fn signature_detail_placeholder(call_id: &str) -> String {
     format!(
         r#"{{"type":"reasoning.encrypted","data":"skip_thought_signature_validator","id":"{}","format":"google-gemini-v1","index":0}}"#,
@@ -31,12 +31,12 @@ pub(super) fn signature_detail_placeholder(call_id: &str) -> String {
     )
 }
 
-/// The note of either.
+/// The note for either placeholder.
 pub(super) const LOST_SIGNATURE: &str = "the signature of an earlier call was lost";
 
 impl<'a> ReplayedReasoning<'a> {
-    /// Reads the reasoning items of a message. Where these carry nothing of ours
-    /// it is looked up by the ids of the message's calls.
+    /// Reads the reasoning items of a message. If none of them carries baggage of
+    /// ours, it is looked up by the ids of the message's calls.
     pub(super) fn collect(
         message: &AssistantMessage<'a>,
         turn: &Turn<'a>,
@@ -89,12 +89,13 @@ impl<'a> ReplayedReasoning<'a> {
         Ok(reasoning)
     }
 
-    /// Whether nothing is known of the reasoning.
+    /// Whether no reasoning text is known.
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// Adds what a blob holds; whether its details can go back.
+    /// Adds the contents of a blob. Returns false if its reasoning has no details
+    /// that can be sent back.
     fn push_baggage(
         &mut self,
         item: Option<usize>,
@@ -134,7 +135,7 @@ impl<'a> ReplayedReasoning<'a> {
         }
     }
 
-    /// Writes the `extra_content` of a call.
+    /// Writes the `extra_content` of a call, or a placeholder for it.
     pub(super) fn push_extra_content(
         &self,
         out: &mut Vec<u8>,
@@ -158,7 +159,7 @@ impl<'a> ReplayedReasoning<'a> {
     }
 }
 
-/// What was kept for a call.
+/// The baggage that is known for a call.
 fn known_baggage<'o>(
     turn: &Turn<'_>,
     call: usize,
@@ -170,8 +171,7 @@ fn known_baggage<'o>(
     blobs.split(' ').filter_map(Baggage::open)
 }
 
-/// The reasoning of an item that carries no baggage of ours: its own text,
-/// else its summary.
+/// The reasoning of an item without baggage of ours: its text, else its summary.
 fn visible_text<'a>(
     item: &Item<'a>,
     index: usize,
@@ -185,8 +185,8 @@ fn visible_text<'a>(
     }
 }
 
-/// Whether the text is JSON that begins like this. A blob is ours, but what we
-/// put into a body unseen could break it.
+/// Whether the text is JSON that begins with this character. The blob is ours, but
+/// it is copied into the body unread, and invalid JSON would break the request.
 fn is_json_starting_with(text: &str, first: char) -> bool {
     text.starts_with(first) && serde_json::from_str::<&RawValue>(text).is_ok()
 }

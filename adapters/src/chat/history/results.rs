@@ -1,5 +1,5 @@
-//! Tool messages: the results of calls, and what stands for one that is
-//! missing.
+//! Writes tool messages: the results of calls, and a constant text for a result
+//! that is missing.
 
 use super::MessageWriter;
 use crate::chat::group::output_has_parts;
@@ -11,7 +11,7 @@ use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
 
-/// A constant, so that the bytes of a history stay the same.
+/// Constant, so that the bytes of a history do not change.
 const INTERRUPTED: &str = "(The call was interrupted: it has no result.)";
 
 impl MessageWriter<'_, '_> {
@@ -44,7 +44,8 @@ impl MessageWriter<'_, '_> {
         Ok(())
     }
 
-    /// The result of a call that has none. No item's bytes: no span.
+    /// Writes the result of a call that has none. It has no span, because the bytes
+    /// belong to no item.
     pub(super) fn push_interrupted(&mut self, call: usize, marked: bool) {
         let call_id = self.plan.call_id(self.turn, call);
         self.open_message("tool");
@@ -60,9 +61,9 @@ impl MessageWriter<'_, '_> {
     }
 }
 
-/// The inside of the string that a result becomes: its text, or what is shown
-/// instead, and a line for what the model does not take. True when it holds more,
-/// which goes elsewhere.
+/// Writes the inside of the string that a result becomes: its text or the plan's
+/// replacement, and a line for media that the model does not accept. Returns
+/// whether the output has media that must be sent in another message.
 pub(super) fn push_output(
     out: &mut Vec<u8>,
     item: &Item<'_>,

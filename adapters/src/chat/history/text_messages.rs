@@ -1,4 +1,4 @@
-//! System and user messages.
+//! Writes system and user messages.
 
 use super::MessageWriter;
 use super::message::{MessageSection, SectionSource};
@@ -6,11 +6,11 @@ use crate::content::MessagePart;
 use crate::json;
 use crate::text::Text;
 
-/// The first line of a user message that is system text.
+/// The first line of a user message that contains system text.
 const HEADING: &str = "[System instruction]";
 
 impl MessageWriter<'_, '_> {
-    /// A message of these sections: a string, if all of them are one text each.
+    /// Writes a message of these sections, as a string if each of them is one text.
     pub(super) fn push_text_message(
         &mut self,
         role: &str,
@@ -69,7 +69,8 @@ impl MessageWriter<'_, '_> {
         }
     }
 
-    /// The place of one section of several; a section alone has the whole message.
+    /// Records the span of one of several sections; a single section has the span
+    /// of the whole message.
     fn add_section_span(
         &mut self,
         sections: &[MessageSection<'_>],
@@ -83,8 +84,8 @@ impl MessageWriter<'_, '_> {
         }
     }
 
-    /// Several messages of the same role, none with more than `limit` characters.
-    /// Of system text, each says what it is.
+    /// Writes several messages of the same role, none with more than `limit`
+    /// characters. Each message of system text has the heading.
     fn push_split(
         &mut self,
         role: &str,
@@ -146,7 +147,7 @@ impl MessageWriter<'_, '_> {
         }
     }
 
-    /// What is no text stands alone.
+    /// Writes images and files as messages of their own.
     fn push_split_parts(
         &mut self,
         role: &str,
@@ -177,7 +178,7 @@ impl MessageSection<'_> {
         self.needs_heading || self.content.is_one_text()
     }
 
-    /// All text, as the inside of a JSON string.
+    /// Writes all text, as the inside of a JSON string.
     fn push_text(&self, out: &mut Vec<u8>) {
         if self.needs_heading {
             out.extend_from_slice(HEADING.as_bytes());
@@ -202,7 +203,8 @@ fn is_longer_than(sections: &[MessageSection<'_>], limit: u32) -> bool {
         })
         .collect();
     let between = headings * (HEADING.len() + 1) + texts.len().saturating_sub(1) * 2;
-    // A character has at least a byte, so that most messages are not counted.
+    // A character takes at least one byte, so most messages need not be decoded and
+    // counted.
     let bytes: usize = texts.iter().map(|text| text.escaped().len()).sum();
     let characters = || -> usize {
         let counts = texts.iter().map(|text| text.decoded().chars().count());
