@@ -23,7 +23,7 @@ const MAX_UNRECOGNIZED: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct UpstreamReader {
     framing: BodyFraming,
-    chat: ChatDecoder,
+    decoder: ChatDecoder,
 }
 
 /// How the body is framed.
@@ -45,13 +45,13 @@ impl UpstreamReader {
     pub fn new(quirks: &Quirks) -> Self {
         Self {
             framing: BodyFraming::Unknown(Vec::new()),
-            chat: ChatDecoder::new(quirks),
+            decoder: ChatDecoder::new(quirks),
         }
     }
 
     /// Whether the answer has its finish reason. Token counts may still follow.
     pub fn is_complete(&self) -> bool {
-        self.chat.is_complete()
+        self.decoder.is_complete()
     }
 
     /// Reads the next bytes, wherever they were split. Fails if an event or a
@@ -81,15 +81,15 @@ impl UpstreamReader {
     }
 
     fn feed_framed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
-        let chat = &mut self.chat;
+        let decoder = &mut self.decoder;
         match &mut self.framing {
             BodyFraming::Unknown(_) => Ok(()),
             BodyFraming::Events { sse, unrecognized } => {
                 sse.feed(bytes, &mut |event| {
-                    chat.decode(&event.data, chunk_kind(&event), emit);
+                    decoder.decode(&event.data, chunk_kind(&event), emit);
                 })
                 .map_err(too_large)?;
-                if chat.has_decoded_nothing()
+                if decoder.has_decoded_nothing()
                     && unrecognized.len() + bytes.len() <= MAX_UNRECOGNIZED
                 {
                     unrecognized.extend_from_slice(bytes);
@@ -112,27 +112,27 @@ impl UpstreamReader {
 
     /// Ends the body and emits how the answer ended.
     pub fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
-        let chat = &mut self.chat;
+        let decoder = &mut self.decoder;
         match std::mem::replace(&mut self.framing, BodyFraming::Unknown(Vec::new())) {
             BodyFraming::Unknown(_) => {}
             BodyFraming::Events { sse, unrecognized } => {
                 sse.finish(&mut |event| {
-                    let frame = match chunk_kind(&event) {
+                    let kind = match chunk_kind(&event) {
                         ChunkKind::ErrorEvent => ChunkKind::ErrorEvent,
                         ChunkKind::Complete | ChunkKind::Trailing => ChunkKind::Trailing,
                     };
-                    chat.decode(&event.data, frame, emit);
+                    decoder.decode(&event.data, kind, emit);
                 })
                 .map_err(too_large)?;
-                if chat.has_decoded_nothing() {
-                    decode_document(&unrecognized_lines(&unrecognized), chat, emit);
+                if decoder.has_decoded_nothing() {
+                    decode_document(&unrecognized_lines(&unrecognized), decoder, emit);
                 }
             }
             BodyFraming::Document(bytes) => {
-                decode_document(&String::from_utf8_lossy(&bytes), chat, emit)
+                decode_document(&String::from_utf8_lossy(&bytes), decoder, emit)
             }
         }
-        chat.finish(emit);
+        decoder.finish(emit);
         Ok(())
     }
 }
@@ -148,14 +148,14 @@ fn chunk_kind(event: &sse::SseEvent<'_>) -> ChunkKind {
 /// Decodes a body that is not an event stream. Some servers send several JSON
 /// documents in it. Text other than JSON comes from a server between us and the
 /// provider and is read as an error.
-fn decode_document(text: &str, chat: &mut ChatDecoder, emit: &mut impl FnMut(Event<'_>)) {
+fn decode_document(text: &str, decoder: &mut ChatDecoder, emit: &mut impl FnMut(Event<'_>)) {
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
         if text.contains('\u{fffd}') {
             let message = "The provider sent something that is no text.";
-            chat.fail(Fault::new(Kind::BadReply, message), emit);
+            decoder.fail(Fault::new(Kind::BadReply, message), emit);
         } else if !text.is_empty() {
-            chat.fail(provider_error::from_reply(200, None, text.as_bytes()), emit);
+            decoder.fail(provider_error::from_reply(200, None, text.as_bytes()), emit);
         }
         return;
     }
@@ -164,10 +164,10 @@ fn decode_document(text: &str, chat: &mut ChatDecoder, emit: &mut impl FnMut(Eve
         let from = documents.byte_offset();
         match documents.next() {
             None => return,
-            Some(Ok(raw)) => chat.decode(raw.get(), ChunkKind::Complete, emit),
+            Some(Ok(raw)) => decoder.decode(raw.get(), ChunkKind::Complete, emit),
             Some(Err(_)) => {
                 let rest = text.get(from..).unwrap_or_default();
-                chat.decode(rest, ChunkKind::Trailing, emit);
+                decoder.decode(rest, ChunkKind::Trailing, emit);
                 return;
             }
         }

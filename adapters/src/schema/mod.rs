@@ -1,9 +1,9 @@
-//! JSON schemas as a provider accepts them.
+//! Rewrites JSON schemas so that a provider accepts them.
 //!
-//! A schema that keeps to the rules is passed on byte for byte. Any other is read
-//! as a tree and rewritten, with its keys in their order: [`refs`] replaces
-//! references, [`node`] carries out the rules for one node, and [`walk`] goes
-//! through them all. A schema that is nested too deeply to be read stays as it is.
+//! A schema that satisfies the rules is passed on byte for byte. Any other is
+//! parsed and rewritten with its keys in their order: [`refs`] replaces references,
+//! [`node`] applies the rules to one node, and [`walk`] visits all nodes. A schema
+//! that is nested too deeply to be parsed stays as it is.
 
 mod node;
 mod refs;
@@ -21,7 +21,7 @@ use self::node::SchemaNode;
 /// The parameters of a tool that has none.
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
-/// The schema by these rules, if it has to change.
+/// The schema rewritten by these rules, if it has to change.
 pub(crate) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
     if rules.is_empty() {
         return None;
@@ -32,12 +32,12 @@ pub(crate) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
     (after != before).then(|| after.to_string())
 }
 
-/// The schema of a tool's arguments by these rules, if it has to change. Its root
-/// must describe an object: arguments are one, and every provider refuses a
-/// schema that says otherwise.
+/// The parameters of a tool rewritten by these rules, if they have to change. The
+/// root must describe an object: arguments are an object, and every provider
+/// refuses a schema that says otherwise.
 pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
     let text = raw.get();
-    let rooted = match root_kind(text) {
+    let object_schema = match root_kind(text) {
         RootKind::Object => None,
         RootKind::Untyped(rest) => Some(format!(r#"{{"type":"object",{rest}"#)),
         RootKind::Empty | RootKind::Other => Some(NO_PARAMETERS.to_owned()),
@@ -47,13 +47,13 @@ pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<S
         }),
     };
     if rules.is_empty() {
-        return rooted;
+        return object_schema;
     }
-    let before = rooted.as_deref().unwrap_or(text);
+    let before = object_schema.as_deref().unwrap_or(text);
     let Ok(raw) = serde_json::from_str::<&RawValue>(before) else {
-        return rooted;
+        return object_schema;
     };
-    fit(raw, rules).or(rooted)
+    fit(raw, rules).or(object_schema)
 }
 
 fn apply(schema: &mut Value, rules: Set<SchemaRule>) {
@@ -68,13 +68,13 @@ fn apply(schema: &mut Value, rules: Set<SchemaRule>) {
 enum RootKind<'a> {
     /// Its type is `object`.
     Object,
-    /// An object without `type` and `$ref`: what follows its brace.
+    /// A JSON object without `type` and `$ref`; contains what follows its brace.
     Untyped(&'a str),
     /// `{}`
     Empty,
-    /// An object whose `type` is not `object`, or that only refers to one.
+    /// A JSON object whose `type` is not `object`, or that has a `$ref` instead.
     Mistyped,
-    /// No object.
+    /// Not a JSON object.
     Other,
 }
 
@@ -103,12 +103,12 @@ fn root_kind(text: &str) -> RootKind<'_> {
     }
 }
 
-/// A value that stands there, be it null.
+/// The value of a field that is present, even if it is null.
 fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
     Deserialize::deserialize(from).map(Some)
 }
 
-/// A root that describes an object.
+/// The root, changed so that it describes an object.
 fn as_object_schema(mut schema: Map<String, Value>) -> Value {
     let whole = Value::Object(schema.clone());
     let target = schema

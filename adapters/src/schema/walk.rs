@@ -1,8 +1,8 @@
-//! All nodes of a schema. Names of properties are no keywords.
+//! Visits all nodes of a schema. Property names are not taken for keywords.
 
 use serde_json::{Map, Value};
 
-/// Keywords that hold schemas by name.
+/// Keywords that contain schemas by name.
 const NAMED_SUBSCHEMAS: [&str; 6] = [
     "properties",
     "patternProperties",
@@ -12,7 +12,7 @@ const NAMED_SUBSCHEMAS: [&str; 6] = [
     "dependencies",
 ];
 
-/// Keywords that hold a schema or a list of schemas.
+/// Keywords that contain a schema or a list of schemas.
 const SUBSCHEMAS: [&str; 16] = [
     "items",
     "prefixItems",
@@ -32,8 +32,8 @@ const SUBSCHEMAS: [&str; 16] = [
     "contentSchema",
 ];
 
-/// Calls `visit` for every node, a node before those in it, and says whether it
-/// is the root. What `visit` puts into a node is visited too.
+/// Calls `visit` for every node and whether it is the root, parents first. What
+/// `visit` adds to a node is visited, too.
 pub(super) fn for_each_node(
     root: &mut Value,
     visit: &mut impl FnMut(&mut Map<String, Value>, bool),
@@ -51,7 +51,7 @@ fn visit_below_root(value: &mut Value, visit: &mut impl FnMut(&mut Map<String, V
     for_each_child(value, &mut |child| visit_below_root(child, visit));
 }
 
-/// Calls `visit` for the schemas directly in this one.
+/// Calls `visit` for the direct children of this schema.
 pub(super) fn for_each_child(value: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     let Value::Object(schema) = value else {
         return;

@@ -42,8 +42,8 @@ use self::chunk::{
 use self::details::{DetailText, ReasoningDetails};
 use self::finish::FinishMeaning;
 use self::sources::CitedPages;
-use self::text_calls::TextCallParser;
-use self::think::ThinkTagParser;
+use self::text_calls::{TextCallParser, TextPiece};
+use self::think::{ThinkPiece, ThinkTagParser};
 use crate::event::{Event, Finish, Fragment};
 use crate::fault::{Fault, Kind};
 use crate::json;
@@ -127,7 +127,7 @@ impl ChatDecoder {
     pub(crate) fn decode<'a>(
         &mut self,
         data: &'a str,
-        frame: ChunkKind,
+        kind: ChunkKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         if self.ended {
@@ -135,14 +135,14 @@ impl ChatDecoder {
         }
         let chunk: Chunk<'a> = match serde_json::from_str(data) {
             Ok(chunk) if !data.trim_start().starts_with('[') => chunk,
-            _ => return self.decode_irregular(data, frame, emit),
+            _ => return self.decode_irregular(data, kind, emit),
         };
         if let Some(error) = chunk.error(data) {
-            self.usage(chunk.usage, emit);
+            self.read_usage(chunk.usage, emit);
             self.fail(provider_error::from_stream_error(&error), emit);
             return;
         }
-        if frame == ChunkKind::ErrorEvent {
+        if kind == ChunkKind::ErrorEvent {
             self.fail(error_event_fault(data), emit);
             return;
         }
@@ -152,20 +152,20 @@ impl ChatDecoder {
         }
         self.progress.chunk_has_content = false;
         self.cited_pages.emit_changed(&chunk, emit);
-        let mut read_usage = chunk.x_groq.and_then(groq_usage);
+        let mut usage = chunk.x_groq.and_then(groq_usage);
         for choice in chunk
             .choices
             .into_iter()
             .flatten()
             .filter(ChunkChoice::is_first)
         {
-            read_usage = choice.usage.or(read_usage);
+            usage = choice.usage.or(usage);
             self.read_choice(choice, emit);
         }
         if self.progress.chunk_has_content {
             self.progress.usage_after_content = false;
         }
-        self.usage(chunk.usage.or(read_usage), emit);
+        self.read_usage(chunk.usage.or(usage), emit);
     }
 
     /// Whether nothing has been understood so far.
@@ -186,8 +186,8 @@ impl ChatDecoder {
         self.emit_details(emit);
         self.ended = true;
         self.calls.finish(emit);
-        if let Some(wrong) = self.usage_correction.take() {
-            emit(Event::Note("usage_clamped", wrong));
+        if let Some(correction) = self.usage_correction.take() {
+            emit(Event::Note("usage_clamped", correction));
         }
         // Without a finish reason the answer counts as complete only with further
         // evidence: a relay may send `[DONE]` after an answer that was cut off, but
@@ -230,7 +230,7 @@ impl ChatDecoder {
     fn decode_irregular<'a>(
         &mut self,
         data: &'a str,
-        frame: ChunkKind,
+        kind: ChunkKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         match data.trim() {
@@ -240,7 +240,7 @@ impl ChatDecoder {
                 self.finish(emit);
                 return;
             }
-            cut if frame == ChunkKind::Trailing && "[DONE]".starts_with(cut) => return,
+            cut if kind == ChunkKind::Trailing && "[DONE]".starts_with(cut) => return,
             _ => {}
         }
         // Gemini wraps errors in a list.
@@ -248,16 +248,16 @@ impl ChatDecoder {
             && !chunks.iter().any(|chunk| chunk.get().starts_with('['))
         {
             for chunk in chunks {
-                self.decode(chunk.get(), frame, emit);
+                self.decode(chunk.get(), kind, emit);
             }
             return;
         }
         let fault = match serde_json::from_str::<Chunk<'a>>(data) {
             // The answer is complete; the connection may have been cut in the token
             // counts.
-            _ if self.is_complete() && frame != ChunkKind::ErrorEvent => return,
-            _ if frame == ChunkKind::ErrorEvent => error_event_fault(data),
-            Err(error) if frame == ChunkKind::Trailing && error.is_eof() => cut_off_fault(),
+            _ if self.is_complete() && kind != ChunkKind::ErrorEvent => return,
+            _ if kind == ChunkKind::ErrorEvent => error_event_fault(data),
+            Err(error) if kind == ChunkKind::Trailing && error.is_eof() => cut_off_fault(),
             Err(error) => bad_chunk_fault(data, &error.to_string()),
             Ok(_) => bad_chunk_fault(data, "a list"),
         };
@@ -322,13 +322,13 @@ impl ChatDecoder {
         if let Some(reasoning) = reasoning {
             self.progress.reasoning = true;
             self.progress.chunk_has_content = true;
-            self.think_tags.reasoning_has_own_field();
+            self.think_tags.note_separate_reasoning();
             emit(Event::Reasoning(reasoning));
         }
         if let Some(raw) = delta.reasoning_details {
             if !self.progress.reasoning {
                 for shown in details::visible_text(raw, &mut self.shown_details) {
-                    self.think_tags.reasoning_has_own_field();
+                    self.think_tags.note_separate_reasoning();
                     emit(Event::Reasoning(shown));
                 }
             }
@@ -389,17 +389,15 @@ impl ChatDecoder {
         }
     }
 
-    fn emit_think_piece<'a>(&mut self, piece: think::ThinkPiece, emit: &mut impl FnMut(Event<'a>)) {
+    fn emit_think_piece<'a>(&mut self, piece: ThinkPiece, emit: &mut impl FnMut(Event<'a>)) {
         match piece {
             // MiniMax without `reasoning_split` sends its reasoning twice.
-            think::ThinkPiece::Reasoning(_) if self.progress.reasoning => {
+            ThinkPiece::Reasoning(_) if self.progress.reasoning => {
                 let detail = "between tags, as it stood in a field of its own";
                 emit(Event::Note("reasoning_repeated", detail.to_owned()));
             }
-            think::ThinkPiece::Reasoning(text) => {
-                emit(Event::Reasoning(Fragment::from_escaped(text)))
-            }
-            think::ThinkPiece::Text(text) => {
+            ThinkPiece::Reasoning(text) => emit(Event::Reasoning(Fragment::from_escaped(text))),
+            ThinkPiece::Text(text) => {
                 self.read_visible_text(Fragment::from_escaped(text), None, emit);
             }
         }
@@ -422,18 +420,14 @@ impl ChatDecoder {
         }
     }
 
-    fn emit_text_piece<'a>(
-        &mut self,
-        piece: text_calls::TextPiece,
-        emit: &mut impl FnMut(Event<'a>),
-    ) {
+    fn emit_text_piece<'a>(&mut self, piece: TextPiece, emit: &mut impl FnMut(Event<'a>)) {
         self.progress.content = true;
         self.emit_details(emit);
         match piece {
-            text_calls::TextPiece::Text(text) => {
+            TextPiece::Text(text) => {
                 emit(Event::Text(Fragment::from_escaped(text), None));
             }
-            text_calls::TextPiece::Call { name, arguments } => {
+            TextPiece::Call { name, arguments } => {
                 emit(Event::Note("tool_call_in_text", name.clone()));
                 self.calls.push_complete(name, arguments, emit);
             }
@@ -461,7 +455,7 @@ impl ChatDecoder {
             );
             for thought in thoughts {
                 self.progress.reasoning = true;
-                self.think_tags.reasoning_has_own_field();
+                self.think_tags.note_separate_reasoning();
                 emit(Event::Reasoning(thought));
             }
             if let Some(text) = text_fragment(part.text) {
@@ -508,7 +502,7 @@ impl ChatDecoder {
         }
     }
 
-    fn usage<'a>(&mut self, raw: Option<&RawValue>, emit: &mut impl FnMut(Event<'a>)) {
+    fn read_usage<'a>(&mut self, raw: Option<&RawValue>, emit: &mut impl FnMut(Event<'a>)) {
         if let Some((usage, wrong)) = raw.and_then(|raw| usage::read(raw, self.usage_apart)) {
             self.usage_correction = wrong;
             self.progress.usage_after_content = !self.progress.chunk_has_content;

@@ -59,7 +59,7 @@ impl ThinkTagParser {
 
     /// Reports that reasoning came in a field of its own, so the text does not
     /// begin with reasoning unless a tag says so.
-    pub(super) fn reasoning_has_own_field(&mut self) {
+    pub(super) fn note_separate_reasoning(&mut self) {
         if self.state == (ThinkState::Start { unopened: true }) {
             self.state = ThinkState::Start { unopened: false };
         }
