@@ -1,18 +1,20 @@
-//! How long a provider asks to wait: in headers, in details, in its words.
+//! The pause that a provider asks for, in headers, details or text.
 
 use std::time::{Duration, SystemTime};
 
 use super::find;
 
-/// The longest wait that is believed.
+/// The longest pause that is accepted.
 const MAX_WAIT: Duration = Duration::from_hours(24);
 
-/// The wait that the headers of a refusal ask for. `header` gives a header's
-/// text by its name in lower case, `now` is the time for waits that end at a
-/// date. In order: `retry-after-ms`, `retry-after` in seconds or as a date,
-/// and, where nothing is left of a limit, the time of its reset
-/// (`x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds
-/// at OpenAI, Groq and Azure; `x-ratelimit-reset` as a Unix time at OpenRouter).
+/// The pause that the headers of an error reply ask for. `header` returns a
+/// header's value by its name in lower case; `now` is the time to which dates are
+/// compared.
+///
+/// In this order: `retry-after-ms`, `retry-after` in seconds or as a date, and, for
+/// limits with nothing remaining, the time of the reset. That is
+/// `x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds at
+/// OpenAI, Groq and Azure, and `x-ratelimit-reset` as a Unix time at OpenRouter.
 pub fn from_headers<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     now: SystemTime,
@@ -38,7 +40,7 @@ pub fn from_headers<'h>(
         .max()
 }
 
-/// A reset: a Unix time in seconds or milliseconds, else a span.
+/// A reset time: a Unix time in seconds or milliseconds, else a duration.
 fn parse_reset(text: &str, now: SystemTime) -> Option<Duration> {
     let Ok(number) = text.parse::<f64>() else {
         return parse_duration(text);
@@ -59,13 +61,13 @@ fn until(date: SystemTime, now: SystemTime) -> Option<Duration> {
     bounded(date.duration_since(now).ok()?.as_secs_f64())
 }
 
-/// Seconds as a wait; none when there is nothing to wait for.
+/// Seconds as a pause; `None` for zero and for invalid numbers.
 fn bounded(seconds: f64) -> Option<Duration> {
     let wait = Duration::try_from_secs_f64(seconds).ok()?;
     (!wait.is_zero()).then(|| wait.min(MAX_WAIT))
 }
 
-/// The wait in a text: `Please try again in 6m0s`, `Please retry in 48.9s`,
+/// The pause in a text: `Please try again in 6m0s`, `Please retry in 48.9s`,
 /// `Please retry after 26 seconds`.
 pub(super) fn from_text(lower: &str) -> Option<Duration> {
     const PHRASES: [&str; 7] = [
@@ -82,8 +84,8 @@ pub(super) fn from_text(lower: &str) -> Option<Duration> {
         .find_map(|phrase| parse_duration(lower.split_once(phrase)?.1))
 }
 
-/// A span of time at the start of a text: `37s`, `1m10.3s`, `120ms`,
-/// `26 seconds`, `2 minutes`. A number without a unit counts seconds.
+/// Parses a duration at the beginning of a text: `37s`, `1m10.3s`, `120ms`, `26
+/// seconds`, `2 minutes`. A number without a unit is in seconds.
 pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut seconds = None;
@@ -91,18 +93,18 @@ pub(super) fn parse_duration(text: &str) -> Option<Duration> {
         let digits = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(rest.len());
-        // The end of a sentence is no fraction.
-        let (number, behind) = rest.split_at_checked(digits)?;
+        // A period at the end of a sentence is not a decimal point.
+        let (number, after) = rest.split_at_checked(digits)?;
         let Ok(number) = number.trim_end_matches('.').parse::<f64>() else {
             break;
         };
-        let behind = behind.trim_start();
-        let letters = behind
+        let after = after.trim_start();
+        let letters = after
             .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(behind.len());
-        let (unit, after) = behind.split_at_checked(letters)?;
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at_checked(letters)?;
         let Some(scale) = unit_seconds(unit) else {
-            // `5 requests` is no time.
+            // `5 requests` is not a duration.
             break;
         };
         seconds = Some(seconds.unwrap_or(0.0) + number * scale);
@@ -125,7 +127,7 @@ fn unit_seconds(unit: &str) -> Option<f64> {
     Some(scale)
 }
 
-/// Whether a limit is one of a day or longer, which no wait is worth.
+/// Whether a limit is per day or month, so that waiting for it is pointless.
 pub(super) fn is_day_or_longer(lower: &str) -> bool {
     find::contains_any(lower, &["perday", "per-day", "permonth", "per-month"])
 }
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_ask_in_many_forms() {
+    fn pauses_are_read_from_headers() {
         for (headers, milliseconds) in [
             (&[][..], None),
             (&[("retry-after", "7")], Some(7_000)),
@@ -170,7 +172,7 @@ mod tests {
                 &[("retry-after-ms", "1500"), ("retry-after", "9")],
                 Some(1_500),
             ),
-            // The limit that is used up counts, and only that.
+            // Only the exhausted limit counts.
             (
                 &[
                     ("x-ratelimit-remaining-requests", "12"),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn words_ask_in_many_forms() {
+    fn pauses_are_read_from_texts() {
         for (text, milliseconds) in [
             ("please try again in 1.2s. need more tokens?", Some(1_200)),
             ("please try again in 6m0s.", Some(360_000)),
@@ -223,8 +225,8 @@ mod tests {
             ("please try again later", None),
             ("5s", None),
         ] {
-            let told = from_text(text).map(|wait| wait.as_millis());
-            assert_eq!(told, milliseconds, "{text}");
+            let pause = from_text(text).map(|wait| wait.as_millis());
+            assert_eq!(pause, milliseconds, "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The words of a provider, out of any shape that they come in.
+//! An error of a provider, whatever shape it has.
 //!
-//! | shape | seen at |
+//! | shape | used by |
 //! |---|---|
 //! | `{"error": {"message", "type", "code", "param"}}` | OpenAI and most |
 //! | `{"error": "…", "code": "…"}` | xAI, Ollama, TGI |
@@ -10,7 +10,7 @@
 //! | `{"detail": "…"}`, `{"detail": [{"loc", "msg"}]}`, the same in `message` | FastAPI, Mistral |
 //! | `{"errors": […]}` | gateways |
 //! | `{"base_resp": {"status_code", "status_msg"}}` | MiniMax |
-//! | a page, a line of text, nothing | servers in between |
+//! | an HTML page, a line of text, nothing | servers between us and the provider |
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,38 +20,38 @@ use serde_json::value::RawValue;
 
 use super::delay;
 
-/// The longest text of a provider that is passed on, in characters.
+/// The longest message that is passed on, in characters.
 pub(super) const MAX_MESSAGE: usize = 2000;
 
-/// How far a message is taken for the provider's own words, in characters.
+/// How much of a message is taken for the provider's own text, in characters.
 const MAX_OWN_TEXT: usize = 1000;
 
-/// How deep an error is looked for inside another.
+/// How deep errors inside errors are searched.
 const MAX_DEPTH: u8 = 8;
 
-/// The most complaints of one list that are told.
+/// The most errors of one list that are reported.
 const MAX_LISTED_ERRORS: usize = 5;
 
-/// The words of a provider.
+/// An error as the provider describes it; missing strings are empty.
 #[derive(Debug, Default)]
 pub(super) struct ProviderError {
-    /// For people; at most [`MESSAGE_LIMIT`] characters.
+    /// The message for people, of at most [`MAX_MESSAGE`] characters.
     pub(super) message: String,
     /// `type`
     pub(super) kind: String,
     /// `code`, whatever its JSON type.
     pub(super) code: String,
-    /// `param`, or the place of a complaint, parted by dots.
+    /// `param`, or the location of a validation error, joined by dots.
     pub(super) param: Option<String>,
-    /// The HTTP status that the error names.
+    /// The HTTP status inside the error.
     pub(super) status: Option<u16>,
-    /// Further words: Google's status, reasons and ids of quotas.
+    /// Further identifiers: Google's status, reasons and quota ids.
     pub(super) keywords: Vec<String>,
-    /// How long the error asks to wait.
+    /// The pause that the error asks for.
     pub(super) wait: Option<Duration>,
-    /// The window that the error names in a field: llama.cpp's `n_ctx`.
+    /// The context window, if it has its own field: llama.cpp's `n_ctx`.
     pub(super) window: Option<u64>,
-    /// MiniMax's number.
+    /// MiniMax's numeric code.
     pub(super) minimax_code: Option<u32>,
 }
 
@@ -83,10 +83,10 @@ struct ErrorObject<'a> {
     status_msg: Option<&'a RawValue>,
     #[serde(borrow)]
     base_resp: Option<&'a RawValue>,
-    /// Of problems as HTTP APIs describe them: NVIDIA.
+    /// From the problem details format of HTTP APIs (RFC 9457): NVIDIA.
     #[serde(borrow)]
     title: Option<&'a RawValue>,
-    /// Novita's code in words.
+    /// Novita's textual code.
     #[serde(borrow)]
     reason: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -101,7 +101,7 @@ struct ErrorObject<'a> {
     object: Option<&'a RawValue>,
 }
 
-/// What a gateway knows of the provider behind it.
+/// What a gateway reports about the provider behind it.
 #[derive(Default, Deserialize)]
 struct GatewayMetadata<'a> {
     #[serde(borrow)]
@@ -110,7 +110,7 @@ struct GatewayMetadata<'a> {
     provider_name: Option<Cow<'a, str>>,
 }
 
-/// One of Google's details.
+/// An element of Google's `details`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct GoogleDetail<'a> {
@@ -129,7 +129,7 @@ struct QuotaViolation {
 }
 
 impl ProviderError {
-    /// The words of a whole reply.
+    /// Reads a whole reply.
     pub(super) fn from_body(text: &str) -> Self {
         Self::from_json(text, MAX_DEPTH).unwrap_or_else(|| Self {
             message: strip_markup(text),
@@ -137,14 +137,13 @@ impl ProviderError {
         })
     }
 
-    /// The words of an error object or text inside a reply.
+    /// Reads an error object or text inside a reply.
     pub(super) fn from_error(raw: &RawValue) -> Self {
         Self::from_body(raw.get())
     }
 
-    /// The words of a reply that should be an answer but is an error; `None`
-    /// when it is none.
-    pub(super) fn in_place_of_answer(text: &str) -> Option<Self> {
+    /// Reads a reply that should be an answer; `None` if it is one.
+    pub(super) fn from_failed_answer(text: &str) -> Option<Self> {
         let text = text.trim();
         let first = match text.strip_prefix('[') {
             Some(_) => serde_json::from_str::<Vec<&RawValue>>(text)
@@ -158,9 +157,9 @@ impl ProviderError {
             .base_resp
             .and_then(|raw| serde_json::from_str::<ErrorObject<'_>>(raw.get()).ok())
             .is_some_and(|base| number(base.status_code).is_some_and(|code| code != 0));
-        let told = object.error.is_some_and(|error| !is_empty(error))
+        let has_error = object.error.is_some_and(|error| !is_empty(error))
             || object.object.is_some_and(|what| what.get() == "\"error\"");
-        // Ollama's own wire has the answer's message in this place.
+        // Ollama's native API has the answer's message, an object, in this field.
         let text = |raw: &RawValue| raw.get().starts_with(['"', '[']);
         let bare = object.choices.is_none()
             && object.object.is_none()
@@ -168,7 +167,7 @@ impl ProviderError {
                 .into_iter()
                 .flatten()
                 .any(|raw| text(raw) && !is_empty(raw));
-        (failed || told || bare).then(|| Self::from_json(first, MAX_DEPTH))?
+        (failed || has_error || bare).then(|| Self::from_json(first, MAX_DEPTH))?
     }
 
     fn from_json(text: &str, depth: u8) -> Option<Self> {
@@ -202,7 +201,8 @@ impl ProviderError {
         }
     }
 
-    /// Of a list the first counts; what the others complain of is told too.
+    /// Reads a list: the first error decides, the messages of the others are
+    /// appended.
     fn from_list(text: &str, depth: u8) -> Option<Self> {
         let values: Vec<&RawValue> = serde_json::from_str(text).ok()?;
         let mut all = values
@@ -232,49 +232,49 @@ impl ProviderError {
         .flatten()
         .filter(|raw| !is_empty(raw))
         .find_map(|raw| Self::from_json(raw.get(), depth));
-        let mut said = inner.unwrap_or_else(|| Self {
+        let mut error = inner.unwrap_or_else(|| Self {
             message: truncate(text),
             ..Self::default()
         });
-        // What stands inside is more exact than what stands around it.
-        if said.kind.is_empty() {
-            said.kind = scalar(object.kind.filter(|kind| kind.get() != "\"error\""));
+        // Inner fields are more specific than outer ones.
+        if error.kind.is_empty() {
+            error.kind = scalar(object.kind.filter(|kind| kind.get() != "\"error\""));
         }
-        if said.code.is_empty() {
-            said.code = scalar(object.code);
+        if error.code.is_empty() {
+            error.code = scalar(object.code);
         }
-        if said.param.is_none() {
-            said.param = object
+        if error.param.is_none() {
+            error.param = object
                 .param
                 .map(|raw| scalar(Some(raw)))
                 .filter(|param| !param.is_empty());
         }
         if object.status_msg.is_some() {
-            said.minimax_code = number(object.status_code);
-        } else if said.status.is_none() {
-            said.status = [object.code, object.status_code, object.status]
+            error.minimax_code = number(object.status_code);
+        } else if error.status.is_none() {
+            error.status = [object.code, object.status_code, object.status]
                 .into_iter()
                 .find_map(|raw| u16::try_from(number(raw)?).ok())
                 .filter(|status| (400..600).contains(status));
         }
-        let words = [object.status, object.reason].into_iter().flatten();
-        said.keywords.extend(words.map(|raw| scalar(Some(raw))));
-        said.window = said
+        let keywords = [object.status, object.reason].into_iter().flatten();
+        error.keywords.extend(keywords.map(|raw| scalar(Some(raw))));
+        error.window = error
             .window
             .or_else(|| object.n_ctx.and_then(|raw| raw.get().parse().ok()));
         if let Some(loc) = object.loc {
-            said.add_location(loc);
+            error.add_location(loc);
         }
         if let Some(details) = object.details {
-            said.add_google_details(details);
+            error.add_google_details(details);
         }
         if let Some(metadata) = object.metadata {
-            said.add_upstream_error(metadata, depth);
+            error.add_upstream_error(metadata, depth);
         }
-        Some(said)
+        Some(error)
     }
 
-    /// Where a checker of requests found what it complains of.
+    /// Adds the location (`loc`) of a request validation error.
     fn add_location(&mut self, loc: &RawValue) {
         let steps: Vec<&RawValue> = serde_json::from_str(loc.get()).unwrap_or_default();
         let steps: Vec<String> = steps.into_iter().map(|step| scalar(Some(step))).collect();
@@ -300,7 +300,7 @@ impl ProviderError {
         }
     }
 
-    /// A gateway's error holds that of the provider behind it, which says more.
+    /// Adds the error of the provider behind a gateway, which is more specific.
     fn add_upstream_error(&mut self, metadata: &RawValue, depth: u8) {
         let metadata: GatewayMetadata<'_> =
             serde_json::from_str(metadata.get()).unwrap_or_default();
@@ -330,16 +330,16 @@ impl ProviderError {
         self.keywords.extend(inner.keywords);
     }
 
-    /// The provider's own words, in lower case. What it repeats of the input is
-    /// left out: a conversation may well speak of errors.
+    /// The provider's own text in lower case. Quotations of the input are left out,
+    /// because a conversation may well be about errors.
     pub(super) fn own_text(&self) -> String {
         const QUOTES: &[&str] = &[
-            // vLLM, SGLang: what pydantic complains of
+            // vLLM and SGLang: input quoted by pydantic
             "'input': ",
             "\"input\": ",
             "\"input\":",
             "input_value=",
-            // llama.cpp: what the model said
+            // llama.cpp: output of the model
             "failed to parse input at pos",
         ];
         let mut own: String = self.message.chars().take(MAX_OWN_TEXT).collect();
@@ -349,9 +349,9 @@ impl ProviderError {
         own
     }
 
-    /// GLM's number: four digits as the code (or, at its other endpoint, the
-    /// type) of an error that has no other. Mistral's codes are four digits too,
-    /// beside a type in words.
+    /// GLM's code: four digits as the code (or, at its other endpoint, the type) of
+    /// an error that has no other type. Mistral's codes have four digits too, but
+    /// beside a textual type.
     pub(super) fn glm_code(&self) -> Option<u32> {
         let digits = |word: &str| (word.len() == 4).then(|| word.parse().ok()).flatten();
         digits(&self.kind).or_else(|| self.kind.is_empty().then(|| digits(&self.code)).flatten())
@@ -378,14 +378,14 @@ fn is_empty(raw: &RawValue) -> bool {
     matches!(raw.get(), "null" | "\"\"" | "[]" | "{}" | "false")
 }
 
-/// MiniMax's number behind its text: `invalid chat setting (2013)`.
+/// MiniMax's code at the end of its message: `invalid chat setting (2013)`.
 fn trailing_number(message: &str) -> Option<u32> {
     let (_, digits) = message.strip_suffix(')')?.rsplit_once('(')?;
     let number = digits.parse().ok()?;
     (1000..3000).contains(&number).then_some(number)
 }
 
-/// A body that is no JSON: text as it is, a page without its markup.
+/// The text of a body that is not JSON, without HTML markup.
 fn strip_markup(text: &str) -> String {
     let mut out = String::new();
     let mut inside = false;

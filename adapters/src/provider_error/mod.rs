@@ -1,14 +1,15 @@
-//! What a provider says when it refuses: an HTTP error reply, an error in the
-//! middle of a stream, or one in the place of an answer.
+//! Reads the error of a provider: an HTTP error reply, an error in the middle of a
+//! stream, or an error in place of an answer. No provider is asked for by name; the
+//! shapes of all are tried.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
-//! | `said` | the shapes of errors |
-//! | `words` | kinds of faults by numbers, codes, words and status |
-//! | `overflow` | requests that are too long |
+//! | `error` | [`ProviderError`]: an error in any shape as one struct |
+//! | `kind` | the kind of fault, by numbers, codes, phrases and status |
+//! | `overflow` | requests that are too long, and the size of the window |
 //! | [`delay`] | how long to wait |
-//! | `lessons` | what a refusal teaches |
-//! | `find` | numbers and names in text |
+//! | `patches` | the quirk patch that a known refusal leads to |
+//! | `find` | numbers and names in a text |
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -28,39 +29,40 @@ mod patches;
 #[cfg(test)]
 mod tests;
 
-/// The fault of an HTTP error reply. `wait` is what its headers ask for, see
-/// [`delay::of_headers`].
+/// The fault of an HTTP error reply. `wait` is the pause that its headers ask for,
+/// see [`delay::from_headers`].
 pub fn from_reply(status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
     let text = String::from_utf8_lossy(body);
     to_fault(status, wait, ProviderError::from_body(&text))
 }
 
-/// The fault of an error object inside a stream.
-pub fn from_stream_error(error: &RawValue) -> Fault {
-    let said = ProviderError::from_error(error);
-    to_fault(guess_status(&said), None, said)
+/// The fault of an error object or text inside a stream.
+pub fn from_stream_error(raw: &RawValue) -> Fault {
+    let error = ProviderError::from_error(raw);
+    to_fault(guess_status(&error), None, error)
 }
 
-/// The fault of a body with a 2xx status that is an error after all, in any of
-/// the shapes of an error reply; `None` for an answer.
+/// The fault of a body with a 2xx status that is an error, in any shape of an error
+/// reply; `None` if it is an answer.
 pub fn from_failed_answer(body: &str) -> Option<Fault> {
-    let said = ProviderError::in_place_of_answer(body)?;
-    Some(to_fault(guess_status(&said), None, said))
+    let error = ProviderError::from_failed_answer(body)?;
+    Some(to_fault(guess_status(&error), None, error))
 }
 
 /// The status of an error that came without one.
-fn guess_status(said: &ProviderError) -> u16 {
-    said.status
+fn guess_status(error: &ProviderError) -> u16 {
+    error
+        .status
         .or_else(|| {
-            [&said.code, &said.kind]
+            [&error.code, &error.kind]
                 .into_iter()
-                .chain(&said.keywords)
+                .chain(&error.keywords)
                 .find_map(|word| status_of_code(word))
         })
         .unwrap_or(500)
 }
 
-/// The status that OpenAI or Google gives with this code, type or status.
+/// The status that OpenAI or Google sends with this code, type or status name.
 fn status_of_code(word: &str) -> Option<u16> {
     match word {
         "invalid_request_error"
@@ -80,29 +82,29 @@ fn status_of_code(word: &str) -> Option<u16> {
     }
 }
 
-fn to_fault(status: u16, wait: Option<Duration>, said: ProviderError) -> Fault {
-    let lower = said.own_text();
-    let overflow = overflow::detect(status, &said, &lower);
+fn to_fault(status: u16, wait: Option<Duration>, error: ProviderError) -> Fault {
+    let lower = error.own_text();
+    let overflow = overflow::detect(status, &error, &lower);
     let mut kind = match overflow {
         Some(_) => Kind::ContextLength,
-        None => kind::kind(status, &said, &lower),
+        None => kind::kind(status, &error, &lower),
     };
     let patch = match overflow {
         Some(overflow) => overflow.window.map(QuirkPatch::Window),
-        // Templates that refuse a history do so with a 500 at some servers.
+        // At some servers a chat template that refuses a history results in a 500.
         None if matches!(kind, Kind::Refused | Kind::Unavailable)
             || is_routing_failure(status, kind) =>
         {
-            patches::find_patch(&said, &lower)
+            patches::find_patch(&error, &lower)
         }
         None => None,
     };
     if patch.is_some() && overflow.is_none() {
         kind = Kind::Refused;
     }
-    let wait = wait.or(said.wait).or_else(|| delay::from_text(&lower));
-    let retry = retry(status, kind, wait, &said);
-    let mut message = match said.message.as_str() {
+    let wait = wait.or(error.wait).or_else(|| delay::from_text(&lower));
+    let retry = retry(status, kind, wait, &error);
+    let mut message = match error.message.as_str() {
         "" => format!("The provider answered with status {status} and said nothing more."),
         message => message.to_owned(),
     };
@@ -111,11 +113,11 @@ fn to_fault(status: u16, wait: Option<Duration>, said: ProviderError) -> Fault {
         message.push_str(hint);
     }
     let code =
-        (kind == Kind::Refused && !said.code.is_empty() && said.code.parse::<u16>().is_err())
-            .then_some(said.code);
+        (kind == Kind::Refused && !error.code.is_empty() && error.code.parse::<u16>().is_err())
+            .then_some(error.code);
     Fault {
         retry,
-        param: said.param.map(Cow::Owned),
+        param: error.param.map(Cow::Owned),
         code: code.map(Cow::Owned),
         upstream_status: Some(status),
         patch,
@@ -123,18 +125,20 @@ fn to_fault(status: u16, wait: Option<Duration>, said: ProviderError) -> Fault {
     }
 }
 
-/// A gateway that finds no provider for what a request asks for answers 404.
+/// Whether a gateway found no provider that supports what the request asks for,
+/// which it answers with 404.
 fn is_routing_failure(status: u16, kind: Kind) -> bool {
     status == 404 && kind == Kind::ModelNotFound
 }
 
-fn retry(status: u16, kind: Kind, wait: Option<Duration>, said: &ProviderError) -> Retry {
-    // Groq: the model's call did not fit the tool's schema, or a call that was
-    // asked for did not come. The next try is another answer.
-    if said.code == "tool_use_failed" {
+fn retry(status: u16, kind: Kind, wait: Option<Duration>, error: &ProviderError) -> Retry {
+    // Groq: the model's call did not match the tool's schema, or a required call is
+    // missing. The next attempt gets another answer.
+    if error.code == "tool_use_failed" {
         return Retry::Soon;
     }
-    // The provider says that the request came too slowly, not that its answer did.
+    // A 408 of the provider means that the request arrived too slowly, not that the
+    // answer took too long.
     let usual = match status {
         408 if kind == Kind::Timeout => Retry::Soon,
         _ => Fault::new(kind, "").retry,
@@ -145,7 +149,7 @@ fn retry(status: u16, kind: Kind, wait: Option<Duration>, said: &ProviderError) 
     }
 }
 
-/// What whoever runs the server or chose the model can do about it.
+/// Advice for whoever runs the model server or chose the model.
 fn hint(lower: &str) -> Option<&'static str> {
     if lower.contains("--enable-auto-tool-choice") || lower.contains("requires --jinja") {
         return Some(

@@ -1,16 +1,17 @@
-//! Refusals of a request that is too long, and the window that they name.
+//! Recognizes refusals of a request that is too long, and the window that they
+//! name.
 
 use super::error::ProviderError;
 use super::find::{contains_any, number_after, number_before};
 
-/// A request that does not fit.
+/// A request that does not fit into the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overflow {
-    /// Tokens that input and output may take together, where the text says so.
+    /// The tokens that input and output may take together, if the text names them.
     pub(super) window: Option<u32>,
 }
 
-/// What stands right before the size of the window.
+/// Phrases right before the size of the window.
 const BEFORE_WINDOW: &[&str] = &[
     // Kimi; counts prompt and max_tokens
     "exceeded model token limit:",
@@ -51,7 +52,7 @@ const BEFORE_WINDOW: &[&str] = &[
     "tokens in the prompt cannot exceed",
 ];
 
-/// The same for words that mean it beside others alone.
+/// The same for phrases that only count if another phrase is in the text, too.
 const BEFORE_WINDOW_IF: &[(&str, &str)] = &[
     // Ark: `Input length M exceeds the maximum length N`
     ("exceeds the maximum length", "input length"),
@@ -63,7 +64,7 @@ const BEFORE_WINDOW_IF: &[(&str, &str)] = &[
     ("max size:", "request body too large"),
 ];
 
-/// Texts of an overflow that tell no size, or not behind them.
+/// Phrases of an overflow without a size, or with the size elsewhere.
 const WITHOUT_WINDOW: &[&str] = &[
     // Anthropic: `prompt is too long: M tokens > N maximum`
     "prompt is too long",
@@ -92,12 +93,12 @@ const WITHOUT_WINDOW: &[&str] = &[
     "please reduce the length of the messages or completion",
 ];
 
-/// Whether the request was too long for the model.
-pub(super) fn detect(status: u16, said: &ProviderError, lower: &str) -> Option<Overflow> {
+/// Recognizes a context overflow.
+pub(super) fn detect(status: u16, error: &ProviderError, lower: &str) -> Option<Overflow> {
     let is_one = contains_any(lower, BEFORE_WINDOW)
         || contains_any(lower, WITHOUT_WINDOW)
         || matching_conditionals(lower).next().is_some()
-        || [&said.code, &said.kind].into_iter().any(|word| {
+        || [&error.code, &error.kind].into_iter().any(|word| {
             matches!(
                 word.as_str(),
                 "context_length_exceeded"
@@ -108,12 +109,12 @@ pub(super) fn detect(status: u16, said: &ProviderError, lower: &str) -> Option<O
             )
         })
         // GLM: `Prompt 超长`
-        || said.glm_code() == Some(1261)
-        // Together answers with 403 when input and max_tokens are too much.
+        || error.glm_code() == Some(1261)
+        // Together answers 403 if input and max_tokens together are too much.
         || (status == 403 && lower.contains("token") && contains_any(lower, &["max_tokens", "context length"]))
         || exceeds_minute_limit(lower);
     is_one.then(|| Overflow {
-        window: said
+        window: error
             .window
             .or_else(|| find_window(lower))
             .and_then(|tokens| u32::try_from(tokens).ok())
@@ -121,10 +122,10 @@ pub(super) fn detect(status: u16, said: &ProviderError, lower: &str) -> Option<O
     })
 }
 
-/// Groq (413) and OpenAI (429): `Request too large for model … on tokens per
-/// minute (TPM): Limit 6000, Requested 14810`. The request alone is larger than
-/// what a whole minute may hold: no pause helps, a shorter history does. The
-/// limit is the account's, so the model's window is not learned from it.
+/// Groq (413) and OpenAI (429): `Request too large for model … on tokens per minute
+/// (TPM): Limit 6000, Requested 14810`. The request alone exceeds what a minute may
+/// have: waiting does not help, a shorter history does. The limit is the account's,
+/// so the model's window is not learned from it.
 fn exceeds_minute_limit(lower: &str) -> bool {
     lower.contains("request too large")
         && number_after(lower, "requested") > number_after(lower, "limit")

@@ -1,4 +1,4 @@
-//! Texts of providers, and what they mean.
+//! Errors of providers, and how they are read.
 
 use std::time::Duration;
 
@@ -80,10 +80,10 @@ fn every_shape_gives_its_message() {
     }
 }
 
-/// vLLM repeats the input that it complains of, which may speak of anything: of
-/// the errors of a proxy, for one.
+/// vLLM quotes the input that it refuses, which may be about anything, including
+/// the errors of a proxy.
 #[test]
-fn what_a_refusal_quotes_is_not_its_own_word() {
+fn quoted_input_is_not_the_providers_own_text() {
     let quoted = "This model's maximum context length is 8192 tokens. Insufficient balance. \
                   System message must be at the beginning.";
     for message in [
@@ -107,7 +107,7 @@ fn what_a_refusal_quotes_is_not_its_own_word() {
 }
 
 #[test]
-fn google_tells_a_minute_from_a_day() {
+fn googles_limits_per_minute_and_per_day_differ() {
     let body = |quota: &str, message: &str| {
         json!([{"error": {
             "code": 429, "message": message, "status": "RESOURCE_EXHAUSTED",
@@ -135,7 +135,7 @@ fn google_tells_a_minute_from_a_day() {
 }
 
 #[test]
-fn an_error_in_a_stream_is_placed_by_its_words() {
+fn an_error_in_a_stream_gets_its_status_from_its_code() {
     for (error, kind, status) in [
         (r#"{"message":"x","code":429}"#, Kind::RateLimit, 429),
         (
@@ -199,7 +199,7 @@ fn an_error_in_a_stream_is_placed_by_its_words() {
 }
 
 #[test]
-fn an_error_in_place_of_an_answer_is_seen() {
+fn an_error_in_place_of_an_answer_is_recognized() {
     for (body, kind) in [
         (
             r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error"}}"#,
@@ -248,7 +248,7 @@ fn an_error_in_place_of_an_answer_is_seen() {
 }
 
 #[test]
-fn a_wait_is_passed_on_only_where_trying_again_helps() {
+fn a_pause_is_passed_on_only_if_a_retry_helps() {
     let wait = Some(Duration::from_secs(3));
     for (status, wait, body, seconds) in [
         (429, wait, "", Some(3)),
@@ -269,13 +269,13 @@ fn a_wait_is_passed_on_only_where_trying_again_helps() {
 }
 
 #[test]
-fn a_request_that_came_too_slowly_is_worth_another_try() {
+fn a_request_that_arrived_too_slowly_is_retried() {
     let fault = fault_of(408, "");
     assert_eq!((fault.kind, fault.retry), (Kind::Timeout, Retry::Soon));
 }
 
 #[test]
-fn a_call_that_did_not_fit_is_worth_another_try() {
+fn a_call_that_did_not_match_its_schema_is_retried() {
     let body = r#"{"error":{"code":"tool_use_failed","failed_generation":"{}","message":"Tool call validation failed","type":"invalid_request_error"}}"#;
     let fault = fault_of(400, body);
     assert_eq!((fault.kind, fault.retry), (Kind::Refused, Retry::Soon));
@@ -287,7 +287,7 @@ fn a_call_that_did_not_fit_is_worth_another_try() {
 }
 
 #[test]
-fn codes_in_words_are_passed_on() {
+fn textual_codes_are_passed_on() {
     for (body, code) in [
         (
             r#"{"error":{"message":"bad","code":"unsupported_value"}}"#,
@@ -302,7 +302,7 @@ fn codes_in_words_are_passed_on() {
 }
 
 #[test]
-fn hints_say_what_to_do() {
+fn hints_are_appended() {
     let server = fault_of(
         400,
         &openai(
@@ -314,8 +314,8 @@ fn hints_say_what_to_do() {
         r#"{"error":"m does not support tools"}"#,
         r#"{"error":{"message":"No endpoints found that support tool use.","code":404}}"#,
     ] {
-        let told = fault_of(400, body).message;
-        assert!(told.ends_with("(Choose a model that can call tools.)"));
+        let message = fault_of(400, body).message;
+        assert!(message.ends_with("(Choose a model that can call tools.)"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Numbers that a refusal names.
+//! Limits that a refusal names.
 
 use registry::MaxTokensField;
 
@@ -12,7 +12,7 @@ const FIELDS: [&str; 4] = [
     "max_output_tokens",
 ];
 
-/// The output limit and the temperature.
+/// The patch for a refused output limit or temperature.
 pub(super) fn find_patch(lower: &str) -> Option<QuirkPatch> {
     other_name(lower)
         .or_else(|| max_output(lower))
@@ -115,15 +115,15 @@ fn temperature(lower: &str) -> Option<QuirkPatch> {
     if fixed {
         return Some(QuirkPatch::NoSampling);
     }
-    let most = |number: &str| {
+    let maximum = |number: &str| {
         let digits = number
             .trim_start()
             .split(|c: char| !c.is_ascii_digit() && c != '.')
             .next()?;
         match digits.trim_end_matches('.').parse::<f64>().ok()? {
-            most if (0.5..=2.0).contains(&most) => HUNDREDTHS
+            value if (0.5..=2.0).contains(&value) => HUNDREDTHS
                 .into_iter()
-                .find(|step| (f64::from(*step) - most * 100.0).abs() < 0.5),
+                .find(|step| (f64::from(*step) - value * 100.0).abs() < 0.5),
             _ => None,
         }
     };
@@ -138,9 +138,9 @@ fn temperature(lower: &str) -> Option<QuirkPatch> {
         "(0.0,",
     ]
     .into_iter()
-    .find_map(|phrase| most(lower.split_once(phrase)?.1))
+    .find_map(|phrase| maximum(lower.split_once(phrase)?.1))
     .map(QuirkPatch::MaxTemperature)
 }
 
-/// The highest temperatures that there are.
+/// Maximum temperatures that providers use.
 const HUNDREDTHS: [u16; 6] = [50, 100, 120, 150, 180, 200];

@@ -1,8 +1,8 @@
-//! What a refusal teaches. A lesson lasts as long as the process, so a text
-//! must name one thing, in words that a provider is known to use; a vague text
-//! teaches nothing.
+//! Quirk patches that known refusals lead to. A patch stays in force as long as the
+//! process, so a text must clearly name one thing, in a phrase that a provider is
+//! known to use; vague texts lead to no patch.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
 //! | here | reasoning, roles and order of messages, images, ids |
 //! | `limits` | numbers: output limit, temperature |
@@ -19,19 +19,19 @@ mod limits;
 mod parameters;
 mod schema;
 
-/// The lesson of a refusal that is no overflow.
-pub(super) fn find_patch(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+/// The patch for a refusal that is not a context overflow.
+pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     reasoning(lower)
         .or_else(|| limits::find_patch(lower))
-        .or_else(|| schema::find_patch(said, lower))
+        .or_else(|| schema::find_patch(error, lower))
         .or_else(|| images(lower))
         .or_else(|| message_order(lower))
-        .or_else(|| roles(said, lower))
-        .or_else(|| calls(said, lower))
-        .or_else(|| parameters::find_patch(said, lower))
+        .or_else(|| roles(error, lower))
+        .or_else(|| calls(error, lower))
+        .or_else(|| parameters::find_patch(error, lower))
 }
 
-/// Reasoning and signatures that must go back.
+/// Reasoning and signatures that must be sent back.
 ///
 /// - Kimi: `thinking is enabled but reasoning_content is missing in assistant
 ///   tool call message at index 2` (claude-code#37485)
@@ -95,7 +95,7 @@ fn reasoning(lower: &str) -> Option<QuirkPatch> {
 /// - Kimi: `unsupported image url`; a URL that could not be fetched, as at
 ///   Vertex, says nothing about other URLs
 fn images(lower: &str) -> Option<QuirkPatch> {
-    const BLIND: &[&str] = &[
+    const NO_IMAGES: &[&str] = &[
         "unknown variant `image_url`",
         "unknown variant 'image_url'",
         "image input not supported",
@@ -119,7 +119,7 @@ fn images(lower: &str) -> Option<QuirkPatch> {
     if contains_any(lower, NO_URLS) && lower.contains("image") {
         return Some(QuirkPatch::NoImageUrls);
     }
-    if contains_any(lower, BLIND) {
+    if contains_any(lower, NO_IMAGES) {
         return Some(QuirkPatch::NoImages);
     }
     if contains_any(lower, &["unknown variant `file`", "unknown variant 'file'"]) {
@@ -170,7 +170,7 @@ fn message_order(lower: &str) -> Option<QuirkPatch> {
     .then_some(QuirkPatch::SystemFirst)
 }
 
-/// Roles that are unknown.
+/// Roles that the provider does not have.
 ///
 /// - OpenAI o1-mini, recorded: `Unsupported value: 'messages[0].role' does not
 ///   support 'developer' with this model.`, the same with 'system'
@@ -180,12 +180,12 @@ fn message_order(lower: &str) -> Option<QuirkPatch> {
 /// - gateways: `invalid role 'developer', must be one of: system, user, …`
 /// - pydantic (Together, Cerebras): `Input should be 'system', 'user', 'assistant'
 ///   or 'tool'` at `messages.0.role`
-/// - templates: `Unexpected message role.` (teaches nothing: it names no role)
+/// - templates: `Unexpected message role.` (no patch: it names no role)
 /// - MiniMax 2013: `chat content has invalid message role: system`
 /// - Gemma: `System role not supported`; Gemini's Gemma: `Developer instruction
 ///   is not enabled for models/gemma-3-27b-it`
-fn roles(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    let param = said.param.as_deref().unwrap_or_default();
+fn roles(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    let param = error.param.as_deref().unwrap_or_default();
     let about_role = lower.contains("role") || param.ends_with("role");
     let refuses = |role: &str| {
         contains_any(
@@ -212,8 +212,7 @@ fn roles(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     if about_role && refuses("developer") || lower.contains("developer is not one of [") {
         return Some(QuirkPatch::SystemRole(SystemRole::System));
     }
-    // The roles that are known are listed, and the one for instructions that is
-    // not among them is ours.
+    // The supported roles are listed, and our role for instructions is missing.
     let listed = about_role
         && contains_any(lower, &["should be", "must be one of", "expected one of"])
         && find_quoted(lower, "system").is_some()
@@ -233,7 +232,7 @@ fn roles(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     no_system.then_some(QuirkPatch::SystemRole(SystemRole::User))
 }
 
-/// Forms of messages with calls.
+/// Messages with calls.
 ///
 /// - Kimi: `text content is empty` (kimi-cli leaves the content out)
 /// - serde servers: ``missing field `content` ``; pydantic: `Input should be a
@@ -245,8 +244,8 @@ fn roles(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
 ///   too long. Expected a string with maximum length 40`
 /// - Gemini: `function_response.name: Name cannot be empty.`
 /// - llama.cpp: `Cannot use tools with stream`
-fn calls(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    let param = said.param.as_deref().unwrap_or_default();
+fn calls(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    let param = error.param.as_deref().unwrap_or_default();
     if lower.contains("text content is empty") {
         return Some(QuirkPatch::CallContent(CallContent::Omitted));
     }

@@ -1,4 +1,4 @@
-//! Parameters that are refused by name, and values that are.
+//! Parameters that are refused by name, and refused values.
 
 use registry::{MaxTokensField, ResponseFormat, Set, ToolChoice};
 
@@ -6,7 +6,7 @@ use super::super::error::ProviderError;
 use super::super::find::{contains_any, find_quoted, find_word};
 use crate::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
 
-/// Words that refuse a parameter as such. Groq: `property 'x' is unsupported`;
+/// Phrases that refuse a parameter itself. Groq: `property 'x' is unsupported`;
 /// pydantic (Mistral, Cerebras, Anthropic): `Extra inputs are not permitted`;
 /// OpenAI: `Unrecognized request argument supplied: x`, `Unknown parameter: 'x'.`,
 /// `Unsupported parameter: 'x' is not supported with this model.`; Google:
@@ -38,8 +38,8 @@ const UNKNOWN: &[&str] = &[
     "argument not supported",
 ];
 
-/// The parameter and the lesson when it is unknown; `true` where the name is a
-/// plain word too, so that only quotes or the error's `param` make it a name.
+/// Parameters with the patch for when they are unknown. `true` marks names that are
+/// ordinary words too; they count only in quotes or as the error's `param`.
 const PATCHES_BY_NAME: &[(&str, bool, QuirkPatch)] = &[
     ("reasoning_content", false, QuirkPatch::NoReasoning),
     ("reasoning_details", false, QuirkPatch::NoReasoning),
@@ -123,35 +123,36 @@ const PATCHES_BY_NAME: &[(&str, bool, QuirkPatch)] = &[
     ("chat_template_kwargs", false, QuirkPatch::NoThinkingSwitch),
 ];
 
-/// The lesson of a parameter or a value that is refused. MiniMax M2 takes a fixed
-/// list of fields and says of any other `invalid params, invalid chat setting
-/// (2013)`; of the fields that every server gets, the list lacks
-/// `parallel_tool_calls` alone (codex-app-transfer, `minimax` request).
-pub(super) fn find_patch(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    efforts(said, lower)
+/// The patch for a refused parameter or value.
+///
+/// MiniMax M2 accepts a fixed list of fields and refuses any other with `invalid
+/// params, invalid chat setting (2013)`. Of the fields that every server gets, the
+/// list lacks only `parallel_tool_calls` (codex-app-transfer, `minimax` request).
+pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    efforts(error, lower)
         .or_else(|| thinking(lower))
-        .or_else(|| tool_choice(said, lower))
-        .or_else(|| response_format(said, lower))
-        .or_else(|| unknown_parameter(said, lower))
+        .or_else(|| tool_choice(error, lower))
+        .or_else(|| response_format(error, lower))
+        .or_else(|| unknown_parameter(error, lower))
         .or_else(|| {
             let settings = lower.contains("invalid chat setting");
             settings.then_some(QuirkPatch::OmitParameter(Parameter::ParallelToolCalls))
         })
 }
 
-fn unknown_parameter(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+fn unknown_parameter(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     if !contains_any(lower, UNKNOWN)
-        && said.code != "unsupported_parameter"
-        && said.code != "unknown_parameter"
+        && error.code != "unsupported_parameter"
+        && error.code != "unknown_parameter"
     {
         return None;
     }
-    let param = last_param_segment(said);
+    let param = last_param_segment(error);
     let by_param = PATCHES_BY_NAME.iter().find(|(name, ..)| *name == param);
     if let Some((.., patch)) = by_param {
         return Some(*patch);
     }
-    // Without a `param` the text must name one thing.
+    // Without a `param` the text must name exactly one thing.
     let mut named = PATCHES_BY_NAME
         .iter()
         .filter(|(name, plain, _)| {
@@ -166,10 +167,10 @@ fn unknown_parameter(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     named.all(|patch| patch == first).then_some(*first)
 }
 
-/// The last name of the place at fault: `reasoning_content` of
+/// The last name in the error's `param`: `reasoning_content` of
 /// `messages.2.assistant.reasoning_content`.
-fn last_param_segment(said: &ProviderError) -> String {
-    let param = said.param.as_deref().unwrap_or_default().to_lowercase();
+fn last_param_segment(error: &ProviderError) -> String {
+    let param = error.param.as_deref().unwrap_or_default().to_lowercase();
     param
         .rsplit(['.', '[', ']', '/'])
         .find(|step| !step.is_empty() && step.parse::<u32>().is_err())
@@ -183,8 +184,8 @@ fn last_param_segment(said: &ProviderError) -> String {
 ///   this model. Supported values are: 'low', 'medium', and 'high'.`
 /// - Groq: ``reasoning_effort must be one of `low`, `medium`, or `high` ``
 /// - pydantic: `Input should be 'low', 'medium' or 'high'` at `reasoning_effort`
-fn efforts(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    if !lower.contains("effort") && !last_param_segment(said).contains("effort") {
+fn efforts(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    if !lower.contains("effort") && !last_param_segment(error).contains("effort") {
         return None;
     }
     let (_, list) = [
@@ -223,10 +224,10 @@ fn thinking(lower: &str) -> Option<QuirkPatch> {
 /// - serde servers: ``tool_choice: unknown variant `required` ``; pydantic: `Input
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
 ///   is supported for tool_choice`
-fn tool_choice(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+fn tool_choice(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     const FORCED: [ToolChoice; 2] = [ToolChoice::Required, ToolChoice::Named];
     const ALL: [ToolChoice; 3] = [ToolChoice::None, ToolChoice::Required, ToolChoice::Named];
-    if find_word(lower, "tool_choice").is_none() && last_param_segment(said) != "tool_choice" {
+    if find_word(lower, "tool_choice").is_none() && last_param_segment(error) != "tool_choice" {
         return None;
     }
     if contains_any(lower, UNKNOWN)
@@ -305,9 +306,9 @@ fn without(values: &[ToolChoice]) -> QuirkPatch {
 /// - OpenAI's older models: `Invalid parameter: 'response_format' of type
 ///   'json_schema' is not supported with this model.`
 /// - Groq: ``This model does not support response format `json_schema`. ``
-fn response_format(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+fn response_format(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     let about = contains_any(lower, &["response_format", "response format"])
-        || said
+        || error
             .param
             .as_deref()
             .is_some_and(|param| param.starts_with("response_format"));

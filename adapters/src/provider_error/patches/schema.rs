@@ -1,4 +1,4 @@
-//! Schemas of tools that are refused.
+//! Refused tool schemas.
 
 use registry::{SchemaRule, Set};
 
@@ -6,7 +6,7 @@ use super::super::error::ProviderError;
 use super::super::find::contains_any;
 use crate::quirk_patch::{Parameter, QuirkPatch};
 
-/// Kimi's checker (facts of its texts: pi#4138, kimi-cli#2061, kimi-code#1610):
+/// Kimi's schema checker (texts from pi#4138, kimi-cli#2061, kimi-code#1610):
 /// `tools.function.parameters is not a valid moonshot flavored json schema,
 /// details: <At path 'properties.x': type is not defined>`; also `conflicting
 /// keywords found after $ref expansion`, `when using anyOf, type should be defined
@@ -22,7 +22,7 @@ const MOONSHOT: &[SchemaRule] = &[
     SchemaRule::NoMetaKeys,
 ];
 
-/// Google's part of OpenAPI 3.0: `Invalid JSON payload received. Unknown name
+/// Google's subset of OpenAPI 3.0: `Invalid JSON payload received. Unknown name
 /// "additionalProperties" at 'tools[0].function_declarations[0].parameters':
 /// Cannot find field.`; `GenerateContentRequest.tools[0].function_declarations[0]
 /// .parameters.properties[x].enum: only allowed for STRING type`.
@@ -55,8 +55,8 @@ const STANDARD: &[SchemaRule] = &[
 /// xgrammar.`
 const GRAMMAR: &[SchemaRule] = &[SchemaRule::NoPatterns, SchemaRule::NoBounds];
 
-/// The rules that the refused schema broke, or might have.
-pub(super) fn find_patch(said: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+/// The rules that the refused schema broke or may have broken.
+pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     if lower.contains("moonshot flavored json schema") {
         return Some(rules(MOONSHOT));
     }
@@ -64,7 +64,7 @@ pub(super) fn find_patch(said: &ProviderError, lower: &str) -> Option<QuirkPatch
     if googles {
         return Some(rules(OPENAPI));
     }
-    let function = said.code == "invalid_function_parameters"
+    let function = error.code == "invalid_function_parameters"
         || contains_any(
             lower,
             &[

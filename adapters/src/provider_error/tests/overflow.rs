@@ -1,4 +1,4 @@
-//! Texts that say that a request is too long.
+//! Refusals of requests that are too long.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Texts of providers that teach something, and such that do not.
+//! Refusals that lead to a quirk patch, and some that do not.
 
 use registry::{
     CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, SchemaRule, Set,
@@ -17,8 +17,8 @@ fn without(values: &[ToolChoice]) -> QuirkPatch {
 }
 
 #[test]
-fn a_known_refusal_teaches_one_thing() {
-    let levels = |words: &[&str]| QuirkPatch::Efforts(EffortLevels::from_names(words).unwrap());
+fn a_known_refusal_leads_to_one_patch() {
+    let levels = |names: &[&str]| QuirkPatch::Efforts(EffortLevels::from_names(names).unwrap());
     for (message, patch) in [
         (
             "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2",
@@ -315,7 +315,7 @@ fn a_refused_schema_turns_rules_on() {
 }
 
 #[test]
-fn the_place_of_a_complaint_names_the_parameter() {
+fn the_location_of_an_error_names_the_parameter() {
     for (body, param, patch) in [
         (
             r#"{"object":"error","message":{"detail":[{"type":"extra_forbidden","loc":["body","messages",2,"assistant","reasoning_content"],"msg":"Extra inputs are not permitted","input":"x"}]},"type":"invalid_request_error","param":null,"code":null}"#,
@@ -350,7 +350,7 @@ fn the_place_of_a_complaint_names_the_parameter() {
 }
 
 #[test]
-fn a_vague_refusal_teaches_nothing() {
+fn a_vague_refusal_leads_to_no_patch() {
     for message in [
         "Invalid 'temperature': decimal below minimum value. Expected a value >= 0, but got -1 instead.",
         "max_tokens must be at least 1, got -3",
