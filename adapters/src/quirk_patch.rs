@@ -161,7 +161,7 @@ impl QuirkPatch {
                 }
             }
             Self::NoEffort => {
-                quirks.reasoning_control = without_effort_level(quirks.reasoning_control)
+                quirks.reasoning_control = without_effort_level(quirks.reasoning_control);
             }
             Self::NoThinkingSwitch => {
                 quirks.reasoning_control = without_thinking_switch(quirks.reasoning_control);

@@ -129,7 +129,7 @@ impl UpstreamReader {
                 }
             }
             BodyFraming::Document(bytes) => {
-                decode_document(&String::from_utf8_lossy(&bytes), decoder, emit)
+                decode_document(&String::from_utf8_lossy(&bytes), decoder, emit);
             }
         }
         decoder.finish(emit);

@@ -280,7 +280,7 @@ impl ChatDecoder {
         match finish::interpret(&reason, has_output) {
             FinishMeaning::Absent => {}
             FinishMeaning::Finish(finish) => {
-                self.finish = Some(finish::more_severe(self.finish, finish))
+                self.finish = Some(finish::more_severe(self.finish, finish));
             }
             FinishMeaning::Guessed(finish) => {
                 emit(Event::Note("finish_reason_unknown", reason.into_owned()));

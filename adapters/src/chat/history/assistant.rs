@@ -23,10 +23,10 @@ impl<'a> MessageWriter<'_, 'a> {
         self.open_message("assistant");
         match quirks.reasoning_replay {
             ReasoningReplay::ThinkTags => {
-                self.push_content_with_think_tags(message, &reasoning, marked)
+                self.push_content_with_think_tags(message, &reasoning, marked);
             }
             ReasoningReplay::ThinkingParts => {
-                self.push_content_with_thinking_parts(message, &reasoning, marked)
+                self.push_content_with_thinking_parts(message, &reasoning, marked);
             }
             ReasoningReplay::None
             | ReasoningReplay::ReasoningContent
@@ -44,7 +44,7 @@ impl<'a> MessageWriter<'_, 'a> {
                 }
             }
             ReasoningReplay::Reasoning => {
-                self.push_reasoning_field("reasoning", message, &reasoning)
+                self.push_reasoning_field("reasoning", message, &reasoning);
             }
             ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => {
             }
