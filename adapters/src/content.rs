@@ -1,9 +1,9 @@
-//! The content of messages and tool outputs as clients send it: a string, or a
-//! list of parts.
+//! The content of messages and tool outputs as clients send it: a string, or a list
+//! of parts.
 //!
-//! [`ContentPart`] is one part with its fields unread; whoever only measures or
-//! collects text uses it alone. [`MessageContent`] is content that has been
-//! checked and can be sent to a provider.
+//! [`ContentPart`] is one part with its fields unread, which is enough to measure
+//! or collect text. [`MessageContent`] is content that has been checked and can be
+//! sent to a provider.
 
 use std::borrow::Cow;
 

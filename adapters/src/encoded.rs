@@ -17,7 +17,7 @@ pub struct Encoded {
     /// Bytes that exist only because a message carries a cache breakpoint. The next
     /// request has them elsewhere, and the provider does not count them.
     pub cache_marks: Vec<Range<usize>>,
-    /// What was changed or left out.
+    /// Notes about what was changed or left out.
     pub notes: Notes,
     /// Estimated input tokens: text by its bytes, images and files separately.
     pub estimated_tokens: u64,

@@ -1,15 +1,14 @@
-//! What went wrong with a turn or a request, and everything that follows from it.
+//! The failure of a turn or a request, and everything that follows from it.
 //!
-//! This is the one table from a failure to its consequences. A [`Fault`] has a
-//! [`Kind`]; from the kind follow whose fault it is ([`FaultSide`]), whether a
-//! retry can help ([`Retry`]), the HTTP status and body before the commit point,
-//! and the error inside a `response.failed` after it. Nothing else in the proxy
-//! chooses a status or an error code.
+//! This module is the one table from a failure to its consequences. A [`Fault`] has
+//! a [`Kind`]. From the kind follow who caused it ([`FaultSide`]), whether a retry
+//! can help ([`Retry`]), the HTTP status and body before the commit point, and the
+//! error inside a `response.failed` after it. Nothing else in the proxy chooses a
+//! status or an error code.
 //!
-//! Two clients get different answers. Most clients get the status that OpenAI would
-//! send. Codex retries some statuses for a long time without showing their text, so
-//! its faults get a status or code that it acts on sensibly; the `codex` parameter
-//! tells the two apart.
+//! Most clients get the status that OpenAI would send. Codex retries some statuses
+//! for a long time without showing their text, so it gets a status or code that it
+//! handles sensibly; the `codex` parameter of the methods selects its answer.
 //!
 //! `message` is written for the client; `cause` goes to the log only.
 
@@ -33,7 +32,7 @@ const MAX_CODEX_PAUSE: Duration = Duration::from_mins(10);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Deserialize, Serialize)]
 #[error("{message}")]
 pub struct Fault {
-    /// What kind of failure this is.
+    /// The kind of failure.
     pub kind: Kind,
     /// Whether sending the same request again can help.
     pub retry: Retry,

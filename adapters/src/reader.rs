@@ -33,7 +33,7 @@ enum BodyFraming {
     Unknown(Vec<u8>),
     Events {
         sse: sse::SseDecoder,
-        /// What came before the first event that was understood.
+        /// The bytes before the first event that was understood.
         unrecognized: Vec<u8>,
     },
     /// One or several JSON documents, or an HTML page.

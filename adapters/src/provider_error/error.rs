@@ -101,7 +101,7 @@ struct ErrorObject<'a> {
     object: Option<&'a RawValue>,
 }
 
-/// What a gateway reports about the provider behind it.
+/// A gateway's report about the provider behind it.
 #[derive(Default, Deserialize)]
 struct GatewayMetadata<'a> {
     #[serde(borrow)]

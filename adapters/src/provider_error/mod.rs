@@ -149,7 +149,7 @@ fn retry(status: u16, kind: Kind, wait: Option<Duration>, error: &ProviderError)
     }
 }
 
-/// Advice for whoever runs the model server or chose the model.
+/// Advice for the people who run the model server or chose the model.
 fn hint(lower: &str) -> Option<&'static str> {
     if lower.contains("--enable-auto-tool-choice") || lower.contains("requires --jinja") {
         return Some(

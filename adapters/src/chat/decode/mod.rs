@@ -71,7 +71,7 @@ pub(crate) struct ChatDecoder {
     ended: bool,
 }
 
-/// What has been decoded of an answer so far.
+/// The progress of an answer that is being decoded.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 struct StreamProgress {
