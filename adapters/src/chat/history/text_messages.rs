@@ -95,7 +95,7 @@ impl MessageWriter<'_, '_> {
     ) {
         self.notes.add(
             "message_cut",
-            format!("a message is sent in sections of {limit} characters"),
+            format!("a message is sent in pieces of {limit} characters"),
         );
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let heading = if sections.iter().any(|section| section.needs_heading) {
