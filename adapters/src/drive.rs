@@ -3,10 +3,10 @@
 
 use registry::Quirks;
 
-use crate::chat::reader::Reader;
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::notes::Notes;
+use crate::reader::UpstreamReader;
 use crate::responses::assembler::{Assembler, Settings, Terms};
 use crate::responses::envelope::Envelope;
 use crate::responses::frames::Frames;
@@ -53,7 +53,7 @@ pub fn told<'c>(
     let codex = settings.codex;
     let read = read(settings, quirks, chunks, true);
     match read.fault {
-        Some(fault) if !read.begun && !fault.is_told_in_stream(codex) => Err(fault),
+        Some(fault) if !read.begun && !fault.is_reported_in_stream(codex) => Err(fault),
         _ => Ok((text(&read.body), read.notes)),
     }
 }
@@ -147,7 +147,7 @@ impl Output {
         chunks: impl IntoIterator<Item = &'c [u8]>,
         mut send: impl FnMut(&mut Frames),
     ) -> Result<(), Fault> {
-        let mut reader = Reader::new(quirks);
+        let mut reader = UpstreamReader::new(quirks);
         for chunk in chunks {
             self.step(|mut emit| reader.feed(chunk, &mut emit))?;
             send(&mut self.frames);

@@ -1,46 +1,46 @@
-//! A request as it goes to the upstream.
+//! An upstream request in its final bytes.
 
 use std::ops::Range;
 
 use crate::notes::Notes;
 
-/// The upstream's request body, and where each item of the turn went.
+/// An encoded upstream request: the body, and where its parts are. Made by a wire's
+/// encoder; the offsets serve the prefix tracker, the notes go to the client.
 #[derive(Debug)]
 pub struct Encoded {
     /// The JSON body.
     pub body: Vec<u8>,
-    /// Where the items stand in the body, in the order of the body.
-    pub spans: Vec<Span>,
-    /// Where that stands which comes before the items.
-    pub head: Head,
-    /// Bytes that are there only because a message bears the mark of a cache: the
-    /// next request has them elsewhere, and the provider does not count them.
-    pub marks: Vec<Range<usize>>,
-    /// What was changed or left out.
+    /// The bytes of each item, in the order of the body.
+    pub spans: Vec<ItemSpan>,
+    /// The offsets of tools and instructions.
+    pub offsets: BodyOffsets,
+    /// Bytes that exist only because a message carries a cache breakpoint. The next
+    /// request has them elsewhere, and the provider does not count them.
+    pub cache_marks: Vec<Range<usize>>,
+    /// Notes about what was changed or left out.
     pub notes: Notes,
-    /// About how many tokens the input has, by its bytes; images and files count
-    /// apart.
+    /// Estimated input tokens: text by its bytes, images and files separately.
     pub estimated_tokens: u64,
 }
 
-/// The parts of the body before the items. What lies in none of them are
-/// parameters.
+/// The offsets of the parts that precede the items. All other bytes before the
+/// items are parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Head {
-    /// The list of tools; empty where there is none.
+pub struct BodyOffsets {
+    /// The list of tools; an empty range if there is none.
     pub tools: Range<usize>,
-    /// Where the messages begin.
+    /// Where the list of messages begins.
     pub messages: usize,
-    /// Where the instructions end, which come first; where there are none,
-    /// [`Self::messages`].
+    /// Where the instructions end, which come first in the messages; equal to
+    /// [`Self::messages`] if there are none.
     pub instructions: usize,
 }
 
-/// The bytes that one item became.
+/// The bytes that one item was encoded to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct ItemSpan {
     /// The item's index in the turn.
     pub item: usize,
-    /// The bytes of the body.
+    /// The range in the body.
     pub bytes: Range<usize>,
 }

@@ -1,123 +1,136 @@
-//! What went wrong, decided once: who is at fault, whether trying again helps,
-//! and what the client is told.
+//! The failure of a turn or a request, and everything that follows from it.
 //!
-//! `message` is written for the client; `cause` is for the log alone.
+//! This module is the one table from a failure to its consequences. A [`Fault`] has
+//! a [`Kind`]. From the kind follow who caused it ([`FaultSide`]), whether a retry
+//! can help ([`Retry`]), the HTTP status and body before the commit point, and the
+//! error inside a `response.failed` after it. Nothing else in the proxy chooses a
+//! status or an error code.
+//!
+//! Most clients get the status that OpenAI would send. Codex retries some statuses
+//! for a long time without showing their text, so it gets a status or code that it
+//! handles sensibly; the `codex` parameter of the methods selects its answer.
+//!
+//! `message` is written for the client; `cause` goes to the log only.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::mend::Mend;
+use crate::quirk_patch::QuirkPatch;
 
-/// Seconds until a request may be sent again at a rate limit that names no time.
-const BARE_LIMIT_PAUSE: u64 = 5;
+/// `Retry-After` in seconds of a rate limit for which the provider named no pause.
+const DEFAULT_RATE_LIMIT_PAUSE: u64 = 5;
 
-/// The longest pause that Codex is told of as one: it waits without a word, and
-/// beyond this time a user has to know.
-const LONGEST_SILENT_PAUSE: Duration = Duration::from_mins(10);
+/// The longest pause of a rate limit that Codex is asked to wait for. It waits
+/// without showing anything; for a longer pause the user has to see the reason.
+const MAX_CODEX_PAUSE: Duration = Duration::from_mins(10);
 
-/// A failed turn or request.
+/// A failed turn or request. Made where the failure is detected; the engine turns
+/// it into a retry, a failover, an HTTP error or a `response.failed`. Bundles store
+/// it as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Deserialize, Serialize)]
 #[error("{message}")]
 pub struct Fault {
-    /// What it is.
+    /// The kind of failure.
     pub kind: Kind,
-    /// Whether trying the same again can help.
+    /// Whether sending the same request again can help.
     pub retry: Retry,
-    /// For the client; never holds a secret.
+    /// The message for the client. Must not contain a secret.
     pub message: String,
-    /// The request parameter at fault.
+    /// The request parameter that caused it, such as `input[3].content`.
     pub param: Option<Cow<'static, str>>,
-    /// A code that is more exact than the kind's own.
+    /// An error code that is more specific than the one of the kind.
     pub code: Option<Cow<'static, str>>,
-    /// The status that the upstream answered with.
+    /// The HTTP status of the upstream's reply, if there was one.
     pub upstream_status: Option<u16>,
-    /// For the log.
+    /// Details for the log.
     pub cause: Option<Box<str>>,
-    /// How the model must be spoken to so that it does not refuse this again.
-    pub mend: Option<Mend>,
+    /// The change of quirks that keeps the provider from refusing the request for
+    /// the same reason, if the refusal was understood.
+    #[serde(rename = "mend")]
+    pub patch: Option<QuirkPatch>,
 }
 
-/// The kinds of faults.
+/// The kinds of faults. The names are those of logs, metrics and bundles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The request makes no sense or asks for what cannot be had.
+    /// The client's request is malformed or asks for something unavailable.
     InvalidRequest,
-    /// No provider knows the model.
+    /// No configured provider has the model.
     ModelNotFound,
-    /// The input does not fit into the model's window.
+    /// The input does not fit into the model's context window.
     ContextLength,
-    /// The provider does not accept our key.
+    /// The provider rejected our API key.
     Authentication,
-    /// The key may not do this.
+    /// Our API key lacks the permission.
     Permission,
-    /// The provider refuses this request for good.
+    /// The provider rejected the request, and would reject it again.
     Refused,
-    /// The provider refuses what the request says.
+    /// The provider's content filter blocked the request.
     ContentFilter,
-    /// Too many requests or tokens for now.
+    /// Too many requests or tokens in a period.
     RateLimit,
-    /// The account is used up.
+    /// The account has no credit or quota left.
     Quota,
-    /// The provider is out of capacity.
+    /// The provider has no capacity at the moment.
     Overloaded,
-    /// The provider failed.
+    /// The provider reported an internal error.
     Unavailable,
-    /// The provider cannot be reached.
+    /// No connection to the provider could be made.
     Unreachable,
-    /// The provider did not say anything in time.
+    /// The provider sent nothing within the time limit.
     Timeout,
-    /// The answer broke off before its end.
+    /// The answer ended before it was complete.
     Cut,
-    /// The answer is not what the wire allows.
+    /// The answer does not follow the provider's protocol.
     BadReply,
-    /// We are about to stop.
+    /// The proxy is shutting down.
     Draining,
-    /// A defect of ours.
+    /// A defect in the proxy.
     Internal,
 }
 
-/// Whose fault it is.
+/// Who caused a fault: a label of logs and metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// The client's.
+pub enum FaultSide {
+    /// The client that sent the request.
     Client,
-    /// Ours.
+    /// This proxy.
     Proxy,
-    /// The provider's.
+    /// The provider, or the connection to it.
     Upstream,
 }
 
-/// Whether trying again can help.
+/// Whether sending the same request again can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retry {
-    /// No.
+    /// Retrying does not help.
     Never,
-    /// Yes, after a pause of the caller's choice.
+    /// Retrying may help; the caller chooses the pause.
     Soon,
-    /// Yes, after the pause that the provider asked for.
+    /// Retrying may help after this pause, which the provider asked for.
     After(Duration),
 }
 
 impl Fault {
-    /// A fault with the retry decision that its kind usually has.
+    /// A fault of this kind, with the retry decision that is the kind's default.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self {
             kind,
-            retry: kind.usual_retry(),
+            retry: kind.default_retry(),
             message: message.into(),
             param: None,
             code: None,
             upstream_status: None,
             cause: None,
-            mend: None,
+            patch: None,
         }
     }
 
-    /// A request that makes no sense; `param` names the place.
+    /// A malformed client request; `param` names the parameter.
     pub fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self {
             param: Some(param.into()),
@@ -125,7 +138,7 @@ impl Fault {
         }
     }
 
-    /// The same with a code of its own.
+    /// Sets a code that replaces the one of the kind.
     #[must_use]
     pub fn with_code(self, code: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -134,7 +147,7 @@ impl Fault {
         }
     }
 
-    /// The same with a cause for the log.
+    /// Sets the cause for the log.
     #[must_use]
     pub fn caused_by(self, cause: impl Into<String>) -> Self {
         Self {
@@ -143,11 +156,11 @@ impl Fault {
         }
     }
 
-    /// Whose fault it is.
-    pub fn side(&self) -> Side {
+    /// Who caused the fault; follows from the kind alone.
+    pub fn side(&self) -> FaultSide {
         match self.kind {
-            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength => Side::Client,
-            Kind::Draining | Kind::Internal => Side::Proxy,
+            Kind::InvalidRequest | Kind::ModelNotFound | Kind::ContextLength => FaultSide::Client,
+            Kind::Draining | Kind::Internal => FaultSide::Proxy,
             Kind::Authentication
             | Kind::Permission
             | Kind::Refused
@@ -159,13 +172,15 @@ impl Fault {
             | Kind::Unreachable
             | Kind::Timeout
             | Kind::Cut
-            | Kind::BadReply => Side::Upstream,
+            | Kind::BadReply => FaultSide::Upstream,
         }
     }
 
-    /// The HTTP status before the commit point. Codex repeats 401, 403, 413
-    /// and 422 five times and a 500 thirty times without its text, so it gets
-    /// a permanent fault as 400 and a failing provider as 502.
+    /// The HTTP status if nothing has been sent to the client yet.
+    ///
+    /// Codex retries 401, 403, 413 and 422 five times, and a 500 thirty times
+    /// without showing its text. So it gets permanent faults as 400 and a failing
+    /// provider as 502.
     pub fn status(&self, codex: bool) -> u16 {
         match self.kind {
             Kind::InvalidRequest | Kind::ContextLength | Kind::ContentFilter => 400,
@@ -188,7 +203,7 @@ impl Fault {
                 Some(status @ (402..=428 | 430..=499)) if !codex => status,
                 _ => 400,
             },
-            Kind::RateLimit if codex && self.is_long_pause() => 400,
+            Kind::RateLimit if codex && self.exceeds_codex_pause() => 400,
             Kind::RateLimit | Kind::Quota => 429,
             Kind::Overloaded | Kind::Draining => 503,
             Kind::Unavailable => match self.upstream_status {
@@ -207,14 +222,14 @@ impl Fault {
         }
     }
 
-    fn is_long_pause(&self) -> bool {
-        matches!(self.retry, Retry::After(pause) if pause > LONGEST_SILENT_PAUSE)
+    fn exceeds_codex_pause(&self) -> bool {
+        matches!(self.retry, Retry::After(pause) if pause > MAX_CODEX_PAUSE)
     }
 
-    /// Whether this is told in a stream even if nothing was sent yet. Codex
-    /// repeats a 5xx thirty times, a failed stream six times, and shows the
-    /// message of the latter.
-    pub fn is_told_in_stream(&self, codex: bool) -> bool {
+    /// Whether the fault is reported by a `response.failed` in a stream even if
+    /// nothing has been sent yet. Codex retries a 5xx thirty times; a failed stream
+    /// it retries six times, and then shows the message.
+    pub fn is_reported_in_stream(&self, codex: bool) -> bool {
         codex
             && matches!(
                 self.kind,
@@ -222,7 +237,7 @@ impl Fault {
             )
     }
 
-    /// The `error.type` of an HTTP body.
+    /// The `error.type` of the HTTP body.
     pub fn error_type(&self) -> &'static str {
         match self.kind {
             Kind::InvalidRequest
@@ -245,7 +260,7 @@ impl Fault {
         }
     }
 
-    /// The `error.code` of an HTTP body.
+    /// The `error.code` of the HTTP body.
     pub fn code(&self) -> Option<&str> {
         if let Some(code) = &self.code {
             return Some(code);
@@ -270,13 +285,13 @@ impl Fault {
         }
     }
 
-    /// The `error.code` inside a response object. Codex stops at once and
-    /// shows the message for `invalid_prompt`, and tries again for
-    /// `server_error` and `rate_limit_exceeded`.
+    /// The `error.code` of a failed response object. On `invalid_prompt` Codex
+    /// stops at once and shows the message; on `server_error` and
+    /// `rate_limit_exceeded` it retries.
     pub fn response_code(&self) -> &'static str {
         match self.kind {
             Kind::ContextLength => "context_length_exceeded",
-            // The next try is another answer.
+            // The model may answer differently next time.
             Kind::Refused if self.retry != Retry::Never => "server_error",
             Kind::InvalidRequest
             | Kind::ModelNotFound
@@ -297,11 +312,11 @@ impl Fault {
         }
     }
 
-    /// The message inside a response object. Codex reads the pause of a rate
-    /// limit out of the text.
+    /// The message of a failed response object. Codex reads the pause of a rate
+    /// limit from the text, so the text names it in seconds.
     pub fn response_message(&self) -> Cow<'_, str> {
         match (self.kind, self.retry) {
-            // Of a pause in minutes, `6m0s`, Codex reads nothing.
+            // Codex does not understand a pause with minutes, such as `6m0s`.
             (Kind::RateLimit, Retry::After(pause))
                 if !self.message.contains("try again in") || pause.as_secs() >= 60 =>
             {
@@ -327,19 +342,19 @@ impl Fault {
         error.to_string().into_bytes()
     }
 
-    /// The `Retry-After` of the HTTP reply, in whole seconds, rounded up. A rate
-    /// limit always has one: Codex gives up on a 429 without it.
+    /// The `Retry-After` header of the HTTP reply in whole seconds, rounded up. A
+    /// rate limit always has one, because Codex gives up on a 429 without it.
     pub fn retry_after(&self) -> Option<u64> {
         match (self.kind, self.retry) {
             (_, Retry::After(pause)) => Some(pause.as_secs() + u64::from(pause.subsec_nanos() > 0)),
-            (Kind::RateLimit, Retry::Soon) => Some(BARE_LIMIT_PAUSE),
+            (Kind::RateLimit, Retry::Soon) => Some(DEFAULT_RATE_LIMIT_PAUSE),
             (_, Retry::Never | Retry::Soon) => None,
         }
     }
 }
 
 impl Kind {
-    fn usual_retry(self) -> Retry {
+    fn default_retry(self) -> Retry {
         match self {
             Self::RateLimit
             | Self::Overloaded
@@ -355,14 +370,14 @@ impl Kind {
             | Self::Refused
             | Self::ContentFilter
             | Self::Quota
-            // The wait was long enough; whoever asks may decide to ask again.
+            // A full timeout has passed; whether to wait again is up to the client.
             | Self::Timeout
             | Self::Draining
             | Self::Internal => Retry::Never,
         }
     }
 
-    /// The name in logs and metrics.
+    /// The name in logs, metrics and bundles.
     pub fn name(self) -> &'static str {
         match self {
             Self::InvalidRequest => "invalid_request",
@@ -386,8 +401,8 @@ impl Kind {
     }
 }
 
-impl Side {
-    /// The name in logs and metrics.
+impl FaultSide {
+    /// The name in logs, metrics and bundles.
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",
@@ -437,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn codex_never_sees_a_permanent_fault_that_it_repeats() {
+    fn permanent_faults_have_no_status_that_codex_retries() {
         for kind in [
             Kind::InvalidRequest,
             Kind::ModelNotFound,
@@ -465,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_limit_always_says_when_to_come_back() {
+    fn a_rate_limit_always_has_a_retry_after() {
         let after = |kind, retry| {
             let fault = Fault {
                 retry,
@@ -473,14 +488,17 @@ mod tests {
             };
             fault.retry_after()
         };
-        assert_eq!(after(Kind::RateLimit, Retry::Soon), Some(BARE_LIMIT_PAUSE));
+        assert_eq!(
+            after(Kind::RateLimit, Retry::Soon),
+            Some(DEFAULT_RATE_LIMIT_PAUSE)
+        );
         assert_eq!(after(Kind::RateLimit, Retry::Never), None);
         assert_eq!(after(Kind::Overloaded, Retry::Soon), None);
         assert_eq!(after(Kind::Quota, Retry::Never), None);
     }
 
     #[test]
-    fn codex_does_not_wait_for_hours() {
+    fn codex_gets_long_pauses_as_permanent_faults() {
         let status = |minutes| {
             let fault = Fault {
                 retry: Retry::After(Duration::from_mins(minutes)),

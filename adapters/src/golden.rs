@@ -20,12 +20,12 @@ use registry::{Model, Provider, Quirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::chat::encode::{Options, encode};
-use crate::chat::refusal;
+use crate::chat::encode::{EncodeOptions, encode};
 use crate::drive;
 use crate::encoded::Encoded;
 use crate::fault::{Fault, Retry};
 use crate::plan::{Bounds, plan};
+use crate::provider_error;
 use crate::responses::assembler::Settings;
 use crate::responses::request::Source;
 use crate::turn::Turn;
@@ -183,12 +183,12 @@ impl Refusal {
             let (_, value) = self.headers.iter().find(|(name, _)| name == wanted)?;
             Some(value.as_str())
         };
-        refusal::delay::of_headers(header, now)
+        provider_error::delay::from_headers(header, now)
     }
 
     /// What is made of it.
     pub fn fault(&self) -> Fault {
-        refusal::reply(self.status, self.wait(now()), &self.body)
+        provider_error::from_reply(self.status, self.wait(now()), &self.body)
     }
 }
 
@@ -245,7 +245,7 @@ impl<O> Case<O> {
             Some(origin) => origin.clone(),
             None => format!("case/{name}"),
         };
-        let options = Options {
+        let options = EncodeOptions {
             dialect: self.provider.dialect_of(name),
             model,
             upstream_model: name,
@@ -297,7 +297,7 @@ pub fn told(fault: &Fault) -> String {
         "code": fault.code(),
         "param": fault.param,
         "retry": retry,
-        "mend": fault.mend.map(|mend| mend.to_string()),
+        "mend": fault.patch.map(|mend| mend.to_string()),
     });
     format!("{fault:#}")
 }

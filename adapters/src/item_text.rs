@@ -3,28 +3,12 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::content::ContentPart;
 use crate::json;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
-
-/// The fields of a content part that can hold its text.
-#[derive(Deserialize)]
-pub(crate) struct PartText<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-}
-
-impl<'a> PartText<'a> {
-    /// The JSON string of the text; `None` for a part that is not text.
-    pub(crate) fn raw(&self) -> Option<&'a RawValue> {
-        self.text.or(self.refusal)
-    }
-}
 
 /// The size of a message or an output whose content is a string or a list of parts.
 pub(crate) struct ContentSize {
@@ -47,13 +31,13 @@ pub(crate) fn content_size(raw: Option<&RawValue>) -> ContentSize {
             media: 0,
         };
     }
-    let Ok(parts) = serde_json::from_str::<Vec<PartText<'_>>>(json) else {
+    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(json) else {
         return ContentSize {
             bytes: json::escaped_len(json),
             media: 0,
         };
     };
-    let texts = parts.iter().filter_map(PartText::raw);
+    let texts = parts.iter().filter_map(ContentPart::text);
     let bytes = texts
         .clone()
         .map(|raw| raw.get().len() + TEXT_PART_FRAME)
@@ -75,10 +59,10 @@ pub(crate) fn message_text<'a>(item: &Item<'a>) -> Cow<'a, str> {
     if let Some(inner) = json::inner(raw.get()) {
         return json::unescape(inner);
     }
-    let Ok(parts) = serde_json::from_str::<Vec<PartText<'_>>>(raw.get()) else {
+    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(raw.get()) else {
         return raw.get().into();
     };
-    let texts = parts.iter().filter_map(PartText::raw);
+    let texts = parts.iter().filter_map(ContentPart::text);
     let texts = texts.filter_map(|raw| json::inner(raw.get()));
     let texts: Vec<Cow<'_, str>> = texts
         .filter(|text| !text.is_empty())

@@ -1,46 +1,47 @@
-//! What was changed, dropped or repaired on the way, for people to read.
+//! Notes about what the proxy changed, dropped or repaired in a turn.
 
-/// At most this many notes are kept for a turn.
-const LIMIT: usize = 64;
+/// Further notes of a turn are ignored.
+const MAX_NOTES: usize = 64;
 
 /// One change of a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// A stable id, such as `tool_dropped`: header, log and metrics show it.
+    /// A stable identifier, such as `tool_dropped`, for the response header, log
+    /// and metrics.
     pub code: &'static str,
-    /// What exactly, in words.
+    /// What exactly was changed, for people.
     pub detail: String,
 }
 
-/// The notes of a turn, each once, bounded.
+/// The notes of a turn, without duplicates and limited in number.
 #[derive(Clone, Debug, Default)]
 pub struct Notes(Vec<Note>);
 
 impl Notes {
-    /// Adds a note unless it is there already or the turn has too many.
+    /// Adds a note, unless an equal one is there or the limit is reached.
     pub fn add(&mut self, code: &'static str, detail: impl Into<String>) {
         let note = Note {
             code,
             detail: detail.into(),
         };
-        if self.0.len() < LIMIT && !self.0.contains(&note) {
+        if self.0.len() < MAX_NOTES && !self.0.contains(&note) {
             self.0.push(note);
         }
     }
 
-    /// Adds all of `other`.
+    /// Adds the notes of `other`.
     pub fn extend(&mut self, other: &Notes) {
         for note in &other.0 {
             self.add(note.code, note.detail.clone());
         }
     }
 
-    /// The notes in the order in which they were made.
+    /// The notes in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &Note> {
         self.0.iter()
     }
 
-    /// The codes, each once, separated by commas: the form of the header.
+    /// The distinct codes separated by commas, as in the response header.
     pub fn codes(&self) -> String {
         let mut codes: Vec<&str> = Vec::new();
         for note in &self.0 {
@@ -51,7 +52,7 @@ impl Notes {
         codes.join(",")
     }
 
-    /// Whether nothing was changed.
+    /// Whether there are no notes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,64 +1,66 @@
 //! Bounded, incremental decoder of server-sent events.
 //!
-//! Works on bytes as they arrive, however the transport cut them, and follows
-//! the event stream format of the HTML standard with two departures that real
-//! servers need: a last event without its blank line is delivered by
-//! [`Decoder::finish`], and invalid UTF-8 is replaced instead of ending the
-//! stream. `id` and `retry` are ignored: an upstream turn is never reconnected.
+//! It works on bytes as they arrive, wherever the transport splits them, and
+//! follows the event stream format of the HTML standard with two departures that
+//! real servers need: a last event without its blank line is delivered by
+//! [`SseDecoder::finish`], and invalid UTF-8 is replaced instead of ending the
+//! stream. `id` and `retry` are ignored, because an upstream request is never
+//! resumed.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2};
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
-/// Buffers that grew beyond this are given back after use, so that one large
-/// event does not weigh on an idle stream.
-const KEPT_CAPACITY: usize = 16 * 1024;
+/// Buffers above this size are released after use, so that one large event does not
+/// keep memory while the stream is idle.
+const MAX_IDLE_CAPACITY: usize = 16 * 1024;
 
-/// One dispatched event.
+/// One complete event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent<'a> {
     /// Value of the last `event` field; `None` when absent or empty.
     pub name: Option<Cow<'a, str>>,
-    /// The `data` lines joined by LF. Borrowed from the fed chunk when the
-    /// event has one data line that lies in it, else from the decoder.
+    /// The `data` lines joined by LF. Borrowed from the chunk if the event has one
+    /// data line that lies in it whole, else from the decoder.
     pub data: Cow<'a, str>,
 }
 
-/// A line or an event exceeds the limit; the decoder is dead from here on.
+/// A line or an event exceeds the limit. The decoder cannot be used any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("server-sent event larger than {limit} bytes")]
 pub struct TooLarge {
-    /// The limit in bytes that was given to [`Decoder::new`].
+    /// The limit in bytes, as passed to [`SseDecoder::new`].
     pub limit: usize,
 }
 
-/// Decoder state between chunks. Holds at most about three times the limit.
+/// Decodes one stream, chunk by chunk. Holds at most about three times the limit.
 #[derive(Debug, Clone)]
-pub struct Decoder {
+pub struct SseDecoder {
     limit: usize,
-    /// How many bytes of a byte order mark were seen; `None` past the start.
+    /// How many bytes of a byte order mark have been read; `None` after the start
+    /// of the stream.
     bom: Option<usize>,
-    /// The last chunk ended in CR, so that a leading LF belongs to it.
+    /// The last chunk ended in CR, so a leading LF of the next one belongs to it.
     after_cr: bool,
-    /// Start of a line whose end has not arrived.
+    /// The start of a line whose end has not arrived.
     line: Vec<u8>,
     name: Vec<u8>,
     data: Vec<u8>,
     has_data: bool,
     comments: u64,
-    dead: bool,
+    failed: bool,
 }
 
-/// The parts of the open event that still lie in the chunk being fed. They are
-/// always newer than the parts held by the decoder.
+/// The fields of the current event that lie in the chunk being fed. They are newer
+/// than the fields that the decoder holds.
 #[derive(Default)]
-struct Open<'c> {
+struct PendingEvent<'c> {
     name: Option<&'c [u8]>,
     data: Option<&'c [u8]>,
 }
 
-enum Field<'l> {
+enum LineField<'l> {
     Blank,
     Comment,
     Data(&'l [u8]),
@@ -66,18 +68,18 @@ enum Field<'l> {
     Other,
 }
 
-impl Default for Decoder {
+impl Default for SseDecoder {
     fn default() -> Self {
         Self::new(Self::DEFAULT_LIMIT)
     }
 }
 
-impl Decoder {
+impl SseDecoder {
     /// 8 MiB.
     pub const DEFAULT_LIMIT: usize = 8 * 1024 * 1024;
 
-    /// A decoder at the start of a stream. `limit` bounds, in bytes, each line
-    /// and the joined data of each event.
+    /// A decoder for a new stream. `limit` bounds, in bytes, each line and the
+    /// joined data of each event.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -88,68 +90,69 @@ impl Decoder {
             data: Vec::new(),
             has_data: false,
             comments: 0,
-            dead: false,
+            failed: false,
         }
     }
 
-    /// Comment lines seen so far: the keep-alive signal of most servers.
+    /// The number of comment lines so far. Most servers send comments to keep the
+    /// connection alive.
     pub fn comments(&self) -> u64 {
         self.comments
     }
 
-    /// Decodes one chunk and hands every event that it completes to `on`.
+    /// Decodes one chunk and passes every event that it completes to `on`.
     ///
-    /// Fails when a line or an event exceeds the limit; events before it have
-    /// been delivered, whatever the chunking, and every later call fails too.
+    /// Fails if a line or an event exceeds the limit. The events before it are
+    /// delivered, wherever the chunks were split, and every later call fails too.
     pub fn feed(
         &mut self,
         chunk: &[u8],
         on: &mut impl FnMut(SseEvent<'_>),
     ) -> Result<(), TooLarge> {
-        if self.dead {
+        if self.failed {
             return Err(self.too_large());
         }
-        let mut rest = self.after_bom(chunk);
+        let mut rest = self.strip_bom(chunk);
         if self.after_cr && !rest.is_empty() {
             self.after_cr = false;
             rest = rest.strip_prefix(b"\n").unwrap_or(rest);
         }
-        let mut open = Open::default();
-        while let Some((line, after)) = self.cut(rest) {
+        let mut open = PendingEvent::default();
+        while let Some((line, after)) = self.next_line(rest) {
             rest = after;
             if self.line.is_empty() {
-                self.check(line.len())?;
-                self.take(line, &mut open, on)?;
+                self.check_size(line.len())?;
+                self.accept_line(line, &mut open, on)?;
             } else {
-                self.check(self.line.len().saturating_add(line.len()))?;
+                self.check_size(self.line.len().saturating_add(line.len()))?;
                 self.line.extend_from_slice(line);
-                self.take_held(on)?;
+                self.accept_held_line(on)?;
             }
         }
-        self.check(self.line.len().saturating_add(rest.len()))?;
+        self.check_size(self.line.len().saturating_add(rest.len()))?;
         self.line.extend_from_slice(rest);
-        self.hold(&open);
+        self.hold_pending(&open);
         Ok(())
     }
 
-    /// Ends the stream: a line or event that was not terminated is delivered.
+    /// Ends the stream and delivers a last line or event that was not terminated.
     pub fn finish(mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
-        if self.dead {
+        if self.failed {
             return Err(self.too_large());
         }
         if let Some(seen @ 1..) = self.bom.take() {
             self.line.extend(BOM.iter().take(seen));
         }
         if !self.line.is_empty() {
-            self.take_held(on)?;
+            self.accept_held_line(on)?;
         }
-        self.dispatch(&mut Open::default(), on);
+        self.dispatch(&mut PendingEvent::default(), on);
         Ok(())
     }
 
-    /// Drops the byte order mark at the start of the stream, which may arrive
-    /// in pieces.
-    fn after_bom<'c>(&mut self, mut chunk: &'c [u8]) -> &'c [u8] {
+    /// Skips a byte order mark at the start of the stream, which may arrive in
+    /// pieces.
+    fn strip_bom<'c>(&mut self, mut chunk: &'c [u8]) -> &'c [u8] {
         while let Some(seen) = self.bom {
             let Some((first, after)) = chunk.split_first() else {
                 break;
@@ -165,8 +168,8 @@ impl Decoder {
         chunk
     }
 
-    /// The first complete line without its end, and what follows it.
-    fn cut<'c>(&mut self, bytes: &'c [u8]) -> Option<(&'c [u8], &'c [u8])> {
+    /// The first complete line without its terminator, and the bytes after it.
+    fn next_line<'c>(&mut self, bytes: &'c [u8]) -> Option<(&'c [u8], &'c [u8])> {
         let at = memchr2(b'\n', b'\r', bytes)?;
         let (line, end) = bytes.split_at_checked(at)?;
         let (end, after) = end.split_first()?;
@@ -177,45 +180,45 @@ impl Decoder {
         Some((line, after.strip_prefix(b"\n").unwrap_or(after)))
     }
 
-    /// Takes a line that lies in the chunk.
-    fn take<'c>(
+    /// Processes a line that lies in the chunk.
+    fn accept_line<'c>(
         &mut self,
         line: &'c [u8],
-        open: &mut Open<'c>,
+        open: &mut PendingEvent<'c>,
         on: &mut impl FnMut(SseEvent<'_>),
     ) -> Result<(), TooLarge> {
-        match field(line) {
-            Field::Blank => self.dispatch(open, on),
-            Field::Comment => self.comments += 1,
-            Field::Data(value) if !self.has_data && open.data.is_none() => {
+        match parse_line(line) {
+            LineField::Blank => self.dispatch(open, on),
+            LineField::Comment => self.comments += 1,
+            LineField::Data(value) if !self.has_data && open.data.is_none() => {
                 open.data = Some(value);
             }
-            Field::Data(value) => {
+            LineField::Data(value) => {
                 if let Some(first) = open.data.take() {
-                    self.append(first)?;
+                    self.append_data(first)?;
                 }
-                self.append(value)?;
+                self.append_data(value)?;
             }
-            Field::Name(value) => open.name = Some(value),
-            Field::Other => {}
+            LineField::Name(value) => open.name = Some(value),
+            LineField::Other => {}
         }
         Ok(())
     }
 
-    /// Takes the held line. It began in an earlier chunk, so nothing is open
-    /// in this one yet.
-    fn take_held(&mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
+    /// Processes the held line. It began in an earlier chunk, so no field of the
+    /// current event lies in this chunk yet.
+    fn accept_held_line(&mut self, on: &mut impl FnMut(SseEvent<'_>)) -> Result<(), TooLarge> {
         let mut line = std::mem::take(&mut self.line);
-        let mut open = Open::default();
-        self.take(&line, &mut open, on)?;
-        self.hold(&open);
+        let mut open = PendingEvent::default();
+        self.accept_line(&line, &mut open, on)?;
+        self.hold_pending(&open);
         line.clear();
-        line.shrink_to(KEPT_CAPACITY);
+        line.shrink_to(MAX_IDLE_CAPACITY);
         self.line = line;
         Ok(())
     }
 
-    fn hold(&mut self, open: &Open<'_>) {
+    fn hold_pending(&mut self, open: &PendingEvent<'_>) {
         if let Some(name) = open.name {
             self.name.clear();
             self.name.extend_from_slice(name);
@@ -226,9 +229,9 @@ impl Decoder {
         }
     }
 
-    fn append(&mut self, value: &[u8]) -> Result<(), TooLarge> {
+    fn append_data(&mut self, value: &[u8]) -> Result<(), TooLarge> {
         let joined = self.data.len() + usize::from(self.has_data);
-        self.check(joined.saturating_add(value.len()))?;
+        self.check_size(joined.saturating_add(value.len()))?;
         if self.has_data {
             self.data.push(b'\n');
         }
@@ -237,7 +240,7 @@ impl Decoder {
         Ok(())
     }
 
-    fn dispatch(&mut self, open: &mut Open<'_>, on: &mut impl FnMut(SseEvent<'_>)) {
+    fn dispatch(&mut self, open: &mut PendingEvent<'_>, on: &mut impl FnMut(SseEvent<'_>)) {
         let name = open.name.take().unwrap_or(&self.name);
         let data = match open.data.take() {
             None => self.has_data.then_some(self.data.as_slice()),
@@ -252,15 +255,15 @@ impl Decoder {
         self.has_data = false;
         for held in [&mut self.name, &mut self.data] {
             held.clear();
-            held.shrink_to(KEPT_CAPACITY);
+            held.shrink_to(MAX_IDLE_CAPACITY);
         }
     }
 
-    fn check(&mut self, len: usize) -> Result<(), TooLarge> {
+    fn check_size(&mut self, len: usize) -> Result<(), TooLarge> {
         if len <= self.limit {
             return Ok(());
         }
-        self.dead = true;
+        self.failed = true;
         self.line = Vec::new();
         self.name = Vec::new();
         self.data = Vec::new();
@@ -272,7 +275,7 @@ impl Decoder {
     }
 }
 
-fn field(line: &[u8]) -> Field<'_> {
+fn parse_line(line: &[u8]) -> LineField<'_> {
     let (name, value) = match memchr(b':', line) {
         None => (line, &[][..]),
         Some(at) => {
@@ -282,11 +285,11 @@ fn field(line: &[u8]) -> Field<'_> {
         }
     };
     match name {
-        b"data" => Field::Data(value),
-        b"event" => Field::Name(value),
-        b"" if line.is_empty() => Field::Blank,
-        b"" => Field::Comment,
-        _ => Field::Other,
+        b"data" => LineField::Data(value),
+        b"event" => LineField::Name(value),
+        b"" if line.is_empty() => LineField::Blank,
+        b"" => LineField::Comment,
+        _ => LineField::Other,
     }
 }
 

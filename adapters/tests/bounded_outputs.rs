@@ -10,7 +10,7 @@
 
 mod common;
 
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::compact::extract;
 use adapters::compaction_blob::CompactionBlob;
 use adapters::encoded::Encoded;
@@ -54,7 +54,7 @@ fn send(request: &Value, purpose: Purpose, bounds: &Bounds, dialect: &Dialect) -
     let turn = source.turn().unwrap();
     let plan = plan(&turn, bounds);
     let model = Model::unlisted("m");
-    let encoded = encode(&turn, &plan, &Options::new(dialect, &model, "m")).unwrap();
+    let encoded = encode(&turn, &plan, &EncodeOptions::new(dialect, &model, "m")).unwrap();
     let body = serde_json::from_slice(&encoded.body).unwrap();
     Sent {
         plan,

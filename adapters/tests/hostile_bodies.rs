@@ -4,7 +4,7 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
@@ -15,7 +15,7 @@ fn encoded(body: String) -> Result<String, Fault> {
     let source = Source::new(body);
     let turn = source.turn()?;
     let (dialect, model) = (Dialect::default(), Model::unlisted("m"));
-    let options = Options::new(&dialect, &model, "m");
+    let options = EncodeOptions::new(&dialect, &model, "m");
     let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
     Ok(String::from_utf8(encoded.body).unwrap())
 }

@@ -11,7 +11,7 @@
 )]
 
 use adapters::baggage::Baggage;
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, OutputPolicy, Retention, plan};
 use adapters::responses::request::Source;
 use kit::session::{Agent, Script, Shape};
@@ -68,7 +68,8 @@ impl Session {
             let source = Source::new(agent.request("m"));
             let asked = source.turn().unwrap();
             let plan = plan(&asked, &bounds);
-            let encoded = encode(&asked, &plan, &Options::new(&dialect, &model, "m")).unwrap();
+            let encoded =
+                encode(&asked, &plan, &EncodeOptions::new(&dialect, &model, "m")).unwrap();
             let used = encoded.estimated_tokens;
             let mut cached = 0;
             if let Some((before, epochs)) = &last {
@@ -165,7 +166,7 @@ fn the_founding_case_fits() {
     let estimate = |outputs| {
         let bounds = Bounds::for_model(&model, outputs, Retention::Disk).for_dialect(&dialect);
         let plan = plan(&asked, &bounds);
-        let encoded = encode(&asked, &plan, &Options::new(&dialect, &model, "m")).unwrap();
+        let encoded = encode(&asked, &plan, &EncodeOptions::new(&dialect, &model, "m")).unwrap();
         encoded.estimated_tokens
     };
     assert!(estimate(OutputPolicy::Whole) > 336_000);

@@ -12,7 +12,7 @@
 mod common;
 
 use adapters::baggage::Baggage;
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use common::dialects::DIALECTS;
@@ -173,9 +173,9 @@ fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
         images,
         ..Model::unlisted("m")
     };
-    let options = Options {
+    let options = EncodeOptions {
         origin: "p/m",
-        ..Options::new(dialect, &model, "m")
+        ..EncodeOptions::new(dialect, &model, "m")
     };
     encode(&turn, &plan(&turn, &Bounds::none()), &options)
         .unwrap()

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::encoded::Encoded;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
@@ -128,7 +128,7 @@ fn encoded(items: &[Value]) -> Encoded {
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
-    let options = Options::new(&dialect, &model, "m");
+    let options = EncodeOptions::new(&dialect, &model, "m");
     encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap()
 }
 

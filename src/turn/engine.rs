@@ -158,10 +158,10 @@ impl<'e, S: Sink> Engine<'e, S> {
             }
             if patches < MAX_PATCHES && self.adapt(&fault) {
                 patches += 1;
-                last_patch = fault.mend;
+                last_patch = fault.patch;
                 continue;
             }
-            if let Some(patch) = fault.mend
+            if let Some(patch) = fault.patch
                 && last_patch == Some(patch)
             {
                 // The provider refused the adapted request for the same reason.
@@ -196,7 +196,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     /// Learns the quirk patch that the fault suggests and encodes the turn again with it. False if
     /// there is none or the request stays the same.
     fn adapt(&mut self, fault: &Fault) -> bool {
-        let Some(patch) = fault.mend else {
+        let Some(patch) = fault.patch else {
             return false;
         };
         let is_new = self.failover.learn_patch(&self.attempt.route, patch);
@@ -383,7 +383,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         };
         self.attempt.upstream.date(&mut fault);
         self.record.failed(&mut fault, &redactor());
-        let in_stream = self.output.begun || fault.is_told_in_stream(self.ctx.caller.codex);
+        let in_stream = self.output.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {
             self.output.begin();
             self.output.assembler.fail(&fault, &mut self.output.frames);

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
-use adapters::mend::Mend;
 use adapters::notes::Notes;
 use adapters::plan::Plan;
+use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::Terms;
 use adapters::responses::request::Source;
 use adapters::turn::Turn;
@@ -221,12 +221,12 @@ impl Failover {
     }
 
     /// Remembers a quirk patch for the route's model. False if it was known.
-    pub(super) fn learn_patch(&self, route: &Route, patch: Mend) -> bool {
+    pub(super) fn learn_patch(&self, route: &Route, patch: QuirkPatch) -> bool {
         self.shared.upstreams.lessons().learn(route, patch)
     }
 
     /// Forgets a quirk patch that did not help.
-    pub(super) fn forget_patch(&self, route: &Route, patch: Mend) {
+    pub(super) fn forget_patch(&self, route: &Route, patch: QuirkPatch) {
         self.shared.upstreams.lessons().unlearn(route, patch);
     }
 

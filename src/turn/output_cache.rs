@@ -127,7 +127,7 @@ mod tests {
         let source = Source::new(json!({"model": "m", "input": input}).to_string());
         let turn = source.turn().unwrap();
         let cache = OutputCache::default();
-        for outputs in [Outputs::Adaptive, Outputs::Fixed] {
+        for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
             let bounds = Bounds {
                 outputs,
                 ..Bounds::none()

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::fault::Fault;
-use adapters::mend::Mend;
 use adapters::notes::Notes;
+use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler;
 use registry::{Price, Route};
 use tokio::time::Instant;
@@ -106,7 +106,7 @@ impl Record {
     }
 
     /// The turn was encoded again with a quirk patch and will be sent again.
-    pub(super) fn adapted(&mut self, fault: &Fault, patch: Mend) {
+    pub(super) fn adapted(&mut self, fault: &Fault, patch: QuirkPatch) {
         self.notes.add("healed", patch.to_string());
         self.metrics.adapted(&self.provider, &self.model);
         self.metrics.fault(fault.kind.name(), fault.side().name());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use adapters::fault::{Fault, Kind, Retry, Side};
+use adapters::fault::{Fault, FaultSide, Kind, Retry};
 
 use crate::upstream::SHORT_REST;
 
@@ -70,7 +70,9 @@ pub(super) fn soonest_retry(earlier: Option<Box<Fault>>, last: Fault) -> Fault {
         Retry::Never => Duration::MAX,
     };
     match earlier {
-        Some(earlier) if last.side() != Side::Proxy && wait(&earlier) < wait(&last) => *earlier,
+        Some(earlier) if last.side() != FaultSide::Proxy && wait(&earlier) < wait(&last) => {
+            *earlier
+        }
         _ => last,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use adapters::chat::encode::{self, Options};
+use adapters::chat::encode::{self, EncodeOptions};
 use adapters::encoded::Encoded;
 use adapters::fault::Fault;
 use adapters::plan::{self, Bounds, OutputPolicy, Plan, PlanCache, Retention};
@@ -42,7 +42,7 @@ impl Spelling<'_> {
         let plan = plan::plan_with_cache(turn, &self.bounds(), memo);
         let encoded = match self.wire {
             Wire::Chat => {
-                let options = Options {
+                let options = EncodeOptions {
                     dialect: self.dialect,
                     model: self.model,
                     upstream_model: self.upstream_model,

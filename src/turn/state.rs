@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use adapters::mend::Mend;
 use adapters::plan::{OutputPolicy, Retention};
+use adapters::quirk_patch::QuirkPatch;
 use serde::{Deserialize, Serialize};
 
 use super::calibration::TokenCalibration;
@@ -51,7 +51,7 @@ pub struct ModelPatches {
     pub model: String,
     /// The patches, in the order in which they were learned.
     #[serde(rename = "mends")]
-    pub patches: Vec<Mend>,
+    pub patches: Vec<QuirkPatch>,
 }
 
 /// The keys and the health of one provider.

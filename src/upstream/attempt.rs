@@ -3,8 +3,8 @@
 use std::error::Error as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use adapters::chat::refusal;
 use adapters::fault::{Fault, Kind, Retry};
+use adapters::provider_error;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
@@ -172,7 +172,7 @@ async fn refused(
         let headers = response.headers();
         let header = |name: &str| headers.get(name)?.to_str().ok();
         let now = UNIX_EPOCH + Duration::from_secs(clock.unix());
-        refusal::delay::of_headers(header, now)
+        provider_error::delay::from_headers(header, now)
     };
     let mut body = Vec::new();
     let read = async {
@@ -199,7 +199,7 @@ async fn refused(
         };
     }
     let mut fault = match upstream.provider.wire {
-        Wire::Chat => refusal::reply(status, wait, &body),
+        Wire::Chat => provider_error::from_reply(status, wait, &body),
     };
     let id = &upstream.provider.id;
     // Else a user looks for the mistake in the token of this server, or in

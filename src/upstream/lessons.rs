@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use adapters::mend::Mend;
+use adapters::quirk_patch::QuirkPatch;
 use registry::{Route, Window, WindowSource};
 
 /// The most models that something is known of; the oldest go first.
@@ -20,7 +20,7 @@ pub struct Lessons(RwLock<Known>);
 #[derive(Debug, Default)]
 struct Known {
     /// By provider and its name of the model.
-    mends: HashMap<String, HashMap<String, Vec<Mend>>>,
+    mends: HashMap<String, HashMap<String, Vec<QuirkPatch>>>,
     /// The same names, the oldest first.
     order: VecDeque<(String, String)>,
 }
@@ -44,7 +44,7 @@ impl Lessons {
     /// Remembers a lesson about the model of a route, to be applied after the
     /// earlier ones, so that it counts where they contradict it. False when it
     /// is known and the latest of its kind.
-    pub fn learn(&self, route: &Route, mend: Mend) -> bool {
+    pub fn learn(&self, route: &Route, mend: QuirkPatch) -> bool {
         let (provider, model) = (&route.provider.id, &route.upstream_model);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.of(provider, model).is_none() {
@@ -54,7 +54,7 @@ impl Lessons {
         let models = known.mends.entry(provider.clone()).or_default();
         let mends = models.entry(model.clone()).or_default();
         let kind = std::mem::discriminant(&mend);
-        let is_kin = |old: &Mend| std::mem::discriminant(old) == kind;
+        let is_kin = |old: &QuirkPatch| std::mem::discriminant(old) == kind;
         if mends.iter().rfind(|old| is_kin(old)) == Some(&mend) {
             return false;
         }
@@ -68,8 +68,8 @@ impl Lessons {
 
     /// Forgets a lesson that did not help: the same refusal came again. What the
     /// provider said in numbers stays true all the same.
-    pub fn unlearn(&self, route: &Route, mend: Mend) {
-        if matches!(mend, Mend::Window(_) | Mend::MaxOutput(_)) {
+    pub fn unlearn(&self, route: &Route, mend: QuirkPatch) {
+        if matches!(mend, QuirkPatch::Window(_) | QuirkPatch::MaxOutput(_)) {
             return;
         }
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
@@ -83,7 +83,7 @@ impl Lessons {
     pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.of(provider, model)?.iter().rev().find_map(|mend| {
-            let Mend::Window(tokens) = mend else {
+            let QuirkPatch::Window(tokens) = mend else {
                 return None;
             };
             Some(Window {
@@ -94,7 +94,7 @@ impl Lessons {
     }
 
     /// The lessons about a model, in the order of learning.
-    pub fn of(&self, provider: &str, model: &str) -> Vec<Mend> {
+    pub fn of(&self, provider: &str, model: &str) -> Vec<QuirkPatch> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.of(provider, model).unwrap_or_default().to_vec()
     }
@@ -109,7 +109,7 @@ impl Lessons {
 }
 
 impl Known {
-    fn of(&self, provider: &str, model: &str) -> Option<&[Mend]> {
+    fn of(&self, provider: &str, model: &str) -> Option<&[QuirkPatch]> {
         self.mends.get(provider)?.get(model).map(Vec::as_slice)
     }
 
@@ -149,10 +149,10 @@ mod tests {
     fn a_lesson_holds_for_its_model_alone() {
         let lessons = Lessons::default();
         assert!(!lessons.apply(&mut route("a")));
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
+        assert!(lessons.learn(&route("a"), QuirkPatch::Window(8_192)));
         assert!(lessons.learn(
             &route("a"),
-            Mend::MaxTokensField(MaxTokensField::MaxCompletionTokens)
+            QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens)
         ));
         let mut taught = route("a");
         assert!(lessons.apply(&mut taught));
@@ -170,7 +170,7 @@ mod tests {
         let mut taught = registry.resolve("a", false).unwrap();
         lessons.learn(
             &taught,
-            Mend::MaxTokensField(MaxTokensField::MaxCompletionTokens),
+            QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens),
         );
         lessons.apply(&mut taught);
         let again = registry.resolve("a", false).unwrap();
@@ -180,14 +180,14 @@ mod tests {
     #[test]
     fn a_later_lesson_of_the_same_kind_counts() {
         let lessons = Lessons::default();
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
-        assert!(!lessons.learn(&route("a"), Mend::Window(8_192)));
-        assert!(lessons.learn(&route("a"), Mend::Window(4_096)));
+        assert!(lessons.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(!lessons.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(lessons.learn(&route("a"), QuirkPatch::Window(4_096)));
         let mut taught = route("a");
         lessons.apply(&mut taught);
         assert_eq!(taught.model.window, Some(4_096));
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
-        assert!(lessons.learn(&route("a"), Mend::Window(4_096)));
+        assert!(lessons.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(lessons.learn(&route("a"), QuirkPatch::Window(4_096)));
         let window = lessons.window("lab", "a").unwrap();
         assert_eq!(
             (window.tokens, window.source),
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn a_lesson_that_did_not_help_is_forgotten_unless_it_is_a_number() {
         let lessons = Lessons::default();
-        lessons.learn(&route("a"), Mend::NoImages);
-        lessons.learn(&route("a"), Mend::Window(8_192));
-        for mend in [Mend::NoImages, Mend::Window(8_192)] {
+        lessons.learn(&route("a"), QuirkPatch::NoImages);
+        lessons.learn(&route("a"), QuirkPatch::Window(8_192));
+        for mend in [QuirkPatch::NoImages, QuirkPatch::Window(8_192)] {
             lessons.unlearn(&route("a"), mend);
         }
         let mut taught = route("a");
@@ -215,7 +215,7 @@ mod tests {
     fn memory_is_bounded() {
         let lessons = Lessons::default();
         for model in 0..=MODELS {
-            lessons.learn(&route(&model.to_string()), Mend::Window(8_192));
+            lessons.learn(&route(&model.to_string()), QuirkPatch::Window(8_192));
         }
         assert_eq!(lessons.window("lab", "0"), None);
         assert!(lessons.window("lab", "1").is_some());
@@ -225,26 +225,26 @@ mod tests {
     #[test]
     fn many_lessons_of_one_kind_crowd_no_other_out() {
         let lessons = Lessons::default();
-        lessons.learn(&route("a"), Mend::MaxOutput(512));
+        lessons.learn(&route("a"), QuirkPatch::MaxOutput(512));
         for tokens in 1..100 {
-            lessons.learn(&route("a"), Mend::Window(tokens));
+            lessons.learn(&route("a"), QuirkPatch::Window(tokens));
         }
         let mut taught = route("a");
         lessons.apply(&mut taught);
         let model = &taught.model;
         assert_eq!((model.window, model.max_output), (Some(99), Some(512)));
         let known = lessons.0.read().unwrap();
-        assert_eq!(known.of("lab", "a").map(<[Mend]>::len), Some(MENDS));
+        assert_eq!(known.of("lab", "a").map(<[QuirkPatch]>::len), Some(MENDS));
     }
 
     #[test]
     fn a_provider_that_changed_is_learned_anew() {
         let lessons = Lessons::default();
-        lessons.learn(&route("a"), Mend::Window(8_192));
+        lessons.learn(&route("a"), QuirkPatch::Window(8_192));
         lessons.forget("other");
         assert!(lessons.window("lab", "a").is_some());
         lessons.forget("lab");
         assert_eq!(lessons.window("lab", "a"), None);
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
+        assert!(lessons.learn(&route("a"), QuirkPatch::Window(8_192)));
     }
 }

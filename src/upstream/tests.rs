@@ -179,9 +179,10 @@ fn other_settings_are_another_provider_and_other_keys_are_not() {
     let first = config(TWO_KEYS);
     upstream(&upstreams, &first);
     let learned = || upstreams.lessons().window("lab", "model").is_some();
-    upstreams
-        .lessons()
-        .learn(&route(&first), adapters::mend::Mend::Window(8_192));
+    upstreams.lessons().learn(
+        &route(&first),
+        adapters::quirk_patch::QuirkPatch::Window(8_192),
+    );
     upstream(&upstreams, &config(TWO_KEYS));
     assert!(learned());
     upstream(

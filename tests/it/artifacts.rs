@@ -92,7 +92,7 @@ async fn server(texts: &[&str]) -> Server {
     let mut ids = Vec::new();
     for (number, text) in texts.iter().enumerate() {
         let new = NewArtifact {
-            id: id(text),
+            id: artifact_id(text),
             call_id: format!("call_{number}"),
             kind: OutputKind::CommandOutput,
             chars: text.chars().count(),

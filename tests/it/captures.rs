@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
@@ -166,7 +166,7 @@ fn chat(body: String) -> Result<(String, Notes), Fault> {
     let turn = source.turn()?;
     let model = Model::unlisted(&turn.model);
     let provider = spec.provider("generic");
-    let options = Options::new(&provider.dialect, &model, &turn.model);
+    let options = EncodeOptions::new(&provider.dialect, &model, &turn.model);
     let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
     for span in &encoded.spans {
         assert!(encoded.body.get(span.bytes.clone()).is_some());

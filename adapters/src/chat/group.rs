@@ -1,18 +1,19 @@
-//! The plan's sequence as chat messages.
+//! Turns the plan's sequence into chat messages.
 //!
-//! It differs in one point: a tool message holds only text, so that the images
-//! of a run of results follow it in a message of their own. Of what the model
-//! does not take the tool message itself speaks.
+//! The result differs from the plan in one point: a tool message holds only text,
+//! so the images of consecutive results follow them in a user message. For media
+//! that the model does not accept, the tool message itself contains a line of text.
 
-use super::content::{Content, Takes};
+use super::media::AcceptedMedia;
+use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::notes::Notes;
 use crate::plan::{AnswerItems, Plan, SequenceEntry};
 use crate::turn::{Item, ItemKind, Turn};
 
-/// A chat message by the indices of its items.
+/// A chat message; items are named by their index in the turn.
 #[derive(Debug)]
-pub(super) enum Group<'p> {
+pub(super) enum MessageGroup<'p> {
     /// A developer or system message.
     System(usize),
     User(usize),
@@ -21,60 +22,61 @@ pub(super) enum Group<'p> {
     /// A tool message for a call that has no result.
     Interrupted(usize),
     /// A user message for a result that has no call.
-    Stray(usize),
-    /// A user message about what was left out.
+    OrphanResult(usize),
+    /// A user message that says what was left out.
     Omitted(&'p str),
-    /// Images of tool results: nothing may stand between the results of one
-    /// answer.
+    /// A user message with the images of these tool results. It comes after the
+    /// last result, because nothing may stand between the results of one answer.
     Media(Vec<usize>),
 }
 
-/// The messages in the order of sending; the notes get what the plan changed.
-pub(super) fn group<'p>(
+/// The messages in the order of sending. The changes that the plan makes are added
+/// to the notes.
+pub(super) fn group_messages<'p>(
     turn: &Turn<'_>,
     plan: &'p Plan,
-    takes: Takes,
+    accepted: AcceptedMedia,
     notes: &mut Notes,
-) -> Result<Vec<Group<'p>>, Fault> {
+) -> Result<Vec<MessageGroup<'p>>, Fault> {
     plan.add_notes(turn, notes);
     let mut groups = Vec::with_capacity(plan.sequence.len());
     let mut media = Vec::new();
     for placed in &plan.sequence {
         let group = match placed {
             SequenceEntry::Result(index) => {
-                if !plan.is_shortened_to_fit(*index) && has_media(turn, *index, takes)? {
+                if !plan.is_shortened_to_fit(*index) && has_media(turn, *index, accepted)? {
                     media.push(*index);
                 }
-                groups.push(Group::Tool(*index));
+                groups.push(MessageGroup::Tool(*index));
                 continue;
             }
             SequenceEntry::Interrupted(call) => {
-                groups.push(Group::Interrupted(*call));
+                groups.push(MessageGroup::Interrupted(*call));
                 continue;
             }
             SequenceEntry::Message(index) => message(turn, *index)?,
-            SequenceEntry::Answer(answer) => Group::Assistant(answer),
-            SequenceEntry::Stray(index) => Group::Stray(*index),
-            SequenceEntry::Omitted(text) => Group::Omitted(text),
+            SequenceEntry::Answer(answer) => MessageGroup::Assistant(answer),
+            SequenceEntry::Stray(index) => MessageGroup::OrphanResult(*index),
+            SequenceEntry::Omitted(text) => MessageGroup::Omitted(text),
         };
-        end_round(&mut groups, &mut media);
+        flush_media(&mut groups, &mut media);
         groups.push(group);
     }
-    end_round(&mut groups, &mut media);
+    flush_media(&mut groups, &mut media);
     Ok(groups)
 }
 
-/// Ends a run of results.
-fn end_round(groups: &mut Vec<Group<'_>>, media: &mut Vec<usize>) {
+/// Ends a run of consecutive results.
+fn flush_media(groups: &mut Vec<MessageGroup<'_>>, media: &mut Vec<usize>) {
     if !media.is_empty() {
-        groups.push(Group::Media(std::mem::take(media)));
+        groups.push(MessageGroup::Media(std::mem::take(media)));
     }
 }
 
-/// A message that the model did not write. Errors name what cannot be sent.
-fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
+/// A message that is not the model's. Fails on an item that cannot be sent.
+fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<MessageGroup<'p>, Fault> {
     let Some(item) = turn.items.get(index) else {
-        return Ok(Group::User(index));
+        return Ok(MessageGroup::User(index));
     };
     match item.kind {
         ItemKind::ItemReference => Err(Fault::invalid(
@@ -86,7 +88,7 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
         )
         .with_code("item_not_found")),
         ItemKind::Message if matches!(item.role().as_ref(), "system" | "developer") => {
-            Ok(Group::System(index))
+            Ok(MessageGroup::System(index))
         }
         ItemKind::Message
         | ItemKind::AgentMessage
@@ -109,12 +111,12 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<Group<'p>, Fault> {
         | ItemKind::Compaction
         | ItemKind::CompactionTrigger
         | ItemKind::Hosted
-        | ItemKind::Unknown => Ok(Group::User(index)),
+        | ItemKind::Unknown => Ok(MessageGroup::User(index)),
     }
 }
 
-/// Whether a tool result holds more than text that the model takes.
-fn has_media(turn: &Turn<'_>, index: usize, takes: Takes) -> Result<bool, Fault> {
+/// Whether a tool result holds media that the model accepts.
+fn has_media(turn: &Turn<'_>, index: usize, accepted: AcceptedMedia) -> Result<bool, Fault> {
     let Some(item) = turn.items.get(index) else {
         return Ok(false);
     };
@@ -124,12 +126,13 @@ fn has_media(turn: &Turn<'_>, index: usize, takes: Takes) -> Result<bool, Fault>
     if !output_has_parts(item.kind) {
         return Ok(false);
     }
-    let unheard = &mut Notes::default();
-    let content = Content::read(Some(output), index, unheard)?;
-    Ok(content.told(takes, unheard).has_media())
+    let ignored = &mut Notes::default();
+    let content = MessageContent::read(Some(output), index, ignored)?;
+    Ok(content.replace_unsupported(accepted, ignored).has_media())
 }
 
-/// Whether a list in this item's output is a list of content parts.
+/// Whether the output of this kind of item may be a list of content parts. In other
+/// outputs a list is plain JSON.
 pub(super) fn output_has_parts(kind: ItemKind) -> bool {
     matches!(
         kind,

@@ -2,7 +2,7 @@ use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chat::encode::{Options, encode};
+use crate::chat::encode::{EncodeOptions, encode};
 use crate::compaction_blob::{CompactionBlob, UNREADABLE_SUMMARY};
 use crate::plan::{Bounds, plan};
 use crate::purpose::{Purpose, SummaryMode};
@@ -38,7 +38,7 @@ fn sent_to(quirks: &str, request: &Value, purpose: Purpose) -> (Value, String) {
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
-    let options = Options::new(&dialect, &model, "m");
+    let options = EncodeOptions::new(&dialect, &model, "m");
     let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
     let body = serde_json::from_slice(&encoded.body).unwrap();
     (body, encoded.notes.codes())

@@ -1,4 +1,5 @@
-//! The decoder against tables, every cut, random cuts and a peer.
+//! Tests of the decoder by tables, by every split, by random splits, and against
+//! another implementation.
 
 use std::convert::Infallible;
 
@@ -7,11 +8,11 @@ use proptest::prelude::*;
 
 use super::*;
 
-type Seen = Vec<(Option<String>, String)>;
+type Events = Vec<(Option<String>, String)>;
 
-fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Seen, u64) {
-    let mut decoder = Decoder::default();
-    let mut seen = Seen::new();
+fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Events, u64) {
+    let mut decoder = SseDecoder::default();
+    let mut seen = Events::new();
     let mut on = |event: SseEvent<'_>| {
         seen.push((event.name.map(Cow::into_owned), event.data.into_owned()));
     };
@@ -92,7 +93,7 @@ fn names_belong_to_their_event() {
 #[test]
 fn an_event_inside_a_chunk_is_not_copied() {
     let chunk = b"event: a\ndata: one\n\ndata: two\ndata: three\n\ndata: four\n\n";
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     let mut inside = Vec::new();
     decoder
         .feed(chunk, &mut |event: SseEvent<'_>| {
@@ -103,15 +104,16 @@ fn an_event_inside_a_chunk_is_not_copied() {
     assert_eq!(inside, [true, false, true]);
 }
 
-/// Every line end, a mark, comments, long and short characters, a cut tail.
+/// Every line end, a byte order mark, comments, long and short characters, and an
+/// unterminated end.
 const SAMPLE: &str = "\u{FEFF}: ping\n\nevent: message\ndata: {\"a\":\"ü€😀\"}\n\n\
 data:{\"b\":1}\r\n\r\ndata: x\rdata: y\r\revent: none\n\n: c\r\nid: 7\r\ndata: first\r\ndata:\r\ndata:  third\r\n\r\n\
 data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\n\rdata\n\nretry: 10\nfoo\nevent: a\nevent: b\ndata: z\n\r\n\
 data: [DONE]";
 
-/// Feeds the pieces and compares without collecting, as it runs 10^5 times.
-fn same(expected: &Seen, pieces: [&[u8]; 3]) -> bool {
-    let mut decoder = Decoder::default();
+/// Feeds the pieces and compares without collecting, because it runs 10^5 times.
+fn decodes_to(expected: &Events, pieces: [&[u8]; 3]) -> bool {
+    let mut decoder = SseDecoder::default();
     let mut equal = true;
     let mut at = 0;
     let mut on = |event: SseEvent<'_>| {
@@ -136,7 +138,7 @@ fn every_cut_and_every_pair_of_cuts_gives_the_same_events() {
     for a in 0..=bytes.len() {
         for b in a..=bytes.len() {
             assert!(
-                same(&expected, [&bytes[..a], &bytes[a..b], &bytes[b..]]),
+                decodes_to(&expected, [&bytes[..a], &bytes[a..b], &bytes[b..]]),
                 "{a} {b}"
             );
         }
@@ -153,7 +155,7 @@ fn byte_by_byte_gives_the_same_events() {
 
 #[test]
 fn an_endless_line_is_refused_within_bounds() {
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     let chunk = vec![b'x'; 64 * 1024];
     let mut events = 0;
     let mut on = |_: SseEvent<'_>| events += 1;
@@ -164,11 +166,11 @@ fn an_endless_line_is_refused_within_bounds() {
             Ok(()) => fed += chunk.len(),
             Err(refused) => break refused,
         }
-        assert!(fed <= Decoder::DEFAULT_LIMIT, "never refused");
-        assert!(decoder.line.capacity() <= 2 * Decoder::DEFAULT_LIMIT);
+        assert!(fed <= SseDecoder::DEFAULT_LIMIT, "never refused");
+        assert!(decoder.line.capacity() <= 2 * SseDecoder::DEFAULT_LIMIT);
     };
-    assert_eq!(refused.limit, Decoder::DEFAULT_LIMIT);
-    assert!(fed > Decoder::DEFAULT_LIMIT - 2 * chunk.len());
+    assert_eq!(refused.limit, SseDecoder::DEFAULT_LIMIT);
+    assert!(fed > SseDecoder::DEFAULT_LIMIT - 2 * chunk.len());
     assert_eq!(decoder.line.capacity() + decoder.data.capacity(), 0);
     assert_eq!(decoder.feed(b"\n\n", &mut on), Err(refused));
     assert_eq!(decoder.finish(&mut on), Err(refused));
@@ -176,7 +178,7 @@ fn an_endless_line_is_refused_within_bounds() {
 }
 
 #[test]
-fn the_limit_does_not_depend_on_the_cuts() {
+fn the_limit_does_not_depend_on_the_splits() {
     let table: &[(&[u8], usize, bool)] = &[
         (b"data: 1234\n\ndata: 5\n\n", 1, true),
         (b"data: 12345\n\ndata: 5\n\n", 0, false),
@@ -189,7 +191,7 @@ fn the_limit_does_not_depend_on_the_cuts() {
     ];
     for (bytes, events, fits) in table {
         for size in 1..=bytes.len() {
-            let mut decoder = Decoder::new(10);
+            let mut decoder = SseDecoder::new(10);
             let mut seen = 0;
             let mut on = |event: SseEvent<'_>| {
                 seen += usize::from(event.data != "5");
@@ -209,9 +211,9 @@ fn the_limit_does_not_depend_on_the_cuts() {
     }
 }
 
-/// The same stream through `sse-stream`, whose blocks without data are not
-/// events for us.
-fn peer(chunks: &[&[u8]]) -> Seen {
+/// The same stream decoded by `sse-stream`. Its blocks without data are not events
+/// here.
+fn decode_with_sse_stream(chunks: &[&[u8]]) -> Events {
     let chunks = stream::iter(chunks.iter().map(|chunk| Ok::<_, Infallible>(*chunk)));
     sse_stream::SseByteStream::new(chunks)
         .map(Result::unwrap)
@@ -227,7 +229,7 @@ fn peer(chunks: &[&[u8]]) -> Seen {
         .expect("never pending")
 }
 
-fn cuts(bytes: &[u8], at: &[usize]) -> Vec<Vec<u8>> {
+fn split(bytes: &[u8], at: &[usize]) -> Vec<Vec<u8>> {
     let mut at: Vec<usize> = at.iter().map(|at| at % (bytes.len() + 1)).collect();
     at.sort_unstable();
     at.push(bytes.len());
@@ -269,19 +271,19 @@ proptest! {
         ], 0..60).prop_map(|parts| parts.concat()),
         at in prop::collection::vec(any::<usize>(), 0..12),
     ) {
-        let pieces = cuts(&bytes, &at);
+        let pieces = split(&bytes, &at);
         prop_assert_eq!(decode(pieces.iter().map(Vec::as_slice)), decode([bytes.as_slice()]));
     }
 
     #[test]
-    fn agrees_with_the_peer(
+    fn agrees_with_sse_stream(
         lines in prop::collection::vec(line(), 0..40),
         at in prop::collection::vec(any::<usize>(), 0..8),
     ) {
-        // The peer drops a tail that is not closed by a blank line.
+        // `sse-stream` drops an end that no blank line terminates.
         let bytes = [lines.concat(), b"\n\n".to_vec()].concat();
-        let pieces = cuts(&bytes, &at);
+        let pieces = split(&bytes, &at);
         let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-        prop_assert_eq!(decode(pieces.iter().copied()).0, peer(&pieces));
+        prop_assert_eq!(decode(pieces.iter().copied()).0, decode_with_sse_stream(&pieces));
     }
 }

@@ -151,7 +151,7 @@ pub fn first_model(config: &Config) -> String {
 mod tests {
     use std::collections::HashMap;
 
-    use adapters::mend::Mend;
+    use adapters::quirk_patch::QuirkPatch;
 
     use super::*;
     use crate::config::{Flags, Inputs, Places, load};
@@ -182,7 +182,7 @@ mod tests {
         );
         for model in ["lab/unknown", "lab/small", "lab/big"] {
             let route = config.registry.resolve(model, false).unwrap();
-            lessons.learn(&route, Mend::Window(200_000));
+            lessons.learn(&route, QuirkPatch::Window(200_000));
         }
         assert_eq!(
             windows(),

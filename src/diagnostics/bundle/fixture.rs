@@ -275,7 +275,7 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
     for (tried, next) in before.clone().zip(before.skip(1)) {
         // The engine sends other words where it learned something alone.
         let learned = tried.route == next.route && tried.body != next.body;
-        if let Some(mend) = tried.fault.as_ref().and_then(|fault| fault.mend)
+        if let Some(mend) = tried.fault.as_ref().and_then(|fault| fault.patch)
             && learned
             && tried.route == kept.full_name()
         {

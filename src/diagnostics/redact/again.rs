@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use adapters::encoded::Encoded;
-use adapters::mend::Mend;
 use adapters::plan::{Bounds, NoCache, Plan, SequenceEntry, plan};
 use adapters::purpose::{Purpose, SummaryMode};
+use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::request::Source;
 use registry::RouteSettings;
 
@@ -51,7 +51,7 @@ struct RequestVariant {
     /// Index of the route in the settings of the turn.
     route: usize,
     /// The quirk patches that were known for the model, in order.
-    mends: Vec<Mend>,
+    mends: Vec<QuirkPatch>,
 }
 
 impl<'t> Reencoder<'t> {
@@ -133,11 +133,11 @@ impl<'t> Reencoder<'t> {
         let known = self.old.turn.given.model_patches.iter().filter(|lesson| {
             lesson.provider == settings.provider && lesson.model == settings.upstream_model
         });
-        let known: Vec<Mend> = known.flat_map(|lesson| lesson.patches.clone()).collect();
+        let known: Vec<QuirkPatch> = known.flat_map(|lesson| lesson.patches.clone()).collect();
         let before = attempts.iter().take(index);
         let taught = before.filter(|before| before.route == attempt.route);
-        let taught = taught.filter_map(|before| before.fault.as_ref()?.mend);
-        let mut taught: Vec<Mend> = taught.collect();
+        let taught = taught.filter_map(|before| before.fault.as_ref()?.patch);
+        let mut taught: Vec<QuirkPatch> = taught.collect();
         taught.dedup();
         let most = taught.len();
         let counts = (0..=most).rev();

@@ -210,7 +210,7 @@ impl Scrubber {
             code,
             upstream_status,
             cause,
-            mend,
+            patch,
         } = fault;
         let short = |text: Cow<'static, str>| match self.text(&text) {
             Cow::Borrowed(_) => text,
@@ -224,7 +224,7 @@ impl Scrubber {
             code: code.map(short),
             upstream_status,
             cause: cause.map(|cause| self.string(cause.into()).into()),
-            mend,
+            patch,
         }
     }
 

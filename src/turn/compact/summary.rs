@@ -110,7 +110,7 @@ impl Summarizer<'_> {
                 }
                 Ok(Err(failure)) => failure,
                 Err(fault) => {
-                    if let Some(patch) = fault.mend {
+                    if let Some(patch) = fault.patch {
                         // The engine forgets a patch that did not change this request. The next
                         // request is another one, which it may change.
                         let patches = self.history.shared.upstreams.lessons();

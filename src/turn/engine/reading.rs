@@ -4,9 +4,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use adapters::chat::reader::Reader;
 use adapters::event::Event;
 use adapters::fault::{Fault, Kind};
+use adapters::reader::UpstreamReader;
 use bytes::Bytes;
 use tokio::time::{Instant, sleep_until};
 
@@ -22,7 +22,7 @@ impl<S: Sink> Engine<'_, S> {
     pub(super) async fn read_answer(&mut self, mut answer: Answer) -> Result<(), Fault> {
         let idle = self.attempt.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.timing.commit_after;
-        let mut reader = Reader::new(&self.attempt.route.dialect.quirks);
+        let mut reader = UpstreamReader::new(&self.attempt.route.dialect.quirks);
         let mut last_chunk = Instant::now();
         let ctx = self.ctx;
         let mut shutdown = pin!(ctx.shutdown.cancelled());
@@ -94,7 +94,11 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     /// Decodes a chunk of the answer, or its end. True when the answer is complete.
-    fn decode_chunk(&mut self, reader: &mut Reader, chunk: Option<&Bytes>) -> Result<bool, Fault> {
+    fn decode_chunk(
+        &mut self,
+        reader: &mut UpstreamReader,
+        chunk: Option<&Bytes>,
+    ) -> Result<bool, Fault> {
         let now = self.ctx.clock.unix();
         let output = &mut self.output;
         let mut failed = None;
@@ -138,7 +142,7 @@ impl<S: Sink> Engine<'_, S> {
 }
 
 /// How long the provider may be silent.
-fn max_silence(reader: &Reader, idle: Duration) -> Duration {
+fn max_silence(reader: &UpstreamReader, idle: Duration) -> Duration {
     if reader.is_complete() {
         idle.min(GRACE_AFTER_FINISH)
     } else {

@@ -55,10 +55,10 @@ impl PartHash {
 impl RequestFingerprint {
     /// Fingerprints a request that is about to be sent.
     pub(in crate::turn) fn new(encoded: &Encoded, context: FingerprintContext) -> Self {
-        let head = &encoded.head;
+        let head = &encoded.offsets;
         let mut hasher = PartHasher {
             body: &encoded.body,
-            marks: &encoded.marks,
+            marks: &encoded.cache_marks,
         };
         let mut parts = Vec::with_capacity(encoded.spans.len() + 2);
         let parameters = PartHash {

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use registry::{Dialect, Model};
@@ -51,7 +51,7 @@ impl TestRequest {
         let source = Source::new(self.body.to_string());
         let turn = source.turn().unwrap();
         let model = Model::unlisted("m");
-        let options = Options::new(&dialect, &model, "m");
+        let options = EncodeOptions::new(&dialect, &model, "m");
         let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
         Arc::new(RequestFingerprint::new(&encoded, self.context.clone()))
     }

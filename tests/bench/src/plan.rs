@@ -3,7 +3,7 @@
 use std::{fs, hint::black_box};
 
 use adapters::{
-    chat::encode::{Options as Words, encode},
+    chat::encode::{EncodeOptions, encode},
     compact::extract,
     plan::{Bounds, OutputPolicy, Retention, plan},
     purpose::{Purpose, SummaryMode},
@@ -98,7 +98,7 @@ impl Bench {
         let source = Source::new(body(outputs));
         let turn = source.turn()?;
         let planned = plan(&turn, &self.bounds);
-        let words = Words::new(&self.dialect, &self.model, "m");
+        let words = EncodeOptions::new(&self.dialect, &self.model, "m");
         let read = || source.turn().map(drop);
         let reading = self.median_ms(source.bytes(), || Ok(read()?))?;
         let planning = self.median_ms(source.bytes(), || {
@@ -125,7 +125,7 @@ impl Bench {
             prompted: false,
             tools: None,
         });
-        let words = Words::new(&self.dialect, &self.model, "m");
+        let words = EncodeOptions::new(&self.dialect, &self.model, "m");
         let cutting = self.median_ms(source.bytes(), || {
             let turn = cut.turn()?;
             black_box(encode(&turn, &plan(&turn, &self.bounds), &words)?);

@@ -1,7 +1,7 @@
 //! What a refusal is, decided from its status and its words alone.
 
-use adapters::chat::refusal;
 use adapters::fault::{Fault, Retry};
+use adapters::provider_error;
 use serde_json::Value;
 
 use super::body::{Recording, error};
@@ -150,7 +150,7 @@ pub fn check(status: u16, recording: &Recording, tell: &mut dyn FnMut(String)) {
     let body = body.get(0).unwrap_or(&body);
     // xAI says only a sentence there, and the code beside it.
     let inner = error(body).filter(|error| error.is_object());
-    let fault = refusal::reply(status, None, &recording.body);
+    let fault = provider_error::from_reply(status, None, &recording.body);
     let said = inner.unwrap_or(body);
     same(&told(status, said), &fault, tell);
     same_words(said, &fault, tell);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use adapters::baggage::Baggage;
-use adapters::chat::encode::{Options, encode};
+use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::Source;
 use registry::{Provider, ReasoningReplay, ThinkTags};
@@ -78,9 +78,9 @@ pub fn differences(
         }
     };
     let source = Source::new(said.to_string());
-    let options = Options {
+    let options = EncodeOptions {
         origin: &origin,
-        ..Options::new(&dialect, &speech.model, name)
+        ..EncodeOptions::new(&dialect, &speech.model, name)
     };
     let encoded = source
         .turn()

@@ -1,54 +1,54 @@
-//! The calls of an answer: which piece belongs to which, whatever the server
-//! leaves out.
+//! The tool calls of an answer. Assigns each piece to its call, even if the server
+//! leaves out ids, indices or names.
 
 use std::borrow::Cow;
 
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
-use super::chunk::{CallDelta, word};
+use super::chunk::{CallDelta, scalar};
 use crate::event::{Event, Fragment};
 use crate::fault::{Fault, Kind};
 use crate::json;
 
-/// The most bytes of arguments that wait for the name of their call.
-const EARLY_LIMIT: usize = 1 << 20;
+/// The most bytes of arguments that are held for a call without a name.
+const MAX_NAMELESS_ARGUMENTS: usize = 1 << 20;
 
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    /// The slot of a call is its position.
-    list: Vec<Call>,
-    /// Whether `extra_content` is told.
-    keep_extra: bool,
+pub(super) struct StreamedCalls {
+    /// The position of a call is its slot in [`Event::CallStart`].
+    list: Vec<StreamedCall>,
+    /// Whether `extra_content` is emitted.
+    emit_extra: bool,
 }
 
 #[derive(Debug, Default)]
-struct Call {
+struct StreamedCall {
     index: Option<u64>,
     id: String,
-    /// Empty until it was told.
+    /// Empty until it arrives.
     name: String,
     /// All arguments so far, escaped.
     arguments: String,
-    extra: Extra,
+    extra: ExtraContent,
 }
 
 /// The `extra_content` of a call.
 #[derive(Debug, Default, PartialEq)]
-enum Extra {
+enum ExtraContent {
     #[default]
     None,
-    /// It waits for the name.
-    Early(String),
-    Told,
+    /// Held until the name arrives.
+    Pending(String),
+    Emitted,
 }
 
-impl Calls {
+impl StreamedCalls {
     /// The calls of an answer that has not begun.
-    pub(super) fn new(keep_extra: bool) -> Self {
+    pub(super) fn new(emit_extra: bool) -> Self {
         Self {
             list: Vec::new(),
-            keep_extra,
+            emit_extra,
         }
     }
 
@@ -56,26 +56,29 @@ impl Calls {
         self.list.is_empty()
     }
 
-    /// Takes a piece of a call, or a call of a whole answer, which has no pieces.
-    pub(super) fn take<'a>(
+    /// Reads a piece of a call, or a call of a whole answer, which comes in one
+    /// piece.
+    pub(super) fn push<'a>(
         &mut self,
         delta: CallDelta<'a>,
         is_whole: bool,
         emit: &mut impl FnMut(Event<'a>),
     ) -> Result<(), Fault> {
-        let id = word(delta.id);
-        let index = word(delta.index).parse().ok();
+        let id = scalar(delta.id);
+        let index = scalar(delta.index).parse().ok();
         let function = delta.function.unwrap_or_default();
-        let name = word(function.name);
+        let name = scalar(function.name);
         let arguments = function.arguments.map(arguments_text);
         let more = arguments
             .as_ref()
             .is_some_and(|arguments| !arguments.is_blank());
-        let known = self.slot(index, &id, &name, more).filter(|_| !is_whole);
+        let known = self
+            .find_slot(index, &id, &name, more)
+            .filter(|_| !is_whole);
         let slot = known.unwrap_or_else(|| {
-            self.list.push(Call {
+            self.list.push(StreamedCall {
                 index,
-                ..Call::default()
+                ..StreamedCall::default()
             });
             self.list.len() - 1
         });
@@ -86,18 +89,18 @@ impl Calls {
         if call.id.is_empty() {
             call.id = id.into_owned();
         }
-        if let Some(extra) = delta.extra_content.filter(|_| self.keep_extra) {
+        if let Some(extra) = delta.extra_content.filter(|_| self.emit_extra) {
             call.extra(extra, emit);
         }
         if call.name.is_empty() && !name.is_empty() {
-            call.start(slot, name, emit);
+            call.emit_start(slot, name, emit);
         }
         let Some(fragment) = arguments else {
             return Ok(());
         };
         call.arguments.push_str(fragment.escaped());
         if call.name.is_empty() {
-            if call.arguments.len() > EARLY_LIMIT {
+            if call.arguments.len() > MAX_NAMELESS_ARGUMENTS {
                 let message = "The provider sent a tool call without a name.";
                 return Err(Fault::new(Kind::BadReply, message));
             }
@@ -107,46 +110,50 @@ impl Calls {
         Ok(())
     }
 
-    /// Takes a call that came whole, without an id: out of a text.
-    pub(super) fn whole<'a>(
+    /// Adds a complete call without an id, which was found in the text.
+    pub(super) fn push_complete<'a>(
         &mut self,
         name: String,
         arguments: String,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         let slot = slot_number(self.list.len());
-        let mut call = Call {
+        let mut call = StreamedCall {
             arguments,
-            ..Call::default()
+            ..StreamedCall::default()
         };
-        call.start(slot, name.into(), emit);
+        call.emit_start(slot, name.into(), emit);
         self.list.push(call);
     }
 
-    /// The answer is over: tells what was never named.
-    pub(super) fn end<'a>(&self, emit: &mut impl FnMut(Event<'a>)) {
+    /// Ends the answer and notes the calls that never got a name.
+    pub(super) fn finish<'a>(&self, emit: &mut impl FnMut(Event<'a>)) {
         for call in self.list.iter().filter(|call| call.name.is_empty()) {
             let detail = format!("{} bytes of arguments", call.arguments.len());
             emit(Event::Note("call_without_name", detail));
         }
     }
 
-    /// Whether the arguments of all calls are nothing or one JSON object.
-    pub(super) fn are_whole(&self) -> bool {
+    /// Whether each call has either no arguments or one complete JSON value.
+    pub(super) fn are_complete(&self) -> bool {
         self.list
             .iter()
-            .all(|call| blank(&call.arguments) || call.is_whole())
+            .all(|call| is_blank(&call.arguments) || call.is_complete())
     }
 
-    /// The call that a piece belongs to; `None` when it begins a new one: with
-    /// a new id on a known index, or, without an id, with a name and `more`
-    /// arguments behind a call that is whole, or, without id and index, with a
-    /// name.
-    fn slot(&self, index: Option<u64>, id: &str, name: &str, more: bool) -> Option<usize> {
-        // An id may come late, but not together with a second name.
-        let late = |call: &Call| call.id.is_empty() && (name.is_empty() || call.name.is_empty());
-        let another = |call: &Call| more && !name.is_empty() && call.is_whole();
-        let same = |call: &Call| match id {
+    /// The call that a piece belongs to; `None` if the piece begins a new call. It
+    /// does so
+    ///
+    /// - with a new id at a known index;
+    /// - without an id, with a name and more arguments (`more`) after a call that
+    ///   is complete;
+    /// - without id and index, with a name.
+    fn find_slot(&self, index: Option<u64>, id: &str, name: &str, more: bool) -> Option<usize> {
+        // An id may arrive late, but not together with a second name.
+        let late =
+            |call: &StreamedCall| call.id.is_empty() && (name.is_empty() || call.name.is_empty());
+        let another = |call: &StreamedCall| more && !name.is_empty() && call.is_complete();
+        let same = |call: &StreamedCall| match id {
             "" => !another(call),
             id => call.id == id || late(call),
         };
@@ -158,10 +165,10 @@ impl Calls {
                 .rposition(|call| call.index == index)
                 .filter(|slot| self.list.get(*slot).is_some_and(same)),
             None if id.is_empty() && name.is_empty() => last,
-            // The name may be repeated while the arguments go on.
+            // The name may be repeated while the arguments continue.
             None if id.is_empty() => last.filter(|slot| {
                 self.list.get(*slot).is_some_and(|call| {
-                    call.name == name && !blank(&call.arguments) && !call.is_whole()
+                    call.name == name && !is_blank(&call.arguments) && !call.is_complete()
                 })
             }),
             None => self.list.iter().rposition(|call| call.id == id),
@@ -169,12 +176,13 @@ impl Calls {
     }
 }
 
-impl Call {
-    /// Tells the call, and what came before its name.
-    fn start<'a>(&mut self, slot: u32, name: Cow<'a, str>, emit: &mut impl FnMut(Event<'a>)) {
+impl StreamedCall {
+    /// Emits the start of the call, and what arrived before its name.
+    fn emit_start<'a>(&mut self, slot: u32, name: Cow<'a, str>, emit: &mut impl FnMut(Event<'a>)) {
         self.name = name.clone().into_owned();
-        if let Extra::Early(extra) = std::mem::replace(&mut self.extra, Extra::None) {
-            self.extra = Extra::Told;
+        if let ExtraContent::Pending(extra) = std::mem::replace(&mut self.extra, ExtraContent::None)
+        {
+            self.extra = ExtraContent::Emitted;
             emit(Event::CallExtra(extra.into()));
         }
         emit(Event::CallStart {
@@ -189,20 +197,21 @@ impl Call {
     }
 
     fn extra<'a>(&mut self, raw: &'a RawValue, emit: &mut impl FnMut(Event<'a>)) {
-        if matches!(raw.get(), "{}" | "[]" | "\"\"") || self.extra == Extra::Told {
+        if matches!(raw.get(), "{}" | "[]" | "\"\"") || self.extra == ExtraContent::Emitted {
             return;
         }
         if self.name.is_empty() {
-            self.extra = Extra::Early(raw.get().to_owned());
+            self.extra = ExtraContent::Pending(raw.get().to_owned());
         } else {
-            self.extra = Extra::Told;
+            self.extra = ExtraContent::Emitted;
             let detail = format!("{}: it came after the call had begun", self.name);
             emit(Event::Note("call_extra_dropped", detail));
         }
     }
 
-    fn is_whole(&self) -> bool {
-        // Most pieces end elsewhere, and the whole is read for few.
+    fn is_complete(&self) -> bool {
+        // Most pieces do not end like an object, so the arguments are parsed only
+        // rarely.
         let end = self.arguments.trim_end_matches([' ', '\\', 'n', 'r', 't']);
         if !end.ends_with('}') {
             return false;
@@ -211,8 +220,8 @@ impl Call {
     }
 }
 
-/// Arguments as the inside of a JSON string. They may be an object instead of
-/// a string; null says nothing.
+/// Arguments as the inside of a JSON string. A server may send an object instead of
+/// a string; null means no arguments.
 pub(super) fn arguments_text(raw: &RawValue) -> Fragment<'_> {
     Fragment::from_raw(raw).unwrap_or_else(|| {
         let mut text = Vec::new();
@@ -223,7 +232,7 @@ pub(super) fn arguments_text(raw: &RawValue) -> Fragment<'_> {
     })
 }
 
-fn blank(escaped: &str) -> bool {
+fn is_blank(escaped: &str) -> bool {
     Fragment::from_escaped(escaped).is_blank()
 }
 

@@ -1,6 +1,6 @@
-//! The fields of a chunk that count, borrowed from it. Whatever a server may
-//! spell in another way stays raw until it is looked at: one odd field must not
-//! cost the answer.
+//! The fields of a chunk that are used, borrowed from it. A field that some server
+//! may write in another way stays raw until it is read, so that one odd field does
+//! not cost the whole answer.
 
 use std::borrow::Cow;
 
@@ -14,23 +14,23 @@ use crate::json;
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
-    pub(super) choices: Option<Vec<Choice<'a>>>,
+    pub(super) choices: Option<Vec<ChunkChoice<'a>>>,
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
     object: Option<&'a RawValue>,
-    /// Groq says usage here too.
+    /// Groq's extension, which contains `usage` too.
     #[serde(borrow)]
     pub(super) x_groq: Option<&'a RawValue>,
-    /// `MiniMax` answers 200 and says here that it failed.
+    /// `MiniMax` answers with status 200 and reports the failure here.
     #[serde(borrow)]
     base_resp: Option<&'a RawValue>,
-    /// Perplexity and xAI: addresses, or objects with `url` and `title`.
+    /// Perplexity and xAI: URLs, or objects with `url` and `title`.
     #[serde(borrow)]
     pub(super) citations: Option<&'a RawValue>,
-    /// Perplexity, beside `citations`, with titles.
+    /// Perplexity: the same pages as in `citations`, with titles.
     #[serde(borrow)]
     pub(super) search_results: Option<&'a RawValue>,
     /// GLM: objects with `link` and `title`.
@@ -48,23 +48,23 @@ pub(super) struct Chunk<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Choice<'a> {
+pub(super) struct ChunkChoice<'a> {
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
-    /// In place of `delta` in an answer that is not streamed, and in the last
-    /// chunk of `MiniMax`; beside it at Perplexity, with all that was said so far.
+    /// Replaces `delta` in an answer that is not streamed and in the last chunk of
+    /// `MiniMax`. Perplexity sends it beside `delta`, with the whole answer so far.
     #[serde(borrow)]
     pub(super) message: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) finish_reason: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) logprobs: Option<&'a RawValue>,
-    /// Where Kimi says it.
+    /// Kimi's place for the token counts.
     #[serde(borrow)]
     pub(super) usage: Option<&'a RawValue>,
-    /// Where `OpenRouter` may say why `finish_reason` is `error`.
+    /// `OpenRouter`'s reason for a `finish_reason` of `error`.
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
@@ -76,8 +76,8 @@ pub(super) struct Delta<'a> {
     pub(super) content: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) reasoning_content: Option<&'a RawValue>,
-    /// What newer vLLM, Ollama and `OpenRouter` call `reasoning_content`; some
-    /// send both.
+    /// The name for `reasoning_content` at newer vLLM, Ollama and `OpenRouter`;
+    /// some servers send both.
     #[serde(borrow)]
     pub(super) reasoning: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -86,7 +86,7 @@ pub(super) struct Delta<'a> {
     pub(super) refusal: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) tool_calls: Option<&'a RawValue>,
-    /// The one call of the days before `tool_calls`.
+    /// The single call of the API before `tool_calls`.
     #[serde(borrow)]
     pub(super) function_call: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -116,26 +116,26 @@ pub(super) struct FunctionDelta<'a> {
     pub(super) arguments: Option<&'a RawValue>,
 }
 
-impl<'a> Choice<'a> {
-    /// Whether it is the one that was asked for.
+impl<'a> ChunkChoice<'a> {
+    /// Whether this is the first choice; only one is requested.
     pub(super) fn is_first(&self) -> bool {
         self.index
-            .is_none_or(|index| matches!(&*word(Some(index)), "" | "0" | "0.0"))
+            .is_none_or(|index| matches!(&*scalar(Some(index)), "" | "0" | "0.0"))
     }
 
-    /// The `logprobs` of text.
+    /// The `logprobs` of the text.
     pub(super) fn logprobs(&self) -> Option<&'a RawValue> {
         #[derive(Deserialize)]
         struct Logprobs<'a> {
             #[serde(borrow)]
             content: Option<&'a RawValue>,
         }
-        object::<Logprobs<'a>>(self.logprobs)?.content
+        parse_object::<Logprobs<'a>>(self.logprobs)?.content
     }
 }
 
 impl<'a> Delta<'a> {
-    /// The calls; the error is of a list that is none of calls.
+    /// The calls. Fails if the list is not a list of calls.
     pub(super) fn calls(&self) -> Result<Vec<CallDelta<'a>>, serde_json::Error> {
         let listed = self.tool_calls.map(RawValue::get).unwrap_or_default();
         let mut calls: Vec<CallDelta<'a>> = if listed.starts_with('[') {
@@ -145,7 +145,7 @@ impl<'a> Delta<'a> {
             Vec::new()
         };
         if calls.is_empty()
-            && let Some(function) = object(self.function_call)
+            && let Some(function) = parse_object(self.function_call)
         {
             calls.push(CallDelta {
                 function: Some(function),
@@ -157,14 +157,15 @@ impl<'a> Delta<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The error that this chunk is or holds; `data` is the whole of it.
+    /// The error in this chunk, or the chunk itself if it is an error; `data` is
+    /// all of its JSON.
     pub(super) fn error(&self, data: &'a str) -> Option<Cow<'a, RawValue>> {
         let choices = self.choices.iter().flatten();
         let inside = choices.filter_map(|choice| choice.error);
-        if let Some(error) = self.error.into_iter().chain(inside).find(says) {
+        if let Some(error) = self.error.into_iter().chain(inside).find(is_error) {
             return Some(Cow::Borrowed(error));
         }
-        if let Some(error) = self.base_resp.and_then(failed_base) {
+        if let Some(error) = self.base_resp.and_then(base_resp_error) {
             return Some(Cow::Owned(error));
         }
         // Older vLLM sends the error object without a wrapper.
@@ -183,35 +184,37 @@ impl<'a> Chunk<'a> {
         }
         self.detail
             .or(self.msg.filter(text))
-            .or(self.errors.filter(says))
+            .or(self.errors.filter(is_error))
             .map(Cow::Borrowed)
     }
 }
 
-/// Whether an error is one: some servers send an empty field with every chunk.
-fn says(raw: &&RawValue) -> bool {
+/// Whether an error field holds an error: some servers send an empty one with every
+/// chunk.
+fn is_error(raw: &&RawValue) -> bool {
     !matches!(raw.get(), "{}" | "[]" | "\"\"" | "false" | "0")
 }
 
-/// A `base_resp` whose code is not 0, as the error that it is; it stays in its
-/// frame, for its numbers are not those of others.
-fn failed_base(raw: &RawValue) -> Option<Box<RawValue>> {
+/// A `base_resp` with a code other than 0, as an error. It stays wrapped, because
+/// its codes mean other things than those of other providers.
+fn base_resp_error(raw: &RawValue) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
-    struct Base {
+    struct BaseResp {
         status_code: i64,
     }
-    let base: Base = serde_json::from_str(raw.get()).ok()?;
+    let base: BaseResp = serde_json::from_str(raw.get()).ok()?;
     (base.status_code != 0).then_some(())?;
     RawValue::from_string(format!(r#"{{"base_resp":{}}}"#, raw.get())).ok()
 }
 
-/// The fragment of a non-empty string; null and the rest say nothing.
-pub(super) fn fragment(raw: Option<&RawValue>) -> Option<Fragment<'_>> {
+/// The fragment of a non-empty string; `None` for null and other values.
+pub(super) fn text_fragment(raw: Option<&RawValue>) -> Option<Fragment<'_>> {
     Fragment::from_raw(raw?).filter(|fragment| !fragment.is_empty())
 }
 
-/// A word of the wire: a string, or a number that should have been one.
-pub(super) fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
+/// The text of a string, or of a number that should have been a string; empty for
+/// other values.
+pub(super) fn scalar(raw: Option<&RawValue>) -> Cow<'_, str> {
     let Some(raw) = raw else {
         return Cow::default();
     };
@@ -222,14 +225,14 @@ pub(super) fn word(raw: Option<&RawValue>) -> Cow<'_, str> {
     }
 }
 
-/// An object; `None` for another value.
-pub(super) fn object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
+/// An object; `None` for any other value.
+pub(super) fn parse_object<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<T> {
     let raw = raw.filter(|raw| raw.get().starts_with('{'))?;
     serde_json::from_str(raw.get()).ok()
 }
 
-/// The elements of a list; none of another value.
-pub(super) fn list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
+/// The elements of a list; none for any other value.
+pub(super) fn parse_list<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Vec<T> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
         .unwrap_or_default()
 }

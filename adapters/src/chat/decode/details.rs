@@ -1,4 +1,5 @@
-//! `reasoning_details`: pieces become the objects that the provider wants back.
+//! Collects the pieces of `reasoning_details` into the objects that the provider
+//! requires back.
 
 use std::fmt::Write as _;
 
@@ -6,75 +7,77 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::chunk::{list, word};
+use super::chunk::{parse_list, scalar};
 use crate::event::Fragment;
 use crate::json;
 
-/// The most bytes that are kept.
-const LIMIT: usize = 4 << 20;
+/// The most bytes that are collected.
+const MAX_BYTES: usize = 4 << 20;
 
 /// The objects so far.
 #[derive(Debug, Default)]
-pub(super) struct Details {
-    list: Vec<Detail>,
+pub(super) struct ReasoningDetails {
+    list: Vec<DetailObject>,
     size: usize,
-    /// More than [`LIMIT`] came: a part is worth nothing.
-    over: bool,
+    /// More than [`MAX_BYTES`] came; an incomplete list is of no use.
+    overflowed: bool,
 }
 
 /// One object. Its text grows, so it is kept apart from the other fields.
 #[derive(Debug)]
-struct Detail {
+struct DetailObject {
     fields: Map<String, Value>,
-    /// The field that grows, `text` or `summary`, and its content.
-    text: Option<(&'static str, Pieces)>,
+    /// The name of the growing field, `text` or `summary`, and its content.
+    text: Option<(&'static str, DetailText)>,
 }
 
-/// Text in pieces, escaped. `MiniMax` documents pieces that repeat all so far,
-/// and sends news alone at times (MiniMax-M2#95): the second piece tells.
+/// Escaped text that arrives in pieces. `MiniMax` documents that each piece repeats
+/// all text so far, but at times it sends only the increment (MiniMax-M2#95); the
+/// second piece shows which.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(super) struct DetailText {
     text: String,
-    form: Form,
+    form: PieceForm,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Form {
+enum PieceForm {
     #[default]
     Unknown,
-    News,
-    SoFar,
+    Increment,
+    Cumulative,
 }
 
-impl Pieces {
-    /// Adds a piece and returns what is new of it. `repeats` tells whether it
-    /// may repeat what was there.
+impl DetailText {
+    /// Adds a piece and returns its new part. `repeats` says whether a piece may
+    /// repeat the text so far.
     fn add<'p>(&mut self, piece: &'p str, repeats: bool) -> &'p str {
-        if self.form == Form::Unknown && !self.text.is_empty() {
+        if self.form == PieceForm::Unknown && !self.text.is_empty() {
             let longer = piece.len() > self.text.len() && piece.starts_with(&self.text);
             self.form = if repeats && longer {
-                Form::SoFar
+                PieceForm::Cumulative
             } else {
-                Form::News
+                PieceForm::Increment
             };
         }
-        let mut news = piece;
-        if self.form == Form::SoFar {
+        let mut new_text = piece;
+        if self.form == PieceForm::Cumulative {
             match piece.strip_prefix(self.text.as_str()) {
-                Some(more) => news = more,
-                // Another thought begins.
+                Some(more) => new_text = more,
+                // Another text begins.
                 None => self.text.clear(),
             }
         }
-        self.text.push_str(news);
-        news
+        self.text.push_str(new_text);
+        new_text
     }
 }
 
-/// The text to be shown of a `reasoning_details` array, behind what was shown.
-pub(super) fn shown<'a>(raw: &'a RawValue, before: &mut Pieces) -> Vec<Fragment<'a>> {
+/// The new text to show from a `reasoning_details` array; `before` holds what has
+/// been shown.
+pub(super) fn visible_text<'a>(raw: &'a RawValue, before: &mut DetailText) -> Vec<Fragment<'a>> {
     #[derive(Deserialize)]
-    struct Shown<'a> {
+    struct VisibleDetail<'a> {
         #[serde(borrow)]
         text: Option<&'a RawValue>,
         #[serde(borrow)]
@@ -82,45 +85,45 @@ pub(super) fn shown<'a>(raw: &'a RawValue, before: &mut Pieces) -> Vec<Fragment<
         #[serde(borrow)]
         format: Option<&'a RawValue>,
     }
-    list::<Shown<'a>>(Some(raw))
+    parse_list::<VisibleDetail<'a>>(Some(raw))
         .into_iter()
         .filter_map(|detail| {
             let text = [detail.text, detail.summary]
                 .into_iter()
                 .find_map(|raw| json::inner(raw?.get()).filter(|text| !text.is_empty()))?;
-            Some(before.add(text, may_repeat(&word(detail.format))))
+            Some(before.add(text, may_repeat(&scalar(detail.format))))
         })
-        .filter(|news| !news.is_empty())
+        .filter(|new_text| !new_text.is_empty())
         .map(Fragment::from_escaped)
         .collect()
 }
 
-/// Whether pieces of this format may repeat all so far. The format is the piece's
-/// own word for its form, whoever passes it on: signed text of the other formats
-/// must not be touched.
+/// Whether pieces of this format may repeat the text so far. The `format` of the
+/// piece decides, whichever gateway it came through: signed text of other formats
+/// must not be changed.
 fn may_repeat(format: &str) -> bool {
     format.is_empty() || format.starts_with("MiniMax")
 }
 
-impl Details {
-    /// Takes an array of pieces. Pieces of one `index` and `type` are one
-    /// object; encrypted ones come whole.
+impl ReasoningDetails {
+    /// Adds an array of pieces. Pieces with the same `index` and `type` form one
+    /// object; encrypted ones arrive complete.
     pub(super) fn push(&mut self, raw: &RawValue) {
-        if self.over || raw.get() == "[]" {
+        if self.overflowed || raw.get() == "[]" {
             return;
         }
         self.size += raw.get().len();
-        if self.size > LIMIT {
+        if self.size > MAX_BYTES {
             self.list.clear();
-            self.over = true;
+            self.overflowed = true;
             return;
         }
-        for piece in list::<&RawValue>(Some(raw)) {
-            self.piece(piece);
+        for piece in parse_list::<&RawValue>(Some(raw)) {
+            self.push_piece(piece);
         }
     }
 
-    fn piece(&mut self, raw: &RawValue) {
+    fn push_piece(&mut self, raw: &RawValue) {
         let Ok(mut fields) = serde_json::from_str::<Map<String, Value>>(raw.get()) else {
             return;
         };
@@ -129,29 +132,29 @@ impl Details {
             Some((name, json::escape(text)))
         });
         if let Some((name, _)) = &text {
-            // Its place among the fields stays.
+            // It keeps its place among the fields.
             fields.insert((*name).to_owned(), Value::Null);
         }
         let joined = self.list.iter_mut().rev().find(|known| {
             let same = |name| known.fields.get(name) == fields.get(name);
             same("type") && same("index")
         });
-        let whole = fields.contains_key("data");
+        let is_encrypted = fields.contains_key("data");
         match joined {
-            Some(known) if !whole => known.join(fields, text),
+            Some(known) if !is_encrypted => known.merge(fields, text),
             Some(known) if known.fields == fields => {}
             _ => {
                 let text = text.map(|(name, text)| {
-                    let form = Form::Unknown;
-                    (name, Pieces { text, form })
+                    let form = PieceForm::Unknown;
+                    (name, DetailText { text, form })
                 });
-                self.list.push(Detail { fields, text });
+                self.list.push(DetailObject { fields, text });
             }
         }
     }
 
-    /// Takes all objects, as JSON, separated by commas; `None` if there are
-    /// none. The second value tells that they were too many.
+    /// Removes all objects and returns them as JSON, separated by commas; `None` if
+    /// there are none. The second value says whether there were too many.
     pub(super) fn take(&mut self) -> (Option<String>, bool) {
         let details = std::mem::take(self);
         let mut out = String::new();
@@ -159,23 +162,25 @@ impl Details {
             if !out.is_empty() {
                 out.push(',');
             }
-            detail.push(&mut out);
+            detail.push_json(&mut out);
         }
-        ((!out.is_empty()).then_some(out), details.over)
+        ((!out.is_empty()).then_some(out), details.overflowed)
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.list.is_empty() && !self.over
+        self.list.is_empty() && !self.overflowed
     }
 }
 
-impl Detail {
-    /// Adds a later piece: its text follows, its other fields stand unless they
-    /// say nothing.
-    fn join(&mut self, fields: Map<String, Value>, text: Option<(&'static str, String)>) {
+impl DetailObject {
+    /// Adds a later piece: its text is appended, and its other fields replace
+    /// earlier ones unless they are null.
+    fn merge(&mut self, fields: Map<String, Value>, text: Option<(&'static str, String)>) {
         if let Some((name, more)) = text {
             let format = fields.get("format").and_then(Value::as_str);
-            let (_, known) = self.text.get_or_insert_with(|| (name, Pieces::default()));
+            let (_, known) = self
+                .text
+                .get_or_insert_with(|| (name, DetailText::default()));
             known.add(&more, may_repeat(format.unwrap_or_default()));
         }
         for (name, value) in fields {
@@ -185,7 +190,7 @@ impl Detail {
         }
     }
 
-    fn push(&self, out: &mut String) {
+    fn push_json(&self, out: &mut String) {
         let mut separator = '{';
         for (name, value) in &self.fields {
             let _ = write!(out, "{separator}\"{}\":", json::escape(name));
@@ -209,7 +214,7 @@ mod tests {
     use super::*;
 
     fn joined(chunks: &[&str]) -> String {
-        let mut details = Details::default();
+        let mut details = ReasoningDetails::default();
         for chunk in chunks {
             details.push(serde_json::from_str(chunk).unwrap());
         }
@@ -253,23 +258,23 @@ mod tests {
             let chunks = texts.map(|text| piece(format, text));
             let kept = joined(&chunks.each_ref().map(String::as_str));
             assert_eq!(format!("[{kept}]"), piece(format, whole));
-            let mut before = Pieces::default();
-            let told: String = chunks
+            let mut before = DetailText::default();
+            let shown: String = chunks
                 .iter()
-                .flat_map(|chunk| shown(serde_json::from_str(chunk).unwrap(), &mut before))
-                .map(|news| news.escaped().to_owned())
+                .flat_map(|chunk| visible_text(serde_json::from_str(chunk).unwrap(), &mut before))
+                .map(|new_text| new_text.escaped().to_owned())
                 .collect();
-            assert_eq!(told, whole);
+            assert_eq!(shown, whole);
         }
     }
 
     #[test]
-    fn half_a_wealth_is_worth_nothing() {
+    fn an_incomplete_list_is_discarded() {
         let large = format!(
             r#"[{{"type":"reasoning.text","text":"{}"}}]"#,
-            "a".repeat(LIMIT)
+            "a".repeat(MAX_BYTES)
         );
-        let mut details = Details::default();
+        let mut details = ReasoningDetails::default();
         details.push(serde_json::from_str(r#"[{"type":"reasoning.text","text":"a"}]"#).unwrap());
         details.push(serde_json::from_str(&large).unwrap());
         assert_eq!(details.take(), (None, true));

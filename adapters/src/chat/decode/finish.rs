@@ -1,45 +1,46 @@
-//! What a finish reason means.
+//! The meaning of finish reasons.
 
 use crate::event::Finish;
 use crate::fault::{Fault, Kind};
 
-/// A finish reason, understood.
+/// The meaning of a finish reason.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// None was given.
-    Open,
-    /// The answer is over.
+pub(super) enum FinishMeaning {
+    /// There is no finish reason.
+    Absent,
+    /// The answer is complete or was limited.
     Finish(Finish),
-    /// The same, of a reason whose meaning is a guess.
-    Guess(Finish),
-    /// It broke off.
+    /// The same, but the meaning of the reason is a guess.
+    Guessed(Finish),
+    /// The answer failed.
     Failed(Fault),
 }
 
-/// Reads a finish reason. `said` tells whether the answer has any content.
-pub(super) fn read(reason: &str, said: bool) -> Ending {
+/// Interprets a finish reason. `has_output` says whether the answer has text, calls
+/// or reasoning.
+pub(super) fn interpret(reason: &str, has_output: bool) -> FinishMeaning {
     let lower = reason.to_ascii_lowercase();
-    let failed = |kind, message: &str| Ending::Failed(Fault::new(kind, message));
-    // Gemini's OpenAI endpoint puts its own reason behind a word for it:
+    let failed = |kind, message: &str| FinishMeaning::Failed(Fault::new(kind, message));
+    // Gemini's OpenAI endpoint puts its own reason after a standard word:
     // `function_call_filter: MALFORMED_FUNCTION_CALL`, `content_filter: SAFETY`.
     let own = lower.split(": ").last().unwrap_or_default();
     match own {
-        "" => Ending::Open,
+        "" => FinishMeaning::Absent,
         "stop" | "tool_calls" | "tool_call" | "function_call" | "eos" | "end_turn" | "tool_use"
-        | "stop_sequence" | "complete" | "completed" => Ending::Finish(Finish::Stop),
+        | "stop_sequence" | "complete" | "completed" => FinishMeaning::Finish(Finish::Stop),
         "length" | "model_length" | "max_tokens" | "max_output_tokens" => {
-            Ending::Finish(Finish::Length)
+            FinishMeaning::Finish(Finish::Length)
         }
         "content_filter" | "sensitive" | "safety" | "prohibited_content" | "blocklist"
-        | "recitation" | "spii" | "image_safety" => Ending::Finish(Finish::ContentFilter),
+        | "recitation" | "spii" | "image_safety" => FinishMeaning::Finish(Finish::ContentFilter),
         // GLM: the window was full in the middle of the answer, or before it.
-        "model_context_window_exceeded" if said => Ending::Finish(Finish::Length),
+        "model_context_window_exceeded" if has_output => FinishMeaning::Finish(Finish::Length),
         "model_context_window_exceeded" => failed(
             Kind::ContextLength,
             "The input does not fit into the model's context window.",
         ),
-        // Servers that notice a loop cut it off.
-        "repetition" | "repetition_truncation" => Ending::Guess(Finish::Length),
+        // Servers that notice a repetition cut it off.
+        "repetition" | "repetition_truncation" => FinishMeaning::Guessed(Finish::Length),
         "error" => failed(
             Kind::Unavailable,
             "The provider ended its answer with an error and did not say which.",
@@ -62,13 +63,14 @@ pub(super) fn read(reason: &str, said: bool) -> Ending {
             Kind::BadReply,
             "The model made a tool call that its provider could not read.",
         ),
-        _ if lower.starts_with("content_filter") => Ending::Finish(Finish::ContentFilter),
-        _ => Ending::Guess(Finish::Stop),
+        _ if lower.starts_with("content_filter") => FinishMeaning::Finish(Finish::ContentFilter),
+        _ => FinishMeaning::Guessed(Finish::Stop),
     }
 }
 
-/// The finish of an answer that gives more than one: a cut is never undone.
-pub(super) fn stronger(known: Option<Finish>, new: Finish) -> Finish {
+/// The finish of an answer with several finish reasons: a truncation is never
+/// undone by a later one.
+pub(super) fn more_severe(known: Option<Finish>, new: Finish) -> Finish {
     let weight = |finish| match finish {
         Finish::Stop => 0,
         Finish::Length => 1,
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_reason_has_its_meaning() {
+    fn every_finish_reason_has_a_meaning() {
         for (reason, ending) in [
             ("stop", "stop"),
             ("STOP", "stop"),
@@ -118,35 +120,35 @@ mod tests {
                 Finish::Length => "length",
                 Finish::ContentFilter => "filter",
             };
-            let got = match read(reason, true) {
-                Ending::Open => "open".to_owned(),
-                Ending::Finish(finish) => name(finish).to_owned(),
-                Ending::Guess(finish) => format!("guess {}", name(finish)),
-                Ending::Failed(fault) => fault.kind.name().to_owned(),
+            let got = match interpret(reason, true) {
+                FinishMeaning::Absent => "open".to_owned(),
+                FinishMeaning::Finish(finish) => name(finish).to_owned(),
+                FinishMeaning::Guessed(finish) => format!("guess {}", name(finish)),
+                FinishMeaning::Failed(fault) => fault.kind.name().to_owned(),
             };
             assert_eq!(got, ending, "{reason}");
         }
     }
 
     #[test]
-    fn a_full_window_without_an_answer_is_the_inputs_fault() {
-        let Ending::Failed(fault) = read("model_context_window_exceeded", false) else {
+    fn a_full_window_without_output_is_a_context_overflow() {
+        let FinishMeaning::Failed(fault) = interpret("model_context_window_exceeded", false) else {
             unreachable!("an answer of nothing")
         };
         assert_eq!(fault.kind, Kind::ContextLength);
     }
 
     #[test]
-    fn a_cut_is_not_undone_by_a_later_stop() {
+    fn a_truncation_is_not_undone_by_a_later_stop() {
         use Finish::{ContentFilter, Length, Stop};
-        for (known, new, both) in [
+        for (known, new, result) in [
             (None, Stop, Stop),
             (Some(Stop), Stop, Stop),
             (Some(Stop), Length, Length),
             (Some(Length), Stop, Length),
             (Some(ContentFilter), Length, ContentFilter),
         ] {
-            assert_eq!(stronger(known, new), both);
+            assert_eq!(more_severe(known, new), result);
         }
     }
 }

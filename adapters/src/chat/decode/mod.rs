@@ -1,7 +1,20 @@
-//! The stream of a Chat Completions answer becomes [`Event`]s.
+//! Decodes a Chat Completions answer, streamed or whole, into [`Event`]s.
 //!
-//! One chunk is parsed into borrowed fields; text stays escaped. Usage may
-//! come after the finish reason, so the end is told at the end.
+//! Each chunk is parsed into borrowed fields, and text stays escaped. Token counts
+//! may follow the finish reason, so the finish is emitted only when the stream
+//! ends.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`chunk`] | the JSON fields of a chunk |
+//! | [`think`] | reasoning between tags in the text |
+//! | [`text_calls`], [`xml_call`] | tool calls in the text |
+//! | [`tags`] | tags in escaped text |
+//! | [`calls`] | tool calls in their own field |
+//! | [`details`] | `reasoning_details` |
+//! | [`sources`] | lists of cited pages |
+//! | [`usage`] | token counts |
+//! | [`finish`] | finish reasons |
 
 mod calls;
 mod chunk;
@@ -22,195 +35,212 @@ use serde_json::value::RawValue;
 
 use registry::{CallExtra, Quirks, ReasoningReplay};
 
-use self::calls::Calls;
-use self::chunk::{CallDelta, Choice, Chunk, Delta, fragment, list, object, word};
-use self::details::{Details, Pieces};
-use self::finish::Ending;
-use self::sources::Sources;
-use self::text_calls::TextCalls;
-use self::think::Think;
-use super::refusal;
+use self::calls::StreamedCalls;
+use self::chunk::{
+    CallDelta, Chunk, ChunkChoice, Delta, parse_list, parse_object, scalar, text_fragment,
+};
+use self::details::{DetailText, ReasoningDetails};
+use self::finish::FinishMeaning;
+use self::sources::CitedPages;
+use self::text_calls::{TextCallParser, TextPiece};
+use self::think::{ThinkPiece, ThinkTagParser};
 use crate::event::{Event, Finish, Fragment};
 use crate::fault::{Fault, Kind};
 use crate::json;
+use crate::provider_error;
 
-/// What a decoder keeps between chunks.
+/// Decodes one answer. Made for each upstream response; ends with [`Self::finish`]
+/// or [`Self::fail`].
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(crate) struct ChatDecoder {
     /// See [`Quirks::usage_apart`].
     usage_apart: bool,
-    think: Think,
-    text_calls: TextCalls,
-    /// What the provider wants back of its thinking, where it does.
-    details: Option<Details>,
-    /// What was shown of it.
-    shown: Pieces,
-    calls: Calls,
-    sources: Sources,
-    said: Said,
+    think_tags: ThinkTagParser,
+    text_calls: TextCallParser,
+    /// `reasoning_details` to send back later; `None` if the provider does not
+    /// require them.
+    details: Option<ReasoningDetails>,
+    /// The text of `reasoning_details` that has been emitted.
+    shown_details: DetailText,
+    calls: StreamedCalls,
+    cited_pages: CitedPages,
+    progress: StreamProgress,
     finish: Option<Finish>,
-    /// What was wrong with the last token counts.
-    wrong_usage: Option<String>,
-    over: bool,
+    /// How the last token counts had to be corrected.
+    usage_correction: Option<String>,
+    ended: bool,
 }
 
-/// What an answer has said so far.
+/// The progress of an answer that is being decoded.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
-struct Said {
-    /// Anything at all.
-    anything: bool,
-    /// Text or a call.
+struct StreamProgress {
+    /// A chunk was understood.
+    started: bool,
+    /// Text or a call was decoded.
     content: bool,
-    /// Thinking in a field of plain text.
+    /// Reasoning was decoded from a field of its own.
     reasoning: bool,
-    /// All of it, in one document.
-    document: bool,
-    /// A part of it, in a chunk of a stream.
-    pieces: bool,
-    /// `[DONE]`
+    /// The answer came as one document, not in deltas.
+    whole_document: bool,
+    /// Content or reasoning came in a delta.
+    deltas: bool,
+    /// `[DONE]` was received.
     done: bool,
-    /// Token counts behind all content.
-    counts: bool,
+    /// Token counts came, and no content after them.
+    usage_after_content: bool,
     /// The chunk that is being read has content.
-    news: bool,
+    chunk_has_content: bool,
 }
 
-/// What one event of a stream is, besides its data.
+/// How a piece of data arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Frame {
-    /// An event, or a whole document.
-    Whole,
-    /// An event by the name `error`.
-    Error,
-    /// What was there when the body ended: it may be cut.
-    Last,
+pub(crate) enum ChunkKind {
+    /// As a complete event, or a complete document.
+    Complete,
+    /// As an event named `error`.
+    ErrorEvent,
+    /// As the rest of the body, which may be truncated.
+    Trailing,
 }
 
-impl Decoder {
-    /// A decoder for a model with these quirks.
-    pub(super) fn new(quirks: &Quirks) -> Self {
+impl ChatDecoder {
+    /// A decoder for the answer of a model with these quirks.
+    pub(crate) fn new(quirks: &Quirks) -> Self {
         Self {
             usage_apart: quirks.usage_apart,
-            think: Think::new(quirks.think_tags),
-            text_calls: TextCalls::new(quirks.tool_call_tags),
+            think_tags: ThinkTagParser::new(quirks.think_tags),
+            text_calls: TextCallParser::new(quirks.tool_call_tags),
             details: (quirks.reasoning_replay == ReasoningReplay::ReasoningDetails)
-                .then(Details::default),
-            shown: Pieces::default(),
-            calls: Calls::new(quirks.call_extra != CallExtra::None),
-            sources: Sources::default(),
-            said: Said::default(),
+                .then(ReasoningDetails::default),
+            shown_details: DetailText::default(),
+            calls: StreamedCalls::new(quirks.call_extra != CallExtra::None),
+            cited_pages: CitedPages::default(),
+            progress: StreamProgress::default(),
             finish: None,
-            wrong_usage: None,
-            over: false,
+            usage_correction: None,
+            ended: false,
         }
     }
 
-    /// Reads the data of one SSE event, or a whole JSON answer.
-    pub(super) fn data<'a>(
+    /// Decodes the data of one SSE event, or a whole JSON answer.
+    pub(crate) fn decode<'a>(
         &mut self,
         data: &'a str,
-        frame: Frame,
+        kind: ChunkKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
-        if self.over {
+        if self.ended {
             return;
         }
         let chunk: Chunk<'a> = match serde_json::from_str(data) {
             Ok(chunk) if !data.trim_start().starts_with('[') => chunk,
-            _ => return self.odd(data, frame, emit),
+            _ => return self.decode_irregular(data, kind, emit),
         };
         if let Some(error) = chunk.error(data) {
-            self.usage(chunk.usage, emit);
-            self.fail(refusal::in_stream(&error), emit);
+            self.read_usage(chunk.usage, emit);
+            self.fail(provider_error::from_stream_error(&error), emit);
             return;
         }
-        if frame == Frame::Error {
-            self.fail(error_event(data), emit);
+        if kind == ChunkKind::ErrorEvent {
+            self.fail(error_event_fault(data), emit);
             return;
         }
-        if !self.said.anything {
-            self.said.anything = true;
+        if !self.progress.started {
+            self.progress.started = true;
             emit(Event::Started);
         }
-        self.said.news = false;
-        self.sources.take(&chunk, emit);
-        let mut usage = chunk.x_groq.and_then(inner_usage);
-        for choice in chunk.choices.into_iter().flatten().filter(Choice::is_first) {
+        self.progress.chunk_has_content = false;
+        self.cited_pages.emit_changed(&chunk, emit);
+        let mut usage = chunk.x_groq.and_then(groq_usage);
+        for choice in chunk
+            .choices
+            .into_iter()
+            .flatten()
+            .filter(ChunkChoice::is_first)
+        {
             usage = choice.usage.or(usage);
-            self.choice(choice, emit);
+            self.read_choice(choice, emit);
         }
-        if self.said.news {
-            self.said.counts = false;
+        if self.progress.chunk_has_content {
+            self.progress.usage_after_content = false;
         }
-        self.usage(chunk.usage.or(usage), emit);
+        self.read_usage(chunk.usage.or(usage), emit);
     }
 
-    /// Whether nothing was understood so far.
-    pub(super) fn is_silent(&self) -> bool {
-        !self.said.anything && !self.over
+    /// Whether nothing has been understood so far.
+    pub(crate) fn has_decoded_nothing(&self) -> bool {
+        !self.progress.started && !self.ended
     }
 
-    /// The stream is over: tells how.
-    pub(super) fn end<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
-        if self.over {
+    /// Ends the answer: emits the calls and details that are still held, then the
+    /// finish or the failure.
+    pub(crate) fn finish<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+        if self.ended {
             return;
         }
-        self.release_text(emit);
-        if let Some(piece) = self.text_calls.end() {
-            self.text_piece(piece, emit);
+        self.flush_held_text(emit);
+        if let Some(piece) = self.text_calls.finish() {
+            self.emit_text_piece(piece, emit);
         }
-        self.tell_details(emit);
-        self.over = true;
-        self.calls.end(emit);
-        if let Some(wrong) = self.wrong_usage.take() {
-            emit(Event::Note("usage_clamped", wrong));
+        self.emit_details(emit);
+        self.ended = true;
+        self.calls.finish(emit);
+        if let Some(correction) = self.usage_correction.take() {
+            emit(Event::Note("usage_clamped", correction));
         }
-        // A relay may put `[DONE]` behind an answer that was cut off, but nobody
-        // counts the tokens of an answer before it is whole.
+        // Without a finish reason the answer counts as complete only with further
+        // evidence: a relay may send `[DONE]` after an answer that was cut off, but
+        // token counts are sent only for a whole answer.
         let finish = self.finish.or_else(|| {
-            let over = self.said.document || (self.said.done && self.said.counts);
-            let over = over && self.said.content && self.calls.are_whole();
-            over.then(|| {
+            let complete = self.progress.whole_document
+                || (self.progress.done && self.progress.usage_after_content);
+            let complete = complete && self.progress.content && self.calls.are_complete();
+            complete.then(|| {
                 let detail = "the provider ended its answer without one";
                 emit(Event::Note("finish_reason_missing", detail.to_owned()));
                 Finish::Stop
             })
         });
         let Some(finish) = finish else {
-            emit(Event::Failed(cut()));
+            emit(Event::Failed(cut_off_fault()));
             return;
         };
-        if self.think.is_thinking() && finish == Finish::Stop {
+        if self.think_tags.is_thinking() && finish == Finish::Stop {
             let detail = "the thinking had no end, so that all of the text is reasoning";
             emit(Event::Note("think_tag_unclosed", detail.to_owned()));
         }
         emit(Event::Finish(finish));
     }
 
-    /// Whether the answer is complete, although more may follow: token counts.
-    pub(super) fn is_complete(&self) -> bool {
+    /// Whether the answer has its finish reason. Token counts may still follow.
+    pub(crate) fn is_complete(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// Ends the answer with a fault, unless it is over.
-    pub(super) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
-        if !self.over {
-            self.over = true;
+    /// Ends the answer with a fault, unless it has ended.
+    pub(crate) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
+        if !self.ended {
+            self.ended = true;
             emit(Event::Failed(fault));
         }
     }
 
-    /// Data that is no chunk.
-    fn odd<'a>(&mut self, data: &'a str, frame: Frame, emit: &mut impl FnMut(Event<'a>)) {
+    /// Decodes data that is not a chunk.
+    fn decode_irregular<'a>(
+        &mut self,
+        data: &'a str,
+        kind: ChunkKind,
+        emit: &mut impl FnMut(Event<'a>),
+    ) {
         match data.trim() {
             "" | "null" => return,
             "[DONE]" => {
-                self.said.done = true;
-                self.end(emit);
+                self.progress.done = true;
+                self.finish(emit);
                 return;
             }
-            cut if frame == Frame::Last && "[DONE]".starts_with(cut) => return,
+            cut if kind == ChunkKind::Trailing && "[DONE]".starts_with(cut) => return,
             _ => {}
         }
         // Gemini wraps errors in a list.
@@ -218,83 +248,87 @@ impl Decoder {
             && !chunks.iter().any(|chunk| chunk.get().starts_with('['))
         {
             for chunk in chunks {
-                self.data(chunk.get(), frame, emit);
+                self.decode(chunk.get(), kind, emit);
             }
             return;
         }
         let fault = match serde_json::from_str::<Chunk<'a>>(data) {
-            // All was said; the connection may have been cut in the token counts.
-            _ if self.is_complete() && frame != Frame::Error => return,
-            _ if frame == Frame::Error => error_event(data),
-            Err(error) if frame == Frame::Last && error.is_eof() => cut(),
-            Err(error) => bad_chunk(data, &error.to_string()),
-            Ok(_) => bad_chunk(data, "a list"),
+            // The answer is complete; the connection may have been cut in the token
+            // counts.
+            _ if self.is_complete() && kind != ChunkKind::ErrorEvent => return,
+            _ if kind == ChunkKind::ErrorEvent => error_event_fault(data),
+            Err(error) if kind == ChunkKind::Trailing && error.is_eof() => cut_off_fault(),
+            Err(error) => bad_chunk_fault(data, &error.to_string()),
+            Ok(_) => bad_chunk_fault(data, "a list"),
         };
         self.fail(fault, emit);
     }
 
-    fn choice<'a>(&mut self, choice: Choice<'a>, emit: &mut impl FnMut(Event<'a>)) {
+    fn read_choice<'a>(&mut self, choice: ChunkChoice<'a>, emit: &mut impl FnMut(Event<'a>)) {
         let logprobs = choice.logprobs();
         if let Some(delta) = choice.delta {
-            self.delta(&delta, logprobs, emit);
-            self.said.pieces = self.said.content || self.said.reasoning;
-        } else if let Some(message) = object(choice.message) {
-            self.message(&message, logprobs, emit);
+            self.read_delta(&delta, logprobs, emit);
+            self.progress.deltas = self.progress.content || self.progress.reasoning;
+        } else if let Some(message) = parse_object(choice.message) {
+            self.read_message(&message, logprobs, emit);
         }
         let Some(reason) = choice.finish_reason else {
             return;
         };
-        let reason = word(Some(reason));
-        let said = self.said.content || self.said.reasoning;
-        match finish::read(&reason, said) {
-            Ending::Open => {}
-            Ending::Finish(finish) => self.finish = Some(finish::stronger(self.finish, finish)),
-            Ending::Guess(finish) => {
-                emit(Event::Note("finish_reason_unknown", reason.into_owned()));
-                self.finish = Some(finish::stronger(self.finish, finish));
+        let reason = scalar(Some(reason));
+        let has_output = self.progress.content || self.progress.reasoning;
+        match finish::interpret(&reason, has_output) {
+            FinishMeaning::Absent => {}
+            FinishMeaning::Finish(finish) => {
+                self.finish = Some(finish::more_severe(self.finish, finish));
             }
-            Ending::Failed(fault) => self.fail(fault, emit),
+            FinishMeaning::Guessed(finish) => {
+                emit(Event::Note("finish_reason_unknown", reason.into_owned()));
+                self.finish = Some(finish::more_severe(self.finish, finish));
+            }
+            FinishMeaning::Failed(fault) => self.fail(fault, emit),
         }
     }
 
-    /// Takes a whole answer. Of one that was told in pieces already only calls
-    /// can be news.
-    fn message<'a>(
+    /// Reads a whole message. If its content already came in deltas, only its calls
+    /// may be new.
+    fn read_message<'a>(
         &mut self,
         message: &Delta<'a>,
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
-        if !self.said.pieces {
-            self.said.document = true;
-            self.delta(message, logprobs, emit);
+        if !self.progress.deltas {
+            self.progress.whole_document = true;
+            self.read_delta(message, logprobs, emit);
         } else if self.calls.is_empty() {
             let calls = Delta {
                 tool_calls: message.tool_calls,
                 function_call: message.function_call,
                 ..Delta::default()
             };
-            self.delta(&calls, None, emit);
+            self.read_delta(&calls, None, emit);
         }
     }
 
-    fn delta<'a>(
+    fn read_delta<'a>(
         &mut self,
         delta: &Delta<'a>,
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
-        let reasoning = fragment(delta.reasoning_content).or_else(|| fragment(delta.reasoning));
+        let reasoning =
+            text_fragment(delta.reasoning_content).or_else(|| text_fragment(delta.reasoning));
         if let Some(reasoning) = reasoning {
-            self.said.reasoning = true;
-            self.said.news = true;
-            self.think.told_apart();
+            self.progress.reasoning = true;
+            self.progress.chunk_has_content = true;
+            self.think_tags.note_separate_reasoning();
             emit(Event::Reasoning(reasoning));
         }
         if let Some(raw) = delta.reasoning_details {
-            if !self.said.reasoning {
-                for shown in details::shown(raw, &mut self.shown) {
-                    self.think.told_apart();
+            if !self.progress.reasoning {
+                for shown in details::visible_text(raw, &mut self.shown_details) {
+                    self.think_tags.note_separate_reasoning();
                     emit(Event::Reasoning(shown));
                 }
             }
@@ -306,104 +340,105 @@ impl Decoder {
             match Fragment::from_raw(content) {
                 Some(text) if text.is_empty() => {}
                 Some(text) => {
-                    self.said.news = true;
-                    self.text(text, logprobs, emit);
+                    self.progress.chunk_has_content = true;
+                    self.read_text(text, logprobs, emit);
                 }
                 None => {
-                    self.said.news = true;
-                    self.parts(content, emit);
+                    self.progress.chunk_has_content = true;
+                    self.read_parts(content, emit);
                 }
             }
         }
-        if let Some(refusal) = fragment(delta.refusal) {
-            self.said.content = true;
-            self.said.news = true;
-            self.tell_details(emit);
+        if let Some(refusal) = text_fragment(delta.refusal) {
+            self.progress.content = true;
+            self.progress.chunk_has_content = true;
+            self.emit_details(emit);
             emit(Event::Refusal(refusal));
         }
         if let Some(annotations) = delta.annotations {
-            for annotation in list(Some(annotations)) {
+            for annotation in parse_list(Some(annotations)) {
                 emit(Event::Annotation(annotation));
             }
         }
         match delta.calls() {
             Ok(calls) => {
                 for call in calls {
-                    self.call(call, emit);
+                    self.read_call(call, emit);
                 }
             }
             Err(error) => {
                 let calls = delta.tool_calls.map(RawValue::get).unwrap_or_default();
-                self.fail(bad_chunk(calls, &error.to_string()), emit);
+                self.fail(bad_chunk_fault(calls, &error.to_string()), emit);
             }
         }
     }
 
-    /// Takes a piece of the content.
-    fn text<'a>(
+    /// Reads a piece of the content.
+    fn read_text<'a>(
         &mut self,
         text: Fragment<'a>,
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
-        if self.think.is_over() {
-            self.behind_thinking(text, logprobs, emit);
+        if self.think_tags.is_finished() {
+            self.read_visible_text(text, logprobs, emit);
             return;
         }
-        for piece in self.think.push(text.escaped()) {
-            self.piece(piece, emit);
+        for piece in self.think_tags.push(text.escaped()) {
+            self.emit_think_piece(piece, emit);
         }
     }
 
-    fn piece<'a>(&mut self, piece: think::Piece, emit: &mut impl FnMut(Event<'a>)) {
+    fn emit_think_piece<'a>(&mut self, piece: ThinkPiece, emit: &mut impl FnMut(Event<'a>)) {
         match piece {
-            // MiniMax without `reasoning_split` says its thinking twice.
-            think::Piece::Thought(_) if self.said.reasoning => {
+            // MiniMax without `reasoning_split` sends its reasoning twice.
+            ThinkPiece::Reasoning(_) if self.progress.reasoning => {
                 let detail = "between tags, as it stood in a field of its own";
                 emit(Event::Note("reasoning_repeated", detail.to_owned()));
             }
-            think::Piece::Thought(text) => emit(Event::Reasoning(Fragment::from_escaped(text))),
-            think::Piece::Text(text) => {
-                self.behind_thinking(Fragment::from_escaped(text), None, emit);
+            ThinkPiece::Reasoning(text) => emit(Event::Reasoning(Fragment::from_escaped(text))),
+            ThinkPiece::Text(text) => {
+                self.read_visible_text(Fragment::from_escaped(text), None, emit);
             }
         }
     }
 
-    fn behind_thinking<'a>(
+    fn read_visible_text<'a>(
         &mut self,
         text: Fragment<'a>,
         logprobs: Option<&'a RawValue>,
         emit: &mut impl FnMut(Event<'a>),
     ) {
-        if self.text_calls.passes(text.escaped()) {
-            self.said.content = self.said.content || !text.is_blank();
-            self.tell_details(emit);
+        if self.text_calls.is_plain_text(text.escaped()) {
+            self.progress.content = self.progress.content || !text.is_blank();
+            self.emit_details(emit);
             emit(Event::Text(text, logprobs));
             return;
         }
         for piece in self.text_calls.push(text.escaped()) {
-            self.text_piece(piece, emit);
+            self.emit_text_piece(piece, emit);
         }
     }
 
-    fn text_piece<'a>(&mut self, piece: text_calls::Piece, emit: &mut impl FnMut(Event<'a>)) {
-        self.said.content = true;
-        self.tell_details(emit);
+    fn emit_text_piece<'a>(&mut self, piece: TextPiece, emit: &mut impl FnMut(Event<'a>)) {
+        self.progress.content = true;
+        self.emit_details(emit);
         match piece {
-            text_calls::Piece::Text(text) => {
+            TextPiece::Text(text) => {
                 emit(Event::Text(Fragment::from_escaped(text), None));
             }
-            text_calls::Piece::Call { name, arguments } => {
+            TextPiece::Call { name, arguments } => {
                 emit(Event::Note("tool_call_in_text", name.clone()));
-                self.calls.whole(name, arguments, emit);
+                self.calls.push_complete(name, arguments, emit);
             }
         }
     }
 
-    /// Takes content that is a list of parts: Mistral's, with thinking in it.
-    fn parts<'a>(&mut self, content: &'a RawValue, emit: &mut impl FnMut(Event<'a>)) {
+    /// Reads content that is a list of parts: Mistral's, whose reasoning is among
+    /// them.
+    fn read_parts<'a>(&mut self, content: &'a RawValue, emit: &mut impl FnMut(Event<'a>)) {
         #[derive(Deserialize)]
-        struct Part<'a> {
+        struct TextOrThinkingPart<'a> {
             #[serde(borrow, rename = "type")]
             kind: Option<&'a RawValue>,
             #[serde(borrow)]
@@ -411,20 +446,22 @@ impl Decoder {
             #[serde(borrow)]
             thinking: Option<&'a RawValue>,
         }
-        for part in list::<Part<'a>>(Some(content)) {
-            let inner = list::<Part<'a>>(part.thinking);
-            let thoughts = fragment(part.thinking)
-                .into_iter()
-                .chain(inner.into_iter().filter_map(|part| fragment(part.text)));
+        for part in parse_list::<TextOrThinkingPart<'a>>(Some(content)) {
+            let inner = parse_list::<TextOrThinkingPart<'a>>(part.thinking);
+            let thoughts = text_fragment(part.thinking).into_iter().chain(
+                inner
+                    .into_iter()
+                    .filter_map(|part| text_fragment(part.text)),
+            );
             for thought in thoughts {
-                self.said.reasoning = true;
-                self.think.told_apart();
+                self.progress.reasoning = true;
+                self.think_tags.note_separate_reasoning();
                 emit(Event::Reasoning(thought));
             }
-            if let Some(text) = fragment(part.text) {
-                self.text(text, None, emit);
+            if let Some(text) = text_fragment(part.text) {
+                self.read_text(text, None, emit);
             } else if part.text.is_none() && part.thinking.is_none() {
-                let kind = word(part.kind);
+                let kind = scalar(part.kind);
                 emit(Event::Note(
                     "content_dropped",
                     format!("a part of type {kind}"),
@@ -433,25 +470,25 @@ impl Decoder {
         }
     }
 
-    fn call<'a>(&mut self, call: CallDelta<'a>, emit: &mut impl FnMut(Event<'a>)) {
-        self.said.content = true;
-        self.said.news = true;
-        self.release_text(emit);
-        self.tell_details(emit);
-        if let Err(fault) = self.calls.take(call, self.said.document, emit) {
+    fn read_call<'a>(&mut self, call: CallDelta<'a>, emit: &mut impl FnMut(Event<'a>)) {
+        self.progress.content = true;
+        self.progress.chunk_has_content = true;
+        self.flush_held_text(emit);
+        self.emit_details(emit);
+        if let Err(fault) = self.calls.push(call, self.progress.whole_document, emit) {
             self.fail(fault, emit);
         }
     }
 
-    /// Tells the text that was held back because it could have become a tag.
-    fn release_text<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
-        if let Some(piece) = self.think.flush() {
-            self.piece(piece, emit);
+    /// Emits the text that was held back because it could have become a tag.
+    fn flush_held_text<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+        if let Some(piece) = self.think_tags.flush() {
+            self.emit_think_piece(piece, emit);
         }
     }
 
-    /// Tells what the provider wants back of the thinking that ends here.
-    fn tell_details<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+    /// Emits the `reasoning_details` of the reasoning that ends here.
+    fn emit_details<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
         let Some(details) = self.details.as_mut().filter(|details| !details.is_empty()) else {
             return;
         };
@@ -465,44 +502,46 @@ impl Decoder {
         }
     }
 
-    fn usage<'a>(&mut self, raw: Option<&RawValue>, emit: &mut impl FnMut(Event<'a>)) {
+    fn read_usage<'a>(&mut self, raw: Option<&RawValue>, emit: &mut impl FnMut(Event<'a>)) {
         if let Some((usage, wrong)) = raw.and_then(|raw| usage::read(raw, self.usage_apart)) {
-            self.wrong_usage = wrong;
-            self.said.counts = !self.said.news;
+            self.usage_correction = wrong;
+            self.progress.usage_after_content = !self.progress.chunk_has_content;
             emit(Event::Usage(usage));
         }
     }
 }
 
-/// The `usage` inside Groq's field.
-fn inner_usage(raw: &RawValue) -> Option<&RawValue> {
+/// The `usage` in Groq's `x_groq`.
+fn groq_usage(raw: &RawValue) -> Option<&RawValue> {
     #[derive(Deserialize)]
-    struct Inner<'a> {
+    struct GroqExtension<'a> {
         #[serde(borrow)]
         usage: Option<&'a RawValue>,
     }
-    serde_json::from_str::<Inner<'_>>(raw.get()).ok()?.usage
+    serde_json::from_str::<GroqExtension<'_>>(raw.get())
+        .ok()?
+        .usage
 }
 
-fn cut() -> Fault {
+fn cut_off_fault() -> Fault {
     Fault::new(
         Kind::Cut,
         "The provider's answer ended before it was complete.",
     )
 }
 
-/// The fault of an `error` event without an error object: all of it is the
+/// The fault of an `error` event that has no error object: the whole data is the
 /// error.
-fn error_event(data: &str) -> Fault {
+fn error_event_fault(data: &str) -> Fault {
     let whole = serde_json::from_str::<&RawValue>(data).map(ToOwned::to_owned);
     let text = || RawValue::from_string(format!("\"{}\"", json::escape(data.trim())));
     match whole.or_else(|_| text()) {
-        Ok(raw) => refusal::in_stream(&raw),
-        Err(_) => bad_chunk(data, "an error event"),
+        Ok(raw) => provider_error::from_stream_error(&raw),
+        Err(_) => bad_chunk_fault(data, "an error event"),
     }
 }
 
-fn bad_chunk(data: &str, reason: &str) -> Fault {
+fn bad_chunk_fault(data: &str, reason: &str) -> Fault {
     let start: String = data.chars().take(200).collect();
     Fault::new(
         Kind::BadReply,

@@ -1,31 +1,31 @@
-//! Lists of pages that stand beside the answer instead of in it.
+//! Lists of cited pages that come beside the answer's text.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::chunk::{Chunk, list, word};
+use super::chunk::{Chunk, parse_list, scalar};
 use crate::event::Event;
 use crate::json;
 
-/// The lists as they were last: some servers repeat them in every chunk.
+/// The last version of each list: some servers repeat them in every chunk.
 #[derive(Debug, Default)]
-pub(super) struct Sources {
+pub(super) struct CitedPages {
     last: [String; 3],
 }
 
-impl Sources {
-    /// Tells the pages of the lists of a chunk, those with titles first.
-    pub(super) fn take<'a>(&mut self, chunk: &Chunk<'a>, emit: &mut impl FnMut(Event<'a>)) {
+impl CitedPages {
+    /// Emits the pages of each list that has changed, lists with titles first.
+    pub(super) fn emit_changed<'a>(&mut self, chunk: &Chunk<'a>, emit: &mut impl FnMut(Event<'a>)) {
         let lists = [chunk.search_results, chunk.web_search, chunk.citations];
         for (raw, last) in lists.into_iter().zip(&mut self.last) {
             let Some(raw) = raw.filter(|raw| raw.get() != last) else {
                 continue;
             };
             raw.get().clone_into(last);
-            for page in list::<&'a RawValue>(Some(raw)) {
-                let (url, title) = read(page);
+            for page in parse_list::<&'a RawValue>(Some(raw)) {
+                let (url, title) = url_and_title(page);
                 if !url.is_empty() {
                     emit(Event::Source { url, title });
                 }
@@ -34,10 +34,10 @@ impl Sources {
     }
 }
 
-/// Address and title of a page.
-fn read(raw: &RawValue) -> (Cow<'_, str>, Cow<'_, str>) {
+/// URL and title of a page.
+fn url_and_title(raw: &RawValue) -> (Cow<'_, str>, Cow<'_, str>) {
     #[derive(Deserialize)]
-    struct Page<'a> {
+    struct CitedPage<'a> {
         #[serde(borrow)]
         url: Option<&'a RawValue>,
         #[serde(borrow)]
@@ -48,8 +48,8 @@ fn read(raw: &RawValue) -> (Cow<'_, str>, Cow<'_, str>) {
     if let Some(url) = json::inner(raw.get()) {
         return (json::unescape(url), Cow::default());
     }
-    match serde_json::from_str::<Page<'_>>(raw.get()) {
-        Ok(page) => (word(page.url.or(page.link)), word(page.title)),
+    match serde_json::from_str::<CitedPage<'_>>(raw.get()) {
+        Ok(page) => (scalar(page.url.or(page.link)), scalar(page.title)),
         Err(_) => Default::default(),
     }
 }

@@ -1,9 +1,9 @@
-//! Tags inside text that is still escaped and may be cut anywhere.
+//! Finding tags in text that is still escaped and may be split anywhere.
 
 use std::borrow::Cow;
 
-/// The text with `<`, `>` and `/` as themselves: some servers escape them.
-pub(super) fn plain(escaped: &str) -> Cow<'_, str> {
+/// The text with `<`, `>` and `/` unescaped, which some servers escape.
+pub(super) fn unescape_tag_chars(escaped: &str) -> Cow<'_, str> {
     if !escaped.contains("\\u003") && !escaped.contains("\\/") {
         return escaped.into();
     }
@@ -35,8 +35,8 @@ pub(super) fn plain(escaped: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// The first of the tags in a text: what stands before and behind it.
-pub(super) fn split<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
+/// Splits a text at the first of the tags: what precedes and what follows it.
+pub(super) fn split_at_tag<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t str)> {
     let (at, tag) = tags
         .iter()
         .filter_map(|tag| Some((text.find(tag)?, tag)))
@@ -44,8 +44,8 @@ pub(super) fn split<'t>(text: &'t str, tags: &[&str]) -> Option<(&'t str, &'t st
     Some((text.get(..at)?, text.get(at + tag.len()..)?))
 }
 
-/// Cuts off an end that may be the beginning of one of the tags.
-pub(super) fn hold<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &'t str) {
+/// Splits off an end that may be the beginning of one of the tags.
+pub(super) fn split_partial_tag<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &'t str) {
     let longest = tags.iter().map(|tag| tag.len()).max().unwrap_or(0);
     let from = text.len().saturating_sub(longest);
     text.char_indices()
@@ -59,8 +59,8 @@ pub(super) fn hold<'t>(text: &'t str, tags: &[&str]) -> (&'t str, &'t str) {
         .unwrap_or((text, ""))
 }
 
-/// The text without escaped line ends and, with `blanks`, without blanks at
-/// its start.
+/// The text without leading escaped line breaks and, with `blanks`, without leading
+/// spaces and tabs.
 pub(super) fn trim_start(mut escaped: &str, blanks: bool) -> &str {
     loop {
         let next = escaped

@@ -1,13 +1,13 @@
-//! What chunks say.
+//! Chunks and the events that they are decoded into.
 
 use super::*;
 
-/// What the chunks say, in short.
-fn told_by(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
-    let mut told = Vec::new();
-    let mut decoder = Decoder::new(quirks);
+/// The events of these chunks in a short notation.
+fn events_for(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
+    let mut events = Vec::new();
+    let mut decoder = ChatDecoder::new(quirks);
     let mut emit = |event: Event<'_>| {
-        told.push(match event {
+        events.push(match event {
             Event::Started => return,
             Event::Text(text, _) => format!("text {}", text.decoded()),
             Event::Reasoning(text) => format!("reasoning {}", text.decoded()),
@@ -25,41 +25,41 @@ fn told_by(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
         });
     };
     for chunk in chunks {
-        decoder.data(chunk, Frame::Whole, &mut emit);
+        decoder.decode(chunk, ChunkKind::Complete, &mut emit);
     }
-    decoder.end(&mut emit);
-    told
+    decoder.finish(&mut emit);
+    events
 }
 
-/// The same of a model without quirks.
-fn told(chunks: &[&str]) -> Vec<String> {
-    told_by(&Quirks::default(), chunks)
+/// The events for a model without quirks.
+fn events(chunks: &[&str]) -> Vec<String> {
+    events_for(&Quirks::default(), chunks)
 }
 
-/// Chunks of one choice each.
-fn answer(deltas: &[&str]) -> Vec<String> {
-    answer_by(&Quirks::default(), deltas)
+/// The events of an answer with these deltas.
+fn answer_events(deltas: &[&str]) -> Vec<String> {
+    answer_events_for(&Quirks::default(), deltas)
 }
 
-/// The same of a model with these quirks.
-fn answer_by(quirks: &Quirks, deltas: &[&str]) -> Vec<String> {
+/// The events of an answer with these deltas, for a model with these quirks.
+fn answer_events_for(quirks: &Quirks, deltas: &[&str]) -> Vec<String> {
     let mut chunks: Vec<String> = deltas
         .iter()
         .map(|delta| format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#))
         .collect();
     chunks.push(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#.into());
-    let mut told = told_by(
+    let mut events = events_for(
         quirks,
         &chunks.iter().map(String::as_str).collect::<Vec<_>>(),
     );
-    assert_eq!(told.pop().as_deref(), Some("finish Stop"));
-    told
+    assert_eq!(events.pop().as_deref(), Some("finish Stop"));
+    events
 }
 
 #[test]
 fn a_call_waits_for_its_name_but_not_for_its_id() {
     assert_eq!(
-        answer(&[
+        answer_events(&[
             r#"{"tool_calls":[{"index":0,"id":"a"}]}"#,
             r#"{"tool_calls":[{"index":0,"function":{"arguments":"{"}}]}"#,
             r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}"#,
@@ -67,7 +67,7 @@ fn a_call_waits_for_its_name_but_not_for_its_id() {
         ["call 0 a f", "arguments 0 {", "arguments 0 }"]
     );
     assert_eq!(
-        answer(&[
+        answer_events(&[
             r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{"}}]}"#,
             r#"{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"}"}}]}"#,
         ]),
@@ -76,12 +76,12 @@ fn a_call_waits_for_its_name_but_not_for_its_id() {
 }
 
 #[test]
-fn a_whole_call_on_the_index_of_a_whole_call_is_another_one() {
+fn a_complete_call_at_the_index_of_a_complete_call_is_a_new_one() {
     let whole = r#"{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{\"k\": 1}"}}]}"#;
     let other = r#"{"tool_calls":[{"index":0,"function":{"name":"g","arguments":"{}"}}]}"#;
     let again = r#"{"tool_calls":[{"index":0,"function":{"name":"g","arguments":""}}]}"#;
     assert_eq!(
-        answer(&[whole, whole, other, again]),
+        answer_events(&[whole, whole, other, again]),
         [
             "call 0  f",
             r#"arguments 0 {"k": 1}"#,
@@ -94,9 +94,9 @@ fn a_whole_call_on_the_index_of_a_whole_call_is_another_one() {
 }
 
 #[test]
-fn calls_without_id_and_index_are_told_apart_by_their_names() {
+fn calls_without_id_and_index_are_distinguished_by_name() {
     assert_eq!(
-        answer(&[
+        answer_events(&[
             r#"{"tool_calls":[{"function":{"name":"f","arguments":"{}"}},{"function":{"name":"f","arguments":"{"}}]}"#,
             r#"{"tool_calls":[{"function":{"arguments":"}"}}]}"#,
         ]),
@@ -111,9 +111,9 @@ fn calls_without_id_and_index_are_told_apart_by_their_names() {
 }
 
 #[test]
-fn a_new_id_on_an_index_is_a_new_call() {
+fn a_new_id_at_a_known_index_is_a_new_call() {
     assert_eq!(
-        answer(&[
+        answer_events(&[
             r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":{"x":1}}}]}"#,
             r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"g","arguments":null}}]}"#,
             r#"{"tool_calls":[{"index":0,"id":"b","function":{"name":"","arguments":"{}"}}]}"#,
@@ -128,9 +128,9 @@ fn a_new_id_on_an_index_is_a_new_call() {
 }
 
 #[test]
-fn reasoning_has_two_names_and_is_told_once() {
+fn reasoning_in_two_fields_is_emitted_once() {
     assert_eq!(
-        answer(&[
+        answer_events(&[
             r#"{"reasoning":"a"}"#,
             r#"{"reasoning":"b","reasoning_content":"b"}"#,
             r#"{"reasoning":null,"reasoning_content":"","content":"c"}"#,
@@ -142,9 +142,9 @@ fn reasoning_has_two_names_and_is_told_once() {
 #[test]
 fn a_choice_may_hold_delta_and_message() {
     let chunk = r#"{"choices":[{"delta":{"content":"a"},"message":null,"finish_reason":"stop"}]}"#;
-    assert_eq!(told(&[chunk]), ["text a", "finish Stop"]);
+    assert_eq!(events(&[chunk]), ["text a", "finish Stop"]);
     let whole = r#"{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}"#;
-    assert_eq!(told(&[whole]), ["text a", "finish Length"]);
+    assert_eq!(events(&[whole]), ["text a", "finish Length"]);
 }
 
 #[test]
@@ -167,14 +167,14 @@ fn an_error_never_completes_an_answer() {
             "failed cut The provider's answer ended before it was complete.",
         ),
     ] {
-        assert_eq!(told(&[chunk, "[DONE]"]), [end]);
+        assert_eq!(events(&[chunk, "[DONE]"]), [end]);
     }
 }
 
 #[test]
-fn counts_are_read_wherever_they_stand_and_the_last_ones_count() {
+fn token_counts_are_found_everywhere_and_the_last_ones_win() {
     assert_eq!(
-        told(&[
+        events(&[
             r#"{"choices":[{"delta":{}}],"usage":null,"x_groq":{"id":"r"}}"#,
             r#"{"choices":[{"delta":{}}],"x_groq":{"usage":{"prompt_tokens":1,"completion_tokens":1}}}"#,
             r#"{"choices":[{"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":2,"completion_tokens":2}}]}"#,
@@ -191,19 +191,22 @@ fn counts_are_read_wherever_they_stand_and_the_last_ones_count() {
         ]
     );
     assert_eq!(
-        told(&[r#"{"error":{"message":"no","code":400},"usage":{"prompt_tokens":4}}"#]),
+        events(&[r#"{"error":{"message":"no","code":400},"usage":{"prompt_tokens":4}}"#]),
         ["usage 4/0", "failed refused no"]
     );
 }
 
 #[test]
-fn an_answer_without_quirks_keeps_no_details() {
+fn details_are_emitted_only_for_providers_that_require_them() {
     let delta = r#"{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a"}]}"#;
-    assert_eq!(answer(&[delta]), ["reasoning a"]);
+    assert_eq!(answer_events(&[delta]), ["reasoning a"]);
     let quirks = Quirks {
         reasoning_replay: ReasoningReplay::ReasoningDetails,
         ..Quirks::default()
     };
     let details = r#"details {"type":"reasoning.text","text":"a"}"#;
-    assert_eq!(answer_by(&quirks, &[delta]), ["reasoning a", details]);
+    assert_eq!(
+        answer_events_for(&quirks, &[delta]),
+        ["reasoning a", details]
+    );
 }

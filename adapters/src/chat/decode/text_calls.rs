@@ -1,5 +1,5 @@
-//! Calls inside the text, as `<tool_call>{"name":…,"arguments":…}</tool_call>`,
-//! or with tags inside.
+//! Tool calls inside the text, as `<tool_call>{"name":…,"arguments":…}</tool_call>`
+//! or with further tags inside ([`xml_call`]).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,22 +12,22 @@ const OPENING: &str = "<tool_call>";
 const CLOSING: &str = "</tool_call>";
 
 /// The most bytes between the tags.
-const LIMIT: usize = 8 << 20;
+const MAX_CALL_BYTES: usize = 8 << 20;
 
-/// Where the text is. It holds back what may be a tag, and a call until it is
-/// whole.
+/// Finds calls in the text. Holds back text that may be a tag, and a call until it
+/// is complete.
 #[derive(Debug, Default)]
-pub(super) struct TextCalls {
-    on: bool,
+pub(super) struct TextCallParser {
+    enabled: bool,
     inside: bool,
     held: String,
-    /// What of a call was searched for its end.
+    /// The bytes of the held call that have been searched for the closing tag.
     searched: usize,
 }
 
 /// A piece of the text.
 #[derive(Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum TextPiece {
     /// Escaped.
     Text(String),
     Call {
@@ -37,32 +37,33 @@ pub(super) enum Piece {
     },
 }
 
-impl TextCalls {
-    pub(super) fn new(on: bool) -> Self {
+impl TextCallParser {
+    pub(super) fn new(enabled: bool) -> Self {
         Self {
-            on,
+            enabled,
             ..Self::default()
         }
     }
 
-    /// Whether this text is none of its business.
-    pub(super) fn passes(&self, escaped: &str) -> bool {
-        !self.on
+    /// Whether this text cannot contain or continue a call, so that it needs no
+    /// parsing.
+    pub(super) fn is_plain_text(&self, escaped: &str) -> bool {
+        !self.enabled
             || (!self.inside
                 && self.held.is_empty()
                 && !escaped.contains('<')
                 && !escaped.contains("\\u003"))
     }
 
-    /// Takes more text.
-    pub(super) fn push(&mut self, escaped: &str) -> Vec<Piece> {
+    /// Reads more text.
+    pub(super) fn push(&mut self, escaped: &str) -> Vec<TextPiece> {
         let mut pieces = Vec::new();
-        self.held.push_str(&tags::plain(escaped));
+        self.held.push_str(&tags::unescape_tag_chars(escaped));
         loop {
             if !self.inside {
                 let held = std::mem::take(&mut self.held);
-                let Some((text, after)) = tags::split(&held, &[OPENING]) else {
-                    let (text, end) = tags::hold(&held, &[OPENING]);
+                let Some((text, after)) = tags::split_at_tag(&held, &[OPENING]) else {
+                    let (text, end) = tags::split_partial_tag(&held, &[OPENING]);
                     add_text(&mut pieces, text);
                     end.clone_into(&mut self.held);
                     return pieces;
@@ -74,8 +75,8 @@ impl TextCalls {
             }
             let news = self.held.get(self.searched..).unwrap_or_default();
             let Some(at) = news.find(CLOSING) else {
-                if self.held.len() > LIMIT {
-                    pieces.extend(self.end());
+                if self.held.len() > MAX_CALL_BYTES {
+                    pieces.extend(self.finish());
                     return pieces;
                 }
                 let mut from = self.held.len().saturating_sub(CLOSING.len());
@@ -91,43 +92,45 @@ impl TextCalls {
             inside.truncate(body);
             self.inside = false;
             pieces.push(
-                read(&inside).unwrap_or_else(|| Piece::Text(format!("{OPENING}{inside}{CLOSING}"))),
+                parse_call(&inside)
+                    .unwrap_or_else(|| TextPiece::Text(format!("{OPENING}{inside}{CLOSING}"))),
             );
         }
     }
 
-    /// What is left at the end. A whole call may lack its closing tag.
-    pub(super) fn end(&mut self) -> Option<Piece> {
+    /// Ends the text and returns what is still held. A complete call may lack its
+    /// closing tag.
+    pub(super) fn finish(&mut self) -> Option<TextPiece> {
         let held = std::mem::take(&mut self.held);
         if std::mem::take(&mut self.inside) {
-            return read(&held).or_else(|| Some(Piece::Text(format!("{OPENING}{held}"))));
+            return parse_call(&held).or_else(|| Some(TextPiece::Text(format!("{OPENING}{held}"))));
         }
-        (!held.is_empty()).then_some(Piece::Text(held))
+        (!held.is_empty()).then_some(TextPiece::Text(held))
     }
 }
 
-fn add_text(pieces: &mut Vec<Piece>, text: &str) {
+fn add_text(pieces: &mut Vec<TextPiece>, text: &str) {
     if !text.is_empty() {
-        pieces.push(Piece::Text(text.to_owned()));
+        pieces.push(TextPiece::Text(text.to_owned()));
     }
 }
 
-/// The call between two tags.
-fn read(escaped: &str) -> Option<Piece> {
+/// Parses the call between two tags.
+fn parse_call(escaped: &str) -> Option<TextPiece> {
     #[derive(Deserialize)]
-    struct Call<'a> {
+    struct TaggedCall<'a> {
         name: String,
         #[serde(borrow)]
         arguments: Option<&'a RawValue>,
     }
     let text = json::unescape(escaped);
-    if let Some((name, arguments)) = xml_call::read(&text) {
+    if let Some((name, arguments)) = xml_call::parse(&text) {
         let arguments = json::escape(&arguments);
-        return Some(Piece::Call { name, arguments });
+        return Some(TextPiece::Call { name, arguments });
     }
-    let call: Call<'_> = serde_json::from_str(text.trim()).ok()?;
+    let call: TaggedCall<'_> = serde_json::from_str(text.trim()).ok()?;
     let arguments = call.arguments.map(arguments_text);
-    (!call.name.is_empty()).then_some(Piece::Call {
+    (!call.name.is_empty()).then_some(TextPiece::Call {
         name: call.name,
         arguments: arguments.map_or_else(String::new, |text| text.escaped().to_owned()),
     })
@@ -137,27 +140,29 @@ fn read(escaped: &str) -> Option<Piece> {
 mod tests {
     use super::*;
 
-    /// Text and calls, in short.
-    fn told(chunks: &[&str]) -> String {
-        let mut calls = TextCalls::new(true);
+    /// Text and calls in a short notation.
+    fn decoded(chunks: &[&str]) -> String {
+        let mut calls = TextCallParser::new(true);
         let mut pieces = Vec::new();
         for chunk in chunks {
-            if calls.passes(chunk) {
-                pieces.push(Piece::Text((*chunk).to_owned()));
+            if calls.is_plain_text(chunk) {
+                pieces.push(TextPiece::Text((*chunk).to_owned()));
             } else {
                 pieces.extend(calls.push(chunk));
             }
         }
-        pieces.extend(calls.end());
-        let told = pieces.into_iter().map(|piece| match piece {
-            Piece::Text(text) => json::unescape(&text).into_owned(),
-            Piece::Call { name, arguments } => format!("[{name} {}]", json::unescape(&arguments)),
+        pieces.extend(calls.finish());
+        let decoded = pieces.into_iter().map(|piece| match piece {
+            TextPiece::Text(text) => json::unescape(&text).into_owned(),
+            TextPiece::Call { name, arguments } => {
+                format!("[{name} {}]", json::unescape(&arguments))
+            }
         });
-        told.collect()
+        decoded.collect()
     }
 
     #[test]
-    fn calls_are_found_however_the_text_is_cut() {
+    fn calls_are_found_wherever_the_text_is_split() {
         for (text, expected) in [
             (
                 "a <tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": \"漢 \\\"q\\\"\"}}\n</tool_call> b",
@@ -177,14 +182,14 @@ mod tests {
             ("<tool_call>{\"name\"", "<tool_call>{\"name\""),
         ] {
             let escaped = json::escape(text);
-            assert_eq!(told(&[&escaped]), expected);
+            assert_eq!(decoded(&[&escaped]), expected);
             for at in 1..escaped.len() {
                 let Some((left, right)) = escaped.split_at_checked(at) else {
                     continue;
                 };
-                // A server never cuts inside an escape.
+                // A server never splits an escape.
                 if serde_json::from_str::<String>(&format!("\"{left}\"")).is_ok() {
-                    assert_eq!(told(&[left, right]), expected, "{left} | {right}");
+                    assert_eq!(decoded(&[left, right]), expected, "{left} | {right}");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Thinking inside the text, between tags.
+//! Reasoning inside the text, between tags such as `<think>`.
 
 use registry::ThinkTags;
 
@@ -7,38 +7,39 @@ use super::tags;
 const OPENING: [&str; 2] = ["<think>", "<mm:think>"];
 const CLOSING: [&str; 2] = ["</think>", "</mm:think>"];
 
-/// Where the text is. It holds back what may be the beginning of a tag.
+/// Separates reasoning from text. Holds back text that may be the beginning of a
+/// tag.
 #[derive(Debug)]
-pub(super) struct Think {
-    state: State,
+pub(super) struct ThinkTagParser {
+    state: ThinkState,
     held: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum State {
-    /// Nothing but blanks was there.
+enum ThinkState {
+    /// Only white space so far. `unopened`: the model omits the opening tag.
     Start {
         unopened: bool,
     },
     Thinking,
-    /// Behind the closing tag, in the lines that separate the text from it.
+    /// After the closing tag, in the line breaks before the text.
     Between,
     Text,
 }
 
-/// A piece of text, escaped, and what it is.
+/// A piece of escaped text.
 #[derive(Debug, PartialEq)]
-pub(super) enum Piece {
-    Thought(String),
+pub(super) enum ThinkPiece {
+    Reasoning(String),
     Text(String),
 }
 
-impl Think {
+impl ThinkTagParser {
     pub(super) fn new(quirk: ThinkTags) -> Self {
         let state = match quirk {
-            ThinkTags::Off => State::Text,
-            ThinkTags::On => State::Start { unopened: false },
-            ThinkTags::Unopened => State::Start { unopened: true },
+            ThinkTags::Off => ThinkState::Text,
+            ThinkTags::On => ThinkState::Start { unopened: false },
+            ThinkTags::Unopened => ThinkState::Start { unopened: true },
         };
         Self {
             state,
@@ -46,88 +47,91 @@ impl Think {
         }
     }
 
-    /// Whether all that follows is text.
-    pub(super) fn is_over(&self) -> bool {
-        self.state == State::Text
+    /// Whether everything that follows is text.
+    pub(super) fn is_finished(&self) -> bool {
+        self.state == ThinkState::Text
     }
 
-    /// Whether thinking began and did not end.
+    /// Whether reasoning has begun and not ended.
     pub(super) fn is_thinking(&self) -> bool {
-        self.state == State::Thinking
+        self.state == ThinkState::Thinking
     }
 
-    /// The thinking came in a field of its own, so that text is text unless it
-    /// says otherwise.
-    pub(super) fn told_apart(&mut self) {
-        if self.state == (State::Start { unopened: true }) {
-            self.state = State::Start { unopened: false };
+    /// Reports that reasoning came in a field of its own, so the text does not
+    /// begin with reasoning unless a tag says so.
+    pub(super) fn note_separate_reasoning(&mut self) {
+        if self.state == (ThinkState::Start { unopened: true }) {
+            self.state = ThinkState::Start { unopened: false };
         }
     }
 
-    /// Takes more text.
-    pub(super) fn push(&mut self, escaped: &str) -> Vec<Piece> {
+    /// Reads more text.
+    pub(super) fn push(&mut self, escaped: &str) -> Vec<ThinkPiece> {
         let mut text = std::mem::take(&mut self.held);
-        text.push_str(&tags::plain(escaped));
+        text.push_str(&tags::unescape_tag_chars(escaped));
         let mut pieces = Vec::new();
         let mut rest = text.as_str();
         loop {
             match self.state {
-                State::Start { unopened } => {
+                ThinkState::Start { unopened } => {
                     let body = tags::trim_start(rest, true);
                     let opened = OPENING.iter().find_map(|tag| body.strip_prefix(tag));
                     if let Some(after) = opened {
-                        self.state = State::Thinking;
+                        self.state = ThinkState::Thinking;
                         rest = after;
                     } else if OPENING.iter().any(|tag| tag.starts_with(body)) {
-                        // Blanks alone, or the beginning of a tag.
+                        // White space, or the beginning of a tag.
                         rest.clone_into(&mut self.held);
                         return pieces;
                     } else if unopened {
-                        self.state = State::Thinking;
+                        self.state = ThinkState::Thinking;
                     } else {
-                        self.state = State::Text;
+                        self.state = ThinkState::Text;
                     }
                 }
-                State::Thinking => {
-                    let Some((thought, after)) = tags::split(rest, &CLOSING) else {
-                        let (thought, held) = tags::hold(rest, &CLOSING);
-                        add(&mut pieces, Piece::Thought, thought);
+                ThinkState::Thinking => {
+                    let Some((thought, after)) = tags::split_at_tag(rest, &CLOSING) else {
+                        let (thought, held) = tags::split_partial_tag(rest, &CLOSING);
+                        push_piece(&mut pieces, ThinkPiece::Reasoning, thought);
                         held.clone_into(&mut self.held);
                         return pieces;
                     };
-                    add(&mut pieces, Piece::Thought, thought);
-                    self.state = State::Between;
+                    push_piece(&mut pieces, ThinkPiece::Reasoning, thought);
+                    self.state = ThinkState::Between;
                     rest = after;
                 }
-                State::Between => {
+                ThinkState::Between => {
                     rest = tags::trim_start(rest, false);
                     if rest.is_empty() {
                         return pieces;
                     }
-                    self.state = State::Text;
+                    self.state = ThinkState::Text;
                 }
-                State::Text => {
-                    add(&mut pieces, Piece::Text, rest);
+                ThinkState::Text => {
+                    push_piece(&mut pieces, ThinkPiece::Text, rest);
                     return pieces;
                 }
             }
         }
     }
 
-    /// What was held back: it was no tag, for something else follows.
-    pub(super) fn flush(&mut self) -> Option<Piece> {
+    /// Returns the text that was held back; it was not a tag, because something
+    /// else follows.
+    pub(super) fn flush(&mut self) -> Option<ThinkPiece> {
         let held = std::mem::take(&mut self.held);
         if held.is_empty() {
             return None;
         }
         Some(match self.state {
-            State::Thinking => Piece::Thought(held),
-            State::Start { .. } | State::Between | State::Text => Piece::Text(held),
+            ThinkState::Thinking => ThinkPiece::Reasoning(held),
+            ThinkState::Start { .. } | ThinkState::Between | ThinkState::Text => {
+                ThinkPiece::Text(held)
+            }
         })
     }
 }
 
-fn add(pieces: &mut Vec<Piece>, kind: fn(String) -> Piece, text: &str) {
+fn push_piece(pieces: &mut Vec<ThinkPiece>, kind: fn(String) -> ThinkPiece, text: &str) {
     if !text.is_empty() {
         pieces.push(kind(text.to_owned()));
     }
@@ -137,26 +141,26 @@ fn add(pieces: &mut Vec<Piece>, kind: fn(String) -> Piece, text: &str) {
 mod tests {
     use super::*;
 
-    /// Thinking, text, and whether the thinking has ended.
+    /// Reasoning, text, and whether the reasoning has ended.
     fn read(quirk: ThinkTags, chunks: &[&str]) -> (String, String, bool) {
         let (mut thought, mut text) = (String::new(), String::new());
-        let mut think = Think::new(quirk);
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut think = ThinkTagParser::new(quirk);
+        let mut pieces: Vec<ThinkPiece> = Vec::new();
         for chunk in chunks {
             pieces.extend(think.push(chunk));
         }
         pieces.extend(think.flush());
         for piece in pieces {
             match piece {
-                Piece::Thought(more) => thought.push_str(&more),
-                Piece::Text(more) => text.push_str(&more),
+                ThinkPiece::Reasoning(more) => thought.push_str(&more),
+                ThinkPiece::Text(more) => text.push_str(&more),
             }
         }
         (thought, text, !think.is_thinking())
     }
 
     #[test]
-    fn tags_part_thinking_from_text_however_they_are_cut() {
+    fn tags_separate_reasoning_from_text_wherever_they_are_split() {
         use ThinkTags::{Off, On, Unopened};
         for (quirk, whole, thought, text, ended) in [
             (On, "<think>a<b</think>\\n\\nc", "a<b", "c", true),
@@ -182,7 +186,7 @@ mod tests {
             assert_eq!(read(quirk, &[whole]), expected, "{whole}");
             for at in 1..whole.len() {
                 let cut = [whole.get(..at).unwrap(), whole.get(at..).unwrap()];
-                // A server never cuts inside an escape.
+                // A server never splits an escape.
                 if whole.contains('\\') && !cut_is_between_escapes(cut[0]) {
                     continue;
                 }

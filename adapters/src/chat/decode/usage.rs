@@ -1,13 +1,13 @@
-//! Token counts, wherever and however they are told.
+//! Token counts, in every form in which providers report them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::chunk::word;
+use super::chunk::scalar;
 use crate::event::Usage;
 
 #[derive(Deserialize)]
-struct Counts<'a> {
+struct UsageFields<'a> {
     #[serde(borrow)]
     prompt_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -15,16 +15,16 @@ struct Counts<'a> {
     #[serde(borrow)]
     total_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
-    prompt_tokens_details: Option<Details<'a>>,
+    prompt_tokens_details: Option<UsageDetails<'a>>,
     #[serde(borrow)]
-    completion_tokens_details: Option<Details<'a>>,
-    /// `DeepSeek`.
+    completion_tokens_details: Option<UsageDetails<'a>>,
+    /// `DeepSeek`'s field for cached tokens.
     #[serde(borrow)]
     prompt_cache_hit_tokens: Option<&'a RawValue>,
-    /// Kimi.
+    /// Kimi's field for cached tokens.
     #[serde(borrow)]
     cached_tokens: Option<&'a RawValue>,
-    /// Mistral.
+    /// Mistral's field for cached tokens.
     #[serde(borrow)]
     num_cached_tokens: Option<&'a RawValue>,
 }
@@ -32,7 +32,7 @@ struct Counts<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 #[expect(clippy::struct_field_names, reason = "the names of the wire")]
-struct Details<'a> {
+struct UsageDetails<'a> {
     #[serde(borrow)]
     cached_tokens: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -41,12 +41,13 @@ struct Details<'a> {
     reasoning_tokens: Option<&'a RawValue>,
 }
 
-/// The counts of a `usage` object, and what of them could not be true. `None`
-/// when it tells nothing. `apart` is the quirk `usage_apart`.
+/// Reads a `usage` object. Also returns how impossible counts were corrected.
+/// `None` if there are no counts. `apart` is the quirk `usage_apart`: reasoning is
+/// not part of `completion_tokens`.
 pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>)> {
-    let counts: Counts<'_> = serde_json::from_str(raw.get()).ok()?;
-    let input = number(counts.prompt_tokens)?;
-    let output = number(counts.completion_tokens).unwrap_or(0);
+    let counts: UsageFields<'_> = serde_json::from_str(raw.get()).ok()?;
+    let input = count(counts.prompt_tokens)?;
+    let output = count(counts.completion_tokens).unwrap_or(0);
     if input == 0 && output == 0 {
         return None;
     }
@@ -60,21 +61,23 @@ pub(super) fn read(raw: &RawValue, apart: bool) -> Option<(Usage, Option<String>
     ];
     let mut usage = Usage {
         input,
-        cached: cached.into_iter().filter_map(number).max().unwrap_or(0),
-        cache_write: number(prompt.cache_write_tokens).unwrap_or(0),
+        cached: cached.into_iter().filter_map(count).max().unwrap_or(0),
+        cache_write: count(prompt.cache_write_tokens).unwrap_or(0),
         output,
-        reasoning: number(completion.reasoning_tokens).unwrap_or(0),
+        reasoning: count(completion.reasoning_tokens).unwrap_or(0),
     };
-    join(&mut usage, number(counts.total_tokens), apart);
-    let wrong = clamp(&mut usage);
-    Some((usage, wrong))
+    add_separate_counts(&mut usage, count(counts.total_tokens), apart);
+    let corrections = clamp(&mut usage);
+    Some((usage, corrections))
 }
 
-/// Adds what was counted beside the parts. The numbers tell of cached tokens
-/// beside a smaller prompt and of named reasoning that is all that the total has
-/// beyond both parts: gateways pass such counts on. With `apart` a rest of the
-/// total that has no name is reasoning too.
-fn join(usage: &mut Usage, total: Option<u64>, apart: bool) {
+/// Adds tokens that the provider counted outside input and output.
+///
+/// Gateways pass such counts on, and the numbers show it: more cached tokens than
+/// prompt tokens are counted beside the prompt, and reasoning tokens that equal the
+/// rest of the total are counted beside the output. With `apart`, an unnamed rest
+/// of the total is reasoning, too.
+fn add_separate_counts(usage: &mut Usage, total: Option<u64>, apart: bool) {
     let sum = usage.input.saturating_add(usage.output);
     let rest = total.map(|total| total.saturating_sub(sum));
     let cached_beside = usage.cached > usage.input;
@@ -82,7 +85,7 @@ fn join(usage: &mut Usage, total: Option<u64>, apart: bool) {
         usage.input = usage.input.saturating_add(usage.cached);
     }
     let reasoning = match rest {
-        // The total has the cached ones.
+        // The rest of the total is the cached tokens.
         Some(rest) if cached_beside && rest == usage.cached => 0,
         Some(rest) if rest == usage.reasoning || apart => rest,
         None if apart => usage.reasoning,
@@ -92,24 +95,24 @@ fn join(usage: &mut Usage, total: Option<u64>, apart: bool) {
     usage.reasoning = usage.reasoning.max(reasoning);
 }
 
-/// Makes no part larger than its whole; says what was.
+/// Limits each part to its whole. Returns a description of what was corrected.
 fn clamp(usage: &mut Usage) -> Option<String> {
-    let mut wrong = Vec::new();
+    let mut corrections = Vec::new();
     let mut at_most = |name: &str, part: &mut u64, whole: u64| {
         if *part > whole {
-            wrong.push(format!("{name} {part} of {whole}"));
+            corrections.push(format!("{name} {part} of {whole}"));
             *part = whole;
         }
     };
     at_most("cached", &mut usage.cached, usage.input);
     at_most("cache_write", &mut usage.cache_write, usage.input);
     at_most("reasoning", &mut usage.reasoning, usage.output);
-    (!wrong.is_empty()).then(|| wrong.join(", "))
+    (!corrections.is_empty()).then(|| corrections.join(", "))
 }
 
-/// A count; some gateways write it as a string or with a point.
-fn number(raw: Option<&RawValue>) -> Option<u64> {
-    let word = word(raw);
+/// A count. Some gateways write it as a string or with a decimal point.
+fn count(raw: Option<&RawValue>) -> Option<u64> {
+    let word = scalar(raw);
     let whole = word.split_once('.').map_or(&*word, |(whole, _)| whole);
     whole.parse().ok()
 }
@@ -118,21 +121,23 @@ fn number(raw: Option<&RawValue>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// `input/cached/cache_write/output/reasoning`, and what was wrong.
-    fn told(json: &str, apart: bool) -> String {
+    /// `input/cached/cache_write/output/reasoning`, and the correction.
+    fn usage_of(json: &str, apart: bool) -> String {
         let raw: &RawValue = serde_json::from_str(json).unwrap();
-        let Some((u, wrong)) = read(raw, apart) else {
+        let Some((u, corrections)) = read(raw, apart) else {
             return "nothing".into();
         };
-        let wrong = wrong.map(|wrong| format!(" {wrong}")).unwrap_or_default();
+        let corrections = corrections
+            .map(|corrections| format!(" {corrections}"))
+            .unwrap_or_default();
         format!(
-            "{}/{}/{}/{}/{}{wrong}",
+            "{}/{}/{}/{}/{}{corrections}",
             u.input, u.cached, u.cache_write, u.output, u.reasoning
         )
     }
 
     #[test]
-    fn every_spelling_counts() {
+    fn every_form_of_counts_is_read() {
         for (json, usage) in [
             (
                 r#"{"prompt_tokens":9,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":2},"completion_tokens_details":{"reasoning_tokens":3}}"#,
@@ -163,7 +168,7 @@ mod tests {
                 r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14,"completion_tokens_details":{"reasoning_tokens":6}}"#,
                 "9/0/0/5/5 reasoning 6 of 5",
             ),
-            // The numbers themselves tell that something is counted beside.
+            // The numbers themselves show that something is counted separately.
             (
                 r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14,"cached_tokens":10}"#,
                 "19/10/0/5/0",
@@ -173,12 +178,12 @@ mod tests {
                 "9/0/0/25/20",
             ),
         ] {
-            assert_eq!(told(json, false), usage, "{json}");
+            assert_eq!(usage_of(json, false), usage, "{json}");
         }
     }
 
     #[test]
-    fn what_is_counted_apart_is_added_once() {
+    fn separate_counts_are_added_once() {
         for (json, usage) in [
             (
                 r#"{"prompt_tokens":9,"completion_tokens":5,"total_tokens":34,"completion_tokens_details":{"reasoning_tokens":20}}"#,
@@ -201,7 +206,7 @@ mod tests {
                 "49/40/0/5/0",
             ),
         ] {
-            assert_eq!(told(json, true), usage, "{json}");
+            assert_eq!(usage_of(json, true), usage, "{json}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Calls that a model writes as tags, where its server did not read them:
+//! Calls that a model writes as tags and its server left in the text:
 //!
 //! - Qwen3-Coder: `<function=NAME><parameter=KEY>VALUE</parameter></function>`
 //! - GLM: `NAME<arg_key>KEY</arg_key><arg_value>VALUE</arg_value>`
@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 
 use crate::json;
 
-/// The name and the arguments, as JSON, of what stands between the tags of a
-/// call.
-pub(super) fn read(text: &str) -> Option<(String, String)> {
+/// Parses the text between the tags of a call into the name and the arguments as
+/// JSON.
+pub(super) fn parse(text: &str) -> Option<(String, String)> {
     let text = text.trim();
     let (name, arguments) = qwen(text).or_else(|| glm(text))?;
     let name = name.trim();
@@ -20,7 +20,7 @@ pub(super) fn read(text: &str) -> Option<(String, String)> {
 fn qwen(text: &str) -> Option<(&str, String)> {
     let (name, body) = text.strip_prefix("<function=")?.split_once('>')?;
     let mut rest = body.strip_suffix("</function>").unwrap_or(body).trim();
-    let mut arguments = Arguments::default();
+    let mut arguments = ArgumentsObject::default();
     while !rest.is_empty() {
         let (key, after) = rest.strip_prefix("<parameter=")?.split_once('>')?;
         let (value, after) = after.split_once("</parameter>")?;
@@ -28,13 +28,13 @@ fn qwen(text: &str) -> Option<(&str, String)> {
         arguments.push(key, value.strip_suffix('\n').unwrap_or(value));
         rest = after.trim_start();
     }
-    Some((name, arguments.close()))
+    Some((name, arguments.finish()))
 }
 
 fn glm(text: &str) -> Option<(&str, String)> {
     let (name, body) = text.split_once("<arg_key>")?;
     let mut rest = Some(body);
-    let mut arguments = Arguments::default();
+    let mut arguments = ArgumentsObject::default();
     while let Some(body) = rest {
         let (key, after) = body.split_once("</arg_key>")?;
         let (value, after) = after
@@ -47,16 +47,16 @@ fn glm(text: &str) -> Option<(&str, String)> {
             more => Some(more.strip_prefix("<arg_key>")?),
         };
     }
-    Some((name, arguments.close()))
+    Some((name, arguments.finish()))
 }
 
-/// An object as it grows.
+/// A JSON object that is being built.
 #[derive(Default)]
-struct Arguments(Vec<u8>);
+struct ArgumentsObject(Vec<u8>);
 
-impl Arguments {
-    /// Adds a value. The types are not told: what reads as a number, a switch, a
-    /// list or an object is one.
+impl ArgumentsObject {
+    /// Adds a value. The tags carry no types, so whatever parses as a number,
+    /// boolean, null, list or object is taken as one.
     fn push(&mut self, key: &str, value: &str) {
         self.0.push(if self.0.is_empty() { b'{' } else { b',' });
         json::push(&mut self.0, key);
@@ -70,7 +70,7 @@ impl Arguments {
         }
     }
 
-    fn close(mut self) -> String {
+    fn finish(mut self) -> String {
         if self.0.is_empty() {
             self.0.push(b'{');
         }
@@ -109,7 +109,7 @@ mod tests {
             ),
             ("f<arg_key>a</arg_key>", None),
         ] {
-            assert_eq!(read(text), expected, "{text}");
+            assert_eq!(parse(text), expected, "{text}");
         }
     }
 }

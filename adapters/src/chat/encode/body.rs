@@ -1,9 +1,9 @@
-//! The fields of a request body as they are written.
+//! Writes the fields of a request body.
 //!
-//! A dialect may have fixed fields. Each stands in the body unless we write a
-//! field of that name ourselves, then ours wins: it is what the client asked
-//! for, or what the request cannot be without. In objects that both write, such
-//! as `thinking`, ours win key by key.
+//! A provider or model may have fixed fields in its configuration. Each is sent
+//! unless the encoder writes a field of that name; then the encoder's value wins,
+//! because it is what the client asked for or what the request needs. In objects
+//! that both write, such as `thinking`, the encoder's keys win one by one.
 
 use registry::Dialect;
 use serde::Serialize;
@@ -12,14 +12,14 @@ use serde_json::{Map, Value};
 use crate::json;
 use crate::notes::Notes;
 
-/// A body that is being written.
-pub(super) struct Body<'o> {
+/// A request body that is being written.
+pub(super) struct BodyWriter<'o> {
     pub(super) out: Vec<u8>,
     fixed: &'o [(String, String)],
     written: Vec<&'static str>,
 }
 
-impl<'o> Body<'o> {
+impl<'o> BodyWriter<'o> {
     pub(super) fn new(dialect: &'o Dialect, capacity: usize) -> Self {
         let mut out = Vec::with_capacity(capacity);
         out.push(b'{');
@@ -30,13 +30,13 @@ impl<'o> Body<'o> {
         }
     }
 
-    /// Begins a field whose value the caller writes.
+    /// Begins a field; the caller writes its value.
     pub(super) fn key(&mut self, name: &'static str) {
         self.claim(name);
         json::key(&mut self.out, name);
     }
 
-    /// Keeps the name for a field that is written later.
+    /// Reserves the name of a field that is written later.
     pub(super) fn claim(&mut self, name: &'static str) {
         self.written.push(name);
     }
@@ -51,7 +51,7 @@ impl<'o> Body<'o> {
         json::raw_field(&mut self.out, name, json);
     }
 
-    /// Writes a field that the provider takes, or notes that it was left out.
+    /// Writes a field if the provider accepts it, else notes that it was dropped.
     pub(super) fn field_if<T: Serialize>(
         &mut self,
         name: &'static str,
@@ -66,7 +66,7 @@ impl<'o> Body<'o> {
         }
     }
 
-    /// Writes an object of one key, with the other keys of the fixed field of
+    /// Writes an object with one key, and with the other keys of the fixed field of
     /// that name.
     pub(super) fn object(&mut self, name: &'static str, key: &str, value: Value) {
         let fixed = self.fixed.iter().find(|(fixed, _)| fixed == name);
@@ -77,8 +77,8 @@ impl<'o> Body<'o> {
         self.field(name, &object);
     }
 
-    /// Writes the fixed fields that nothing else has written or claimed.
-    pub(super) fn rest(&mut self) {
+    /// Writes the fixed fields that have been neither written nor claimed.
+    pub(super) fn push_fixed_fields(&mut self) {
         for (name, value) in self.fixed {
             if !self.written.contains(&name.as_str()) {
                 self.out.push(b',');

@@ -1,21 +1,24 @@
-//! How deep the model shall think, in the provider's own terms.
+//! Reasoning effort, in the parameters of the provider.
 
 use std::cmp::Reverse;
 
 use registry::{Model, ReasoningControl};
 use serde_json::Value;
 
-use super::Options;
-use super::body::Body;
+use super::EncodeOptions;
+use super::body::BodyWriter;
 use crate::notes::Notes;
+use crate::quirk_patch::EFFORT_LEVELS;
 use crate::turn::Turn;
 
-/// Every level that a client or a model knows, from the weakest.
-const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
-
-/// Nothing is sent when the client asks for nothing: the model's default is its
-/// maker's choice.
-pub(super) fn push(body: &mut Body<'_>, turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) {
+/// Writes nothing if the client asked for nothing: the default effort of a model is
+/// its maker's choice.
+pub(super) fn push(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    notes: &mut Notes,
+) {
     let Some(wanted) = turn.controls.effort.as_deref() else {
         return;
     };
@@ -53,12 +56,12 @@ pub(super) fn push(body: &mut Body<'_>, turn: &Turn<'_>, options: &Options<'_>, 
     }
 }
 
-fn push_thinking(body: &mut Body<'_>, on: bool) {
+fn push_thinking(body: &mut BodyWriter<'_>, on: bool) {
     let state = if on { "enabled" } else { "disabled" };
     body.object("thinking", "type", Value::from(state));
 }
 
-/// The level for a control that can also switch thinking off: `None`.
+/// The level for a control that can also switch thinking off, which is `None`.
 fn level<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> Option<&'t str> {
     if wanted == "none" {
         return None;
@@ -66,24 +69,24 @@ fn level<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> Option<&'t
     Some(nearest(wanted, model, notes)).filter(|level| *level != "none")
 }
 
-/// Whether a control that is only a switch is set. It is not unset for a model
-/// that always thinks.
+/// Whether a control that is only a switch is on. It stays on for a model that
+/// always thinks.
 fn is_on(wanted: &str, model: &Model, notes: &mut Notes) -> bool {
-    let off = matches!(wanted, "none" | "minimal") && has(model, "none");
-    if !has(model, wanted) {
+    let off = matches!(wanted, "none" | "minimal") && has_level(model, "none");
+    if !has_level(model, wanted) {
         let state = if off { "off" } else { "on" };
         notes.add("effort_mapped", format!("{wanted} to thinking {state}"));
     }
     !off
 }
 
-/// The level of the model that is nearest to the wanted one; of two that are as
+/// The model's level that is nearest to the wanted one; of two that are equally
 /// near, the higher.
 fn nearest<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t str {
-    if has(model, wanted) {
+    if has_level(model, wanted) {
         return wanted;
     }
-    let rank = |level: &str| LEVELS.iter().position(|known| *known == level);
+    let rank = |level: &str| EFFORT_LEVELS.iter().position(|known| *known == level);
     let Some(target) = rank(wanted) else {
         return wanted;
     };
@@ -101,6 +104,6 @@ fn nearest<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t str 
     }
 }
 
-fn has(model: &Model, wanted: &str) -> bool {
+fn has_level(model: &Model, wanted: &str) -> bool {
     model.reasoning.iter().any(|level| level == wanted)
 }

@@ -1,34 +1,20 @@
-//! The wanted form of the text: a field, or an instruction where the provider
-//! has no such field.
+//! The `response_format`. What a provider does not have is described in an
+//! instruction, which `history` writes.
 
 use registry::{Quirks, ResponseFormat};
 
-use super::body::Body;
-use crate::chat::schema;
+use super::body::BodyWriter;
 use crate::json;
 use crate::notes::Notes;
+use crate::schema;
 use crate::turn::Format;
 
-/// The instruction that stands in for what the provider cannot be asked for.
-/// Providers that know `json_object` want to read the word JSON in the prompt.
-pub(in crate::chat) fn instruction(format: &Format<'_>, quirks: &Quirks) -> Option<String> {
-    match (format, quirks.response_format) {
-        (Format::Text, _)
-        | (_, ResponseFormat::JsonSchema)
-        | (Format::JsonObject, ResponseFormat::JsonObject) => None,
-        (Format::JsonObject, ResponseFormat::None) => {
-            Some("Answer with one JSON object, and with nothing else.".to_owned())
-        }
-        (Format::JsonSchema { schema, .. }, ResponseFormat::JsonObject | ResponseFormat::None) => {
-            Some(format!(
-                "Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}",
-                schema.get()
-            ))
-        }
-    }
-}
-
-pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, notes: &mut Notes) {
+pub(super) fn push(
+    body: &mut BodyWriter<'_>,
+    format: &Format<'_>,
+    quirks: &Quirks,
+    notes: &mut Notes,
+) {
     match (format, quirks.response_format) {
         (Format::Text, _) => {}
         (Format::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
@@ -39,9 +25,9 @@ pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, no
         }
         (Format::JsonSchema { .. }, ResponseFormat::JsonObject) => {
             push_object(body);
-            describe(notes);
+            note_described(notes);
         }
-        (Format::JsonSchema { .. }, ResponseFormat::None) => describe(notes),
+        (Format::JsonSchema { .. }, ResponseFormat::None) => note_described(notes),
         (
             Format::JsonSchema {
                 name,
@@ -72,11 +58,11 @@ pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, no
     }
 }
 
-fn push_object(body: &mut Body<'_>) {
+fn push_object(body: &mut BodyWriter<'_>) {
     body.raw_field("response_format", r#"{"type":"json_object"}"#);
 }
 
-fn describe(notes: &mut Notes) {
+fn note_described(notes: &mut Notes) {
     notes.add(
         "json_schema_described",
         "the schema is given as an instruction",

@@ -1,33 +1,37 @@
-//! The output limit, and the estimate of the input that bounds it.
+//! The output limit.
 
 use registry::{MaxTokensField, Model, WindowSource};
 
-use super::Options;
+use super::EncodeOptions;
 use crate::notes::Notes;
 use crate::purpose::SummaryMode;
 use crate::turn::Turn;
 
-/// What is left to an answer when the estimate says that the window is full: it
-/// is often too high, and the provider knows better. Large windows leave more: an
-/// answer that is cut off helps nobody.
-fn least(window: u64) -> u64 {
+/// The smallest limit, for when the estimate says that the window is full:
+/// estimates are often too high, and the provider knows better. Large windows
+/// reserve more, because a truncated answer is of no use.
+fn min_output(window: u64) -> u64 {
     (window / 32).max(1_024)
 }
 
-/// The field for the output limit and the limit that is asked for.
+/// An output limit that has not been fitted to the window.
 #[derive(Clone, Copy)]
-pub(super) struct Limit {
+pub(super) struct OutputLimit {
     pub(super) field: &'static str,
     tokens: u64,
-    /// Whether the client named it.
+    /// Whether the client asked for this limit.
     asked: bool,
-    /// Whoever sends it has found that the window has the room, by more than an
-    /// estimate.
+    /// Whether the window is known to have enough room, so that the estimate must
+    /// not lower the limit.
     has_room: bool,
 }
 
-/// The limit before anything is known of the input's size.
-pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) -> Option<Limit> {
+/// The limit before the size of the input is known; `None` if none is sent.
+pub(super) fn requested(
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    notes: &mut Notes,
+) -> Option<OutputLimit> {
     let summary = turn.purpose.summary_mode();
     let asked = match summary {
         Some(_) => Some(options.model.window().output_allowance()),
@@ -43,7 +47,7 @@ pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) 
             return None;
         }
     };
-    Some(Limit {
+    Some(OutputLimit {
         field,
         tokens: asked.or(options.quirks().default_max_tokens)?,
         asked: asked.is_some() && summary.is_none(),
@@ -51,21 +55,21 @@ pub(super) fn wanted(turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) 
     })
 }
 
-impl Limit {
-    /// The limit that fits the model, and into its window behind the input. An
-    /// assumed window bounds nothing.
+impl OutputLimit {
+    /// The limit, lowered to that of the model and to the room that the input
+    /// leaves in the window. A window whose size is only assumed does not lower it.
     pub(super) fn fit(self, model: &Model, input: u64, notes: &mut Notes) -> u64 {
-        let most = model.max_output.unwrap_or(u64::MAX);
+        let model_limit = model.max_output.unwrap_or(u64::MAX);
         let window = model.window();
         let room = if self.has_room || window.source == WindowSource::Assumed {
             u64::MAX
         } else {
             let left = window.tokens.saturating_sub(input);
-            left.max(least(window.tokens))
+            left.max(min_output(window.tokens))
         };
-        let limit = self.tokens.min(most).min(room);
+        let limit = self.tokens.min(model_limit).min(room);
         if self.asked && limit < self.tokens {
-            let why = if most <= room {
+            let why = if model_limit <= room {
                 "to the model's limit"
             } else {
                 "to what the window leaves,"
@@ -76,43 +80,5 @@ impl Limit {
             );
         }
         limit
-    }
-}
-
-/// Images and files: their bytes are no text and say little about tokens.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::chat) struct Media {
-    bytes: usize,
-    tokens: u64,
-}
-
-impl Media {
-    const IMAGE: u64 = 1_000;
-
-    /// Reckons with an image, given by its address or by base64 data of this
-    /// many bytes.
-    pub(in crate::chat) fn image(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.tokens += Self::IMAGE;
-    }
-
-    /// Reckons with a file of this many bytes of base64: about a page each
-    /// 32 kB, as long as an image.
-    pub(in crate::chat) fn file(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        self.tokens += Self::IMAGE + u64::try_from(bytes).unwrap_or(u64::MAX) / 32;
-    }
-
-    /// The tokens of a body of this many bytes that holds them.
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "an estimate"
-    )]
-    pub(super) fn tokens_of(self, body: usize, bytes_per_token: f32) -> u64 {
-        let text = body.saturating_sub(self.bytes) as f64;
-        let tokens = (text / f64::from(bytes_per_token.max(0.1))).ceil() as u64;
-        tokens.saturating_add(self.tokens)
     }
 }

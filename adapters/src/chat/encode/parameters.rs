@@ -1,13 +1,18 @@
-//! Sampling and the other plain parameters.
+//! Sampling and other parameters that are copied as they are.
 
 use registry::Quirks;
 
-use super::Options;
-use super::body::Body;
+use super::EncodeOptions;
+use super::body::BodyWriter;
 use crate::notes::Notes;
 use crate::turn::{Controls, Turn};
 
-pub(super) fn push(body: &mut Body<'_>, turn: &Turn<'_>, options: &Options<'_>, notes: &mut Notes) {
+pub(super) fn push(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    notes: &mut Notes,
+) {
     let (controls, quirks) = (&turn.controls, options.quirks());
     let sampling = options.model.sampling;
     let temperature = temperature(controls, quirks, sampling, notes);
@@ -23,11 +28,11 @@ pub(super) fn push(body: &mut Body<'_>, turn: &Turn<'_>, options: &Options<'_>, 
     push_logprobs(body, controls, sampling && quirks.logprobs, notes);
 }
 
-/// The parameters behind the reasoning control.
+/// The parameters that follow the reasoning control.
 pub(super) fn push_services(
-    body: &mut Body<'_>,
+    body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
-    options: &Options<'_>,
+    options: &EncodeOptions<'_>,
     notes: &mut Notes,
 ) {
     let (controls, quirks) = (&turn.controls, options.quirks());
@@ -53,7 +58,7 @@ pub(super) fn push_services(
     }
 }
 
-/// The wanted temperature, not above the provider's highest.
+/// The wanted temperature, lowered to the provider's maximum.
 fn temperature(
     controls: &Controls<'_>,
     quirks: &Quirks,
@@ -75,7 +80,12 @@ fn temperature(
     }
 }
 
-fn push_logprobs(body: &mut Body<'_>, controls: &Controls<'_>, accepted: bool, notes: &mut Notes) {
+fn push_logprobs(
+    body: &mut BodyWriter<'_>,
+    controls: &Controls<'_>,
+    accepted: bool,
+    notes: &mut Notes,
+) {
     let wanted = controls.logprobs || controls.top_logprobs.is_some_and(|n| n > 0);
     if !wanted {
         return;

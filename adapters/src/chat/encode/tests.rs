@@ -1,17 +1,17 @@
-//! What each quirk does to the body around the messages.
+//! The effect of each quirk on the body, messages aside.
 
 use std::collections::HashMap;
 
-use registry::{Dialect, Quirks};
+use registry::{Dialect, Model, Quirks};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chat::refusal;
 use crate::fault::{Fault, Kind};
 use crate::plan::{Bounds, plan};
+use crate::provider_error;
 use crate::responses::request::Source;
 
-/// The messages and the codes of the notes for a model that nobody knows.
+/// The messages and the note codes for an unlisted model.
 fn messages(images: bool, input: &Value) -> (Value, String) {
     let source = Source::new(json!({"model": "m", "input": input}).to_string());
     let turn = source.turn().unwrap();
@@ -20,30 +20,39 @@ fn messages(images: bool, input: &Value) -> (Value, String) {
         ..Model::unlisted("m")
     };
     let dialect = Dialect::default();
-    let options = Options::new(&dialect, &model, "m");
+    let options = EncodeOptions::new(&dialect, &model, "m");
     let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
     let mut body: Value = serde_json::from_slice(&encoded.body).unwrap();
     (body["messages"].take(), encoded.notes.codes())
 }
 
 #[test]
-fn a_model_without_eyes_gets_no_image() {
+fn a_model_without_vision_gets_no_image() {
     let input = json!([
         {"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AA"}]},
         {"type": "function_call", "call_id": "c", "name": "view", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "c", "output": [{"type": "input_image", "image_url": "data:image/png;base64,AA"}]},
     ]);
-    let (blind, notes) = messages(false, &input);
-    assert!(!blind.to_string().contains("image_url"), "{blind}");
-    assert_eq!(blind.to_string().matches("left out").count(), 2);
+    let (without_vision, notes) = messages(false, &input);
+    assert!(
+        !without_vision.to_string().contains("image_url"),
+        "{without_vision}"
+    );
+    assert_eq!(without_vision.to_string().matches("left out").count(), 2);
     assert_eq!(notes, "image_dropped");
-    let last = blind.as_array().and_then(|all| all.last()).unwrap();
+    let last = without_vision
+        .as_array()
+        .and_then(|all| all.last())
+        .unwrap();
     assert_eq!(
         last["role"], "tool",
-        "the line stands in the result: {blind}"
+        "the line belongs into the result: {without_vision}"
     );
-    let (seeing, notes) = messages(true, &input);
-    assert_eq!(seeing.to_string().matches("\"image_url\":{").count(), 2);
+    let (with_vision, notes) = messages(true, &input);
+    assert_eq!(
+        with_vision.to_string().matches("\"image_url\":{").count(),
+        2
+    );
     assert_eq!(notes, "image_moved");
 }
 
@@ -73,15 +82,15 @@ fn arguments_that_are_no_object_are_wrapped() {
     }
 }
 
-/// Whom a request is for: quirks as TOML, fixed fields, and the model.
-struct To {
+/// The target of a request: quirks as TOML, fixed fields, and the model.
+struct Target {
     quirks: String,
     body: Vec<(&'static str, &'static str)>,
     model: Model,
 }
 
-fn to(quirks: &str) -> To {
-    To {
+fn target(quirks: &str) -> Target {
+    Target {
         quirks: quirks.to_owned(),
         body: Vec::new(),
         model: Model::unlisted("m"),
@@ -89,13 +98,13 @@ fn to(quirks: &str) -> To {
 }
 
 /// A model with these effort levels.
-fn thinker(quirks: &str, levels: &[&str]) -> To {
-    let mut to = to(quirks);
-    to.model.reasoning = levels.iter().map(|level| (*level).to_owned()).collect();
-    to
+fn thinker(quirks: &str, levels: &[&str]) -> Target {
+    let mut target = target(quirks);
+    target.model.reasoning = levels.iter().map(|level| (*level).to_owned()).collect();
+    target
 }
 
-impl To {
+impl Target {
     fn encode(&self, request: &Value) -> (Value, Encoded) {
         let quirks: Quirks = toml::from_str(&self.quirks).unwrap();
         let fields = self.body.iter();
@@ -112,7 +121,7 @@ impl To {
         }
         let source = Source::new(request.to_string());
         let turn = source.turn().unwrap();
-        let options = Options::new(&dialect, &self.model, "m");
+        let options = EncodeOptions::new(&dialect, &self.model, "m");
         let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
         let mut body: HashMap<String, Value> = serde_json::from_slice(&encoded.body).unwrap();
         for name in ["model", "messages", "stream", "stream_options"] {
@@ -121,7 +130,7 @@ impl To {
         (json!(body), encoded)
     }
 
-    /// The body without what every body has, and the codes of the notes.
+    /// The body without the fields of every request, and the note codes.
     fn body(&self, request: &Value) -> (Value, String) {
         let (body, encoded) = self.encode(request);
         (body, encoded.notes.codes())
@@ -129,22 +138,22 @@ impl To {
 }
 
 #[test]
-fn parameters_are_sent_to_those_who_take_them() {
+fn parameters_are_sent_to_providers_that_accept_them() {
     let sampling = json!({"temperature": 1.5, "top_p": 0.5, "presence_penalty": 0.25,
         "frequency_penalty": 0.25, "top_logprobs": 2});
     let services =
         json!({"service_tier": "flex", "prompt_cache_key": "k", "text": {"verbosity": "low"}});
-    let fixed = To {
+    let fixed = Target {
         model: Model {
             sampling: false,
             ..Model::unlisted("m")
         },
-        ..to("")
+        ..target("")
     };
     let all = "verbosity = true\nservice_tier = true\nprompt_cache_key = true";
-    for (to, request, fields, notes) in [
+    for (target, request, fields, notes) in [
         (
-            to(""),
+            target(""),
             &sampling,
             json!({"temperature": 1.5, "top_p": 0.5, "presence_penalty": 0.25,
                 "frequency_penalty": 0.25, "logprobs": true, "top_logprobs": 2}),
@@ -152,12 +161,12 @@ fn parameters_are_sent_to_those_who_take_them() {
         ),
         (fixed, &sampling, json!({}), "parameter_dropped"),
         (
-            to("max_temperature = 1.0\npenalties = false\nlogprobs = false"),
+            target("max_temperature = 1.0\npenalties = false\nlogprobs = false"),
             &sampling,
             json!({"temperature": 1.0, "top_p": 0.5}),
             "temperature_lowered,parameter_dropped",
         ),
-        (to(""), &services, json!({}), "parameter_dropped"),
+        (target(""), &services, json!({}), "parameter_dropped"),
         (
             thinker(all, &["low"]),
             &services,
@@ -166,16 +175,16 @@ fn parameters_are_sent_to_those_who_take_them() {
         ),
     ] {
         assert_eq!(
-            to.body(request),
+            target.body(request),
             (fields, notes.to_owned()),
             "{}",
-            to.quirks
+            target.quirks
         );
     }
 }
 
 #[test]
-fn the_depth_of_thinking_is_asked_for_in_every_form() {
+fn effort_is_written_for_every_reasoning_control() {
     let steps = ["low", "high", "max"];
     let switch = ["none", "high"];
     for (control, levels, wanted, fields) in [
@@ -286,8 +295,8 @@ fn the_depth_of_thinking_is_asked_for_in_every_form() {
             json!({"chat_template_kwargs": {"enable_thinking": false}}),
         ),
     ] {
-        let to = thinker(&format!("reasoning_control = '{control}'"), levels);
-        let (body, notes) = to.body(&json!({"reasoning": {"effort": wanted}}));
+        let target = thinker(&format!("reasoning_control = '{control}'"), levels);
+        let (body, notes) = target.body(&json!({"reasoning": {"effort": wanted}}));
         assert_eq!(body, fields, "{control} {levels:?} {wanted}");
         let unchanged = levels.contains(&wanted) || (wanted == "none" && notes.is_empty());
         assert_eq!(
@@ -295,27 +304,27 @@ fn the_depth_of_thinking_is_asked_for_in_every_form() {
             unchanged && body != json!({}),
             "{control} {wanted} {notes}"
         );
-        assert_eq!(to.body(&json!({})).0, json!({}));
+        assert_eq!(target.body(&json!({})).0, json!({}));
     }
 }
 
 #[test]
-fn fixed_fields_stand_beside_ours() {
-    let mut to = thinker("reasoning_control = 'thinking'", &["none", "high"]);
-    to.body = vec![
+fn fixed_fields_are_merged_with_written_fields() {
+    let mut target = thinker("reasoning_control = 'thinking'", &["none", "high"]);
+    target.body = vec![
         ("thinking", r#"{"keep":"all","type":"adaptive"}"#),
         ("temperature", "1"),
         ("split", "true"),
         ("max_tokens", "5"),
         ("messages", "[]"),
     ];
-    let (body, _) = to.body(&json!({}));
+    let (body, _) = target.body(&json!({}));
     let fixed = json!({"thinking": {"keep": "all", "type": "adaptive"}, "temperature": 1,
         "split": true, "max_tokens": 5});
     assert_eq!(body, fixed);
     let request =
         json!({"temperature": 0.5, "max_output_tokens": 9, "reasoning": {"effort": "none"}});
-    let (body, encoded) = to.encode(&request);
+    let (body, encoded) = target.encode(&request);
     let ours = json!({"thinking": {"keep": "all", "type": "disabled"}, "temperature": 0.5,
         "split": true, "max_tokens": 9});
     assert_eq!(body, ours);
@@ -409,37 +418,37 @@ fn the_output_limit_fits_model_and_window() {
             "",
         ),
     ] {
-        let to = To {
+        let target = Target {
             model,
-            ..to(quirks)
+            ..target(quirks)
         };
-        let (body, encoded) = to.encode(&request);
+        let (body, encoded) = target.encode(&request);
         assert_eq!(body.get(field).and_then(Value::as_u64), limit, "{quirks}");
         assert_eq!(encoded.notes.codes(), notes, "{quirks}");
     }
     let sent = |window| {
-        let to = To {
+        let target = Target {
             model: model(Some(window), None),
-            ..to("")
+            ..target("")
         };
-        let (body, encoded) = to.encode(&ask(9_000));
+        let (body, encoded) = target.encode(&ask(9_000));
         (body["max_tokens"].clone(), encoded.estimated_tokens)
     };
     let (limit, estimate) = sent(15_000);
     assert_eq!(limit, 15_000 - estimate);
-    // An answer of one token would be no answer.
+    // An answer of a single token would be useless.
     assert_eq!(sent(10_100).0, 1_024);
     let huge = json!({"input": "x".repeat(131_000), "max_output_tokens": 9_000});
-    let full = To {
+    let full = Target {
         model: model(Some(131_072), None),
-        ..to("")
+        ..target("")
     };
     assert_eq!(full.encode(&huge).0["max_tokens"], 4_096);
 }
 
-/// A provider whose window nobody knows: it counts three bytes a token, and the
-/// answer that is asked for with them.
-fn refuses(body: &[u8], asked: u64, window: u64) -> Option<Fault> {
+/// A provider with an undocumented window. It counts three bytes as a token, and
+/// adds the requested output.
+fn context_overflow(body: &[u8], asked: u64, window: u64) -> Option<Fault> {
     let prompt = u64::try_from(body.len()).unwrap() / 3;
     (prompt + asked > window).then(|| {
         let message = format!(
@@ -447,12 +456,12 @@ fn refuses(body: &[u8], asked: u64, window: u64) -> Option<Fault> {
             prompt + asked
         );
         let error = json!({"object": "error", "message": message, "type": "BadRequestError", "code": 400});
-        refusal::reply(400, None, error.to_string().as_bytes())
+        provider_error::from_reply(400, None, error.to_string().as_bytes())
     })
 }
 
 #[test]
-fn a_window_that_a_refusal_tells_bounds_every_later_answer() {
+fn a_window_learned_from_a_refusal_bounds_later_answers() {
     for quirks in [
         "",
         "max_tokens_field = 'max_completion_tokens'",
@@ -467,14 +476,14 @@ fn a_window_that_a_refusal_tells_bounds_every_later_answer() {
                 request["max_output_tokens"] = json!(30_000);
             }
             loop {
-                let to = To {
+                let target = Target {
                     model: model.clone(),
-                    ..to(quirks)
+                    ..target(quirks)
                 };
-                let (body, encoded) = to.encode(&request);
+                let (body, encoded) = target.encode(&request);
                 let fields = ["max_tokens", "max_completion_tokens"];
                 let limit = fields.iter().find_map(|field| body[*field].as_u64());
-                let Some(fault) = refuses(&encoded.body, limit.unwrap(), 32_768) else {
+                let Some(fault) = context_overflow(&encoded.body, limit.unwrap(), 32_768) else {
                     limits.push(limit.unwrap());
                     break;
                 };
@@ -482,7 +491,7 @@ fn a_window_that_a_refusal_tells_bounds_every_later_answer() {
                 assert!(refusals < 9, "nothing was learned: {fault}");
                 assert_eq!(fault.kind, Kind::ContextLength, "{quirks}");
                 fault
-                    .mend
+                    .patch
                     .unwrap()
                     .apply(&mut toml::from_str(quirks).unwrap(), &mut model);
             }
@@ -493,14 +502,14 @@ fn a_window_that_a_refusal_tells_bounds_every_later_answer() {
 }
 
 #[test]
-fn images_and_files_are_reckoned_apart_from_text() {
+fn images_and_files_are_estimated_apart_from_text() {
     let data = "A".repeat(270_000);
     let image =
         json!({"type": "input_image", "image_url": format!("data:image/png;base64,{data}")});
     let file = json!({"type": "input_file", "filename": "a.pdf", "file_data": format!("data:application/pdf;base64,{data}")});
     let tokens = |parts: Value| {
         let request = json!({"input": [{"role": "user", "content": parts}]});
-        to("files = true").encode(&request).1.estimated_tokens
+        target("files = true").encode(&request).1.estimated_tokens
     };
     let text = tokens(json!([{"type": "input_text", "text": data}]));
     assert!((100_000..101_000).contains(&text), "{text}");
@@ -511,24 +520,24 @@ fn images_and_files_are_reckoned_apart_from_text() {
 }
 
 #[test]
-fn tools_are_offered_as_the_provider_takes_them() {
+fn tools_are_written_as_the_provider_accepts_them() {
     let mut tool = json!({"type": "function", "name": "f", "strict": true,
         "parameters": {"type": "object", "properties": {"a": {"const": 1}}}});
-    let (body, notes) = to("").body(&json!({"tools": [tool]}));
+    let (body, notes) = target("").body(&json!({"tools": [tool]}));
     assert_eq!(body["tools"][0]["function"].get("strict"), None);
     assert_eq!(notes, "strict_dropped");
-    let (body, notes) = to("strict_tools = true").body(&json!({"tools": [tool]}));
+    let (body, notes) = target("strict_tools = true").body(&json!({"tools": [tool]}));
     assert_eq!(body["tools"][0]["function"]["strict"], true);
     assert_eq!(notes, "");
-    // False is what a provider without the field does.
+    // False is the default of providers without this field.
     tool["strict"] = json!(false);
     let request = |choice: Value| json!({"tools": [tool], "tool_choice": choice, "parallel_tool_calls": false});
     let auto = request(json!("auto"));
-    assert_eq!(to("").body(&auto).0["parallel_tool_calls"], false);
-    let (body, notes) = to("parallel_tool_calls = false").body(&auto);
+    assert_eq!(target("").body(&auto).0["parallel_tool_calls"], false);
+    let (body, notes) = target("parallel_tool_calls = false").body(&auto);
     assert_eq!(body.get("parallel_tool_calls"), None);
     assert_eq!(notes, "parameter_dropped");
-    let (body, notes) = to("schema = ['no_const']").body(&auto);
+    let (body, notes) = target("schema = ['no_const']").body(&auto);
     let property = &body["tools"][0]["function"]["parameters"]["properties"]["a"];
     assert_eq!(property, &json!({"enum": [1]}));
     assert_eq!(notes, "schema_changed");
@@ -554,17 +563,17 @@ fn tools_are_offered_as_the_provider_takes_them() {
         ),
         ("tool_choice = []", json!("auto"), Value::Null, ""),
     ] {
-        let (body, codes) = to(quirks).body(&request(choice.clone()));
+        let (body, codes) = target(quirks).body(&request(choice.clone()));
         assert_eq!(body["tool_choice"], sent, "{quirks} {choice}");
         assert_eq!(codes, notes, "{quirks} {choice}");
         assert!(body["tools"].is_array());
     }
-    let (body, notes) = to(some).body(&request(json!("none")));
+    let (body, notes) = target(some).body(&request(json!("none")));
     assert_eq!((body, notes), (json!({}), "tools_left_out".to_owned()));
 }
 
 #[test]
-fn a_whole_answer_is_asked_for_where_calls_are_not_streamed() {
+fn requests_with_tools_are_not_streamed_where_calls_cannot_be() {
     let tool = json!({"type": "function", "name": "f", "parameters": {"type": "object"}});
     let (with, without) = (json!({ "tools": [tool] }), json!({}));
     let usage = r#""stream":true,"stream_options":{"include_usage":true}"#;
@@ -578,7 +587,7 @@ fn a_whole_answer_is_asked_for_where_calls_are_not_streamed() {
             r#""stream":true,"messages""#,
         ),
     ] {
-        let body = String::from_utf8(to(quirks).encode(request).1.body).unwrap();
+        let body = String::from_utf8(target(quirks).encode(request).1.body).unwrap();
         let expected = format!(r#"{{"model":"m",{begin}"#);
         assert!(body.starts_with(&expected), "{quirks} {body}");
     }
@@ -586,10 +595,10 @@ fn a_whole_answer_is_asked_for_where_calls_are_not_streamed() {
 
 #[test]
 fn a_schema_for_the_answer_is_sent_described_or_fitted() {
-    let wish = |form: Value| json!({"text": {"format": form}});
-    let schema = wish(json!({"type": "json_schema", "name": "n",
+    let format = |form: Value| json!({"text": {"format": form}});
+    let schema = format(json!({"type": "json_schema", "name": "n",
         "schema": {"$schema": "s", "type": "object"}}));
-    let object = wish(json!({"type": "json_object"}));
+    let object = format(json!({"type": "json_object"}));
     let json_object = json!({"type": "json_object"});
     for (quirks, request, sent, notes) in [
         ("", &object, json_object.clone(), ""),
@@ -631,7 +640,7 @@ fn a_schema_for_the_answer_is_sent_described_or_fitted() {
             "schema_changed",
         ),
     ] {
-        let (body, codes) = to(quirks).body(request);
+        let (body, codes) = target(quirks).body(request);
         assert_eq!(body["response_format"], sent, "{quirks}");
         assert_eq!(codes, notes, "{quirks}");
     }

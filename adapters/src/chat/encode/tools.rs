@@ -1,18 +1,19 @@
-//! The tools that are offered, and how free the model is to call them.
+//! The tools that are offered, and `tool_choice`.
 
 use std::ops::Range;
 
 use registry::{Quirks, ToolChoice};
 
-use super::body::Body;
-use crate::chat::schema;
+use super::body::BodyWriter;
 use crate::json;
 use crate::notes::Notes;
+use crate::schema;
 use crate::tools::{Choice, Tool};
 use crate::turn::Turn;
 
-/// The tools to offer. A provider that cannot be told not to call gets none.
-pub(super) fn offered<'t, 'a>(
+/// The tools to offer: none if the client forbids calls and the provider does not
+/// accept `tool_choice: none`.
+pub(super) fn offered_tools<'t, 'a>(
     turn: &'t Turn<'a>,
     quirks: &Quirks,
     notes: &mut Notes,
@@ -38,9 +39,9 @@ pub(super) fn offered<'t, 'a>(
     }
 }
 
-/// Writes the tools and how they may be called; tells where the list stands.
+/// Writes the tools and `tool_choice`. Returns the range of the list in the body.
 pub(super) fn push(
-    body: &mut Body<'_>,
+    body: &mut BodyWriter<'_>,
     tools: &[&Tool<'_>],
     turn: &Turn<'_>,
     quirks: &Quirks,
@@ -70,8 +71,8 @@ pub(super) fn push(
     list
 }
 
-/// A value that the provider refuses is left out, which means `auto`.
-fn push_choice(body: &mut Body<'_>, choice: &Choice, quirks: &Quirks, notes: &mut Notes) {
+/// A value that the provider does not accept is left out, which means `auto`.
+fn push_choice(body: &mut BodyWriter<'_>, choice: &Choice, quirks: &Quirks, notes: &mut Notes) {
     let mut accepts = |value, name: &str| {
         let accepted = quirks.tool_choice.has(value);
         if !accepted {
@@ -124,7 +125,7 @@ fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks, notes: &mut No
     json::raw_field(out, "parameters", fitted.as_deref().unwrap_or(parameters));
     match tool.strict {
         Some(strict) if quirks.strict_tools => json::field(out, "strict", &strict),
-        // False is what a provider without the field does.
+        // False is the default of providers without this field.
         Some(true) => notes.add("strict_dropped", tool.wire_name.as_str()),
         Some(false) | None => {}
     }

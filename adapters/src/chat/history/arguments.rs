@@ -7,9 +7,10 @@ use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
 
-/// The inside of the `arguments` string of a call. A model's broken JSON stays
-/// in the history, and servers that parse it (vLLM, llama.cpp) would refuse the
-/// session from then on: it is sent as a string in an object.
+/// Writes the inside of a call's `arguments` string. Arguments that are not a JSON
+/// object are sent as a string in an object: a model's broken JSON stays in the
+/// history, and servers that parse it (vLLM, llama.cpp) would refuse every later
+/// request of the session.
 pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Notes) {
     match item.kind {
         ItemKind::CustomToolCall => {
@@ -38,7 +39,7 @@ pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Not
     }
 }
 
-/// Broken arguments as a string in an object.
+/// Writes broken arguments as a string in an object.
 fn push_wrapped(out: &mut Vec<u8>, item: &Item<'_>, text: &Text<'_>, notes: &mut Notes) {
     let name = item.name().unwrap_or_default();
     notes.add("arguments_wrapped", format!("{name}: no JSON object"));

@@ -1,5 +1,5 @@
-//! The ids of calls in the form that the provider takes, and the tools that
-//! they called. A call and its result get the same id.
+//! Call ids in the form that the provider accepts, and the names of the tools
+//! called. A call and its result get the same id.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,18 +8,19 @@ use registry::CallIds;
 use crate::plan::Plan;
 use crate::turn::{Item, Turn};
 
-/// The longest id of the form `word`.
-const WORD: usize = 64;
+/// The length limit of [`CallIds::Word`].
+const MAX_WORD_LENGTH: usize = 64;
 
-/// From the plan's ids to the provider's.
+/// Maps the plan's call ids to those that are sent.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct WireCallIds {
     changed: HashMap<String, String>,
 }
 
-impl Ids {
-    /// Ids of this form for a history. An id that has the form already is kept;
-    /// another is derived from itself alone, unless an earlier one has the same.
+impl WireCallIds {
+    /// Chooses ids of this form for a history. An id that already has the form is
+    /// kept. Any other is derived from the id alone, unless an earlier call has the
+    /// result.
     pub(super) fn new(turn: &Turn<'_>, plan: &Plan, form: CallIds) -> Self {
         let mut changed = HashMap::new();
         if form == CallIds::Any {
@@ -31,12 +32,12 @@ impl Ids {
             if changed.contains_key(id.as_ref()) {
                 continue;
             }
-            let mut new = derived(&id, form, 0);
+            let mut new = derive_id(&id, form, 0);
             for salt in 1..=u8::MAX {
                 if !taken.contains(&new) {
                     break;
                 }
-                new = derived(&id, form, salt);
+                new = derive_id(&id, form, salt);
             }
             taken.insert(new.clone());
             changed.insert(id.into_owned(), new);
@@ -44,18 +45,18 @@ impl Ids {
         Self { changed }
     }
 
-    /// Whether the provider gets other ids than the plan has.
-    pub(super) fn differ(&self) -> bool {
+    /// Whether any id differs from the plan's.
+    pub(super) fn any_changed(&self) -> bool {
         self.changed.iter().any(|(id, wire)| id != wire)
     }
 
-    /// The id on the wire. A result without call keeps its id.
-    pub(super) fn wire<'i>(&'i self, id: &'i str) -> &'i str {
+    /// The id to send. A result without a call keeps its id.
+    pub(super) fn wire_id<'i>(&'i self, id: &'i str) -> &'i str {
         self.changed.get(id).map_or(id, String::as_str)
     }
 }
 
-fn derived(id: &str, form: CallIds, salt: u8) -> String {
+fn derive_id(id: &str, form: CallIds, salt: u8) -> String {
     let fits = |c: char| match form {
         CallIds::Any => true,
         CallIds::NineAlphanumeric => c.is_ascii_alphanumeric(),
@@ -64,7 +65,7 @@ fn derived(id: &str, form: CallIds, salt: u8) -> String {
     let right_length = match form {
         CallIds::Any => true,
         CallIds::NineAlphanumeric => id.len() == 9,
-        CallIds::Word => (1..=WORD).contains(&id.len()),
+        CallIds::Word => (1..=MAX_WORD_LENGTH).contains(&id.len()),
     };
     if salt == 0 && right_length && id.chars().all(fits) {
         return id.to_owned();
@@ -72,16 +73,16 @@ fn derived(id: &str, form: CallIds, salt: u8) -> String {
     let hash = hash(id, salt);
     match form {
         CallIds::Any => id.to_owned(),
-        CallIds::NineAlphanumeric => letters(hash),
+        CallIds::NineAlphanumeric => nine_alphanumerics(hash),
         CallIds::Word => {
             let clean = id.chars().map(|c| if fits(c) { c } else { '_' });
-            let head: String = clean.take(WORD - 10).collect();
-            format!("{head}_{}", letters(hash))
+            let head: String = clean.take(MAX_WORD_LENGTH - 10).collect();
+            format!("{head}_{}", nine_alphanumerics(hash))
         }
     }
 }
 
-/// FNV-1a: an id must be the same in every build and on every machine.
+/// FNV-1a, because an id must be the same in every build and on every machine.
 fn hash(id: &str, salt: u8) -> u64 {
     id.bytes()
         .chain([salt])
@@ -91,7 +92,7 @@ fn hash(id: &str, salt: u8) -> u64 {
 }
 
 /// Nine letters and digits.
-fn letters(mut hash: u64) -> String {
+fn nine_alphanumerics(mut hash: u64) -> String {
     const DIGITS: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     (0..9)
         .map(|_| {
@@ -127,7 +128,7 @@ mod tests {
     use crate::responses::request::Source;
 
     #[test]
-    fn ids_have_the_form_and_stay_apart() {
+    fn ids_have_the_form_and_stay_distinct() {
         let long = "x".repeat(80);
         let given = [
             "abcdefghi",
@@ -157,9 +158,9 @@ mod tests {
             }),
         ] {
             let plan = plan(&turn, &Bounds::none());
-            let ids = Ids::new(&turn, &plan, form);
+            let ids = WireCallIds::new(&turn, &plan, form);
             let wire: HashSet<String> = (0..given.len())
-                .map(|index| ids.wire(&plan.call_id(&turn, index)).to_owned())
+                .map(|index| ids.wire_id(&plan.call_id(&turn, index)).to_owned())
                 .collect();
             assert_eq!(wire.len(), given.len(), "{form:?} {wire:?}");
             assert!(wire.iter().all(|id| legal(id)), "{form:?} {wire:?}");

@@ -1,19 +1,21 @@
-//! Which messages the request has, and what stands in each: a provider may want
-//! its system text in one place, user messages joined, or an answer after tool
-//! results.
+//! Decides which messages the request has, and what each contains. A provider may
+//! require its system text in one place, user messages joined, or an answer after
+//! tool results.
 //!
-//! An item's message depends on what stands before it alone, so that the
-//! messages of a history do not change when it grows.
+//! The message of an item depends only on what precedes it, so the messages of a
+//! history do not change when it grows.
 
 use std::sync::Arc;
 
 use registry::{SystemPlace, SystemRole};
 
-use super::ids::Ids;
+use super::format::format_instruction;
+use super::ids::WireCallIds;
+use super::message::{AssistantMessage, ChatMessage, MessageSection, SectionSource};
 use super::results::push_output;
-use crate::chat::content::{Content, Part};
-use crate::chat::encode::{Options, format};
-use crate::chat::group::{Group, group, output_has_parts};
+use crate::chat::group::{MessageGroup, group_messages, output_has_parts};
+use crate::chat::options::EncodeOptions;
+use crate::content::{MessageContent, MessagePart};
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
@@ -21,62 +23,21 @@ use crate::plan::{AnswerItems, ItemAction, Plan, Repair};
 use crate::text::Text;
 use crate::turn::{Item, Turn};
 
-/// One message.
-#[derive(Debug)]
-pub(super) enum Message<'a> {
-    System(Vec<Piece<'a>>),
-    User(Vec<Piece<'a>>),
-    Assistant(Said<'a>),
-    /// Stands between a tool result and a user message.
-    Bridge,
-    Tool(usize),
-    /// A tool message for a call that has no result.
-    Interrupted(usize),
-}
-
-/// What one item says in a system or user message.
-#[derive(Debug)]
-pub(super) struct Piece<'a> {
-    pub(super) source: Source,
-    pub(super) content: Content<'a>,
-    /// Whether it is system text in a user message, which a line has to say.
-    pub(super) headed: bool,
-}
-
-/// Where a piece is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    Item(usize),
-    Instructions,
-    /// The form of the answer, in words.
-    Format,
-    /// What was left out, in words.
-    Omitted,
-}
-
-/// What the assistant said and called.
-#[derive(Debug)]
-pub(super) struct Said<'a> {
-    pub(super) answer: AnswerItems,
-    /// The texts that are not empty.
-    pub(super) texts: Vec<(usize, Content<'a>)>,
-}
-
 /// The messages for the instructions and all kept items.
 pub(super) fn lay_out<'a>(
     turn: &Turn<'a>,
     plan: &Plan,
-    options: &Options<'_>,
-    ids: &Ids,
+    options: &EncodeOptions<'_>,
+    ids: &WireCallIds,
     notes: &mut Notes,
-) -> Result<Vec<Message<'a>>, Fault> {
+) -> Result<Vec<ChatMessage<'a>>, Fault> {
     let mut layout = Layout {
         turn,
         plan,
         ids,
         options,
         notes,
-        head: Vec::new(),
+        first_system: Vec::new(),
         messages: Vec::new(),
     };
     let instructions = match &plan.instructions {
@@ -84,179 +45,186 @@ pub(super) fn lay_out<'a>(
         None => turn.instructions.clone(),
     };
     if let Some(text) = instructions.filter(|text| !text.is_empty()) {
-        layout.system(Source::Instructions, Content::of(text));
+        layout.system(SectionSource::Instructions, MessageContent::from_text(text));
     }
-    for group in group(turn, plan, options.takes(), layout.notes)? {
+    for group in group_messages(turn, plan, options.accepted_media(), layout.notes)? {
         match group {
-            Group::System(index) => {
+            MessageGroup::System(index) => {
                 let content = layout.system_content(index)?;
-                layout.system(Source::Item(index), content);
+                layout.system(SectionSource::Item(index), content);
             }
-            Group::User(index) => layout.user(index)?,
-            Group::Assistant(answer) => layout.assistant(answer.clone())?,
-            Group::Tool(index) => layout.messages.push(Message::Tool(index)),
-            Group::Interrupted(call) => layout.messages.push(Message::Interrupted(call)),
-            Group::Stray(index) => layout.stray(index)?,
-            Group::Omitted(text) => layout.omitted(text),
-            Group::Media(indices) => layout.media(&indices)?,
+            MessageGroup::User(index) => layout.user(index)?,
+            MessageGroup::Assistant(answer) => layout.assistant(answer.clone())?,
+            MessageGroup::Tool(index) => layout.messages.push(ChatMessage::Tool(index)),
+            MessageGroup::Interrupted(call) => layout.messages.push(ChatMessage::Interrupted(call)),
+            MessageGroup::OrphanResult(index) => layout.orphan_result(index)?,
+            MessageGroup::Omitted(text) => layout.omitted(text),
+            MessageGroup::Media(indices) => layout.media(&indices)?,
         }
     }
-    if let Some(text) = format::instruction(&turn.controls.format, options.quirks()) {
-        layout.form(Content::of(text.into()));
+    if let Some(text) = format_instruction(&turn.controls.format, options.quirks()) {
+        layout.format(MessageContent::from_text(text.into()));
     }
-    Ok(layout.done())
+    Ok(layout.finish())
 }
 
 struct Layout<'l, 'a> {
     turn: &'l Turn<'a>,
     plan: &'l Plan,
-    ids: &'l Ids,
-    options: &'l Options<'l>,
+    ids: &'l WireCallIds,
+    options: &'l EncodeOptions<'l>,
     notes: &'l mut Notes,
-    /// What stands in the one system message, where there is only one.
-    head: Vec<Piece<'a>>,
-    messages: Vec<Message<'a>>,
+    /// The sections of the only system message, where there may be only one.
+    first_system: Vec<MessageSection<'a>>,
+    messages: Vec<ChatMessage<'a>>,
 }
 
 impl<'a> Layout<'_, 'a> {
-    fn content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
+    fn content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
         if let Some(text) = self.plan.replacement_text(index) {
-            return Ok(Content::of(text.into()));
+            return Ok(MessageContent::from_text(text.into()));
         }
         let item = self.turn.items.get(index);
         let content = match item.and_then(Item::said) {
-            Some(text) => Content::of(text.clone()),
-            None => Content::read(item.and_then(Item::content), index, self.notes)?,
+            Some(text) => MessageContent::from_text(text.clone()),
+            None => MessageContent::read(item.and_then(Item::content), index, self.notes)?,
         };
-        Ok(content.without_blanks(self.notes))
+        Ok(content.without_empty_texts(self.notes))
     }
 
-    fn empty(&mut self, index: usize) {
+    fn note_empty(&mut self, index: usize) {
         self.notes
             .add("empty_message_dropped", format!("input[{index}]"));
     }
 
-    /// System text is text alone.
-    fn system_content(&mut self, index: usize) -> Result<Content<'a>, Fault> {
+    /// The content of a system message, which can only be text.
+    fn system_content(&mut self, index: usize) -> Result<MessageContent<'a>, Fault> {
         let mut content = self.content(index)?;
         if content.has_media() {
             self.notes
                 .add("content_skipped", "what is no text in a system message");
-            content.parts.retain(|part| matches!(part, Part::Text(_)));
+            content
+                .parts
+                .retain(|part| matches!(part, MessagePart::Text(_)));
         }
         if content.is_empty() {
-            self.empty(index);
+            self.note_empty(index);
         }
         Ok(content)
     }
 
-    fn system(&mut self, source: Source, content: Content<'a>) {
+    fn system(&mut self, source: SectionSource, content: MessageContent<'a>) {
         if content.is_empty() {
             return;
         }
         let quirks = self.options.quirks();
-        let as_user = quirks.system_role == SystemRole::User;
+        let is_user_role = quirks.system_role == SystemRole::User;
         let is_late = match quirks.system_place {
             SystemPlace::First if self.messages.is_empty() => {
-                self.head.push(Piece {
+                self.first_system.push(MessageSection {
                     source,
                     content,
-                    headed: false,
+                    needs_heading: false,
                 });
                 return;
             }
             SystemPlace::First => true,
             SystemPlace::Anywhere => false,
         };
-        let headed = as_user || is_late;
-        let piece = Piece {
+        let needs_heading = is_user_role || is_late;
+        let section = MessageSection {
             source,
             content,
-            headed,
+            needs_heading,
         };
-        if headed {
-            self.as_user();
-            self.messages.push(Message::User(vec![piece]));
+        if needs_heading {
+            self.note_system_as_user();
+            self.messages.push(ChatMessage::User(vec![section]));
         } else {
-            self.messages.push(Message::System(vec![piece]));
+            self.messages.push(ChatMessage::System(vec![section]));
         }
     }
 
-    fn as_user(&mut self) {
+    fn note_system_as_user(&mut self) {
         self.notes.add(
             "system_as_user",
             "a system message is sent as a user message that says so",
         );
     }
 
-    /// The wanted form of the answer. In the one system message it stays where
-    /// it is while the history grows, and so does all that precedes it.
-    fn form(&mut self, content: Content<'a>) {
+    /// Adds the instruction about the answer's format. In the only system message
+    /// its place does not change while the history grows, nor does what precedes
+    /// it.
+    fn format(&mut self, content: MessageContent<'a>) {
         match self.options.quirks().system_place {
-            SystemPlace::First => self.head.push(Piece {
-                source: Source::Format,
+            SystemPlace::First => self.first_system.push(MessageSection {
+                source: SectionSource::Format,
                 content,
-                headed: false,
+                needs_heading: false,
             }),
-            SystemPlace::Anywhere => self.system(Source::Format, content),
+            SystemPlace::Anywhere => self.system(SectionSource::Format, content),
         }
     }
 
     fn user(&mut self, index: usize) -> Result<(), Fault> {
         let content = self.content(index)?;
         if content.is_empty() {
-            self.empty(index);
+            self.note_empty(index);
             return Ok(());
         }
-        let content = content.fitted(self.options.takes(), self.notes);
-        self.messages.push(Message::User(vec![Piece {
-            source: Source::Item(index),
+        let content = content.fit_message(self.options.accepted_media(), self.notes);
+        self.messages.push(ChatMessage::User(vec![MessageSection {
+            source: SectionSource::Item(index),
             content,
-            headed: false,
+            needs_heading: false,
         }]));
         Ok(())
     }
 
     fn omitted(&mut self, text: &str) {
-        self.messages.push(Message::User(vec![Piece {
-            source: Source::Omitted,
-            content: Content::of(text.into()),
-            headed: false,
+        self.messages.push(ChatMessage::User(vec![MessageSection {
+            source: SectionSource::Omitted,
+            content: MessageContent::from_text(text.into()),
+            needs_heading: false,
         }]));
     }
 
     fn media(&mut self, indices: &[usize]) -> Result<(), Fault> {
-        let mut pieces = Vec::with_capacity(indices.len());
+        let mut sections = Vec::with_capacity(indices.len());
         for &index in indices {
             let Some(item) = self.turn.items.get(index) else {
                 continue;
             };
-            let content = Content::read(item.output(), index, self.notes)?;
-            let mut content = content.told(self.options.takes(), self.notes);
-            content.parts.retain(|part| !matches!(part, Part::Text(_)));
+            let content = MessageContent::read(item.output(), index, self.notes)?;
+            let mut content =
+                content.replace_unsupported(self.options.accepted_media(), self.notes);
+            content
+                .parts
+                .retain(|part| !matches!(part, MessagePart::Text(_)));
             let caption = format!("Output of the tool call {}:", self.wire_id(index));
-            content.parts.insert(0, Part::Text(caption.into()));
-            pieces.push(Piece {
-                source: Source::Item(index),
+            content.parts.insert(0, MessagePart::Text(caption.into()));
+            sections.push(MessageSection {
+                source: SectionSource::Item(index),
                 content,
-                headed: false,
+                needs_heading: false,
             });
         }
         self.notes.add(
             "image_moved",
             "from tool results into a user message behind them",
         );
-        self.messages.push(Message::User(pieces));
+        self.messages.push(ChatMessage::User(sections));
         Ok(())
     }
 
     fn wire_id(&self, index: usize) -> String {
         let id = self.plan.call_id(self.turn, index);
-        self.ids.wire(&id).to_owned()
+        self.ids.wire_id(&id).to_owned()
     }
 
-    /// A user message for a result without a call, or a call's second one.
-    fn stray(&mut self, index: usize) -> Result<(), Fault> {
+    /// A user message for a result without a call, or for a second result of a
+    /// call.
+    fn orphan_result(&mut self, index: usize) -> Result<(), Fault> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
@@ -275,9 +243,9 @@ impl<'a> Layout<'_, 'a> {
         let mut text = vec![b'"'];
         text.extend_from_slice(json::escape(&caption).as_bytes());
         text.extend_from_slice(b"\\n");
-        let takes = self.options.takes();
+        let accepted = self.options.accepted_media();
         let shown = self.plan.replacement_text(index);
-        push_output(&mut text, item, (index, shown), takes, self.notes)?;
+        push_output(&mut text, item, (index, shown), accepted, self.notes)?;
         text.push(b'"');
         let text: String = serde_json::from_slice(&text).unwrap_or(caption);
         let output = item
@@ -285,24 +253,28 @@ impl<'a> Layout<'_, 'a> {
             .filter(|_| !self.plan.is_shortened_to_fit(index));
         let parts =
             output.filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
-        let mut content = Content::read(parts, index, self.notes)?.told(takes, self.notes);
-        content.parts.retain(|part| !matches!(part, Part::Text(_)));
-        content.parts.insert(0, Part::Text(text.into()));
-        self.messages.push(Message::User(vec![Piece {
-            source: Source::Item(index),
+        let mut content = MessageContent::read(parts, index, self.notes)?
+            .replace_unsupported(accepted, self.notes);
+        content
+            .parts
+            .retain(|part| !matches!(part, MessagePart::Text(_)));
+        content.parts.insert(0, MessagePart::Text(text.into()));
+        self.messages.push(ChatMessage::User(vec![MessageSection {
+            source: SectionSource::Item(index),
             content,
-            headed: false,
+            needs_heading: false,
         }]));
         Ok(())
     }
 
-    /// A message that says and calls nothing is refused by many providers.
+    /// An assistant message. One without text and calls is left out, because many
+    /// providers refuse it.
     fn assistant(&mut self, answer: AnswerItems) -> Result<(), Fault> {
         let mut texts = Vec::with_capacity(answer.text.len());
         for &index in &answer.text {
             let content = self.content(index)?;
             if content.is_empty() {
-                self.empty(index);
+                self.note_empty(index);
             } else {
                 texts.push((index, content));
             }
@@ -317,40 +289,41 @@ impl<'a> Layout<'_, 'a> {
             return Ok(());
         }
         self.messages
-            .push(Message::Assistant(Said { answer, texts }));
+            .push(ChatMessage::Assistant(AssistantMessage { answer, texts }));
         Ok(())
     }
 
-    fn done(mut self) -> Vec<Message<'a>> {
+    fn finish(mut self) -> Vec<ChatMessage<'a>> {
         let quirks = self.options.quirks();
-        let mut head = std::mem::take(&mut self.head);
+        let mut first_system = std::mem::take(&mut self.first_system);
         let mut done = Vec::with_capacity(self.messages.len() + 1);
-        if let Some(first) = head.first_mut() {
+        if let Some(first) = first_system.first_mut() {
             if quirks.system_role == SystemRole::User {
-                first.headed = true;
-                self.as_user();
-                done.push(Message::User(head));
+                first.needs_heading = true;
+                self.note_system_as_user();
+                done.push(ChatMessage::User(first_system));
             } else {
-                done.push(Message::System(head));
+                done.push(ChatMessage::System(first_system));
             }
         }
-        // Messages are not joined only to be cut again.
+        // Joining messages that would be split again is pointless.
         let joins = quirks.merge_user && quirks.message_limit.is_none();
         for message in self.messages {
             match (done.last_mut(), message) {
-                (Some(Message::User(before)), Message::User(pieces)) if joins => {
+                (Some(ChatMessage::User(before)), ChatMessage::User(sections)) if joins => {
                     self.notes
                         .add("user_messages_joined", "the provider wants them in turns");
-                    before.extend(pieces);
+                    before.extend(sections);
                 }
-                (Some(Message::Tool(_) | Message::Interrupted(_)), message @ Message::User(_))
-                    if quirks.answer_after_tool =>
-                {
+                (
+                    Some(ChatMessage::Tool(_) | ChatMessage::Interrupted(_)),
+                    message @ ChatMessage::User(_),
+                ) if quirks.answer_after_tool => {
                     self.notes.add(
                         "answer_inserted",
                         "between a tool result and a user message",
                     );
-                    done.push(Message::Bridge);
+                    done.push(ChatMessage::Bridge);
                     done.push(message);
                 }
                 (_, message) => done.push(message),

@@ -1,40 +1,50 @@
-//! Writes the messages, each item's bytes in one piece, so that spans can
-//! name them.
+//! Writes the messages of a request. The bytes of each item are contiguous, so that
+//! a span can name them.
 //!
-//! [`layout`] decides which messages there are, [`said`], [`answer`] and
-//! [`results`] write one kind each.
+//! | module | contents |
+//! |---|---|
+//! | [`message`] | the messages before they are written |
+//! | [`layout`] | which messages there are, and in which order |
+//! | [`text_messages`], [`assistant`], [`results`] | writing each kind of message |
+//! | [`reasoning`] | reasoning that goes back to the provider |
+//! | [`arguments`] | arguments of calls |
+//! | [`ids`] | call ids in the form that the provider accepts |
+//! | `format` | the format of the answer as an instruction |
 
-mod answer;
 mod arguments;
+mod assistant;
+mod format;
 mod ids;
 mod layout;
+mod message;
 mod reasoning;
 mod results;
-mod said;
 #[cfg(test)]
 mod tests;
+mod text_messages;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use registry::SystemRole;
 
-use self::ids::Ids;
-use self::layout::{Message, Piece, Source, lay_out};
-use super::encode::Options;
-use super::encode::limit::Media;
-use crate::encoded::Span;
+use self::ids::WireCallIds;
+use self::layout::lay_out;
+use self::message::{ChatMessage, MessageSection, SectionSource};
+use super::media::MediaEstimate;
+use super::options::EncodeOptions;
+use crate::encoded::ItemSpan;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::plan::Plan;
 use crate::turn::Turn;
 
-/// What an assistant says between a tool result and a user message, where these
-/// may not follow one another.
+/// The text of an assistant message between a tool result and a user message, where
+/// the provider does not accept one after the other.
 const BRIDGE: &str = "Done.";
 
-/// The mark behind which a provider's cache ends.
+/// The cache breakpoint: the provider caches the prefix that ends here.
 const CACHE_MARK: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
 
 /// Writes `[message, …]` for the instructions and all kept items.
@@ -42,27 +52,27 @@ pub(super) fn push_messages(
     out: &mut Vec<u8>,
     turn: &Turn<'_>,
     plan: &Plan,
-    options: &Options<'_>,
-    media: &mut Media,
+    options: &EncodeOptions<'_>,
+    media: &mut MediaEstimate,
     notes: &mut Notes,
-) -> Result<Messages, Fault> {
+) -> Result<WrittenMessages, Fault> {
     let quirks = options.quirks();
-    let ids = Ids::new(turn, plan, quirks.call_ids);
-    if ids.differ() {
+    let ids = WireCallIds::new(turn, plan, quirks.call_ids);
+    if ids.any_changed() {
         notes.add("call_ids_changed", "to the form that the provider takes");
     }
     let messages = lay_out(turn, plan, options, &ids, notes)?;
     let marks = if quirks.cache_control {
-        marks(&messages)
+        cache_mark_positions(&messages)
     } else {
         [None, None]
     };
     let names = if quirks.tool_names {
-        ids::tool_names(turn, plan, |item| answer::tool_name(turn, item))
+        ids::tool_names(turn, plan, |item| assistant::tool_name(turn, item))
     } else {
         HashMap::new()
     };
-    let mut writer = Writer {
+    let mut writer = MessageWriter {
         out,
         turn,
         plan,
@@ -70,9 +80,9 @@ pub(super) fn push_messages(
         ids: &ids,
         names,
         media,
-        written: Messages {
+        written: WrittenMessages {
             spans: Vec::with_capacity(turn.items.len()),
-            ..Messages::default()
+            ..WrittenMessages::default()
         },
         notes,
     };
@@ -80,67 +90,70 @@ pub(super) fn push_messages(
     for (position, message) in messages.iter().enumerate() {
         let marked = marks.contains(&Some(position));
         match message {
-            Message::System(pieces) => writer.said("system", pieces, marked),
-            Message::User(pieces) => writer.said("user", pieces, marked),
-            Message::Assistant(said) => writer.assistant(said, marked)?,
-            Message::Bridge => writer.bridge(),
-            Message::Tool(index) => writer.tool(*index, marked)?,
-            Message::Interrupted(call) => writer.interrupted(*call, marked),
+            ChatMessage::System(sections) => writer.push_text_message("system", sections, marked),
+            ChatMessage::User(sections) => writer.push_text_message("user", sections, marked),
+            ChatMessage::Assistant(message) => writer.push_assistant(message, marked)?,
+            ChatMessage::Bridge => writer.push_bridge(),
+            ChatMessage::Tool(index) => writer.push_tool_result(*index, marked)?,
+            ChatMessage::Interrupted(call) => writer.push_interrupted(*call, marked),
         }
     }
     writer.out.push(b']');
     Ok(writer.written)
 }
 
-/// What was written where.
+/// Where the messages were written.
 #[derive(Default)]
-pub(super) struct Messages {
-    pub(super) spans: Vec<Span>,
+pub(super) struct WrittenMessages {
+    pub(super) spans: Vec<ItemSpan>,
     /// Where the instructions end; 0 if there are none.
     pub(super) instructions: usize,
-    /// What is there only because of the marks.
+    /// Bytes that exist only because of the cache breakpoints.
     pub(super) marks: Vec<Range<usize>>,
 }
 
-/// The messages whose ends are marked for the cache: the system text and the
-/// history.
-fn marks(messages: &[Message<'_>]) -> [Option<usize>; 2] {
-    let is_system = |piece: &Piece<'_>| piece.headed;
+/// The indices of the messages that get a cache breakpoint: the last of the system
+/// text, and the last of the history.
+fn cache_mark_positions(messages: &[ChatMessage<'_>]) -> [Option<usize>; 2] {
+    let is_system = |section: &MessageSection<'_>| section.needs_heading;
     let system = messages.iter().take_while(|message| match message {
-        Message::System(_) => true,
-        Message::User(pieces) => pieces.iter().any(is_system),
-        Message::Assistant(_) | Message::Bridge | Message::Tool(_) | Message::Interrupted(_) => {
-            false
-        }
+        ChatMessage::System(_) => true,
+        ChatMessage::User(sections) => sections.iter().any(is_system),
+        ChatMessage::Assistant(_)
+        | ChatMessage::Bridge
+        | ChatMessage::Tool(_)
+        | ChatMessage::Interrupted(_) => false,
     });
-    // The wanted form of the answer is no part of the history.
+    // The instruction about the answer's format is not part of the history.
     let history = messages.iter().rposition(|message| match message {
-        Message::System(pieces) | Message::User(pieces) => {
-            pieces.iter().any(|piece| piece.source != Source::Format)
-        }
-        Message::Assistant(said) => !said.texts.is_empty(),
-        Message::Bridge => false,
-        Message::Tool(_) | Message::Interrupted(_) => true,
+        ChatMessage::System(sections) | ChatMessage::User(sections) => sections
+            .iter()
+            .any(|section| section.source != SectionSource::Format),
+        ChatMessage::Assistant(message) => !message.texts.is_empty(),
+        ChatMessage::Bridge => false,
+        ChatMessage::Tool(_) | ChatMessage::Interrupted(_) => true,
     });
     [system.count().checked_sub(1), history]
 }
 
-struct Writer<'w, 'a> {
+struct MessageWriter<'w, 'a> {
     out: &'w mut Vec<u8>,
     turn: &'w Turn<'a>,
     plan: &'w Plan,
-    options: &'w Options<'w>,
-    ids: &'w Ids,
-    /// Tools by the plan's call ids, where results name them.
+    options: &'w EncodeOptions<'w>,
+    ids: &'w WireCallIds,
+    /// Tool names by the plan's call ids; empty unless results have to name their
+    /// tool.
     names: HashMap<String, String>,
-    media: &'w mut Media,
-    written: Messages,
+    media: &'w mut MediaEstimate,
+    written: WrittenMessages,
     notes: &'w mut Notes,
 }
 
-impl Writer<'_, '_> {
-    /// Begins a message; `system` becomes the role that the provider wants.
-    fn open(&mut self, role: &str) {
+impl MessageWriter<'_, '_> {
+    /// Begins a message. The role `system` becomes the one that the provider has
+    /// for it.
+    fn open_message(&mut self, role: &str) {
         if self.out.last() != Some(&b'[') {
             self.out.push(b',');
         }
@@ -152,21 +165,21 @@ impl Writer<'_, '_> {
         json::field(self.out, "role", role);
     }
 
-    fn span(&mut self, item: usize, start: usize) {
-        self.written.spans.push(Span {
+    fn add_span(&mut self, item: usize, start: usize) {
+        self.written.spans.push(ItemSpan {
             item,
             bytes: start..self.out.len(),
         });
     }
 
-    fn bridge(&mut self) {
-        self.open("assistant");
+    fn push_bridge(&mut self) {
+        self.open_message("assistant");
         json::field(self.out, "content", BRIDGE);
         self.out.push(b'}');
     }
 
-    /// Begins the one text of a message, as a string or, if it is marked for the
-    /// cache, as the one part of a list.
+    /// Begins the text of a message that has one text: a string or, with a cache
+    /// breakpoint, a list of one part.
     fn open_text(&mut self, marked: bool) {
         if marked {
             let start = self.out.len();
@@ -186,7 +199,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Ends a list of parts, the last of which may be marked for the cache.
+    /// Ends a list of parts; the last part may get a cache breakpoint.
     fn close_parts(&mut self, marked: bool) {
         if marked && self.out.last() == Some(&b'}') {
             self.out.pop();

@@ -1,68 +1,57 @@
-//! What a provider wants back of its earlier answers: the reasoning, and the
+//! Collects what a provider requires of its earlier answers: the reasoning, and the
 //! `extra_content` of calls.
 
 use registry::{CallExtra, ReasoningReplay};
 use serde_json::value::RawValue;
 
-use super::layout::Said;
+use super::message::{AssistantMessage, ReplayedReasoning};
 use crate::baggage::Baggage;
-use crate::chat::content::Content;
-use crate::chat::encode::Options;
+use crate::chat::options::EncodeOptions;
+use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::purpose::SummaryMode;
 use crate::turn::{Item, Turn};
 
-/// Stands in for reasoning that was lost; a provider may refuse the empty string.
-pub(super) const PLACEHOLDER: &str = " ";
+/// Replaces reasoning that was lost. A provider may refuse the empty string.
+pub(super) const REASONING_PLACEHOLDER: &str = " ";
 
-/// The documented stand-in for a lost thought signature
+/// The documented placeholder for a lost thought signature
 /// (<https://ai.google.dev/gemini-api/docs/thought-signatures>).
-const EXTRA_PLACEHOLDER: &str =
+const SIGNATURE_PLACEHOLDER: &str =
     r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
 
-/// The same among `reasoning_details`, where OpenRouter looks for it (Roo Code and
-/// Kilo Code, `api/providers/openrouter.ts`).
-pub(super) fn details_placeholder(call_id: &str) -> String {
+/// The same placeholder as an element of `reasoning_details`, where OpenRouter
+/// looks for it (Roo Code and Kilo Code, `api/providers/openrouter.ts`).
+pub(super) fn signature_detail_placeholder(call_id: &str) -> String {
     format!(
         r#"{{"type":"reasoning.encrypted","data":"skip_thought_signature_validator","id":"{}","format":"google-gemini-v1","index":0}}"#,
         json::escape(call_id)
     )
 }
 
-/// The note of either.
+/// The note for either placeholder.
 pub(super) const LOST_SIGNATURE: &str = "the signature of an earlier call was lost";
 
-/// What is known of the thinking behind one message.
-#[derive(Debug, Default)]
-pub(super) struct Thoughts<'a> {
-    /// Every piece of text that is not empty, and its item.
-    pub(super) texts: Vec<(Option<usize>, Content<'a>)>,
-    /// The elements of `reasoning_details`, without the brackets.
-    pub(super) details: String,
-    /// The `extra_content` of calls, by the calls' items.
-    extras: Vec<(usize, String)>,
-}
-
-impl<'a> Thoughts<'a> {
-    /// Reads the reasoning items of a message. Where these carry nothing of ours
-    /// it is looked up by the ids of the message's calls.
-    pub(super) fn of(
-        said: &Said<'a>,
+impl<'a> ReplayedReasoning<'a> {
+    /// Reads the reasoning items of a message. If none of them carries baggage of
+    /// ours, it is looked up by the ids of the message's calls.
+    pub(super) fn collect(
+        message: &AssistantMessage<'a>,
         turn: &Turn<'a>,
-        options: &Options<'_>,
+        options: &EncodeOptions<'_>,
         notes: &mut Notes,
     ) -> Result<Self, Fault> {
         let quirks = options.quirks();
-        let mut thoughts = Self::default();
+        let mut reasoning = Self::default();
         let replays = quirks.reasoning_replay != ReasoningReplay::None;
         let extras = quirks.call_extra != CallExtra::None;
         let cut = turn.purpose.summary_mode() == Some(SummaryMode::FitWindow);
         if cut || !replays && !extras {
-            return Ok(thoughts);
+            return Ok(reasoning);
         }
-        let (answer, mut whole, mut carried) = (&said.answer, true, false);
+        let (answer, mut whole, mut carried) = (&message.answer, true, false);
         for &index in &answer.reasoning {
             let Some(item) = turn.items.get(index) else {
                 continue;
@@ -72,55 +61,61 @@ impl<'a> Thoughts<'a> {
                 let call = answer.calls.iter().find(|call| **call > index);
                 let next = answer.reasoning.iter().find(|other| **other > index);
                 let call = call.filter(|call| next.is_none_or(|next| next > *call));
-                whole &= thoughts.add(Some(index), call.copied(), baggage, options);
+                whole &= reasoning.push_baggage(Some(index), call.copied(), baggage, options);
                 carried = true;
             } else {
                 whole = false;
-                thoughts.add_text(Some(index), visible(item, index, notes)?);
+                reasoning.push_text(Some(index), visible_text(item, index, notes)?);
             }
         }
         if !carried {
             let known: Vec<_> = answer
                 .calls
                 .iter()
-                .flat_map(|&call| known(turn, call, options).map(move |baggage| (call, baggage)))
+                .flat_map(|&call| {
+                    known_baggage(turn, call, options).map(move |baggage| (call, baggage))
+                })
                 .collect();
             if !known.is_empty() {
-                (thoughts, whole) = (Self::default(), true);
+                (reasoning, whole) = (Self::default(), true);
             }
             for (call, baggage) in known {
-                whole &= thoughts.add(None, Some(call), baggage, options);
+                whole &= reasoning.push_baggage(None, Some(call), baggage, options);
             }
         }
         if !whole {
-            thoughts.details.clear();
+            reasoning.details.clear();
         }
-        Ok(thoughts)
+        Ok(reasoning)
     }
 
-    /// Whether nothing is known of the reasoning.
+    /// Whether no reasoning text is known.
     pub(super) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// Adds what a blob holds; whether its details can go back.
-    fn add(
+    /// Adds the contents of a blob. Returns false if its reasoning has no details
+    /// that can be sent back.
+    fn push_baggage(
         &mut self,
         item: Option<usize>,
         call: Option<usize>,
         baggage: Baggage,
-        options: &Options<'_>,
+        options: &EncodeOptions<'_>,
     ) -> bool {
         let same_origin = baggage.origin == options.origin;
         if same_origin
             && let Some(call) = call
-            && is_json(&baggage.call_extra, '{')
+            && is_json_starting_with(&baggage.call_extra, '{')
         {
             self.extras.push((call, baggage.call_extra));
         }
-        self.add_text(item, Content::of(baggage.reasoning.clone().into()));
+        self.push_text(
+            item,
+            MessageContent::from_text(baggage.reasoning.clone().into()),
+        );
         let details = Some(baggage.details.as_str())
-            .filter(|details| same_origin && is_json(details, '['))
+            .filter(|details| same_origin && is_json_starting_with(details, '['))
             .and_then(|details| details.strip_prefix('[')?.strip_suffix(']'))
             .map(str::trim)
             .filter(|details| !details.is_empty());
@@ -134,29 +129,29 @@ impl<'a> Thoughts<'a> {
         true
     }
 
-    fn add_text(&mut self, item: Option<usize>, content: Content<'a>) {
+    fn push_text(&mut self, item: Option<usize>, content: MessageContent<'a>) {
         if !content.is_empty() {
             self.texts.push((item, content));
         }
     }
 
-    /// Writes the `extra_content` of a call.
-    pub(super) fn push_extra(
+    /// Writes the `extra_content` of a call, or a placeholder for it.
+    pub(super) fn push_extra_content(
         &self,
         out: &mut Vec<u8>,
         call: usize,
         is_first: bool,
-        keeps: CallExtra,
+        call_extra: CallExtra,
         notes: &mut Notes,
     ) {
         let extra = self.extras.iter().find(|(of, _)| *of == call);
-        match (keeps, extra) {
+        match (call_extra, extra) {
             (CallExtra::Kept | CallExtra::Required, Some((_, extra))) => {
                 json::raw_field(out, "extra_content", extra);
             }
             (CallExtra::Required, None) | (CallExtra::Placeholder, _) if is_first => {
                 notes.add("call_extra_placeholder", LOST_SIGNATURE);
-                json::raw_field(out, "extra_content", EXTRA_PLACEHOLDER);
+                json::raw_field(out, "extra_content", SIGNATURE_PLACEHOLDER);
             }
             (CallExtra::None | CallExtra::Placeholder, _)
             | (CallExtra::Kept | CallExtra::Required, None) => {}
@@ -164,11 +159,11 @@ impl<'a> Thoughts<'a> {
     }
 }
 
-/// What was kept for a call.
-fn known<'o>(
+/// The baggage that is known for a call.
+fn known_baggage<'o>(
     turn: &Turn<'_>,
     call: usize,
-    options: &Options<'o>,
+    options: &EncodeOptions<'o>,
 ) -> impl Iterator<Item = Baggage> + use<'o> {
     let id = turn.items.get(call).and_then(Item::call_id);
     let blobs = id.and_then(|id| options.known_baggage?.get(id.as_ref()));
@@ -176,19 +171,22 @@ fn known<'o>(
     blobs.split(' ').filter_map(Baggage::open)
 }
 
-/// The reasoning of an item that carries no baggage of ours: its own text,
-/// else its summary.
-fn visible<'a>(item: &Item<'a>, index: usize, notes: &mut Notes) -> Result<Content<'a>, Fault> {
-    let content = Content::read(item.content(), index, notes)?;
+/// The reasoning of an item without baggage of ours: its text, else its summary.
+fn visible_text<'a>(
+    item: &Item<'a>,
+    index: usize,
+    notes: &mut Notes,
+) -> Result<MessageContent<'a>, Fault> {
+    let content = MessageContent::read(item.content(), index, notes)?;
     if content.is_empty() {
-        Content::read(item.summary(), index, notes)
+        MessageContent::read(item.summary(), index, notes)
     } else {
         Ok(content)
     }
 }
 
-/// Whether the text is JSON that begins like this. A blob is ours, but what we
-/// put into a body unseen could break it.
-fn is_json(text: &str, first: char) -> bool {
+/// Whether the text is JSON that begins with this character. The blob is ours, but
+/// it is copied into the body unread, and invalid JSON would break the request.
+fn is_json_starting_with(text: &str, first: char) -> bool {
     text.starts_with(first) && serde_json::from_str::<&RawValue>(text).is_ok()
 }

@@ -1,35 +1,36 @@
-//! Tool messages: the results of calls, and what stands for one that is
-//! missing.
+//! Writes tool messages: the results of calls, and a constant text for a result
+//! that is missing.
 
-use super::Writer;
-use crate::chat::content::{Content, Takes};
+use super::MessageWriter;
 use crate::chat::group::output_has_parts;
+use crate::chat::media::AcceptedMedia;
+use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};
 
-/// A constant, so that the bytes of a history stay the same.
+/// Constant, so that the bytes of a history do not change.
 const INTERRUPTED: &str = "(The call was interrupted: it has no result.)";
 
-impl Writer<'_, '_> {
-    pub(super) fn tool(&mut self, index: usize, marked: bool) -> Result<(), Fault> {
+impl MessageWriter<'_, '_> {
+    pub(super) fn push_tool_result(&mut self, index: usize, marked: bool) -> Result<(), Fault> {
         let Some(item) = self.turn.items.get(index) else {
             return Ok(());
         };
         let call_id = self.plan.call_id(self.turn, index);
         let start = self.out.len();
-        self.open("tool");
-        json::field(self.out, "tool_call_id", self.ids.wire(&call_id));
+        self.open_message("tool");
+        json::field(self.out, "tool_call_id", self.ids.wire_id(&call_id));
         if let Some(name) = self.names.get(call_id.as_ref()) {
             json::field(self.out, "name", name);
         }
         json::key(self.out, "content");
         self.open_text(marked);
-        let takes = self.options.takes();
+        let accepted = self.options.accepted_media();
         let shown = self.plan.replacement_text(index);
-        let media = push_output(self.out, item, (index, shown), takes, self.notes)?;
+        let media = push_output(self.out, item, (index, shown), accepted, self.notes)?;
         if media && !self.plan.is_shortened_to_fit(index) {
             if self.out.last() != Some(&b'"') {
                 self.out.extend_from_slice(b"\\n");
@@ -39,15 +40,16 @@ impl Writer<'_, '_> {
         }
         self.close_text(marked);
         self.out.push(b'}');
-        self.span(index, start);
+        self.add_span(index, start);
         Ok(())
     }
 
-    /// The result of a call that has none. No item's bytes: no span.
-    pub(super) fn interrupted(&mut self, call: usize, marked: bool) {
+    /// Writes the result of a call that has none. It has no span, because the bytes
+    /// belong to no item.
+    pub(super) fn push_interrupted(&mut self, call: usize, marked: bool) {
         let call_id = self.plan.call_id(self.turn, call);
-        self.open("tool");
-        json::field(self.out, "tool_call_id", self.ids.wire(&call_id));
+        self.open_message("tool");
+        json::field(self.out, "tool_call_id", self.ids.wire_id(&call_id));
         if let Some(name) = self.names.get(call_id.as_ref()) {
             json::field(self.out, "name", name);
         }
@@ -59,14 +61,14 @@ impl Writer<'_, '_> {
     }
 }
 
-/// The inside of the string that a result becomes: its text, or what is shown
-/// instead, and a line for what the model does not take. True when it holds more,
-/// which goes elsewhere.
+/// Writes the inside of the string that a result becomes: its text or the plan's
+/// replacement, and a line for media that the model does not accept. Returns
+/// whether the output has media that must be sent in another message.
 pub(super) fn push_output(
     out: &mut Vec<u8>,
     item: &Item<'_>,
     (index, shown): (usize, Option<&str>),
-    takes: Takes,
+    accepted: AcceptedMedia,
     notes: &mut Notes,
 ) -> Result<bool, Fault> {
     if item.kind == ItemKind::ToolSearchOutput {
@@ -101,7 +103,8 @@ pub(super) fn push_output(
         json::escape_json_text(out, output.get());
         return Ok(false);
     }
-    let content = Content::read(Some(output), index, notes)?.told(takes, notes);
+    let content =
+        MessageContent::read(Some(output), index, notes)?.replace_unsupported(accepted, notes);
     if shown.is_none() {
         content.push_text(out, "\\n");
     }

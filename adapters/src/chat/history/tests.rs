@@ -1,4 +1,4 @@
-//! What each quirk does to the messages.
+//! The effect of each quirk on the messages.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,11 @@ use registry::{Dialect, Model, Quirks};
 use serde_json::{Value, json};
 
 use crate::baggage::Baggage;
-use crate::chat::encode::{Options, encode};
+use crate::chat::encode::{EncodeOptions, encode};
 use crate::plan::{Bounds, plan};
 use crate::responses::request::Source;
 
-/// The quirks that a TOML table names.
+/// The quirks in a TOML table.
 fn quirks(toml: &str) -> Quirks {
     toml::from_str(toml).unwrap()
 }
@@ -20,7 +20,7 @@ struct Sent {
     notes: String,
 }
 
-/// The messages for `input` in this dialect.
+/// The messages for `request`, or for an input list, with these quirks.
 fn sent(toml: &str, request: Value) -> Sent {
     sent_with(toml, request, &HashMap::new())
 }
@@ -37,7 +37,7 @@ fn sent_with(toml: &str, mut request: Value, known: &HashMap<String, String>) ->
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
-    let options = Options {
+    let options = EncodeOptions {
         dialect: &dialect,
         model: &model,
         upstream_model: "m",
@@ -83,7 +83,7 @@ fn baggage(reasoning: &str) -> Baggage {
 const IMAGE: &str = "data:image/png;base64,AA";
 
 #[test]
-fn system_text_stands_where_and_as_the_provider_wants_it() {
+fn system_text_has_the_place_and_role_that_the_provider_wants() {
     let request = json!({"instructions": "A", "input": [
         {"role": "developer", "content": "B"}, user("hi"), {"role": "system", "content": "C"},
     ]});
@@ -209,7 +209,7 @@ fn neighbouring_user_messages_become_one() {
 }
 
 #[test]
-fn an_answer_stands_between_a_result_and_a_user() {
+fn an_answer_is_inserted_between_a_result_and_a_user_message() {
     let input = json!([user("go"), call("c"), result("c"), user("on")]);
     assert_eq!(sent("", input.clone()).messages.len(), 4);
     let messages = sent("answer_after_tool = true", input).messages;
@@ -221,7 +221,7 @@ fn an_answer_stands_between_a_result_and_a_user() {
 }
 
 #[test]
-fn a_message_that_only_calls_has_the_content_that_is_wanted() {
+fn a_message_with_calls_alone_has_the_wanted_content() {
     let input = json!([
         {"role": "assistant", "content": ""}, call("c"), result("c")]);
     for (toml, content) in [
@@ -236,7 +236,7 @@ fn a_message_that_only_calls_has_the_content_that_is_wanted() {
 }
 
 #[test]
-fn what_says_nothing_is_left_out() {
+fn empty_messages_and_texts_are_left_out() {
     let input = json!([
         user(""), {"role": "user", "content": []}, {"role": "system", "content": ""},
         {"role": "user", "content": [{"type": "input_text", "text": ""}, {"type": "input_text", "text": "a"}]},
@@ -269,7 +269,7 @@ fn results_name_their_tool_and_share_the_id_of_their_call() {
 }
 
 #[test]
-fn images_are_sent_as_the_provider_takes_them() {
+fn images_are_sent_as_the_provider_accepts_them() {
     let image = |url: &str| json!([{"role": "user", "content": [{"type": "input_image", "image_url": url}]}]);
     let web = "https://example.org/a.png";
     assert_eq!(
@@ -297,7 +297,7 @@ fn images_are_sent_as_the_provider_takes_them() {
 }
 
 #[test]
-fn the_ends_of_system_text_and_history_are_marked() {
+fn system_text_and_history_end_with_a_cache_breakpoint() {
     let mark = json!({"type": "ephemeral"});
     let request = |input: Value| json!({"instructions": "S", "input": input});
     let text = |text: &str| json!([{"type": "text", "text": text, "cache_control": mark}]);
@@ -320,7 +320,7 @@ fn the_ends_of_system_text_and_history_are_marked() {
 }
 
 #[test]
-fn the_wanted_form_is_described_where_system_text_may_stand() {
+fn the_answer_format_is_described_where_system_text_is_allowed() {
     let request = |form: Value| json!({"input": [user("a")], "text": {"format": form}});
     let schema = request(json!({"type": "json_schema", "name": "n", "schema": {"type": "object"}}));
     let object = request(json!({"type": "json_object"}));
@@ -351,7 +351,7 @@ fn the_wanted_form_is_described_where_system_text_may_stand() {
 }
 
 #[test]
-fn reasoning_goes_back_in_every_form() {
+fn reasoning_is_sent_back_in_every_form() {
     let input = |text: &str| {
         json!([
             user("go"), reasoning(&baggage("deep\n\"thought\"")),
@@ -404,7 +404,7 @@ fn reasoning_goes_back_in_every_form() {
 }
 
 #[test]
-fn details_and_signatures_go_back_to_their_maker_alone() {
+fn details_and_signatures_are_sent_back_only_to_their_origin() {
     let foreign = Baggage {
         origin: "q/m".into(),
         ..baggage("deep")
@@ -433,7 +433,7 @@ fn details_and_signatures_go_back_to_their_maker_alone() {
 }
 
 #[test]
-fn a_signature_stands_at_the_call_behind_its_item() {
+fn a_signature_belongs_to_the_call_after_its_reasoning_item() {
     let of = |signature: &str| Baggage {
         call_extra: json!({"google": {"thought_signature": signature}}).to_string(),
         ..baggage("")
@@ -478,7 +478,7 @@ fn a_signature_stands_at_the_call_behind_its_item() {
 }
 
 #[test]
-fn lost_reasoning_has_a_stand_in_where_it_is_required() {
+fn lost_reasoning_has_a_placeholder_where_it_is_required() {
     let input = json!([
         {"role": "assistant", "content": "a"}, user("b"), call("c"), result("c")]);
     for (required, placed, notes) in [
@@ -521,7 +521,7 @@ fn reasoning_that_the_client_lost_is_found_by_its_call() {
 }
 
 #[test]
-fn a_lost_signature_has_a_stand_in_among_the_details() {
+fn a_lost_signature_has_a_placeholder_among_the_details() {
     let toml = "reasoning_replay = 'reasoning_details'\ncall_extra = 'required'";
     let foreign = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "a"}]});
     let lost = sent(
@@ -554,7 +554,7 @@ fn a_lost_signature_has_a_stand_in_among_the_details() {
 }
 
 #[test]
-fn what_was_kept_goes_back_as_what_was_carried() {
+fn stored_baggage_is_sent_back_like_carried_baggage() {
     let piece = |reasoning: &str, detail: &str, extra: &str| Baggage {
         details: format!("[{detail}]"),
         call_extra: extra.to_owned(),

@@ -3,9 +3,9 @@
 //! sizes of a history never change. ([`crate::plan::fit_window`] measures more exactly,
 //! because what it cuts has to fit.)
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::content::ContentPart;
 use crate::plan::{AnswerItems, Bounds};
 use crate::turn::{Item, ItemKind, Turn};
 
@@ -24,19 +24,6 @@ pub(super) struct SizeEstimate {
     pub(super) text: usize,
     /// Images and files, by the tokens that they take instead of their own bytes.
     pub(super) media: usize,
-}
-
-/// The fields of a content part that its size depends on.
-#[derive(Deserialize)]
-struct SizedPart<'a> {
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    refusal: Option<&'a RawValue>,
-    #[serde(borrow)]
-    file_data: Option<&'a RawValue>,
-    #[serde(borrow)]
-    image_url: Option<&'a RawValue>,
 }
 
 /// The instructions and the tools, which precede all items.
@@ -111,12 +98,12 @@ fn content_size(content: Option<&RawValue>) -> SizeEstimate {
     if !json.starts_with('[') {
         return whole;
     }
-    let Ok(parts) = serde_json::from_str::<Vec<SizedPart<'_>>>(json) else {
+    let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(json) else {
         return whole;
     };
     let mut size = SizeEstimate::default();
     for part in parts {
-        size.text += raw_len(part.text.or(part.refusal));
+        size.text += raw_len(part.text());
         size.media += match (part.image_url, part.file_data) {
             (Some(_), _) => IMAGE_BYTES,
             // The same as in the token estimate of a whole request.

@@ -6,7 +6,7 @@ use proptest::sample::select;
 use registry::{Dialect, Model, Window, WindowSource};
 use serde_json::{Value, json};
 
-use crate::chat::encode::{Options, encode};
+use crate::chat::encode::{EncodeOptions, encode};
 use crate::compact::SUMMARY_PROMPT;
 use crate::compaction_blob::CompactionBlob;
 use crate::plan::{Bounds, OutputPolicy, Retention, plan};
@@ -43,7 +43,7 @@ fn sent(request: &Value, purpose: Purpose, bounds: &Bounds, quirks: &str) -> Sen
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
-    let options = Options::new(&dialect, &model, "m");
+    let options = EncodeOptions::new(&dialect, &model, "m");
     let encoded = encode(&turn, &plan(&turn, bounds), &options).unwrap();
     let body: Value = serde_json::from_slice(&encoded.body).unwrap();
     Sent {

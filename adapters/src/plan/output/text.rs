@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::item_text::PartText;
+use crate::content::ContentPart;
 use crate::json;
 use crate::turn::{Item, ItemKind};
 
@@ -97,8 +97,8 @@ fn shape(kind: ItemKind) -> Option<OutputShape> {
 
 /// The texts of a list of content parts, one per line.
 fn part_texts(output: &RawValue) -> Option<Cow<'_, str>> {
-    let parts: Vec<PartText<'_>> = serde_json::from_str(output.get()).ok()?;
-    let texts = parts.iter().filter_map(PartText::raw);
+    let parts: Vec<ContentPart<'_>> = serde_json::from_str(output.get()).ok()?;
+    let texts = parts.iter().filter_map(ContentPart::text);
     join_lines(texts)
 }
 

@@ -1,6 +1,6 @@
 //! Compares two bodies: JSON documents or streams of server-sent events.
 
-use adapters::sse::Decoder;
+use adapters::sse::SseDecoder;
 use serde_json::Value;
 
 use super::align::{AlignStep, align};
@@ -200,7 +200,7 @@ fn read(eye: &Eye, body: &[u8]) -> Option<Vec<StreamEvent>> {
             value,
         });
     };
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     decoder.feed(body, &mut take).ok()?;
     decoder.finish(&mut take).ok()?;
     Some(match eye.scope() {

@@ -2,7 +2,7 @@
 
 use adapters::baggage::Baggage;
 use adapters::fault::{Fault, Kind};
-use adapters::mend::Mend;
+use adapters::quirk_patch::QuirkPatch;
 
 use super::{Difference, Scope, compare};
 use crate::diagnostics::bundle::{BundleTurn, OmittedPart, sample};
@@ -337,7 +337,7 @@ fn what_decides_comes_before_what_follows() {
                     turn.given.model_patches.push(ModelPatches {
                         provider: "lab".into(),
                         model: "one".into(),
-                        patches: vec![Mend::MergeUser],
+                        patches: vec![QuirkPatch::MergeUser],
                     });
                     turn.request.headers[0].1.push('x');
                     replace(&mut turn.request.body, "hello", "hallo");

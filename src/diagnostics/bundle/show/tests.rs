@@ -1,4 +1,4 @@
-use adapters::mend::Mend;
+use adapters::quirk_patch::QuirkPatch;
 
 use super::show;
 use crate::diagnostics::bundle::{OmittedPart, sample};
@@ -48,7 +48,7 @@ fn a_turn_is_shown_from_its_request_to_its_end() {
 #[test]
 fn learned_quirks_are_shown() {
     let mut turn = sample::turn(1);
-    turn.attempts[0].fault.as_mut().unwrap().mend = Some(Mend::NoImages);
+    turn.attempts[0].fault.as_mut().unwrap().patch = Some(QuirkPatch::NoImages);
     let page = show(&[turn]);
     assert!(
         page.contains("learned: the model takes no images"),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use adapters::sse::Decoder;
+use adapters::sse::SseDecoder;
 use serde_json::Value;
 
 use super::{ReportText, chunks_text, duration_text, fault_text, plural};
@@ -86,7 +86,7 @@ fn push_attempt(
         (None, _) => "complete".to_owned(),
     };
     lines.push((attempt.end_us, format!("  attempt {number} {end}")));
-    let mend = attempt.fault.as_ref().and_then(|fault| fault.mend);
+    let mend = attempt.fault.as_ref().and_then(|fault| fault.patch);
     if let Some(mend) = mend {
         lines.push((attempt.end_us, format!("  learned: {mend}")));
     }
@@ -134,7 +134,7 @@ fn count_events(body: &[u8]) -> Vec<(String, usize)> {
             None => counts.push((name.to_owned(), 1)),
         }
     };
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     if decoder.feed(body, &mut take).is_ok() {
         // An event beyond the size limit only ends the count.
         let _ = decoder.finish(&mut take);

@@ -2,7 +2,7 @@
 //! refusal can teach, and tool loops with every strict provider.
 use std::collections::BTreeSet;
 
-use adapters::mend::{Levels, Mend, Parameter};
+use adapters::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
 use libtest_mimic::Trial;
 use registry::{
     CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, Set, SystemRole,
@@ -119,7 +119,7 @@ fn name(mend: &Value) -> Option<String> {
 }
 
 /// One lesson of each kind. Their values are tested elsewhere.
-fn lessons() -> Vec<Mend> {
+fn lessons() -> Vec<QuirkPatch> {
     let parameters = [
         Parameter::Penalties,
         Parameter::Logprobs,
@@ -132,69 +132,69 @@ fn lessons() -> Vec<Mend> {
         Parameter::Verbosity,
     ];
     let mut lessons = vec![
-        Mend::Window(8_192),
-        Mend::MaxOutput(8_192),
-        Mend::MaxTokensField(MaxTokensField::MaxTokens),
-        Mend::Reasoning(ReasoningRequired::Calls),
-        Mend::NoReasoning,
-        Mend::Signatures,
-        Mend::NoSignatures,
-        Mend::Efforts(Levels::among(&["low"]).unwrap()),
-        Mend::NoEffort,
-        Mend::NoThinkingSwitch,
-        Mend::NoSampling,
-        Mend::MaxTemperature(100),
-        Mend::WithoutToolChoice(Set::none()),
-        Mend::ResponseFormat(ResponseFormat::None),
-        Mend::SystemRole(SystemRole::User),
-        Mend::SystemFirst,
-        Mend::AnswerAfterTool,
-        Mend::MergeUser,
-        Mend::NoImages,
-        Mend::NoImageUrls,
-        Mend::ImageNeedsText,
-        Mend::NoFiles,
-        Mend::CallContent(CallContent::Empty),
-        Mend::CallIds(CallIds::Word),
-        Mend::ToolNames,
-        Mend::Schema(Set::none()),
-        Mend::WholeCalls,
+        QuirkPatch::Window(8_192),
+        QuirkPatch::MaxOutput(8_192),
+        QuirkPatch::MaxTokensField(MaxTokensField::MaxTokens),
+        QuirkPatch::RequireReasoning(ReasoningRequired::Calls),
+        QuirkPatch::NoReasoning,
+        QuirkPatch::RequireSignatures,
+        QuirkPatch::NoSignatures,
+        QuirkPatch::Efforts(EffortLevels::from_names(&["low"]).unwrap()),
+        QuirkPatch::NoEffort,
+        QuirkPatch::NoThinkingSwitch,
+        QuirkPatch::NoSampling,
+        QuirkPatch::MaxTemperature(100),
+        QuirkPatch::WithoutToolChoice(Set::none()),
+        QuirkPatch::ResponseFormat(ResponseFormat::None),
+        QuirkPatch::SystemRole(SystemRole::User),
+        QuirkPatch::SystemFirst,
+        QuirkPatch::AnswerAfterTool,
+        QuirkPatch::MergeUser,
+        QuirkPatch::NoImages,
+        QuirkPatch::NoImageUrls,
+        QuirkPatch::ImageNeedsText,
+        QuirkPatch::NoFiles,
+        QuirkPatch::CallContent(CallContent::Empty),
+        QuirkPatch::CallIds(CallIds::Word),
+        QuirkPatch::ToolNames,
+        QuirkPatch::Schema(Set::none()),
+        QuirkPatch::NoCallStreaming,
     ];
-    lessons.extend(parameters.map(Mend::Without));
+    lessons.extend(parameters.map(QuirkPatch::OmitParameter));
     lessons
 }
 
 /// A reminder: whoever adds a kind of lesson must add it to [`lessons`] as well.
-fn is_listed(lesson: Mend) {
+fn is_listed(lesson: QuirkPatch) {
     match lesson {
-        Mend::Window(_)
-        | Mend::MaxOutput(_)
-        | Mend::MaxTokensField(_)
-        | Mend::Reasoning(_)
-        | Mend::NoReasoning
-        | Mend::Signatures
-        | Mend::NoSignatures
-        | Mend::Efforts(_)
-        | Mend::NoEffort
-        | Mend::NoThinkingSwitch
-        | Mend::NoSampling
-        | Mend::MaxTemperature(_)
-        | Mend::WithoutToolChoice(_)
-        | Mend::ResponseFormat(_)
-        | Mend::SystemRole(_)
-        | Mend::SystemFirst
-        | Mend::AnswerAfterTool
-        | Mend::MergeUser
-        | Mend::NoImages
-        | Mend::NoImageUrls
-        | Mend::ImageNeedsText
-        | Mend::NoFiles
-        | Mend::CallContent(_)
-        | Mend::CallIds(_)
-        | Mend::ToolNames
-        | Mend::Schema(_)
-        | Mend::WholeCalls => {}
-        Mend::Without(parameter) => match parameter {
+        QuirkPatch::Window(_)
+        | QuirkPatch::MaxOutput(_)
+        | QuirkPatch::MaxTokensField(_)
+        | QuirkPatch::RequireReasoning(_)
+        | QuirkPatch::NoReasoning
+        | QuirkPatch::RequireSignatures
+        | QuirkPatch::NoSignatures
+        | QuirkPatch::Efforts(_)
+        | QuirkPatch::NoEffort
+        | QuirkPatch::NoThinkingSwitch
+        | QuirkPatch::NoSampling
+        | QuirkPatch::MaxTemperature(_)
+        | QuirkPatch::WithoutToolChoice(_)
+        | QuirkPatch::ResponseFormat(_)
+        | QuirkPatch::SystemRole(_)
+        | QuirkPatch::SystemFirst
+        | QuirkPatch::AnswerAfterTool
+        | QuirkPatch::MergeUser
+        | QuirkPatch::NoImages
+        | QuirkPatch::NoImageUrls
+        | QuirkPatch::ImageNeedsText
+        | QuirkPatch::NoFiles
+        | QuirkPatch::CallContent(_)
+        | QuirkPatch::CallIds(_)
+        | QuirkPatch::ToolNames
+        | QuirkPatch::Schema(_)
+        | QuirkPatch::NoCallStreaming => {}
+        QuirkPatch::OmitParameter(parameter) => match parameter {
             Parameter::Penalties
             | Parameter::Logprobs
             | Parameter::ParallelToolCalls

@@ -1,12 +1,12 @@
-//! Schemas of tools that are refused.
+//! Refused tool schemas.
 
 use registry::{SchemaRule, Set};
 
-use super::super::find::any;
-use super::super::said::Said;
-use crate::mend::{Mend, Parameter};
+use super::super::error::ProviderError;
+use super::super::find::contains_any;
+use crate::quirk_patch::{Parameter, QuirkPatch};
 
-/// Kimi's checker (facts of its texts: pi#4138, kimi-cli#2061, kimi-code#1610):
+/// Kimi's schema checker (texts from pi#4138, kimi-cli#2061, kimi-code#1610):
 /// `tools.function.parameters is not a valid moonshot flavored json schema,
 /// details: <At path 'properties.x': type is not defined>`; also `conflicting
 /// keywords found after $ref expansion`, `when using anyOf, type should be defined
@@ -22,7 +22,7 @@ const MOONSHOT: &[SchemaRule] = &[
     SchemaRule::NoMetaKeys,
 ];
 
-/// Google's part of OpenAPI 3.0: `Invalid JSON payload received. Unknown name
+/// Google's subset of OpenAPI 3.0: `Invalid JSON payload received. Unknown name
 /// "additionalProperties" at 'tools[0].function_declarations[0].parameters':
 /// Cannot find field.`; `GenerateContentRequest.tools[0].function_declarations[0]
 /// .parameters.properties[x].enum: only allowed for STRING type`.
@@ -55,8 +55,8 @@ const STANDARD: &[SchemaRule] = &[
 /// xgrammar.`
 const GRAMMAR: &[SchemaRule] = &[SchemaRule::NoPatterns, SchemaRule::NoBounds];
 
-/// The rules that the refused schema broke, or might have.
-pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
+/// The rules that the refused schema broke or may have broken.
+pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     if lower.contains("moonshot flavored json schema") {
         return Some(rules(MOONSHOT));
     }
@@ -64,8 +64,8 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
     if googles {
         return Some(rules(OPENAPI));
     }
-    let function = said.code == "invalid_function_parameters"
-        || any(
+    let function = error.code == "invalid_function_parameters"
+        || contains_any(
             lower,
             &[
                 "invalid schema for function",
@@ -73,7 +73,7 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
             ],
         );
     if function {
-        let strict = any(
+        let strict = contains_any(
             lower,
             &[
                 "'additionalproperties' is required to be supplied and to be false",
@@ -82,12 +82,12 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
             ],
         );
         return Some(if strict {
-            Mend::Without(Parameter::Strict)
+            QuirkPatch::OmitParameter(Parameter::Strict)
         } else {
             rules(STANDARD)
         });
     }
-    any(
+    contains_any(
         lower,
         &[
             "failed to parse grammar",
@@ -98,6 +98,6 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
     .then(|| rules(GRAMMAR))
 }
 
-fn rules(rules: &[SchemaRule]) -> Mend {
-    Mend::Schema(rules.iter().fold(Set::none(), |set, rule| set.with(*rule)))
+fn rules(rules: &[SchemaRule]) -> QuirkPatch {
+    QuirkPatch::Schema(rules.iter().fold(Set::none(), |set, rule| set.with(*rule)))
 }

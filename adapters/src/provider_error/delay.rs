@@ -1,19 +1,21 @@
-//! How long a provider asks to wait: in headers, in details, in its words.
+//! The pause that a provider asks for, in headers, details or text.
 
 use std::time::{Duration, SystemTime};
 
 use super::find;
 
-/// The longest wait that is believed.
-const LONGEST: Duration = Duration::from_hours(24);
+/// The longest pause that is accepted.
+const MAX_WAIT: Duration = Duration::from_hours(24);
 
-/// The wait that the headers of a refusal ask for. `header` gives a header's
-/// text by its name in lower case, `now` is the time for waits that end at a
-/// date. In order: `retry-after-ms`, `retry-after` in seconds or as a date,
-/// and, where nothing is left of a limit, the time of its reset
-/// (`x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds
-/// at OpenAI, Groq and Azure; `x-ratelimit-reset` as a Unix time at OpenRouter).
-pub fn of_headers<'h>(
+/// The pause that the headers of an error reply ask for. `header` returns a
+/// header's value by its name in lower case; `now` is the time to which dates are
+/// compared.
+///
+/// In this order: `retry-after-ms`, `retry-after` in seconds or as a date, and, for
+/// limits with nothing remaining, the time of the reset. That is
+/// `x-ratelimit-reset-requests` and `-tokens` as `1m10.3s`, `120ms` or seconds at
+/// OpenAI, Groq and Azure, and `x-ratelimit-reset` as a Unix time at OpenRouter.
+pub fn from_headers<'h>(
     header: impl Fn(&str) -> Option<&'h str>,
     now: SystemTime,
 ) -> Option<Duration> {
@@ -27,21 +29,21 @@ pub fn of_headers<'h>(
             Ok(seconds) => bounded(seconds),
             Err(_) => match httpdate::parse_http_date(text) {
                 Ok(date) => until(date, now),
-                Err(_) => span(text),
+                Err(_) => parse_duration(text),
             },
         };
     }
     ["", "-requests", "-tokens"]
         .into_iter()
         .filter(|limit| number(&format!("x-ratelimit-remaining{limit}")) == Some(0.0))
-        .filter_map(|limit| reset(header(&format!("x-ratelimit-reset{limit}"))?.trim(), now))
+        .filter_map(|limit| parse_reset(header(&format!("x-ratelimit-reset{limit}"))?.trim(), now))
         .max()
 }
 
-/// A reset: a Unix time in seconds or milliseconds, else a span.
-fn reset(text: &str, now: SystemTime) -> Option<Duration> {
+/// A reset time: a Unix time in seconds or milliseconds, else a duration.
+fn parse_reset(text: &str, now: SystemTime) -> Option<Duration> {
     let Ok(number) = text.parse::<f64>() else {
-        return span(text);
+        return parse_duration(text);
     };
     let unix = if number > 1e11 {
         number / 1000.0
@@ -59,15 +61,15 @@ fn until(date: SystemTime, now: SystemTime) -> Option<Duration> {
     bounded(date.duration_since(now).ok()?.as_secs_f64())
 }
 
-/// Seconds as a wait; none when there is nothing to wait for.
+/// Seconds as a pause; `None` for zero and for invalid numbers.
 fn bounded(seconds: f64) -> Option<Duration> {
     let wait = Duration::try_from_secs_f64(seconds).ok()?;
-    (!wait.is_zero()).then(|| wait.min(LONGEST))
+    (!wait.is_zero()).then(|| wait.min(MAX_WAIT))
 }
 
-/// The wait in a text: `Please try again in 6m0s`, `Please retry in 48.9s`,
+/// The pause in a text: `Please try again in 6m0s`, `Please retry in 48.9s`,
 /// `Please retry after 26 seconds`.
-pub(super) fn of_words(lower: &str) -> Option<Duration> {
+pub(super) fn from_text(lower: &str) -> Option<Duration> {
     const PHRASES: [&str; 7] = [
         "try again in ",
         "try again after ",
@@ -79,30 +81,30 @@ pub(super) fn of_words(lower: &str) -> Option<Duration> {
     ];
     PHRASES
         .into_iter()
-        .find_map(|phrase| span(lower.split_once(phrase)?.1))
+        .find_map(|phrase| parse_duration(lower.split_once(phrase)?.1))
 }
 
-/// A span of time at the start of a text: `37s`, `1m10.3s`, `120ms`,
-/// `26 seconds`, `2 minutes`. A number without a unit counts seconds.
-pub(super) fn span(text: &str) -> Option<Duration> {
+/// Parses a duration at the beginning of a text: `37s`, `1m10.3s`, `120ms`, `26
+/// seconds`, `2 minutes`. A number without a unit is in seconds.
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim_start();
     let mut seconds = None;
     loop {
         let digits = rest
             .find(|c: char| !c.is_ascii_digit() && c != '.')
             .unwrap_or(rest.len());
-        // The end of a sentence is no fraction.
-        let (number, behind) = rest.split_at_checked(digits)?;
+        // A period at the end of a sentence is not a decimal point.
+        let (number, after) = rest.split_at_checked(digits)?;
         let Ok(number) = number.trim_end_matches('.').parse::<f64>() else {
             break;
         };
-        let behind = behind.trim_start();
-        let letters = behind
+        let after = after.trim_start();
+        let letters = after
             .find(|c: char| !c.is_ascii_alphabetic())
-            .unwrap_or(behind.len());
-        let (unit, after) = behind.split_at_checked(letters)?;
-        let Some(scale) = scale(unit) else {
-            // `5 requests` is no time.
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at_checked(letters)?;
+        let Some(scale) = unit_seconds(unit) else {
+            // `5 requests` is not a duration.
             break;
         };
         seconds = Some(seconds.unwrap_or(0.0) + number * scale);
@@ -111,7 +113,7 @@ pub(super) fn span(text: &str) -> Option<Duration> {
     bounded(seconds?)
 }
 
-fn scale(unit: &str) -> Option<f64> {
+fn unit_seconds(unit: &str) -> Option<f64> {
     let scale = match unit {
         "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
         "ms" | "millisecond" | "milliseconds" => 0.001,
@@ -125,9 +127,9 @@ fn scale(unit: &str) -> Option<f64> {
     Some(scale)
 }
 
-/// Whether a limit is one of a day or longer, which no wait is worth.
-pub(super) fn is_long(lower: &str) -> bool {
-    find::any(lower, &["perday", "per-day", "permonth", "per-month"])
+/// Whether a limit is per day or month, so that waiting for it is pointless.
+pub(super) fn is_day_or_longer(lower: &str) -> bool {
+    find::contains_any(lower, &["perday", "per-day", "permonth", "per-month"])
 }
 
 #[cfg(test)]
@@ -145,12 +147,12 @@ mod tests {
                 .map(|(_, value)| *value)
         };
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(NOW);
-        let wait = of_headers(header, now)?;
+        let wait = from_headers(header, now)?;
         u64::try_from(wait.as_millis()).ok()
     }
 
     #[test]
-    fn headers_ask_in_many_forms() {
+    fn pauses_are_read_from_headers() {
         for (headers, milliseconds) in [
             (&[][..], None),
             (&[("retry-after", "7")], Some(7_000)),
@@ -170,7 +172,7 @@ mod tests {
                 &[("retry-after-ms", "1500"), ("retry-after", "9")],
                 Some(1_500),
             ),
-            // The limit that is used up counts, and only that.
+            // Only the exhausted limit counts.
             (
                 &[
                     ("x-ratelimit-remaining-requests", "12"),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn words_ask_in_many_forms() {
+    fn pauses_are_read_from_texts() {
         for (text, milliseconds) in [
             ("please try again in 1.2s. need more tokens?", Some(1_200)),
             ("please try again in 6m0s.", Some(360_000)),
@@ -223,8 +225,8 @@ mod tests {
             ("please try again later", None),
             ("5s", None),
         ] {
-            let told = of_words(text).map(|wait| wait.as_millis());
-            assert_eq!(told, milliseconds, "{text}");
+            let pause = from_text(text).map(|wait| wait.as_millis());
+            assert_eq!(pause, milliseconds, "{text}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What a known refusal teaches: how the model wants to be spoken to.
+//! Patches of quirks: what the proxy learns from a provider that refuses a request.
 //!
-//! A mend changes what is known of the model, the request is encoded again from
-//! the same turn, and is sent again if it came out different.
+//! A refusal with a known reason is read by [`crate::provider_error`] into a
+//! [`QuirkPatch`]. The patch is applied to the quirks and the model, the same turn
+//! is encoded again, and is sent again if the request came out different.
 
 use std::fmt;
 
@@ -12,70 +13,76 @@ use registry::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One lesson. Small and free of the heap: every fault has room for one.
+/// One change of a model's quirks or limits. It is `Copy` and needs no heap,
+/// because every [`crate::fault::Fault`] has room for one. Bundles store it under
+/// the names that serde gives here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mend {
-    /// Input and output share this many tokens.
+pub enum QuirkPatch {
+    /// Size of the context window: tokens that input and output share.
     Window(u32),
-    /// The output limit is at most this.
+    /// The largest output limit, in tokens.
     MaxOutput(u32),
-    /// The output limit has this name.
+    /// The name of the parameter for the output limit.
     MaxTokensField(MaxTokensField),
-    /// These assistant messages must carry their `reasoning_content`.
-    Reasoning(ReasoningRequired),
-    /// Earlier reasoning is refused.
+    /// Which assistant messages must carry their `reasoning_content`.
+    #[serde(rename = "reasoning")]
+    RequireReasoning(ReasoningRequired),
+    /// Reasoning of earlier answers is not accepted.
     NoReasoning,
     /// Calls must carry the signature that came with them.
-    Signatures,
-    /// The signatures that came with calls are refused: those of another key, or
-    /// damaged ones.
+    #[serde(rename = "signatures")]
+    RequireSignatures,
+    /// The signatures that came with calls are not accepted: they belong to another
+    /// key, or are damaged.
     NoSignatures,
-    /// The only effort levels.
-    Efforts(Levels),
-    /// The effort level is refused.
+    /// The effort levels that the model has.
+    Efforts(EffortLevels),
+    /// The effort level is not accepted.
     NoEffort,
-    /// Thinking cannot be switched.
+    /// Thinking cannot be switched on or off.
     NoThinkingSwitch,
     /// `temperature` and `top_p` are fixed.
     NoSampling,
     /// The highest `temperature`, in hundredths.
     MaxTemperature(u16),
-    /// An optional parameter is refused.
-    Without(Parameter),
-    /// These values of `tool_choice` are refused.
+    /// An optional parameter is not accepted.
+    #[serde(rename = "without")]
+    OmitParameter(Parameter),
+    /// Values of `tool_choice` that are not accepted.
     WithoutToolChoice(Set<ToolChoice>),
-    /// The strongest `response_format`.
+    /// The most capable `response_format` that is accepted.
     ResponseFormat(ResponseFormat),
     /// The role of system messages.
     SystemRole(SystemRole),
-    /// A system message stands first.
+    /// Only the first message may be a system message.
     SystemFirst,
-    /// An assistant message stands between a tool result and a user message.
+    /// An assistant message must come between a tool result and a user message.
     AnswerAfterTool,
-    /// User messages do not follow one another.
+    /// Consecutive user messages are not accepted.
     MergeUser,
-    /// The model does not see.
+    /// The model does not accept images.
     NoImages,
-    /// Images come inside the request alone.
+    /// Images are accepted as data URLs only.
     NoImageUrls,
-    /// A message with an image holds text as well.
+    /// A message with an image must contain text as well.
     ImageNeedsText,
-    /// Files are refused.
+    /// Files are not accepted.
     NoFiles,
-    /// What `content` is beside calls.
+    /// The `content` of an assistant message that has only calls.
     CallContent(CallContent),
     /// The form of call ids.
     CallIds(CallIds),
-    /// Tool messages name their tool.
+    /// Tool messages must name their tool.
     ToolNames,
-    /// What the schemas of tools keep to, besides what they did.
+    /// Rules for tool schemas, in addition to those already in force.
     Schema(Set<SchemaRule>),
-    /// Calls are not streamed.
-    WholeCalls,
+    /// Requests with tools must not be streamed.
+    #[serde(rename = "whole_calls")]
+    NoCallStreaming,
 }
 
-/// A parameter that can be left out.
+/// An optional parameter of a Chat Completions request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Parameter {
@@ -99,17 +106,18 @@ pub enum Parameter {
     Verbosity,
 }
 
-/// Effort levels.
+/// A set of reasoning effort levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-pub struct Levels(u8);
+pub struct EffortLevels(u8);
 
-/// From the weakest.
-const LEVELS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+/// Every effort level that a client or a model may name, from the weakest.
+pub(crate) const EFFORT_LEVELS: [&str; 7] =
+    ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
 
-impl Levels {
-    /// The levels among these words; `None` when there is none.
-    pub fn among(words: &[&str]) -> Option<Self> {
-        let bits = LEVELS
+impl EffortLevels {
+    /// The levels among these names; `None` if there is none.
+    pub fn from_names(words: &[&str]) -> Option<Self> {
+        let bits = EFFORT_LEVELS
             .iter()
             .enumerate()
             .filter(|(_, level)| words.contains(level))
@@ -117,9 +125,9 @@ impl Levels {
         (bits != 0).then_some(Self(bits))
     }
 
-    /// Their names, from the weakest.
+    /// The names, from the weakest level.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        LEVELS
+        EFFORT_LEVELS
             .into_iter()
             .enumerate()
             .filter(move |(place, _)| self.0 & 1 << place != 0)
@@ -127,14 +135,14 @@ impl Levels {
     }
 }
 
-impl Mend {
-    /// Changes what is known of the model.
+impl QuirkPatch {
+    /// Applies the patch.
     pub fn apply(&self, quirks: &mut Quirks, model: &mut Model) {
         match self {
             Self::Window(tokens) => model.window = Some(u64::from(*tokens)),
             Self::MaxOutput(tokens) => model.max_output = Some(u64::from(*tokens)),
             Self::MaxTokensField(field) => quirks.max_tokens_field = *field,
-            Self::Reasoning(required) => {
+            Self::RequireReasoning(required) => {
                 quirks.reasoning_required = *required;
                 quirks.reasoning_replay = ReasoningReplay::ReasoningContent;
             }
@@ -142,7 +150,7 @@ impl Mend {
                 quirks.reasoning_required = ReasoningRequired::Never;
                 quirks.reasoning_replay = ReasoningReplay::None;
             }
-            Self::Signatures => quirks.call_extra = CallExtra::Required,
+            Self::RequireSignatures => quirks.call_extra = CallExtra::Required,
             Self::NoSignatures => quirks.call_extra = CallExtra::Placeholder,
             Self::Efforts(levels) => {
                 model.reasoning = levels.names().map(str::to_owned).collect();
@@ -152,15 +160,17 @@ impl Mend {
                     model.default_reasoning = None;
                 }
             }
-            Self::NoEffort => quirks.reasoning_control = without_effort(quirks.reasoning_control),
+            Self::NoEffort => {
+                quirks.reasoning_control = without_effort_level(quirks.reasoning_control);
+            }
             Self::NoThinkingSwitch => {
-                quirks.reasoning_control = without_switch(quirks.reasoning_control);
+                quirks.reasoning_control = without_thinking_switch(quirks.reasoning_control);
             }
             Self::NoSampling => model.sampling = false,
             Self::MaxTemperature(hundredths) => {
                 quirks.max_temperature = Some(f64::from(*hundredths) / 100.0);
             }
-            Self::Without(parameter) => *switch(*parameter, quirks) = false,
+            Self::OmitParameter(parameter) => *quirk_flag(*parameter, quirks) = false,
             Self::WithoutToolChoice(values) => {
                 for value in [ToolChoice::None, ToolChoice::Required, ToolChoice::Named] {
                     if values.has(value) {
@@ -181,13 +191,13 @@ impl Mend {
             Self::CallIds(form) => quirks.call_ids = *form,
             Self::ToolNames => quirks.tool_names = true,
             Self::Schema(rules) => quirks.schema = quirks.schema.and(*rules),
-            Self::WholeCalls => quirks.stream_tools = false,
+            Self::NoCallStreaming => quirks.stream_tools = false,
         }
     }
 }
 
-/// Depth of thinking without a level in words.
-fn without_effort(control: ReasoningControl) -> ReasoningControl {
+/// The reasoning control without an effort level.
+fn without_effort_level(control: ReasoningControl) -> ReasoningControl {
     match control {
         ReasoningControl::ThinkingAndEffort => ReasoningControl::Thinking,
         ReasoningControl::Effort | ReasoningControl::Reasoning | ReasoningControl::None => {
@@ -199,8 +209,8 @@ fn without_effort(control: ReasoningControl) -> ReasoningControl {
     }
 }
 
-/// Depth of thinking without a switch.
-fn without_switch(control: ReasoningControl) -> ReasoningControl {
+/// The reasoning control without a switch for thinking.
+fn without_thinking_switch(control: ReasoningControl) -> ReasoningControl {
     match control {
         ReasoningControl::ThinkingAndEffort => ReasoningControl::Effort,
         ReasoningControl::Thinking
@@ -211,7 +221,7 @@ fn without_switch(control: ReasoningControl) -> ReasoningControl {
     }
 }
 
-fn switch(parameter: Parameter, quirks: &mut Quirks) -> &mut bool {
+fn quirk_flag(parameter: Parameter, quirks: &mut Quirks) -> &mut bool {
     match parameter {
         Parameter::Penalties => &mut quirks.penalties,
         Parameter::Logprobs => &mut quirks.logprobs,
@@ -225,10 +235,10 @@ fn switch(parameter: Parameter, quirks: &mut Quirks) -> &mut bool {
     }
 }
 
-impl fmt::Display for Mend {
-    /// The lesson in words, for the note `healed`.
+impl fmt::Display for QuirkPatch {
+    /// The text of the note `healed`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = match self {
+        let text = match self {
             Self::Window(tokens) => return write!(f, "the window has {tokens} tokens"),
             Self::MaxOutput(tokens) => return write!(f, "an answer has at most {tokens} tokens"),
             Self::Efforts(levels) => {
@@ -242,15 +252,15 @@ impl fmt::Display for Mend {
                     f64::from(*hundredths) / 100.0
                 );
             }
-            Self::Without(parameter) => return write!(f, "{} is left out", parameter.name()),
+            Self::OmitParameter(parameter) => return write!(f, "{} is left out", parameter.name()),
             Self::MaxTokensField(MaxTokensField::MaxTokens) => "the output limit is max_tokens",
             Self::MaxTokensField(MaxTokensField::MaxCompletionTokens) => {
                 "the output limit is max_completion_tokens"
             }
             Self::MaxTokensField(MaxTokensField::None) => "the output limit is left out",
-            Self::Reasoning(_) => "earlier reasoning goes back",
+            Self::RequireReasoning(_) => "earlier reasoning goes back",
             Self::NoReasoning => "earlier reasoning stays here",
-            Self::Signatures => "calls carry their signature",
+            Self::RequireSignatures => "calls carry their signature",
             Self::NoSignatures => "the signatures of calls stay here",
             Self::NoEffort => "the effort level is left out",
             Self::NoThinkingSwitch => "thinking is not switched",
@@ -275,14 +285,14 @@ impl fmt::Display for Mend {
             Self::CallIds(_) => "call ids have another form",
             Self::ToolNames => "tool messages name their tool",
             Self::Schema(_) => "the schemas of tools are rewritten",
-            Self::WholeCalls => "calls are not streamed",
+            Self::NoCallStreaming => "calls are not streamed",
         };
-        f.write_str(words)
+        f.write_str(text)
     }
 }
 
 impl Parameter {
-    /// The name on the wire.
+    /// The name of the JSON field.
     pub fn name(self) -> &'static str {
         match self {
             Self::Penalties => "presence_penalty and frequency_penalty",
@@ -302,10 +312,10 @@ impl Parameter {
 mod tests {
     use super::*;
 
-    /// What a lesson changes, as the fields of the two structs that differ.
-    fn changed(mend: Mend, quirks: Quirks, model: &Model) -> Vec<String> {
+    /// The fields of the two structs that a patch changes.
+    fn changed(patch: QuirkPatch, quirks: Quirks, model: &Model) -> Vec<String> {
         let (mut new_quirks, mut new_model) = (quirks, model.clone());
-        mend.apply(&mut new_quirks, &mut new_model);
+        patch.apply(&mut new_quirks, &mut new_model);
         let lines = |quirks: &Quirks, model: &Model| -> Vec<String> {
             format!("{quirks:#?}\n{model:#?}")
                 .lines()
@@ -321,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lesson_changes_one_thing() {
+    fn a_patch_changes_one_thing() {
         let quirks = Quirks {
             strict_tools: true,
             prompt_cache_key: true,
@@ -336,104 +346,125 @@ mod tests {
         let model = Model::unlisted("m");
         let none = |values: &[ToolChoice]| {
             let set = values.iter().fold(Set::none(), |set, v| set.with(*v));
-            Mend::WithoutToolChoice(set)
+            QuirkPatch::WithoutToolChoice(set)
         };
-        for (mend, change) in [
+        for (patch, change) in [
             (
-                Mend::MaxTokensField(MaxTokensField::None),
+                QuirkPatch::MaxTokensField(MaxTokensField::None),
                 "max_tokens_field: None",
             ),
-            (Mend::Signatures, "call_extra: Required"),
-            (Mend::NoSignatures, "call_extra: Placeholder"),
-            (Mend::NoEffort, "reasoning_control: Thinking"),
-            (Mend::NoThinkingSwitch, "reasoning_control: Effort"),
-            (Mend::NoSampling, "sampling: false"),
-            (Mend::Without(Parameter::Penalties), "penalties: false"),
-            (Mend::Without(Parameter::Logprobs), "logprobs: false"),
+            (QuirkPatch::RequireSignatures, "call_extra: Required"),
+            (QuirkPatch::NoSignatures, "call_extra: Placeholder"),
+            (QuirkPatch::NoEffort, "reasoning_control: Thinking"),
+            (QuirkPatch::NoThinkingSwitch, "reasoning_control: Effort"),
+            (QuirkPatch::NoSampling, "sampling: false"),
             (
-                Mend::Without(Parameter::ParallelToolCalls),
+                QuirkPatch::OmitParameter(Parameter::Penalties),
+                "penalties: false",
+            ),
+            (
+                QuirkPatch::OmitParameter(Parameter::Logprobs),
+                "logprobs: false",
+            ),
+            (
+                QuirkPatch::OmitParameter(Parameter::ParallelToolCalls),
                 "parallel_tool_calls: false",
             ),
-            (Mend::Without(Parameter::Strict), "strict_tools: false"),
             (
-                Mend::Without(Parameter::StreamOptions),
+                QuirkPatch::OmitParameter(Parameter::Strict),
+                "strict_tools: false",
+            ),
+            (
+                QuirkPatch::OmitParameter(Parameter::StreamOptions),
                 "stream_usage: false",
             ),
             (
-                Mend::Without(Parameter::PromptCacheKey),
+                QuirkPatch::OmitParameter(Parameter::PromptCacheKey),
                 "prompt_cache_key: false",
             ),
             (
-                Mend::Without(Parameter::CacheControl),
+                QuirkPatch::OmitParameter(Parameter::CacheControl),
                 "cache_control: false",
             ),
-            (Mend::Without(Parameter::ServiceTier), "service_tier: false"),
-            (Mend::Without(Parameter::Verbosity), "verbosity: false"),
+            (
+                QuirkPatch::OmitParameter(Parameter::ServiceTier),
+                "service_tier: false",
+            ),
+            (
+                QuirkPatch::OmitParameter(Parameter::Verbosity),
+                "verbosity: false",
+            ),
             (
                 none(&[ToolChoice::None]),
                 &format!("tool_choice: {:?}", Set::all().without(ToolChoice::None)),
             ),
             (
-                Mend::ResponseFormat(ResponseFormat::JsonObject),
+                QuirkPatch::ResponseFormat(ResponseFormat::JsonObject),
                 "response_format: JsonObject",
             ),
-            (Mend::SystemRole(SystemRole::User), "system_role: User"),
-            (Mend::SystemFirst, "system_place: First"),
-            (Mend::AnswerAfterTool, "answer_after_tool: true"),
-            (Mend::MergeUser, "merge_user: true"),
-            (Mend::NoImages, "images: false"),
-            (Mend::NoImageUrls, "image_urls: false"),
-            (Mend::ImageNeedsText, "image_needs_text: true"),
-            (Mend::NoFiles, "files: false"),
-            (Mend::CallContent(CallContent::Empty), "call_content: Empty"),
-            (Mend::CallIds(CallIds::Word), "call_ids: Word"),
-            (Mend::ToolNames, "tool_names: true"),
             (
-                Mend::Schema(Set::none().with(SchemaRule::LoneRefs)),
+                QuirkPatch::SystemRole(SystemRole::User),
+                "system_role: User",
+            ),
+            (QuirkPatch::SystemFirst, "system_place: First"),
+            (QuirkPatch::AnswerAfterTool, "answer_after_tool: true"),
+            (QuirkPatch::MergeUser, "merge_user: true"),
+            (QuirkPatch::NoImages, "images: false"),
+            (QuirkPatch::NoImageUrls, "image_urls: false"),
+            (QuirkPatch::ImageNeedsText, "image_needs_text: true"),
+            (QuirkPatch::NoFiles, "files: false"),
+            (
+                QuirkPatch::CallContent(CallContent::Empty),
+                "call_content: Empty",
+            ),
+            (QuirkPatch::CallIds(CallIds::Word), "call_ids: Word"),
+            (QuirkPatch::ToolNames, "tool_names: true"),
+            (
+                QuirkPatch::Schema(Set::none().with(SchemaRule::LoneRefs)),
                 "schema: Set(10)",
             ),
-            (Mend::WholeCalls, "stream_tools: false"),
+            (QuirkPatch::NoCallStreaming, "stream_tools: false"),
         ] {
-            assert_eq!(changed(mend, quirks, &model), [change], "{mend}");
+            assert_eq!(changed(patch, quirks, &model), [change], "{patch}");
         }
-        for (mend, number) in [
-            (Mend::Window(8_192), "8192"),
-            (Mend::MaxOutput(4_096), "4096"),
-            (Mend::MaxTemperature(150), "1.5"),
+        for (patch, number) in [
+            (QuirkPatch::Window(8_192), "8192"),
+            (QuirkPatch::MaxOutput(4_096), "4096"),
+            (QuirkPatch::MaxTemperature(150), "1.5"),
         ] {
-            let change = changed(mend, quirks, &model);
+            let change = changed(patch, quirks, &model);
             assert!(change.contains(&number.to_owned()), "{change:?}");
-            assert!(mend.to_string().contains(number), "{mend}");
+            assert!(patch.to_string().contains(number), "{patch}");
         }
     }
 
     #[test]
-    fn reasoning_that_is_required_is_sent_and_refused_is_not() {
+    fn required_reasoning_is_sent_and_refused_reasoning_is_not() {
         let mut model = Model::unlisted("m");
         let mut quirks = Quirks::default();
-        Mend::Reasoning(ReasoningRequired::Calls).apply(&mut quirks, &mut model);
+        QuirkPatch::RequireReasoning(ReasoningRequired::Calls).apply(&mut quirks, &mut model);
         assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
         assert_eq!(quirks.reasoning_required, ReasoningRequired::Calls);
-        Mend::NoReasoning.apply(&mut quirks, &mut model);
+        QuirkPatch::NoReasoning.apply(&mut quirks, &mut model);
         assert_eq!(quirks, Quirks::default());
         quirks.reasoning_replay = ReasoningReplay::ThinkTags;
-        // The field that the refusal names is wanted, whatever went back before.
-        Mend::Reasoning(ReasoningRequired::Always).apply(&mut quirks, &mut model);
+        // The field that the refusal names is required, whichever was sent before.
+        QuirkPatch::RequireReasoning(ReasoningRequired::Always).apply(&mut quirks, &mut model);
         assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
     }
 
     #[test]
-    fn the_first_level_is_one_of_the_levels() {
+    fn a_default_effort_that_the_model_lacks_is_dropped() {
         let mut model = Model {
             default_reasoning: Some("xhigh".to_owned()),
             ..Model::unlisted("m")
         };
-        let levels = Levels::among(&["max", "low", "or", "high"]).unwrap();
-        let mend = Mend::Efforts(levels);
-        mend.apply(&mut Quirks::default(), &mut model);
+        let levels = EffortLevels::from_names(&["max", "low", "or", "high"]).unwrap();
+        let patch = QuirkPatch::Efforts(levels);
+        patch.apply(&mut Quirks::default(), &mut model);
         assert_eq!(model.reasoning, ["low", "high", "max"]);
         assert_eq!(model.default_reasoning, None);
-        assert_eq!(mend.to_string(), "the effort levels are low, high, max");
-        assert_eq!(Levels::among(&["or"]), None);
+        assert_eq!(patch.to_string(), "the effort levels are low, high, max");
+        assert_eq!(EffortLevels::from_names(&["or"]), None);
     }
 }

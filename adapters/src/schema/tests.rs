@@ -18,7 +18,7 @@ fn fitted(schema: &Value, names: &[&str]) -> Value {
 }
 
 #[test]
-fn each_rule_changes_what_it_is_for_and_nothing_else() {
+fn each_rule_changes_nothing_but_its_subject() {
     let p = |schema: Value| json!({"type": "object", "properties": {"p": schema}});
     for (rule, before, after) in [
         (
@@ -155,7 +155,7 @@ fn the_root_keeps_its_type_beside_branches() {
 }
 
 #[test]
-fn properties_may_be_called_like_keywords() {
+fn properties_may_have_the_names_of_keywords() {
     let schema = json!({"type": "object", "properties": {
         "pattern": {"type": "string"}, "const": {"type": "string"}, "oneOf": {"type": "string"},
         "$schema": {"type": "string"}, "minimum": {"type": "string"}, "required": {"type": "string"},
@@ -172,7 +172,7 @@ fn properties_may_be_called_like_keywords() {
 }
 
 #[test]
-fn a_schema_that_keeps_to_the_rules_stays_as_it_is() {
+fn a_schema_that_satisfies_the_rules_is_unchanged() {
     let text =
         "{ \"type\":\"object\",\n \"properties\":{\"a\":{\"type\":\"number\",\"default\":1.0}} }";
     let raw = RawValue::from_string(text.to_owned()).unwrap();
@@ -186,7 +186,7 @@ fn a_schema_that_keeps_to_the_rules_stays_as_it_is() {
 }
 
 #[test]
-fn references_are_replaced_by_what_they_refer_to() {
+fn references_are_replaced_by_their_targets() {
     let schema = json!({
         "type": "object",
         "properties": {

@@ -1,9 +1,9 @@
-//! Numbers that a refusal names.
+//! Limits that a refusal names.
 
 use registry::MaxTokensField;
 
-use super::super::find::{any, leading_number, number_after, word};
-use crate::mend::Mend;
+use super::super::find::{contains_any, find_word, leading_number, number_after};
+use crate::quirk_patch::QuirkPatch;
 
 const FIELDS: [&str; 4] = [
     "max_tokens",
@@ -12,8 +12,8 @@ const FIELDS: [&str; 4] = [
     "max_output_tokens",
 ];
 
-/// The output limit and the temperature.
-pub(super) fn lesson(lower: &str) -> Option<Mend> {
+/// The patch for a refused output limit or temperature.
+pub(super) fn find_patch(lower: &str) -> Option<QuirkPatch> {
     other_name(lower)
         .or_else(|| max_output(lower))
         .or_else(|| temperature(lower))
@@ -21,7 +21,7 @@ pub(super) fn lesson(lower: &str) -> Option<Mend> {
 
 /// OpenAI, recorded: `Unsupported parameter: 'max_tokens' is not supported with
 /// this model. Use 'max_completion_tokens' instead.`
-fn other_name(lower: &str) -> Option<Mend> {
+fn other_name(lower: &str) -> Option<QuirkPatch> {
     let use_instead = |name: &str| {
         ["use '", "use `", "use \"", "use "]
             .into_iter()
@@ -35,7 +35,7 @@ fn other_name(lower: &str) -> Option<Mend> {
     } else {
         return None;
     };
-    Some(Mend::MaxTokensField(field))
+    Some(QuirkPatch::MaxTokensField(field))
 }
 
 /// - Qwen: `Range of max_tokens should be [1, 8192]`; DeepSeek: `Invalid
@@ -50,8 +50,10 @@ fn other_name(lower: &str) -> Option<Mend> {
 ///   of output tokens`
 /// - Gemini: `has a maxOutputTokens value of 100000 but the supported range is from
 ///   1 (inclusive) to 65537 (exclusive).`
-fn max_output(lower: &str) -> Option<Mend> {
-    if !FIELDS.iter().any(|field| word(lower, field).is_some()) || any(lower, &["at least", ">="]) {
+fn max_output(lower: &str) -> Option<QuirkPatch> {
+    if !FIELDS.iter().any(|field| find_word(lower, field).is_some())
+        || contains_any(lower, &["at least", ">="])
+    {
         return None;
     }
     let range = lower.split('[').skip(1).find_map(|rest| {
@@ -87,7 +89,7 @@ fn max_output(lower: &str) -> Option<Mend> {
     u32::try_from(limit)
         .ok()
         .filter(|limit| (16..=100_000_000).contains(limit))
-        .map(Mend::MaxOutput)
+        .map(QuirkPatch::MaxOutput)
 }
 
 /// - Kimi: `invalid temperature: only 1 is allowed for this model`
@@ -99,10 +101,10 @@ fn max_output(lower: &str) -> Option<Mend> {
 ///   maximum value. Expected a value <= 2, but got 3 instead.`
 /// - Anthropic: `temperature: range: 0..1`; GLM and others: `[0, 1]`, `(0, 1]`,
 ///   `between 0 and 1`
-fn temperature(lower: &str) -> Option<Mend> {
-    word(lower, "temperature")?;
+fn temperature(lower: &str) -> Option<QuirkPatch> {
+    find_word(lower, "temperature")?;
     let fixed = lower.contains("only") && lower.contains("is allowed")
-        || any(
+        || contains_any(
             lower,
             &[
                 "only the default",
@@ -111,17 +113,17 @@ fn temperature(lower: &str) -> Option<Mend> {
             ],
         );
     if fixed {
-        return Some(Mend::NoSampling);
+        return Some(QuirkPatch::NoSampling);
     }
-    let most = |number: &str| {
+    let maximum = |number: &str| {
         let digits = number
             .trim_start()
             .split(|c: char| !c.is_ascii_digit() && c != '.')
             .next()?;
         match digits.trim_end_matches('.').parse::<f64>().ok()? {
-            most if (0.5..=2.0).contains(&most) => HUNDREDTHS
+            value if (0.5..=2.0).contains(&value) => HUNDREDTHS
                 .into_iter()
-                .find(|step| (f64::from(*step) - most * 100.0).abs() < 0.5),
+                .find(|step| (f64::from(*step) - value * 100.0).abs() < 0.5),
             _ => None,
         }
     };
@@ -136,9 +138,9 @@ fn temperature(lower: &str) -> Option<Mend> {
         "(0.0,",
     ]
     .into_iter()
-    .find_map(|phrase| most(lower.split_once(phrase)?.1))
-    .map(Mend::MaxTemperature)
+    .find_map(|phrase| maximum(lower.split_once(phrase)?.1))
+    .map(QuirkPatch::MaxTemperature)
 }
 
-/// The highest temperatures that there are.
+/// Maximum temperatures that providers use.
 const HUNDREDTHS: [u16; 6] = [50, 100, 120, 150, 180, 200];

@@ -1,12 +1,12 @@
-//! Parameters that are refused by name, and values that are.
+//! Parameters that are refused by name, and refused values.
 
 use registry::{MaxTokensField, ResponseFormat, Set, ToolChoice};
 
-use super::super::find::{any, quoted, word};
-use super::super::said::Said;
-use crate::mend::{Levels, Mend, Parameter};
+use super::super::error::ProviderError;
+use super::super::find::{contains_any, find_quoted, find_word};
+use crate::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
 
-/// Words that refuse a parameter as such. Groq: `property 'x' is unsupported`;
+/// Phrases that refuse a parameter itself. Groq: `property 'x' is unsupported`;
 /// pydantic (Mistral, Cerebras, Anthropic): `Extra inputs are not permitted`;
 /// OpenAI: `Unrecognized request argument supplied: x`, `Unknown parameter: 'x'.`,
 /// `Unsupported parameter: 'x' is not supported with this model.`; Google:
@@ -38,122 +38,139 @@ const UNKNOWN: &[&str] = &[
     "argument not supported",
 ];
 
-/// The parameter and the lesson when it is unknown; `true` where the name is a
-/// plain word too, so that only quotes or the error's `param` make it a name.
-const NAMES: &[(&str, bool, Mend)] = &[
-    ("reasoning_content", false, Mend::NoReasoning),
-    ("reasoning_details", false, Mend::NoReasoning),
+/// Parameters with the patch for when they are unknown. `true` marks names that are
+/// ordinary words too; they count only in quotes or as the error's `param`.
+const PATCHES_BY_NAME: &[(&str, bool, QuirkPatch)] = &[
+    ("reasoning_content", false, QuirkPatch::NoReasoning),
+    ("reasoning_details", false, QuirkPatch::NoReasoning),
     (
         "max_completion_tokens",
         false,
-        Mend::MaxTokensField(MaxTokensField::MaxTokens),
+        QuirkPatch::MaxTokensField(MaxTokensField::MaxTokens),
     ),
     (
         "max_tokens",
         false,
-        Mend::MaxTokensField(MaxTokensField::MaxCompletionTokens),
+        QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens),
     ),
-    ("temperature", true, Mend::NoSampling),
-    ("top_p", false, Mend::NoSampling),
+    ("temperature", true, QuirkPatch::NoSampling),
+    ("top_p", false, QuirkPatch::NoSampling),
     (
         "presence_penalty",
         false,
-        Mend::Without(Parameter::Penalties),
+        QuirkPatch::OmitParameter(Parameter::Penalties),
     ),
     (
         "presencepenalty",
         false,
-        Mend::Without(Parameter::Penalties),
+        QuirkPatch::OmitParameter(Parameter::Penalties),
     ),
     (
         "frequency_penalty",
         false,
-        Mend::Without(Parameter::Penalties),
+        QuirkPatch::OmitParameter(Parameter::Penalties),
     ),
     (
         "frequencypenalty",
         false,
-        Mend::Without(Parameter::Penalties),
+        QuirkPatch::OmitParameter(Parameter::Penalties),
     ),
-    ("logprobs", false, Mend::Without(Parameter::Logprobs)),
-    ("top_logprobs", false, Mend::Without(Parameter::Logprobs)),
+    (
+        "logprobs",
+        false,
+        QuirkPatch::OmitParameter(Parameter::Logprobs),
+    ),
+    (
+        "top_logprobs",
+        false,
+        QuirkPatch::OmitParameter(Parameter::Logprobs),
+    ),
     (
         "parallel_tool_calls",
         false,
-        Mend::Without(Parameter::ParallelToolCalls),
+        QuirkPatch::OmitParameter(Parameter::ParallelToolCalls),
     ),
-    ("strict", true, Mend::Without(Parameter::Strict)),
+    ("strict", true, QuirkPatch::OmitParameter(Parameter::Strict)),
     (
         "stream_options",
         false,
-        Mend::Without(Parameter::StreamOptions),
+        QuirkPatch::OmitParameter(Parameter::StreamOptions),
     ),
     (
         "prompt_cache_key",
         false,
-        Mend::Without(Parameter::PromptCacheKey),
+        QuirkPatch::OmitParameter(Parameter::PromptCacheKey),
     ),
     (
         "cache_control",
         false,
-        Mend::Without(Parameter::CacheControl),
+        QuirkPatch::OmitParameter(Parameter::CacheControl),
     ),
-    ("service_tier", false, Mend::Without(Parameter::ServiceTier)),
-    ("verbosity", true, Mend::Without(Parameter::Verbosity)),
-    ("reasoning_effort", false, Mend::NoEffort),
-    ("reasoningeffort", false, Mend::NoEffort),
-    ("thinking", true, Mend::NoThinkingSwitch),
-    ("enable_thinking", false, Mend::NoThinkingSwitch),
-    ("chat_template_kwargs", false, Mend::NoThinkingSwitch),
+    (
+        "service_tier",
+        false,
+        QuirkPatch::OmitParameter(Parameter::ServiceTier),
+    ),
+    (
+        "verbosity",
+        true,
+        QuirkPatch::OmitParameter(Parameter::Verbosity),
+    ),
+    ("reasoning_effort", false, QuirkPatch::NoEffort),
+    ("reasoningeffort", false, QuirkPatch::NoEffort),
+    ("thinking", true, QuirkPatch::NoThinkingSwitch),
+    ("enable_thinking", false, QuirkPatch::NoThinkingSwitch),
+    ("chat_template_kwargs", false, QuirkPatch::NoThinkingSwitch),
 ];
 
-/// The lesson of a parameter or a value that is refused. MiniMax M2 takes a fixed
-/// list of fields and says of any other `invalid params, invalid chat setting
-/// (2013)`; of the fields that every server gets, the list lacks
-/// `parallel_tool_calls` alone (codex-app-transfer, `minimax` request).
-pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
-    efforts(said, lower)
+/// The patch for a refused parameter or value.
+///
+/// MiniMax M2 accepts a fixed list of fields and refuses any other with `invalid
+/// params, invalid chat setting (2013)`. Of the fields that every server gets, the
+/// list lacks only `parallel_tool_calls` (codex-app-transfer, `minimax` request).
+pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    efforts(error, lower)
         .or_else(|| thinking(lower))
-        .or_else(|| tool_choice(said, lower))
-        .or_else(|| response_format(said, lower))
-        .or_else(|| unknown(said, lower))
+        .or_else(|| tool_choice(error, lower))
+        .or_else(|| response_format(error, lower))
+        .or_else(|| unknown_parameter(error, lower))
         .or_else(|| {
             let settings = lower.contains("invalid chat setting");
-            settings.then_some(Mend::Without(Parameter::ParallelToolCalls))
+            settings.then_some(QuirkPatch::OmitParameter(Parameter::ParallelToolCalls))
         })
 }
 
-fn unknown(said: &Said, lower: &str) -> Option<Mend> {
-    if !any(lower, UNKNOWN)
-        && said.code != "unsupported_parameter"
-        && said.code != "unknown_parameter"
+fn unknown_parameter(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    if !contains_any(lower, UNKNOWN)
+        && error.code != "unsupported_parameter"
+        && error.code != "unknown_parameter"
     {
         return None;
     }
-    let param = last_step(said);
-    let by_param = NAMES.iter().find(|(name, ..)| *name == param);
-    if let Some((.., mend)) = by_param {
-        return Some(*mend);
+    let param = last_param_segment(error);
+    let by_param = PATCHES_BY_NAME.iter().find(|(name, ..)| *name == param);
+    if let Some((.., patch)) = by_param {
+        return Some(*patch);
     }
-    // Without a `param` the text must name one thing.
-    let mut named = NAMES
+    // Without a `param` the text must name exactly one thing.
+    let mut named = PATCHES_BY_NAME
         .iter()
         .filter(|(name, plain, _)| {
             if *plain {
-                quoted(lower, name).is_some()
+                find_quoted(lower, name).is_some()
             } else {
-                word(lower, name).is_some()
+                find_word(lower, name).is_some()
             }
         })
-        .map(|(.., mend)| mend);
+        .map(|(.., patch)| patch);
     let first = named.next()?;
-    named.all(|mend| mend == first).then_some(*first)
+    named.all(|patch| patch == first).then_some(*first)
 }
 
-/// The last name of the place at fault: `reasoning_content` of
+/// The last name in the error's `param`: `reasoning_content` of
 /// `messages.2.assistant.reasoning_content`.
-fn last_step(said: &Said) -> String {
-    let param = said.param.as_deref().unwrap_or_default().to_lowercase();
+fn last_param_segment(error: &ProviderError) -> String {
+    let param = error.param.as_deref().unwrap_or_default().to_lowercase();
     param
         .rsplit(['.', '[', ']', '/'])
         .find(|step| !step.is_empty() && step.parse::<u32>().is_err())
@@ -167,8 +184,8 @@ fn last_step(said: &Said) -> String {
 ///   this model. Supported values are: 'low', 'medium', and 'high'.`
 /// - Groq: ``reasoning_effort must be one of `low`, `medium`, or `high` ``
 /// - pydantic: `Input should be 'low', 'medium' or 'high'` at `reasoning_effort`
-fn efforts(said: &Said, lower: &str) -> Option<Mend> {
-    if !lower.contains("effort") && !last_step(said).contains("effort") {
+fn efforts(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    if !lower.contains("effort") && !last_param_segment(error).contains("effort") {
         return None;
     }
     let (_, list) = [
@@ -185,17 +202,17 @@ fn efforts(said: &Said, lower: &str) -> Option<Mend> {
     .find_map(|phrase| lower.split_once(phrase))?;
     let list = list.split(['.', ';', '\n']).next().unwrap_or_default();
     let words: Vec<&str> = list.split(|c: char| !c.is_ascii_alphanumeric()).collect();
-    Levels::among(&words).map(Mend::Efforts)
+    EffortLevels::from_names(&words).map(QuirkPatch::Efforts)
 }
 
 /// - Qwen: `The value of the enable_thinking parameter is restricted to True.`
 /// - Kimi K2.7: `invalid thinking: only type=enabled is allowed for this model`
 /// - MiniMax M3.1 2013: `requires adaptive thinking`
-fn thinking(lower: &str) -> Option<Mend> {
+fn thinking(lower: &str) -> Option<QuirkPatch> {
     let only = lower.contains("enable_thinking") && lower.contains("restricted to")
         || lower.contains("invalid thinking: only")
         || lower.contains("requires adaptive thinking");
-    only.then_some(Mend::NoThinkingSwitch)
+    only.then_some(QuirkPatch::NoThinkingSwitch)
 }
 
 /// - Qwen: `The tool_choice parameter does not support being set to required or
@@ -207,14 +224,14 @@ fn thinking(lower: &str) -> Option<Mend> {
 /// - serde servers: ``tool_choice: unknown variant `required` ``; pydantic: `Input
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
 ///   is supported for tool_choice`
-fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
+fn tool_choice(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     const FORCED: [ToolChoice; 2] = [ToolChoice::Required, ToolChoice::Named];
     const ALL: [ToolChoice; 3] = [ToolChoice::None, ToolChoice::Required, ToolChoice::Named];
-    if word(lower, "tool_choice").is_none() && last_step(said) != "tool_choice" {
+    if find_word(lower, "tool_choice").is_none() && last_param_segment(error) != "tool_choice" {
         return None;
     }
-    if any(lower, UNKNOWN)
-        && !any(
+    if contains_any(lower, UNKNOWN)
+        && !contains_any(
             lower,
             &[
                 "required",
@@ -227,7 +244,7 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
     {
         return Some(without(&ALL));
     }
-    if any(
+    if contains_any(
         lower,
         &[
             "required or object",
@@ -239,7 +256,7 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
     ) {
         return Some(without(&FORCED));
     }
-    if any(
+    if contains_any(
         lower,
         &[
             "only 'auto' is supported",
@@ -253,7 +270,7 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
     let refused = |value: &str| {
         ['\'', '`', '"'].into_iter().any(|quote| {
             let value = format!("{quote}{value}{quote}");
-            any(
+            contains_any(
                 lower,
                 &[
                     &format!("unknown variant {value}"),
@@ -277,11 +294,11 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
     Some(without(&[value]))
 }
 
-fn without(values: &[ToolChoice]) -> Mend {
+fn without(values: &[ToolChoice]) -> QuirkPatch {
     let set = values
         .iter()
         .fold(Set::none(), |set, value| set.with(*value));
-    Mend::WithoutToolChoice(set)
+    QuirkPatch::WithoutToolChoice(set)
 }
 
 /// - DeepSeek: `This response_format type is unavailable now`, which is what it
@@ -289,9 +306,9 @@ fn without(values: &[ToolChoice]) -> Mend {
 /// - OpenAI's older models: `Invalid parameter: 'response_format' of type
 ///   'json_schema' is not supported with this model.`
 /// - Groq: ``This model does not support response format `json_schema`. ``
-fn response_format(said: &Said, lower: &str) -> Option<Mend> {
-    let about = any(lower, &["response_format", "response format"])
-        || said
+fn response_format(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    let about = contains_any(lower, &["response_format", "response format"])
+        || error
             .param
             .as_deref()
             .is_some_and(|param| param.starts_with("response_format"));
@@ -300,7 +317,7 @@ fn response_format(said: &Said, lower: &str) -> Option<Mend> {
     }
     let refuses = |value: &str| {
         lower.contains(value)
-            && any(
+            && contains_any(
                 lower,
                 &[
                     "not supported",
@@ -314,10 +331,10 @@ fn response_format(said: &Said, lower: &str) -> Option<Mend> {
     let format = if lower.contains("response_format type is unavailable") || refuses("json_schema")
     {
         ResponseFormat::JsonObject
-    } else if refuses("json_object") || any(lower, UNKNOWN) {
+    } else if refuses("json_object") || contains_any(lower, UNKNOWN) {
         ResponseFormat::None
     } else {
         return None;
     };
-    Some(Mend::ResponseFormat(format))
+    Some(QuirkPatch::ResponseFormat(format))
 }

@@ -1,17 +1,18 @@
-//! Refusals of a request that is too long, and the window that they name.
+//! Recognizes refusals of a request that is too long, and the window that they
+//! name.
 
-use super::find::{any, number_after, number_before};
-use super::said::Said;
+use super::error::ProviderError;
+use super::find::{contains_any, number_after, number_before};
 
-/// A request that does not fit.
+/// A request that does not fit into the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overflow {
-    /// Tokens that input and output may take together, where the text says so.
+    /// The tokens that input and output may take together, if the text names them.
     pub(super) window: Option<u32>,
 }
 
-/// What stands right before the size of the window.
-const SIZE_FOLLOWS: &[&str] = &[
+/// Phrases right before the size of the window.
+const BEFORE_WINDOW: &[&str] = &[
     // Kimi; counts prompt and max_tokens
     "exceeded model token limit:",
     // OpenAI, DeepSeek, vLLM, OpenRouter
@@ -51,8 +52,8 @@ const SIZE_FOLLOWS: &[&str] = &[
     "tokens in the prompt cannot exceed",
 ];
 
-/// The same for words that mean it beside others alone.
-const SIZE_FOLLOWS_BESIDE: &[(&str, &str)] = &[
+/// The same for phrases that only count if another phrase is in the text, too.
+const BEFORE_WINDOW_IF: &[(&str, &str)] = &[
     // Ark: `Input length M exceeds the maximum length N`
     ("exceeds the maximum length", "input length"),
     // Copilot: `prompt token count of M exceeds the limit of N`
@@ -63,8 +64,8 @@ const SIZE_FOLLOWS_BESIDE: &[(&str, &str)] = &[
     ("max size:", "request body too large"),
 ];
 
-/// Texts of an overflow that tell no size, or not behind them.
-const TEXTS: &[&str] = &[
+/// Phrases of an overflow without a size, or with the size elsewhere.
+const WITHOUT_WINDOW: &[&str] = &[
     // Anthropic: `prompt is too long: M tokens > N maximum`
     "prompt is too long",
     // Mistral: `Prompt contains M tokens …, too large for model with N maximum context length`
@@ -92,12 +93,12 @@ const TEXTS: &[&str] = &[
     "please reduce the length of the messages or completion",
 ];
 
-/// Whether the request was too long for the model.
-pub(super) fn overflow(status: u16, said: &Said, lower: &str) -> Option<Overflow> {
-    let is_one = any(lower, SIZE_FOLLOWS)
-        || any(lower, TEXTS)
-        || beside(lower).next().is_some()
-        || [&said.code, &said.kind].into_iter().any(|word| {
+/// Recognizes a context overflow.
+pub(super) fn detect(status: u16, error: &ProviderError, lower: &str) -> Option<Overflow> {
+    let is_one = contains_any(lower, BEFORE_WINDOW)
+        || contains_any(lower, WITHOUT_WINDOW)
+        || matching_conditionals(lower).next().is_some()
+        || [&error.code, &error.kind].into_iter().any(|word| {
             matches!(
                 word.as_str(),
                 "context_length_exceeded"
@@ -108,45 +109,46 @@ pub(super) fn overflow(status: u16, said: &Said, lower: &str) -> Option<Overflow
             )
         })
         // GLM: `Prompt 超长`
-        || said.four_digits() == Some(1261)
-        // Together answers with 403 when input and max_tokens are too much.
-        || (status == 403 && lower.contains("token") && any(lower, &["max_tokens", "context length"]))
-        || more_than_a_minute_allows(lower);
+        || error.glm_code() == Some(1261)
+        // Together answers 403 if input and max_tokens together are too much.
+        || (status == 403 && lower.contains("token") && contains_any(lower, &["max_tokens", "context length"]))
+        || exceeds_minute_limit(lower);
     is_one.then(|| Overflow {
-        window: said
+        window: error
             .window
-            .or_else(|| window(lower))
+            .or_else(|| find_window(lower))
             .and_then(|tokens| u32::try_from(tokens).ok())
             .filter(|tokens| (256..=100_000_000).contains(tokens)),
     })
 }
 
-/// Groq (413) and OpenAI (429): `Request too large for model … on tokens per
-/// minute (TPM): Limit 6000, Requested 14810`. The request alone is larger than
-/// what a whole minute may hold: no pause helps, a shorter history does. The
-/// limit is the account's, so the model's window is not learned from it.
-fn more_than_a_minute_allows(lower: &str) -> bool {
+/// Groq (413) and OpenAI (429): `Request too large for model … on tokens per minute
+/// (TPM): Limit 6000, Requested 14810`. The request alone exceeds what a minute may
+/// have: waiting does not help, a shorter history does. The limit is the account's,
+/// so the model's window is not learned from it.
+fn exceeds_minute_limit(lower: &str) -> bool {
     lower.contains("request too large")
         && number_after(lower, "requested") > number_after(lower, "limit")
 }
 
 /// The phrases of [`SIZE_FOLLOWS_BESIDE`] that a text means.
-fn beside(lower: &str) -> impl Iterator<Item = &'static str> {
-    SIZE_FOLLOWS_BESIDE
+fn matching_conditionals(lower: &str) -> impl Iterator<Item = &'static str> {
+    BEFORE_WINDOW_IF
         .iter()
         .filter(|(phrase, other)| lower.contains(phrase) && lower.contains(other))
         .map(|(phrase, _)| *phrase)
 }
 
-fn window(lower: &str) -> Option<u64> {
-    SIZE_FOLLOWS
+fn find_window(lower: &str) -> Option<u64> {
+    BEFORE_WINDOW
         .iter()
         .copied()
-        .chain(beside(lower))
+        .chain(matching_conditionals(lower))
         .find_map(|phrase| number_after(lower, phrase))
         .or_else(|| number_after(lower, "too large for model with"))
         .or_else(|| {
-            let sum_or_prompt = any(lower, &["prompt is too long", "exceed context limit"]);
+            let sum_or_prompt =
+                contains_any(lower, &["prompt is too long", "exceed context limit"]);
             sum_or_prompt.then(|| number_after(lower, ">")).flatten()
         })
         .or_else(|| number_before(lower, " maximum context length"))

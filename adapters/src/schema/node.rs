@@ -1,11 +1,12 @@
-//! The rules for one node of a schema. A node is visited before those in it.
+//! Applies the rules to one node of a schema. A node is visited before its
+//! children.
 
 use registry::{SchemaRule, Set};
 use serde_json::{Map, Value, json};
 
-/// The rules in the order in which they help one another: types are inferred
-/// from enums and constants, so before these go.
-const ORDER: [SchemaRule; 13] = [
+/// The order of the rules. Types are inferred from enums and constants, so that
+/// comes before these are removed.
+const RULE_ORDER: [SchemaRule; 13] = [
     SchemaRule::LoneRefs,
     SchemaRule::NoMetaKeys,
     SchemaRule::AnyOfOnly,
@@ -21,17 +22,17 @@ const ORDER: [SchemaRule; 13] = [
     SchemaRule::NoBounds,
 ];
 
-/// One node.
-pub(super) struct Node<'s> {
+/// One node of a schema.
+pub(super) struct SchemaNode<'s> {
     pub(super) schema: &'s mut Map<String, Value>,
     pub(super) is_root: bool,
 }
 
-impl Node<'_> {
-    pub(super) fn keep_to(&mut self, rules: Set<SchemaRule>) {
-        for rule in ORDER.into_iter().filter(|rule| rules.has(*rule)) {
+impl SchemaNode<'_> {
+    pub(super) fn apply(&mut self, rules: Set<SchemaRule>) {
+        for rule in RULE_ORDER.into_iter().filter(|rule| rules.has(*rule)) {
             match rule {
-                // It concerns the whole schema and is done before.
+                // Applied to the whole schema beforehand.
                 SchemaRule::InlineRefs => {}
                 SchemaRule::LoneRefs => self.lone_ref(),
                 SchemaRule::NoMetaKeys => self.no_meta_keys(),
@@ -74,14 +75,15 @@ impl Node<'_> {
         ]);
     }
 
-    /// Where both stand, `oneOf` goes: the schema then allows more, never less.
+    /// Renames `oneOf` to `anyOf`, or drops it if both exist: the schema then
+    /// allows more, never less.
     fn any_of_only(&mut self) {
         if let Some(branches) = self.schema.shift_remove("oneOf") {
             self.schema.entry("anyOf").or_insert(branches);
         }
     }
 
-    /// A tuple becomes a list of any of its items.
+    /// Turns a tuple into a list whose elements may be any of its items.
     fn one_item_schema(&mut self) {
         let tuple = match self.schema.get("items") {
             Some(Value::Array(tuple)) => Some(tuple.clone()),
@@ -122,7 +124,7 @@ impl Node<'_> {
                 *property = json!({});
             }
             if let Value::Object(schema) = property
-                && !says_its_type(schema)
+                && !has_type_keyword(schema)
             {
                 let kind = inferred_type(schema);
                 schema.insert("type".to_owned(), kind.into());
@@ -136,8 +138,8 @@ impl Node<'_> {
         }
     }
 
-    /// An enum that stays needs its type beside it, and no value may be empty. One
-    /// that cannot stay is told in the description.
+    /// Keeps enums of non-empty strings and gives them a type. The values of any
+    /// other enum go to the description.
     fn string_enums(&mut self) {
         let Some(Value::Array(values)) = self.schema.get_mut("enum") else {
             return;
@@ -178,7 +180,7 @@ impl Node<'_> {
                 (Some(last), false) => {
                     kinds.push(last);
                     self.schema.shift_remove("type");
-                    self.branch(&kinds);
+                    self.type_branches(&kinds);
                 }
                 (None, _) => {
                     self.schema.shift_remove("type");
@@ -188,8 +190,9 @@ impl Node<'_> {
         self.null_branch();
     }
 
-    /// `anyOf` over types, each with the keywords that are its own.
-    fn branch(&mut self, kinds: &[Value]) {
+    /// Replaces several types by an `anyOf`, each branch with the keywords of its
+    /// type.
+    fn type_branches(&mut self, kinds: &[Value]) {
         if self.schema.contains_key("anyOf") {
             return;
         }
@@ -213,8 +216,8 @@ impl Node<'_> {
         self.schema.insert("anyOf".to_owned(), branches.into());
     }
 
-    /// A branch for null becomes `nullable`; a branch that is left alone becomes
-    /// the node.
+    /// Replaces a null branch by `nullable`. A single remaining branch is merged
+    /// into the node.
     fn null_branch(&mut self) {
         let Some(Value::Array(branches)) = self.schema.get_mut("anyOf") else {
             return;
@@ -237,7 +240,8 @@ impl Node<'_> {
         self.schema.insert("nullable".to_owned(), true.into());
     }
 
-    /// The root keeps its type: a tool's arguments are an object.
+    /// Moves the type into the branches of `anyOf`. The root keeps its type,
+    /// because a tool's arguments are an object.
     fn type_in_branches(&mut self) {
         if self.is_root || !self.schema.get("anyOf").is_some_and(Value::is_array) {
             return;
@@ -248,7 +252,7 @@ impl Node<'_> {
         let branches = self.schema.get_mut("anyOf").and_then(Value::as_array_mut);
         for branch in branches.into_iter().flatten() {
             if let Value::Object(branch) = branch
-                && !says_its_type(branch)
+                && !has_type_keyword(branch)
             {
                 branch.insert("type".to_owned(), kind.clone());
             }
@@ -302,27 +306,27 @@ fn has_type(schema: &Map<String, Value>, wanted: &str) -> bool {
     }
 }
 
-/// Whether the type is given, here or where it refers to.
-fn says_its_type(schema: &Map<String, Value>) -> bool {
+/// Whether the node names its type, or refers to schemas that do.
+fn has_type_keyword(schema: &Map<String, Value>) -> bool {
     ["type", "$ref", "anyOf", "oneOf", "allOf"]
         .iter()
         .any(|key| schema.get(*key).is_some_and(|value| !value.is_null()))
 }
 
-/// The type that the other keywords speak of, else `string`, which holds anything.
+/// The type that the other keywords imply, else `string`, which can hold anything.
 fn inferred_type(schema: &Map<String, Value>) -> &'static str {
     let listed = schema.get("enum").and_then(Value::as_array);
     let examples = || listed.into_iter().flatten().chain(schema.get("const"));
-    let all = |is: fn(&Value) -> bool| examples().next().is_some() && examples().all(is);
-    if schema.contains_key("properties") || all(Value::is_object) {
+    let all_examples = |is: fn(&Value) -> bool| examples().next().is_some() && examples().all(is);
+    if schema.contains_key("properties") || all_examples(Value::is_object) {
         "object"
-    } else if schema.contains_key("items") || all(Value::is_array) {
+    } else if schema.contains_key("items") || all_examples(Value::is_array) {
         "array"
-    } else if all(|value| value.is_i64() || value.is_u64()) {
+    } else if all_examples(|value| value.is_i64() || value.is_u64()) {
         "integer"
-    } else if all(Value::is_number) {
+    } else if all_examples(Value::is_number) {
         "number"
-    } else if all(Value::is_boolean) {
+    } else if all_examples(Value::is_boolean) {
         "boolean"
     } else {
         "string"

@@ -1,12 +1,12 @@
-//! Refusals, and what kind each is.
+//! Errors of providers and their kinds.
 
-use super::told;
+use super::fault_of;
 use crate::fault::{Kind, Retry};
 
 #[test]
 fn every_refusal_has_its_kind() {
     for (status, body, kind) in [
-        // Status alone
+        // By status alone
         (401, "", Kind::Authentication),
         (402, r#"{"error":"pay"}"#, Kind::Quota),
         (403, r#"{"detail":"not yours"}"#, Kind::Permission),
@@ -163,7 +163,7 @@ fn every_refusal_has_its_kind() {
             r#"{"type":"urn:inference-service:problem-details:payment-required","title":"Payment Required","status":402,"detail":"Account 'x': Cloud credits expired"}"#,
             Kind::Quota,
         ),
-        // Limits of rate
+        // Rate limits
         (
             429,
             r#"{"error":{"message":"slow down","code":"rate_limit_exceeded"}}"#,
@@ -392,7 +392,7 @@ fn every_refusal_has_its_kind() {
             r#"{"error":{"code":"1234","message":"网络错误"}}"#,
             Kind::Unavailable,
         ),
-        // A gateway's words for what the provider behind it says
+        // A gateway's report of the error of the provider behind it
         (
             400,
             r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"Insufficient Balance\"}}","provider_name":"Near"}}}"#,
@@ -409,9 +409,9 @@ fn every_refusal_has_its_kind() {
             Kind::Refused,
         ),
     ] {
-        let fault = told(status, body);
+        let fault = fault_of(status, body);
         assert_eq!(fault.kind, kind, "{status} {body}");
-        assert_eq!(fault.mend, None, "{status} {body}");
+        assert_eq!(fault.patch, None, "{status} {body}");
         assert_eq!(fault.upstream_status, Some(status));
         if matches!(
             kind,

@@ -1,10 +1,10 @@
-//! Texts that say that a request is too long.
+//! Refusals of requests that are too long.
 
 use std::time::Duration;
 
-use super::{openai, told};
+use super::{fault_of, openai};
 use crate::fault::{Kind, Retry};
-use crate::mend::Mend;
+use crate::quirk_patch::QuirkPatch;
 
 #[test]
 fn an_overflow_names_its_window() {
@@ -165,11 +165,11 @@ fn an_overflow_names_its_window() {
             None,
         ),
     ] {
-        let fault = told(status, &openai(message));
+        let fault = fault_of(status, &openai(message));
         assert_eq!(fault.kind, Kind::ContextLength, "{message}");
         assert_eq!(fault.retry, Retry::Never, "{message}");
         assert_eq!(fault.code(), Some("context_length_exceeded"), "{message}");
-        assert_eq!(fault.mend, window.map(Mend::Window), "{message}");
+        assert_eq!(fault.patch, window.map(QuirkPatch::Window), "{message}");
     }
     for (body, window) in [
         (
@@ -190,14 +190,14 @@ fn an_overflow_names_its_window() {
             None,
         ),
     ] {
-        let fault = told(400, body);
+        let fault = fault_of(400, body);
         assert_eq!(
-            (fault.kind, fault.mend),
-            (Kind::ContextLength, window.map(Mend::Window)),
+            (fault.kind, fault.patch),
+            (Kind::ContextLength, window.map(QuirkPatch::Window)),
             "{body}"
         );
     }
-    let limit = told(
+    let limit = fault_of(
         429,
         &openai(
             "Rate limit reached for model `m` on tokens per minute (TPM): Limit 6000, Used 5034, Requested 1443. Please try again in 4.77s.",

@@ -1,30 +1,30 @@
-//! What kind of refusal it is. Numbers and codes that mean one thing come
-//! before words, words before the status: providers put a used-up account
-//! under 401, 402, 403, 429 and 500.
+//! The kind of fault of a provider's error. Unambiguous numbers and codes come
+//! before phrases, and phrases before the status, because providers report an
+//! exhausted account with 401, 402, 403, 429 and 500.
 
 use super::delay;
-use super::find::any;
-use super::said::Said;
+use super::error::ProviderError;
+use super::find::contains_any;
 use crate::fault::Kind;
 
-/// The kind of a refusal that is no overflow.
-pub(super) fn kind(status: u16, said: &Said, lower: &str) -> Kind {
-    by_number(said)
-        .or_else(|| googles_quota(said, lower))
-        .or_else(|| any(lower, USED_UP).then_some(Kind::Quota))
-        .or_else(|| by_code(said))
+/// The kind of an error that is not a context overflow.
+pub(super) fn kind(status: u16, error: &ProviderError, lower: &str) -> Kind {
+    by_number(error)
+        .or_else(|| by_google_quota(error, lower))
+        .or_else(|| contains_any(lower, USED_UP).then_some(Kind::Quota))
+        .or_else(|| by_code(error))
         .or_else(|| by_text(status, lower))
         .unwrap_or_else(|| by_status(status, lower))
 }
 
-/// GLM's four digits (docs.bigmodel.cn, docs.z.ai "api-code") and MiniMax's
-/// (platform.minimax.io "error code"), which are told apart by their place.
-fn by_number(said: &Said) -> Option<Kind> {
-    if let Some(number) = said.number {
+/// GLM's codes (docs.bigmodel.cn, docs.z.ai "api-code") and MiniMax's codes
+/// (platform.minimax.io "error code"). Their places in the error distinguish them.
+fn by_number(error: &ProviderError) -> Option<Kind> {
+    if let Some(number) = error.minimax_code {
         return match number {
             1002 | 1039 | 1041 | 2045 => Some(Kind::RateLimit),
             1004 | 2049 => Some(Kind::Authentication),
-            // 2056: the plan's five hours or week.
+            // 2056: the limit of the plan for five hours or a week.
             1008 | 2056 => Some(Kind::Quota),
             1026 | 1027 => Some(Kind::ContentFilter),
             1000 | 1001 | 1013 | 1024 | 1033 => Some(Kind::Unavailable),
@@ -32,9 +32,9 @@ fn by_number(said: &Said) -> Option<Kind> {
             _ => None,
         };
     }
-    match said.four_digits()? {
+    match error.glm_code()? {
         1000..=1004 => Some(Kind::Authentication),
-        // 1308 and 1310 end at a time of the plan, 1309 with a new plan.
+        // 1308 and 1310 end at a time that the plan sets, 1309 with a new plan.
         1113 | 1304 | 1308..=1310 => Some(Kind::Quota),
         1211 => Some(Kind::ModelNotFound),
         1220 | 1311 => Some(Kind::Permission),
@@ -47,14 +47,19 @@ fn by_number(said: &Said) -> Option<Kind> {
     }
 }
 
-/// Google says `You exceeded your current quota, please check your plan and
-/// billing details` of a minute's limit too; the ids of its quotas tell.
-fn googles_quota(said: &Said, lower: &str) -> Option<Kind> {
-    if !said.words.iter().any(|word| word == "RESOURCE_EXHAUSTED") {
+/// Google says `You exceeded your current quota, please check your plan and billing
+/// details` for a limit per minute, too; the ids of the quotas show which limit it
+/// is.
+fn by_google_quota(error: &ProviderError, lower: &str) -> Option<Kind> {
+    if !error
+        .keywords
+        .iter()
+        .any(|word| word == "RESOURCE_EXHAUSTED")
+    {
         return None;
     }
-    let ids = said.words.join(" ").to_lowercase();
-    let used_up = delay::is_long(&ids) || lower.contains("limit: 0,");
+    let ids = error.keywords.join(" ").to_lowercase();
+    let used_up = delay::is_day_or_longer(&ids) || lower.contains("limit: 0,");
     Some(if used_up {
         Kind::Quota
     } else {
@@ -62,7 +67,7 @@ fn googles_quota(said: &Said, lower: &str) -> Option<Kind> {
     })
 }
 
-/// An account that has nothing left, whatever status and code it comes with.
+/// Phrases for an account without credit or quota, whatever the status and code.
 const USED_UP: &[&str] = &[
     // DeepSeek 402, GLM, MiniMax 500, MiMo 402
     "insufficient balance",
@@ -105,15 +110,15 @@ const USED_UP: &[&str] = &[
     "overdue payment",
 ];
 
-/// Codes and types; only letters and digits count, in lower case.
-fn by_code(said: &Said) -> Option<Kind> {
-    [&said.code, &said.kind]
+/// By code and type. Only letters and digits are compared, in lower case.
+fn by_code(error: &ProviderError) -> Option<Kind> {
+    [&error.code, &error.kind]
         .into_iter()
-        .chain(&said.words)
-        .find_map(|word| of_code(word))
+        .chain(&error.keywords)
+        .find_map(|word| kind_of_code(word))
 }
 
-fn of_code(word: &str) -> Option<Kind> {
+fn kind_of_code(word: &str) -> Option<Kind> {
     let plain: String = word
         .chars()
         .filter(char::is_ascii_alphanumeric)
@@ -184,7 +189,7 @@ fn of_code(word: &str) -> Option<Kind> {
 }
 
 fn by_text(status: u16, lower: &str) -> Option<Kind> {
-    let says = |phrases: &[&str]| any(lower, phrases);
+    let says = |phrases: &[&str]| contains_any(lower, phrases);
     if says(BAD_KEY) {
         Some(Kind::Authentication)
     } else if says(FILTERED) {
@@ -256,10 +261,10 @@ const TOO_FAST: &[&str] = &[
     "请求过于频繁",
 ];
 
-/// A refusal that says that the model is not there.
+/// Whether the text says that the model does not exist.
 fn is_unknown_model(lower: &str) -> bool {
     // DeepSeek, OpenRouter, Mistral, Together, GLM
-    let whole = any(
+    let whole = contains_any(
         lower,
         &[
             "model not exist",
@@ -287,8 +292,8 @@ fn is_unknown_model(lower: &str) -> bool {
             before.rfind("model").is_some_and(|model| at - model < 100)
         })
     });
-    // OpenRouter: `No endpoints found for x/y`, while `No endpoints found that
-    // support image input` is about the request.
+    // OpenRouter: `No endpoints found for x/y`. In contrast, `No endpoints found
+    // that support image input` is about the request.
     whole || near || lower.contains("no endpoints found for")
 }
 
@@ -302,7 +307,7 @@ fn by_status(status: u16, lower: &str) -> Kind {
         429 => Kind::RateLimit,
         // Groq: no capacity for flexible processing
         498 | 503 | 529 => Kind::Overloaded,
-        // What a server cannot do it cannot do later.
+        // A feature that the server lacks will still be missing on a retry.
         400..=499 | 501 | 505 => Kind::Refused,
         _ => Kind::Unavailable,
     }

@@ -1,8 +1,8 @@
-//! What a refusal teaches. A lesson lasts as long as the process, so a text
-//! must name one thing, in words that a provider is known to use; a vague text
-//! teaches nothing.
+//! Quirk patches that known refusals lead to. A patch stays in force as long as the
+//! process, so a text must clearly name one thing, in a phrase that a provider is
+//! known to use; vague texts lead to no patch.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! |---|---|
 //! | here | reasoning, roles and order of messages, images, ids |
 //! | `limits` | numbers: output limit, temperature |
@@ -11,27 +11,27 @@
 
 use registry::{CallContent, CallIds, ReasoningRequired, SystemRole};
 
-use super::find::{any, quoted};
-use super::said::Said;
-use crate::mend::Mend;
+use super::error::ProviderError;
+use super::find::{contains_any, find_quoted};
+use crate::quirk_patch::QuirkPatch;
 
 mod limits;
 mod parameters;
 mod schema;
 
-/// The lesson of a refusal that is no overflow.
-pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
+/// The patch for a refusal that is not a context overflow.
+pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
     reasoning(lower)
-        .or_else(|| limits::lesson(lower))
-        .or_else(|| schema::lesson(said, lower))
+        .or_else(|| limits::find_patch(lower))
+        .or_else(|| schema::find_patch(error, lower))
         .or_else(|| images(lower))
-        .or_else(|| order(lower))
-        .or_else(|| roles(said, lower))
-        .or_else(|| forms(said, lower))
-        .or_else(|| parameters::lesson(said, lower))
+        .or_else(|| message_order(lower))
+        .or_else(|| roles(error, lower))
+        .or_else(|| calls(error, lower))
+        .or_else(|| parameters::find_patch(error, lower))
 }
 
-/// Reasoning and signatures that must go back.
+/// Reasoning and signatures that must be sent back.
 ///
 /// - Kimi: `thinking is enabled but reasoning_content is missing in assistant
 ///   tool call message at index 2` (claude-code#37485)
@@ -44,23 +44,23 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
 /// - Anthropic behind a gateway: ``Invalid `signature` in `thinking` block``;
 ///   ``Invalid `data` in `redacted_thinking` block``; ``The `thinking` blocks in
 ///   the latest assistant message cannot be modified``
-fn reasoning(lower: &str) -> Option<Mend> {
+fn reasoning(lower: &str) -> Option<QuirkPatch> {
     if lower.contains("reasoning_content is missing") {
-        return Some(Mend::Reasoning(ReasoningRequired::Calls));
+        return Some(QuirkPatch::RequireReasoning(ReasoningRequired::Calls));
     }
     if lower.contains("reasoning_content") && lower.contains("must be passed back") {
-        return Some(Mend::Reasoning(ReasoningRequired::Always));
+        return Some(QuirkPatch::RequireReasoning(ReasoningRequired::Always));
     }
-    if any(
+    if contains_any(
         lower,
         &[
             "missing a `thought_signature`",
             "missing a thought_signature",
         ],
     ) {
-        return Some(Mend::Signatures);
+        return Some(QuirkPatch::RequireSignatures);
     }
-    if any(
+    if contains_any(
         lower,
         &[
             "corrupted thought signature",
@@ -68,9 +68,9 @@ fn reasoning(lower: &str) -> Option<Mend> {
             "thought signature is not valid",
         ],
     ) {
-        return Some(Mend::NoSignatures);
+        return Some(QuirkPatch::NoSignatures);
     }
-    any(
+    contains_any(
         lower,
         &[
             "invalid `signature` in `thinking` block",
@@ -78,7 +78,7 @@ fn reasoning(lower: &str) -> Option<Mend> {
             "blocks in the latest assistant message cannot be modified",
         ],
     )
-    .then_some(Mend::NoReasoning)
+    .then_some(QuirkPatch::NoReasoning)
 }
 
 /// Images and files.
@@ -94,8 +94,8 @@ fn reasoning(lower: &str) -> Option<Mend> {
 /// - MiMo: `text is not set` beside an image (providers.md)
 /// - Kimi: `unsupported image url`; a URL that could not be fetched, as at
 ///   Vertex, says nothing about other URLs
-fn images(lower: &str) -> Option<Mend> {
-    const BLIND: &[&str] = &[
+fn images(lower: &str) -> Option<QuirkPatch> {
+    const NO_IMAGES: &[&str] = &[
         "unknown variant `image_url`",
         "unknown variant 'image_url'",
         "image input not supported",
@@ -116,16 +116,16 @@ fn images(lower: &str) -> Option<Mend> {
         "only base64",
         "only supports base64",
     ];
-    if any(lower, NO_URLS) && lower.contains("image") {
-        return Some(Mend::NoImageUrls);
+    if contains_any(lower, NO_URLS) && lower.contains("image") {
+        return Some(QuirkPatch::NoImageUrls);
     }
-    if any(lower, BLIND) {
-        return Some(Mend::NoImages);
+    if contains_any(lower, NO_IMAGES) {
+        return Some(QuirkPatch::NoImages);
     }
-    if any(lower, &["unknown variant `file`", "unknown variant 'file'"]) {
-        return Some(Mend::NoFiles);
+    if contains_any(lower, &["unknown variant `file`", "unknown variant 'file'"]) {
+        return Some(QuirkPatch::NoFiles);
     }
-    (lower.contains("text is not set")).then_some(Mend::ImageNeedsText)
+    (lower.contains("text is not set")).then_some(QuirkPatch::ImageNeedsText)
 }
 
 /// The order of messages.
@@ -137,17 +137,17 @@ fn images(lower: &str) -> Option<Mend> {
 ///   assistant message(s).`
 /// - templates (Qwen, at vLLM and llama.cpp): `System message must be at the
 ///   beginning.`
-fn order(lower: &str) -> Option<Mend> {
-    if any(
+fn message_order(lower: &str) -> Option<QuirkPatch> {
+    if contains_any(
         lower,
         &[
             "unexpected role 'user' after role 'tool'",
             "unexpected role user after role tool",
         ],
     ) {
-        return Some(Mend::AnswerAfterTool);
+        return Some(QuirkPatch::AnswerAfterTool);
     }
-    if any(
+    if contains_any(
         lower,
         &[
             "roles must alternate",
@@ -155,9 +155,9 @@ fn order(lower: &str) -> Option<Mend> {
             "unexpected role 'user' after role 'user'",
         ],
     ) {
-        return Some(Mend::MergeUser);
+        return Some(QuirkPatch::MergeUser);
     }
-    any(
+    contains_any(
         lower,
         &[
             "system message must be at the beginning",
@@ -167,10 +167,10 @@ fn order(lower: &str) -> Option<Mend> {
             "system messages must be at the beginning",
         ],
     )
-    .then_some(Mend::SystemFirst)
+    .then_some(QuirkPatch::SystemFirst)
 }
 
-/// Roles that are unknown.
+/// Roles that the provider does not have.
 ///
 /// - OpenAI o1-mini, recorded: `Unsupported value: 'messages[0].role' does not
 ///   support 'developer' with this model.`, the same with 'system'
@@ -180,15 +180,15 @@ fn order(lower: &str) -> Option<Mend> {
 /// - gateways: `invalid role 'developer', must be one of: system, user, …`
 /// - pydantic (Together, Cerebras): `Input should be 'system', 'user', 'assistant'
 ///   or 'tool'` at `messages.0.role`
-/// - templates: `Unexpected message role.` (teaches nothing: it names no role)
+/// - templates: `Unexpected message role.` (no patch: it names no role)
 /// - MiniMax 2013: `chat content has invalid message role: system`
 /// - Gemma: `System role not supported`; Gemini's Gemma: `Developer instruction
 ///   is not enabled for models/gemma-3-27b-it`
-fn roles(said: &Said, lower: &str) -> Option<Mend> {
-    let param = said.param.as_deref().unwrap_or_default();
+fn roles(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    let param = error.param.as_deref().unwrap_or_default();
     let about_role = lower.contains("role") || param.ends_with("role");
     let refuses = |role: &str| {
-        any(
+        contains_any(
             lower,
             &[
                 &format!("does not support '{role}'"),
@@ -210,19 +210,18 @@ fn roles(said: &Said, lower: &str) -> Option<Mend> {
         )
     };
     if about_role && refuses("developer") || lower.contains("developer is not one of [") {
-        return Some(Mend::SystemRole(SystemRole::System));
+        return Some(QuirkPatch::SystemRole(SystemRole::System));
     }
-    // The roles that are known are listed, and the one for instructions that is
-    // not among them is ours.
+    // The supported roles are listed, and our role for instructions is missing.
     let listed = about_role
-        && any(lower, &["should be", "must be one of", "expected one of"])
-        && quoted(lower, "system").is_some()
-        && quoted(lower, "user").is_some();
-    if listed && quoted(lower, "developer").is_none() {
-        return Some(Mend::SystemRole(SystemRole::System));
+        && contains_any(lower, &["should be", "must be one of", "expected one of"])
+        && find_quoted(lower, "system").is_some()
+        && find_quoted(lower, "user").is_some();
+    if listed && find_quoted(lower, "developer").is_none() {
+        return Some(QuirkPatch::SystemRole(SystemRole::System));
     }
     let no_system = about_role && refuses("system")
-        || any(
+        || contains_any(
             lower,
             &[
                 "system role not supported",
@@ -230,10 +229,10 @@ fn roles(said: &Said, lower: &str) -> Option<Mend> {
                 "developer instruction is not enabled",
             ],
         );
-    no_system.then_some(Mend::SystemRole(SystemRole::User))
+    no_system.then_some(QuirkPatch::SystemRole(SystemRole::User))
 }
 
-/// Forms of messages with calls.
+/// Messages with calls.
 ///
 /// - Kimi: `text content is empty` (kimi-cli leaves the content out)
 /// - serde servers: ``missing field `content` ``; pydantic: `Input should be a
@@ -245,32 +244,32 @@ fn roles(said: &Said, lower: &str) -> Option<Mend> {
 ///   too long. Expected a string with maximum length 40`
 /// - Gemini: `function_response.name: Name cannot be empty.`
 /// - llama.cpp: `Cannot use tools with stream`
-fn forms(said: &Said, lower: &str) -> Option<Mend> {
-    let param = said.param.as_deref().unwrap_or_default();
+fn calls(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
+    let param = error.param.as_deref().unwrap_or_default();
     if lower.contains("text content is empty") {
-        return Some(Mend::CallContent(CallContent::Omitted));
+        return Some(QuirkPatch::CallContent(CallContent::Omitted));
     }
-    let needs_text = any(
+    let needs_text = contains_any(
         lower,
         &["missing field `content`", "missing field 'content'"],
     ) || lower.contains("should be a valid string")
         && param.ends_with("assistant.content");
     if needs_text {
-        return Some(Mend::CallContent(CallContent::Empty));
+        return Some(QuirkPatch::CallContent(CallContent::Empty));
     }
     if lower.contains("with a length of 9") {
-        return Some(Mend::CallIds(CallIds::NineAlphanumeric));
+        return Some(QuirkPatch::CallIds(CallIds::NineAlphanumeric));
     }
     let wrong_id = lower.contains("tool_use.id") && lower.contains("should match pattern")
         || lower.contains("tool_call")
-            && any(lower, &["id': string too long", "_id': string too long"]);
+            && contains_any(lower, &["id': string too long", "_id': string too long"]);
     if wrong_id {
-        return Some(Mend::CallIds(CallIds::Word));
+        return Some(QuirkPatch::CallIds(CallIds::Word));
     }
     if lower.contains("function_response.name") && lower.contains("cannot be empty") {
-        return Some(Mend::ToolNames);
+        return Some(QuirkPatch::ToolNames);
     }
-    any(
+    contains_any(
         lower,
         &[
             "cannot use tools with stream",
@@ -279,5 +278,5 @@ fn forms(said: &Said, lower: &str) -> Option<Mend> {
             "tool calls are not supported with stream",
         ],
     )
-    .then_some(Mend::WholeCalls)
+    .then_some(QuirkPatch::NoCallStreaming)
 }

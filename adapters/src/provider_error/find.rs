@@ -1,7 +1,7 @@
-//! Finding numbers and names in the words of a provider, in lower case.
+//! Finds numbers and names in a provider's text, which is in lower case.
 
-/// The number right behind the first `phrase` that has one; only signs and
-/// blanks may stand between.
+/// The number right after the first `phrase` that has one. Only punctuation and
+/// white space may come between.
 pub(super) fn number_after(text: &str, phrase: &str) -> Option<u64> {
     text.split(phrase).skip(1).find_map(|rest| {
         let rest = rest.trim_start_matches(|c: char| !c.is_alphanumeric() && c != '-');
@@ -19,7 +19,7 @@ pub(super) fn number_before(text: &str, phrase: &str) -> Option<u64> {
     leading_number(word)
 }
 
-/// The number that the text starts with; thousands may be parted.
+/// The number that the text begins with; it may have thousands separators.
 pub(super) fn leading_number(text: &str) -> Option<u64> {
     let mut digits = String::new();
     let mut rest = text.chars().peekable();
@@ -33,13 +33,13 @@ pub(super) fn leading_number(text: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Whether any of the phrases stands in the text.
-pub(super) fn any(text: &str, phrases: &[&str]) -> bool {
+/// Whether the text contains any of the phrases.
+pub(super) fn contains_any(text: &str, phrases: &[&str]) -> bool {
     phrases.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Where `name` first stands as a word of its own, as a byte offset.
-pub(super) fn word(text: &str, name: &str) -> Option<usize> {
+/// The byte offset of the first `name` that is a whole word.
+pub(super) fn find_word(text: &str, name: &str) -> Option<usize> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back();
@@ -48,8 +48,9 @@ pub(super) fn word(text: &str, name: &str) -> Option<usize> {
     })
 }
 
-/// The same where quotes stand around it, for names that are plain words too.
-pub(super) fn quoted(text: &str, name: &str) -> Option<usize> {
+/// The byte offset of the first `name` in quotes, for names that are ordinary words
+/// too.
+pub(super) fn find_quoted(text: &str, name: &str) -> Option<usize> {
     const QUOTES: [char; 3] = ['"', '\'', '`'];
     text.match_indices(name).find_map(|(at, _)| {
         let before = text.get(..at)?.chars().next_back()?;
@@ -83,9 +84,12 @@ mod tests {
 
     #[test]
     fn a_name_is_a_whole_word() {
-        assert_eq!(word("max_tokens_x and max_tokens.", "max_tokens"), Some(17));
-        assert_eq!(word("unmax_tokens", "max_tokens"), None);
-        assert_eq!(quoted("strict mode, 'strict'", "strict"), Some(14));
-        assert_eq!(quoted("strict mode", "strict"), None);
+        assert_eq!(
+            find_word("max_tokens_x and max_tokens.", "max_tokens"),
+            Some(17)
+        );
+        assert_eq!(find_word("unmax_tokens", "max_tokens"), None);
+        assert_eq!(find_quoted("strict mode, 'strict'", "strict"), Some(14));
+        assert_eq!(find_quoted("strict mode", "strict"), None);
     }
 }

@@ -1,18 +1,18 @@
-//! Texts of providers, and what they mean.
+//! Errors of providers, and how they are read.
 
 use std::time::Duration;
 
 use serde_json::json;
 
-use super::said::MESSAGE_LIMIT;
+use super::error::MAX_MESSAGE;
 use super::*;
 
 mod kinds;
-mod lessons;
 mod overflow;
+mod patches;
 
-fn told(status: u16, body: &str) -> Fault {
-    reply(status, None, body.as_bytes())
+fn fault_of(status: u16, body: &str) -> Fault {
+    from_reply(status, None, body.as_bytes())
 }
 
 /// An error in OpenAI's shape.
@@ -76,14 +76,14 @@ fn every_shape_gives_its_message() {
         ),
         ("[]", "[]"),
     ] {
-        assert_eq!(told(400, body).message, message, "{body}");
+        assert_eq!(fault_of(400, body).message, message, "{body}");
     }
 }
 
-/// vLLM repeats the input that it complains of, which may speak of anything: of
-/// the errors of a proxy, for one.
+/// vLLM quotes the input that it refuses, which may be about anything, including
+/// the errors of a proxy.
 #[test]
-fn what_a_refusal_quotes_is_not_its_own_word() {
+fn quoted_input_is_not_the_providers_own_text() {
     let quoted = "This model's maximum context length is 8192 tokens. Insufficient balance. \
                   System message must be at the beginning.";
     for message in [
@@ -96,14 +96,18 @@ fn what_a_refusal_quotes_is_not_its_own_word() {
         format!("Failed to parse input at pos 12: {quoted}"),
         format!("Invalid JSON. {} {quoted}", "Some words. ".repeat(120)),
     ] {
-        let fault = told(400, &openai(&message));
-        assert_eq!((fault.kind, fault.mend), (Kind::Refused, None), "{message}");
+        let fault = fault_of(400, &openai(&message));
+        assert_eq!(
+            (fault.kind, fault.patch),
+            (Kind::Refused, None),
+            "{message}"
+        );
         assert!(fault.message.contains(quoted), "{message}");
     }
 }
 
 #[test]
-fn google_tells_a_minute_from_a_day() {
+fn googles_limits_per_minute_and_per_day_differ() {
     let body = |quota: &str, message: &str| {
         json!([{"error": {
             "code": 429, "message": message, "status": "RESOURCE_EXHAUSTED",
@@ -115,15 +119,15 @@ fn google_tells_a_minute_from_a_day() {
         .to_string()
     };
     let text = "You exceeded your current quota, please check your plan and billing details.";
-    let minute = told(429, &body("InputTokensPerModelPerMinute", text));
+    let minute = fault_of(429, &body("InputTokensPerModelPerMinute", text));
     assert_eq!(minute.kind, Kind::RateLimit);
     assert_eq!(minute.retry, Retry::After(Duration::from_secs(37)));
-    let day = told(
+    let day = fault_of(
         429,
         &body("RequestsPerDayPerProjectPerModel-FreeTier", text),
     );
     assert_eq!((day.kind, day.retry), (Kind::Quota, Retry::Never));
-    let none = told(
+    let none = fault_of(
         429,
         &body("PerMinute", "Quota exceeded, limit: 0, model: x"),
     );
@@ -131,7 +135,7 @@ fn google_tells_a_minute_from_a_day() {
 }
 
 #[test]
-fn an_error_in_a_stream_is_placed_by_its_words() {
+fn an_error_in_a_stream_gets_its_status_from_its_code() {
     for (error, kind, status) in [
         (r#"{"message":"x","code":429}"#, Kind::RateLimit, 429),
         (
@@ -185,7 +189,7 @@ fn an_error_in_a_stream_is_placed_by_its_words() {
         ("7", Kind::Unavailable, 500),
     ] {
         let raw: &RawValue = serde_json::from_str(error).unwrap();
-        let fault = in_stream(raw);
+        let fault = from_stream_error(raw);
         assert_eq!(
             (fault.kind, fault.upstream_status),
             (kind, Some(status)),
@@ -195,7 +199,7 @@ fn an_error_in_a_stream_is_placed_by_its_words() {
 }
 
 #[test]
-fn an_error_in_place_of_an_answer_is_seen() {
+fn an_error_in_place_of_an_answer_is_recognized() {
     for (body, kind) in [
         (
             r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","type":"invalid_request_error"}}"#,
@@ -236,7 +240,7 @@ fn an_error_in_place_of_an_answer_is_seen() {
         ("", None),
     ] {
         assert_eq!(
-            in_place_of_answer(body).map(|fault| fault.kind),
+            from_failed_answer(body).map(|fault| fault.kind),
             kind,
             "{body}"
         );
@@ -244,7 +248,7 @@ fn an_error_in_place_of_an_answer_is_seen() {
 }
 
 #[test]
-fn a_wait_is_passed_on_only_where_trying_again_helps() {
+fn a_pause_is_passed_on_only_if_a_retry_helps() {
     let wait = Some(Duration::from_secs(3));
     for (status, wait, body, seconds) in [
         (429, wait, "", Some(3)),
@@ -256,7 +260,7 @@ fn a_wait_is_passed_on_only_where_trying_again_helps() {
         (429, wait, "Please retry after 26 seconds.", Some(3)),
         (429, None, "Please try again in 6m0s.", Some(360)),
     ] {
-        let asked = match reply(status, wait, body.as_bytes()).retry {
+        let asked = match from_reply(status, wait, body.as_bytes()).retry {
             Retry::After(wait) => Some(wait.as_secs()),
             Retry::Soon | Retry::Never => None,
         };
@@ -265,15 +269,15 @@ fn a_wait_is_passed_on_only_where_trying_again_helps() {
 }
 
 #[test]
-fn a_request_that_came_too_slowly_is_worth_another_try() {
-    let fault = told(408, "");
+fn a_request_that_arrived_too_slowly_is_retried() {
+    let fault = fault_of(408, "");
     assert_eq!((fault.kind, fault.retry), (Kind::Timeout, Retry::Soon));
 }
 
 #[test]
-fn a_call_that_did_not_fit_is_worth_another_try() {
+fn a_call_that_did_not_match_its_schema_is_retried() {
     let body = r#"{"error":{"code":"tool_use_failed","failed_generation":"{}","message":"Tool call validation failed","type":"invalid_request_error"}}"#;
-    let fault = told(400, body);
+    let fault = fault_of(400, body);
     assert_eq!((fault.kind, fault.retry), (Kind::Refused, Retry::Soon));
     assert_eq!(
         (fault.status(true), fault.code()),
@@ -283,7 +287,7 @@ fn a_call_that_did_not_fit_is_worth_another_try() {
 }
 
 #[test]
-fn codes_in_words_are_passed_on() {
+fn textual_codes_are_passed_on() {
     for (body, code) in [
         (
             r#"{"error":{"message":"bad","code":"unsupported_value"}}"#,
@@ -293,13 +297,13 @@ fn codes_in_words_are_passed_on() {
         (r#"{"error":{"message":"bad","code":400}}"#, None),
         (r#"{"error":{"message":"bad","code":"1210"}}"#, None),
     ] {
-        assert_eq!(told(400, body).code(), code, "{body}");
+        assert_eq!(fault_of(400, body).code(), code, "{body}");
     }
 }
 
 #[test]
-fn hints_say_what_to_do() {
-    let server = told(
+fn hints_are_appended() {
+    let server = fault_of(
         400,
         &openai(
             "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
@@ -310,15 +314,15 @@ fn hints_say_what_to_do() {
         r#"{"error":"m does not support tools"}"#,
         r#"{"error":{"message":"No endpoints found that support tool use.","code":404}}"#,
     ] {
-        let told = told(400, body).message;
-        assert!(told.ends_with("(Choose a model that can call tools.)"));
+        let message = fault_of(400, body).message;
+        assert!(message.ends_with("(Choose a model that can call tools.)"));
     }
 }
 
 #[test]
 fn a_long_message_is_cut_between_characters() {
-    let message = told(500, &"漢".repeat(30_000)).message;
-    assert_eq!(message.chars().count(), MESSAGE_LIMIT + 1);
-    let message = told(500, &openai(&"漢".repeat(30_000))).message;
-    assert_eq!(message.chars().count(), MESSAGE_LIMIT + 1);
+    let message = fault_of(500, &"漢".repeat(30_000)).message;
+    assert_eq!(message.chars().count(), MAX_MESSAGE + 1);
+    let message = fault_of(500, &openai(&"漢".repeat(30_000))).message;
+    assert_eq!(message.chars().count(), MAX_MESSAGE + 1);
 }

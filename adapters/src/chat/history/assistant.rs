@@ -1,50 +1,62 @@
-//! Assistant messages: the text, the reasoning and the calls of one answer.
+//! Writes assistant messages: the text, the reasoning and the calls of one answer.
 
 use registry::{CallContent, CallExtra, ReasoningReplay, ReasoningRequired};
 
-use super::Writer;
+use super::MessageWriter;
 use super::arguments::push_arguments;
-use super::layout::Said;
-use super::reasoning::{LOST_SIGNATURE, PLACEHOLDER, Thoughts, details_placeholder};
+use super::message::{AssistantMessage, ReplayedReasoning};
+use super::reasoning::{LOST_SIGNATURE, REASONING_PLACEHOLDER, signature_detail_placeholder};
 use crate::fault::Fault;
 use crate::json;
 use crate::plan::UNKNOWN_TOOL;
 use crate::tools::ToolKind;
 use crate::turn::{Item, ItemKind, Turn};
 
-impl<'a> Writer<'_, 'a> {
-    pub(super) fn assistant(&mut self, said: &Said<'a>, marked: bool) -> Result<(), Fault> {
+impl<'a> MessageWriter<'_, 'a> {
+    pub(super) fn push_assistant(
+        &mut self,
+        message: &AssistantMessage<'a>,
+        marked: bool,
+    ) -> Result<(), Fault> {
         let quirks = self.options.quirks();
-        let thoughts = Thoughts::of(said, self.turn, self.options, self.notes)?;
-        self.open("assistant");
+        let reasoning = ReplayedReasoning::collect(message, self.turn, self.options, self.notes)?;
+        self.open_message("assistant");
         match quirks.reasoning_replay {
-            ReasoningReplay::ThinkTags => self.tagged_text(said, &thoughts, marked),
-            ReasoningReplay::ThinkingParts => self.text_behind_thinking(said, &thoughts, marked),
+            ReasoningReplay::ThinkTags => {
+                self.push_content_with_think_tags(message, &reasoning, marked);
+            }
+            ReasoningReplay::ThinkingParts => {
+                self.push_content_with_thinking_parts(message, &reasoning, marked);
+            }
             ReasoningReplay::None
             | ReasoningReplay::ReasoningContent
             | ReasoningReplay::Reasoning
-            | ReasoningReplay::ReasoningDetails => self.text(said, marked),
+            | ReasoningReplay::ReasoningDetails => self.push_content(message, marked),
         }
         match quirks.reasoning_replay {
             ReasoningReplay::ReasoningContent => {
-                self.reasoning("reasoning_content", said, &thoughts);
+                self.push_reasoning_field("reasoning_content", message, &reasoning);
             }
-            ReasoningReplay::ReasoningDetails => match self.details(said, &thoughts) {
-                Some(details) => json::raw_field(self.out, "reasoning_details", &details),
-                None => self.reasoning("reasoning", said, &thoughts),
-            },
-            ReasoningReplay::Reasoning => self.reasoning("reasoning", said, &thoughts),
+            ReasoningReplay::ReasoningDetails => {
+                match self.reasoning_details(message, &reasoning) {
+                    Some(details) => json::raw_field(self.out, "reasoning_details", &details),
+                    None => self.push_reasoning_field("reasoning", message, &reasoning),
+                }
+            }
+            ReasoningReplay::Reasoning => {
+                self.push_reasoning_field("reasoning", message, &reasoning);
+            }
             ReasoningReplay::None | ReasoningReplay::ThinkTags | ReasoningReplay::ThinkingParts => {
             }
         }
-        self.calls(said, &thoughts);
+        self.push_calls(message, &reasoning);
         self.out.push(b'}');
         Ok(())
     }
 
-    /// `content`, where reasoning stands elsewhere.
-    fn text(&mut self, said: &Said<'_>, marked: bool) {
-        if said.texts.is_empty() {
+    /// Writes `content` without reasoning in it.
+    fn push_content(&mut self, message: &AssistantMessage<'_>, marked: bool) {
+        if message.texts.is_empty() {
             match self.options.quirks().call_content {
                 CallContent::Null => json::raw_field(self.out, "content", "null"),
                 CallContent::Empty => json::raw_field(self.out, "content", "\"\""),
@@ -54,77 +66,92 @@ impl<'a> Writer<'_, 'a> {
         }
         json::key(self.out, "content");
         self.open_text(marked);
-        self.texts(said);
+        self.push_texts(message);
         self.close_text(marked);
     }
 
-    fn tagged_text(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>, marked: bool) {
-        if thoughts.is_empty() {
-            return self.text(said, marked);
+    fn push_content_with_think_tags(
+        &mut self,
+        message: &AssistantMessage<'_>,
+        reasoning: &ReplayedReasoning<'_>,
+        marked: bool,
+    ) {
+        if reasoning.is_empty() {
+            return self.push_content(message, marked);
         }
         json::key(self.out, "content");
         self.open_text(marked);
         self.out.extend_from_slice(b"<think>\\n");
-        self.thoughts(thoughts);
+        self.push_reasoning_texts(reasoning);
         self.out.extend_from_slice(b"\\n</think>\\n\\n");
-        self.texts(said);
+        self.push_texts(message);
         self.close_text(marked);
     }
 
-    fn text_behind_thinking(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>, marked: bool) {
-        if thoughts.is_empty() {
-            return self.text(said, marked);
+    fn push_content_with_thinking_parts(
+        &mut self,
+        message: &AssistantMessage<'_>,
+        reasoning: &ReplayedReasoning<'_>,
+        marked: bool,
+    ) {
+        if reasoning.is_empty() {
+            return self.push_content(message, marked);
         }
         json::key(self.out, "content");
         self.out
             .extend_from_slice(br#"[{"type":"thinking","thinking":[{"type":"text","text":""#);
-        self.thoughts(thoughts);
+        self.push_reasoning_texts(reasoning);
         self.out.extend_from_slice(br#""}]}"#);
-        if !said.texts.is_empty() {
+        if !message.texts.is_empty() {
             self.out.extend_from_slice(br#",{"type":"text","text":""#);
-            self.texts(said);
+            self.push_texts(message);
             self.out.extend_from_slice(br#""}"#);
         }
-        self.close_parts(marked && !said.texts.is_empty());
+        self.close_parts(marked && !message.texts.is_empty());
     }
 
-    fn texts(&mut self, said: &Said<'_>) {
-        for (position, (index, content)) in said.texts.iter().enumerate() {
+    fn push_texts(&mut self, message: &AssistantMessage<'_>) {
+        for (position, (index, content)) in message.texts.iter().enumerate() {
             if position > 0 {
                 self.out.extend_from_slice(b"\\n\\n");
             }
             let start = self.out.len();
             content.push_text(self.out, "");
-            self.span(*index, start);
+            self.add_span(*index, start);
         }
     }
 
-    fn thoughts(&mut self, thoughts: &Thoughts<'_>) {
-        for (position, (index, content)) in thoughts.texts.iter().enumerate() {
+    fn push_reasoning_texts(&mut self, reasoning: &ReplayedReasoning<'_>) {
+        for (position, (index, content)) in reasoning.texts.iter().enumerate() {
             if position > 0 {
                 self.out.extend_from_slice(b"\\n\\n");
             }
             let start = self.out.len();
             content.push_text(self.out, "\\n\\n");
             if let Some(index) = index {
-                self.span(*index, start);
+                self.add_span(*index, start);
             }
         }
     }
 
-    /// The reasoning in a field of its own. Where it was lost and the provider
-    /// insists, a blank stands in.
-    fn reasoning(&mut self, field: &str, said: &Said<'_>, thoughts: &Thoughts<'_>) {
-        if !thoughts.is_empty() {
+    /// Writes the reasoning to a field of its own. If it was lost and the provider
+    /// insists, a placeholder is sent.
+    fn push_reasoning_field(
+        &mut self,
+        field: &str,
+        message: &AssistantMessage<'_>,
+        reasoning: &ReplayedReasoning<'_>,
+    ) {
+        if !reasoning.is_empty() {
             json::key(self.out, field);
             self.out.push(b'"');
-            self.thoughts(thoughts);
+            self.push_reasoning_texts(reasoning);
             self.out.push(b'"');
             return;
         }
         let required = match self.options.quirks().reasoning_required {
             ReasoningRequired::Never => false,
-            ReasoningRequired::Calls => !said.answer.calls.is_empty(),
+            ReasoningRequired::Calls => !message.answer.calls.is_empty(),
             ReasoningRequired::Always => true,
         };
         if required {
@@ -132,14 +159,18 @@ impl<'a> Writer<'_, 'a> {
                 "reasoning_placeholder",
                 "the reasoning of an earlier answer was lost",
             );
-            json::field(self.out, field, PLACEHOLDER);
+            json::field(self.out, field, REASONING_PLACEHOLDER);
         }
     }
 
-    /// The `reasoning_details`. Where these carry the signature of the first call
-    /// and it was lost or is refused, the placeholder stands in.
-    fn details(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) -> Option<String> {
-        let mut details = thoughts.details.clone();
+    /// The `reasoning_details`. If they should carry the signature of the first
+    /// call, and it was lost or is refused, a placeholder is added.
+    fn reasoning_details(
+        &mut self,
+        message: &AssistantMessage<'_>,
+        reasoning: &ReplayedReasoning<'_>,
+    ) -> Option<String> {
+        let mut details = reasoning.details.clone();
         let unsigned = match self.options.quirks().call_extra {
             CallExtra::None | CallExtra::Kept => false,
             CallExtra::Required => !details.contains("\"reasoning.encrypted\""),
@@ -148,19 +179,19 @@ impl<'a> Writer<'_, 'a> {
                 true
             }
         };
-        if unsigned && let Some(&first) = said.answer.calls.first() {
+        if unsigned && let Some(&first) = message.answer.calls.first() {
             self.notes.add("call_extra_placeholder", LOST_SIGNATURE);
             let call_id = self.plan.call_id(self.turn, first);
             if !details.is_empty() {
                 details.push(',');
             }
-            details.push_str(&details_placeholder(self.ids.wire(&call_id)));
+            details.push_str(&signature_detail_placeholder(self.ids.wire_id(&call_id)));
         }
         (!details.is_empty()).then(|| format!("[{details}]"))
     }
 
-    fn calls(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) {
-        let calls = &said.answer.calls;
+    fn push_calls(&mut self, message: &AssistantMessage<'_>, reasoning: &ReplayedReasoning<'_>) {
+        let calls = &message.answer.calls;
         if calls.is_empty() {
             return;
         }
@@ -174,28 +205,28 @@ impl<'a> Writer<'_, 'a> {
                 self.out.push(b',');
             }
             let start = self.out.len();
-            self.call(item, index);
+            self.push_call(item, index);
             let quirks = self.options.quirks();
-            // The placeholder of such a provider stands among the details.
+            // With `reasoning_details`, the placeholder is one of the details.
             let among_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
-            let keeps = match quirks.call_extra {
+            let call_extra = match quirks.call_extra {
                 CallExtra::Required if among_details => CallExtra::Kept,
                 CallExtra::Placeholder if among_details => CallExtra::None,
-                keeps => keeps,
+                call_extra => call_extra,
             };
-            thoughts.push_extra(self.out, index, position == 0, keeps, self.notes);
+            reasoning.push_extra_content(self.out, index, position == 0, call_extra, self.notes);
             self.out.push(b'}');
-            self.span(index, start);
+            self.add_span(index, start);
         }
         self.out.push(b']');
     }
 
-    /// A call without its closing brace.
-    fn call(&mut self, item: &Item<'_>, index: usize) {
+    /// Writes a call without its closing brace.
+    fn push_call(&mut self, item: &Item<'_>, index: usize) {
         let call_id = self.plan.call_id(self.turn, index);
         let name = tool_name(self.turn, item);
         self.out.push(b'{');
-        json::field(self.out, "id", self.ids.wire(&call_id));
+        json::field(self.out, "id", self.ids.wire_id(&call_id));
         json::field(self.out, "type", "function");
         json::key(self.out, "function");
         self.out.push(b'{');
@@ -212,7 +243,7 @@ impl<'a> Writer<'_, 'a> {
 
 /// The wire name of the tool that an item calls.
 pub(super) fn tool_name(turn: &Turn<'_>, item: &Item<'_>) -> String {
-    if let Some((kind, name)) = hosted_name(item.kind) {
+    if let Some((kind, name)) = fixed_tool(item.kind) {
         return turn.tools.find(&[kind], None).unwrap_or(name).to_owned();
     }
     let Some(name) = item.name().filter(|name| !name.is_empty()) else {
@@ -224,8 +255,8 @@ pub(super) fn tool_name(turn: &Turn<'_>, item: &Item<'_>) -> String {
         .into_owned()
 }
 
-/// The tool behind an item type that has no name of its own.
-fn hosted_name(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
+/// The tool of an item type that does not name one, and the default name.
+fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
     match kind {
         ItemKind::ToolSearchCall => Some((ToolKind::ToolSearch, "tool_search")),
         ItemKind::LocalShellCall => Some((ToolKind::LocalShell, "local_shell")),

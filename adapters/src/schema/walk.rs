@@ -1,9 +1,9 @@
-//! All nodes of a schema. Names of properties are no keywords.
+//! Visits all nodes of a schema. Property names are not taken for keywords.
 
 use serde_json::{Map, Value};
 
-/// Keywords that hold schemas by name.
-const MAPS: [&str; 6] = [
+/// Keywords that contain schemas by name.
+const NAMED_SUBSCHEMAS: [&str; 6] = [
     "properties",
     "patternProperties",
     "$defs",
@@ -12,8 +12,8 @@ const MAPS: [&str; 6] = [
     "dependencies",
 ];
 
-/// Keywords that hold a schema or a list of schemas.
-const PLACES: [&str; 16] = [
+/// Keywords that contain a schema or a list of schemas.
+const SUBSCHEMAS: [&str; 16] = [
     "items",
     "prefixItems",
     "additionalItems",
@@ -32,33 +32,36 @@ const PLACES: [&str; 16] = [
     "contentSchema",
 ];
 
-/// Calls `visit` for every node, a node before those in it, and says whether it
-/// is the root. What `visit` puts into a node is visited too.
-pub(super) fn each(root: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>, bool)) {
+/// Calls `visit` for every node and whether it is the root, parents first. What
+/// `visit` adds to a node is visited, too.
+pub(super) fn for_each_node(
+    root: &mut Value,
+    visit: &mut impl FnMut(&mut Map<String, Value>, bool),
+) {
     if let Value::Object(schema) = root {
         visit(schema, true);
     }
-    children(root, &mut |child| below(child, visit));
+    for_each_child(root, &mut |child| visit_below_root(child, visit));
 }
 
-fn below(value: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>, bool)) {
+fn visit_below_root(value: &mut Value, visit: &mut impl FnMut(&mut Map<String, Value>, bool)) {
     if let Value::Object(schema) = value {
         visit(schema, false);
     }
-    children(value, &mut |child| below(child, visit));
+    for_each_child(value, &mut |child| visit_below_root(child, visit));
 }
 
-/// Calls `visit` for the schemas directly in this one.
-pub(super) fn children(value: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
+/// Calls `visit` for the direct children of this schema.
+pub(super) fn for_each_child(value: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     let Value::Object(schema) = value else {
         return;
     };
     for (key, value) in schema {
-        if MAPS.contains(&key.as_str()) {
+        if NAMED_SUBSCHEMAS.contains(&key.as_str()) {
             if let Value::Object(named) = value {
                 named.values_mut().for_each(&mut *visit);
             }
-        } else if PLACES.contains(&key.as_str()) {
+        } else if SUBSCHEMAS.contains(&key.as_str()) {
             match value {
                 Value::Array(list) => list.iter_mut().for_each(&mut *visit),
                 value => visit(value),

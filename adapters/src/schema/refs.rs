@@ -1,61 +1,61 @@
-//! References inside a schema.
+//! Replaces references inside a schema by what they refer to.
 
 use serde_json::{Map, Value};
 
 use super::walk;
 
-/// The most nodes that are written for all references of a schema together:
+/// The most nodes that are written for all references of a schema together, because
 /// references to references multiply.
-const NODES: usize = 5_000;
+const MAX_NODES: usize = 5_000;
 
-/// How deep schemas may lie in one another before references are cut short.
-const DEPTH: usize = 48;
+/// How deep schemas may be nested before references are cut short.
+const MAX_DEPTH: usize = 48;
 
-/// What a reference into the same document refers to.
-pub(super) fn target<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
+/// The target of a reference into the same document.
+pub(super) fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value> {
     root.pointer(reference.strip_prefix('#')?)
 }
 
-/// Puts the referred schemas in the place of the references. One that leads back
-/// to itself, or too far, becomes a schema of the same type that says no more.
-pub(super) fn inline(schema: &mut Value) {
+/// Replaces every reference by its target. A reference that leads back to itself,
+/// or too far, is replaced by the type and description of its target.
+pub(super) fn inline_refs(schema: &mut Value) {
     let root = schema.clone();
-    let mut state = State {
+    let mut inliner = RefInliner {
         root: &root,
         open: Vec::new(),
-        left: NODES,
+        nodes_left: MAX_NODES,
     };
-    state.inline(schema, 0);
-    walk::each(schema, &mut |schema, _| {
+    inliner.inline(schema, 0);
+    walk::for_each_node(schema, &mut |schema, _| {
         for name in ["$defs", "definitions"] {
             schema.shift_remove(name);
         }
     });
 }
 
-struct State<'v> {
+struct RefInliner<'v> {
     root: &'v Value,
     /// The references that are being replaced.
     open: Vec<String>,
-    left: usize,
+    nodes_left: usize,
 }
 
-impl State<'_> {
+impl RefInliner<'_> {
     fn inline(&mut self, value: &mut Value, depth: usize) {
         let reference = value.get("$ref").and_then(Value::as_str).map(str::to_owned);
         let (Some(reference), Value::Object(schema)) = (reference, &mut *value) else {
-            walk::children(value, &mut |child| self.inline(child, depth + 1));
+            walk::for_each_child(value, &mut |child| self.inline(child, depth + 1));
             return;
         };
         schema.shift_remove("$ref");
-        let found = target(self.root, &reference);
-        let cost = found.and_then(|found| size_within(found, self.left));
+        let found = resolve(self.root, &reference);
+        let cost = found.and_then(|found| size_within(found, self.nodes_left));
         match (found, cost) {
-            (Some(found), Some(cost)) if depth < DEPTH && !self.open.contains(&reference) => {
-                self.left -= cost;
+            (Some(found), Some(cost)) if depth < MAX_DEPTH && !self.open.contains(&reference) => {
+                self.nodes_left -= cost;
                 merge(schema, found);
                 self.open.push(reference);
-                // What it refers to may be a reference itself.
+                // The target may be a reference itself.
                 self.inline(value, depth + 1);
                 self.open.pop();
             }
@@ -72,7 +72,7 @@ fn merge(schema: &mut Map<String, Value>, found: &Value) {
     }
 }
 
-/// Type and description alone.
+/// The type and description of a schema.
 fn outline(found: &Value) -> Value {
     let kept = found
         .as_object()
@@ -85,8 +85,8 @@ fn outline(found: &Value) -> Value {
     )
 }
 
-/// The number of values in this one, unless it is above `most`.
-fn size_within(value: &Value, most: usize) -> Option<usize> {
+/// The number of values in this one; `None` if it exceeds `max`.
+fn size_within(value: &Value, max: usize) -> Option<usize> {
     let mut size = 1_usize;
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
@@ -101,7 +101,7 @@ fn size_within(value: &Value, most: usize) -> Option<usize> {
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
-        if size > most {
+        if size > max {
             return None;
         }
     }

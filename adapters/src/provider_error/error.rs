@@ -1,6 +1,6 @@
-//! The words of a provider, out of any shape that they come in.
+//! An error of a provider, whatever shape it has.
 //!
-//! | shape | seen at |
+//! | shape | used by |
 //! |---|---|
 //! | `{"error": {"message", "type", "code", "param"}}` | OpenAI and most |
 //! | `{"error": "…", "code": "…"}` | xAI, Ollama, TGI |
@@ -10,7 +10,7 @@
 //! | `{"detail": "…"}`, `{"detail": [{"loc", "msg"}]}`, the same in `message` | FastAPI, Mistral |
 //! | `{"errors": […]}` | gateways |
 //! | `{"base_resp": {"status_code", "status_msg"}}` | MiniMax |
-//! | a page, a line of text, nothing | servers in between |
+//! | an HTML page, a line of text, nothing | servers between us and the provider |
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,43 +20,43 @@ use serde_json::value::RawValue;
 
 use super::delay;
 
-/// The longest text of a provider that is passed on, in characters.
-pub(super) const MESSAGE_LIMIT: usize = 2000;
+/// The longest message that is passed on, in characters.
+pub(super) const MAX_MESSAGE: usize = 2000;
 
-/// How far a message is taken for the provider's own words, in characters.
-const OWN_LIMIT: usize = 1000;
+/// How much of a message is taken for the provider's own text, in characters.
+const MAX_OWN_TEXT: usize = 1000;
 
-/// How deep an error is looked for inside another.
-const DEPTH: u8 = 8;
+/// How deep errors inside errors are searched.
+const MAX_DEPTH: u8 = 8;
 
-/// The most complaints of one list that are told.
-const COMPLAINTS: usize = 5;
+/// The most errors of one list that are reported.
+const MAX_LISTED_ERRORS: usize = 5;
 
-/// The words of a provider.
+/// An error as the provider describes it; missing strings are empty.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    /// For people; at most [`MESSAGE_LIMIT`] characters.
+pub(super) struct ProviderError {
+    /// The message for people, of at most [`MAX_MESSAGE`] characters.
     pub(super) message: String,
     /// `type`
     pub(super) kind: String,
     /// `code`, whatever its JSON type.
     pub(super) code: String,
-    /// `param`, or the place of a complaint, parted by dots.
+    /// `param`, or the location of a validation error, joined by dots.
     pub(super) param: Option<String>,
-    /// The HTTP status that the error names.
+    /// The HTTP status inside the error.
     pub(super) status: Option<u16>,
-    /// Further words: Google's status, reasons and ids of quotas.
-    pub(super) words: Vec<String>,
-    /// How long the error asks to wait.
-    pub(super) delay: Option<Duration>,
-    /// The window that the error names in a field: llama.cpp's `n_ctx`.
+    /// Further identifiers: Google's status, reasons and quota ids.
+    pub(super) keywords: Vec<String>,
+    /// The pause that the error asks for.
+    pub(super) wait: Option<Duration>,
+    /// The context window, if it has its own field: llama.cpp's `n_ctx`.
     pub(super) window: Option<u64>,
-    /// MiniMax's number.
-    pub(super) number: Option<u32>,
+    /// MiniMax's numeric code.
+    pub(super) minimax_code: Option<u32>,
 }
 
 #[derive(Default, Deserialize)]
-struct Object<'a> {
+struct ErrorObject<'a> {
     #[serde(borrow)]
     error: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -83,10 +83,10 @@ struct Object<'a> {
     status_msg: Option<&'a RawValue>,
     #[serde(borrow)]
     base_resp: Option<&'a RawValue>,
-    /// Of problems as HTTP APIs describe them: NVIDIA.
+    /// From the problem details format of HTTP APIs (RFC 9457): NVIDIA.
     #[serde(borrow)]
     title: Option<&'a RawValue>,
-    /// Novita's code in words.
+    /// Novita's textual code.
     #[serde(borrow)]
     reason: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -98,53 +98,52 @@ struct Object<'a> {
     #[serde(borrow)]
     choices: Option<&'a RawValue>,
     #[serde(borrow, rename = "object")]
-    is_a: Option<&'a RawValue>,
+    object: Option<&'a RawValue>,
 }
 
-/// What a gateway knows of the provider behind it.
+/// A gateway's report about the provider behind it.
 #[derive(Default, Deserialize)]
-struct Metadata<'a> {
+struct GatewayMetadata<'a> {
     #[serde(borrow)]
     raw: Option<&'a RawValue>,
     #[serde(borrow)]
     provider_name: Option<Cow<'a, str>>,
 }
 
-/// One of Google's details.
+/// An element of Google's `details`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Detail<'a> {
+struct GoogleDetail<'a> {
     #[serde(borrow)]
     reason: Option<Cow<'a, str>>,
     #[serde(borrow)]
     retry_delay: Option<Cow<'a, str>>,
     #[serde(default)]
-    violations: Vec<Violation>,
+    violations: Vec<QuotaViolation>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Violation {
+struct QuotaViolation {
     quota_id: Option<String>,
 }
 
-impl Said {
-    /// The words of a whole reply.
-    pub(super) fn body(text: &str) -> Self {
-        Self::value(text, DEPTH).unwrap_or_else(|| Self {
-            message: plain(text),
+impl ProviderError {
+    /// Reads a whole reply.
+    pub(super) fn from_body(text: &str) -> Self {
+        Self::from_json(text, MAX_DEPTH).unwrap_or_else(|| Self {
+            message: strip_markup(text),
             ..Self::default()
         })
     }
 
-    /// The words of an error object or text inside a reply.
-    pub(super) fn error(raw: &RawValue) -> Self {
-        Self::body(raw.get())
+    /// Reads an error object or text inside a reply.
+    pub(super) fn from_error(raw: &RawValue) -> Self {
+        Self::from_body(raw.get())
     }
 
-    /// The words of a reply that should be an answer but is an error; `None`
-    /// when it is none.
-    pub(super) fn in_place_of_answer(text: &str) -> Option<Self> {
+    /// Reads a reply that should be an answer; `None` if it is one.
+    pub(super) fn from_failed_answer(text: &str) -> Option<Self> {
         let text = text.trim();
         let first = match text.strip_prefix('[') {
             Some(_) => serde_json::from_str::<Vec<&RawValue>>(text)
@@ -153,71 +152,72 @@ impl Said {
                 .get(),
             None => text,
         };
-        let object: Object<'_> = serde_json::from_str(first).ok()?;
+        let object: ErrorObject<'_> = serde_json::from_str(first).ok()?;
         let failed = object
             .base_resp
-            .and_then(|raw| serde_json::from_str::<Object<'_>>(raw.get()).ok())
+            .and_then(|raw| serde_json::from_str::<ErrorObject<'_>>(raw.get()).ok())
             .is_some_and(|base| number(base.status_code).is_some_and(|code| code != 0));
-        let told = object.error.is_some_and(|error| !is_empty(error))
-            || object.is_a.is_some_and(|what| what.get() == "\"error\"");
-        // Ollama's own wire has the answer's message in this place.
+        let has_error = object.error.is_some_and(|error| !is_empty(error))
+            || object.object.is_some_and(|what| what.get() == "\"error\"");
+        // Ollama's native API has the answer's message, an object, in this field.
         let text = |raw: &RawValue| raw.get().starts_with(['"', '[']);
         let bare = object.choices.is_none()
-            && object.is_a.is_none()
+            && object.object.is_none()
             && [object.errors, object.detail, object.message, object.msg]
                 .into_iter()
                 .flatten()
                 .any(|raw| text(raw) && !is_empty(raw));
-        (failed || told || bare).then(|| Self::value(first, DEPTH))?
+        (failed || has_error || bare).then(|| Self::from_json(first, MAX_DEPTH))?
     }
 
-    fn value(text: &str, depth: u8) -> Option<Self> {
+    fn from_json(text: &str, depth: u8) -> Option<Self> {
         let text = text.trim();
         let depth = depth.checked_sub(1)?;
         match text.as_bytes().first()? {
-            b'{' => Self::object(text, depth),
-            b'[' => Self::list(text, depth),
+            b'{' => Self::from_object(text, depth),
+            b'[' => Self::from_list(text, depth),
             b'"' => {
                 let inside: String = serde_json::from_str(text).ok()?;
                 let nested = inside.trim_start().starts_with(['{', '[']);
                 nested
-                    .then(|| Self::value(&inside, depth))
+                    .then(|| Self::from_json(&inside, depth))
                     .flatten()
-                    .or_else(|| Some(Self::text(&inside)))
+                    .or_else(|| Some(Self::from_text(&inside)))
             }
             _ => None,
         }
     }
 
-    fn text(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let message = if text.trim_start().starts_with('<') {
-            plain(text)
+            strip_markup(text)
         } else {
-            limited(text)
+            truncate(text)
         };
         Self {
-            number: trailing_number(&message),
+            minimax_code: trailing_number(&message),
             message,
             ..Self::default()
         }
     }
 
-    /// Of a list the first counts; what the others complain of is told too.
-    fn list(text: &str, depth: u8) -> Option<Self> {
+    /// Reads a list: the first error decides, the messages of the others are
+    /// appended.
+    fn from_list(text: &str, depth: u8) -> Option<Self> {
         let values: Vec<&RawValue> = serde_json::from_str(text).ok()?;
         let mut all = values
             .iter()
-            .take(COMPLAINTS)
-            .filter_map(|value| Self::value(value.get(), depth));
+            .take(MAX_LISTED_ERRORS)
+            .filter_map(|value| Self::from_json(value.get(), depth));
         let mut first = all.next()?;
         for other in all {
-            first.message = limited(&format!("{}; {}", first.message, other.message));
+            first.message = truncate(&format!("{}; {}", first.message, other.message));
         }
         Some(first)
     }
 
-    fn object(text: &str, depth: u8) -> Option<Self> {
-        let object: Object<'_> = serde_json::from_str(text).ok()?;
+    fn from_object(text: &str, depth: u8) -> Option<Self> {
+        let object: ErrorObject<'_> = serde_json::from_str(text).ok()?;
         let inner = [
             object.error,
             object.errors,
@@ -231,86 +231,88 @@ impl Said {
         .into_iter()
         .flatten()
         .filter(|raw| !is_empty(raw))
-        .find_map(|raw| Self::value(raw.get(), depth));
-        let mut said = inner.unwrap_or_else(|| Self {
-            message: limited(text),
+        .find_map(|raw| Self::from_json(raw.get(), depth));
+        let mut error = inner.unwrap_or_else(|| Self {
+            message: truncate(text),
             ..Self::default()
         });
-        // What stands inside is more exact than what stands around it.
-        if said.kind.is_empty() {
-            said.kind = scalar(object.kind.filter(|kind| kind.get() != "\"error\""));
+        // Inner fields are more specific than outer ones.
+        if error.kind.is_empty() {
+            error.kind = scalar(object.kind.filter(|kind| kind.get() != "\"error\""));
         }
-        if said.code.is_empty() {
-            said.code = scalar(object.code);
+        if error.code.is_empty() {
+            error.code = scalar(object.code);
         }
-        if said.param.is_none() {
-            said.param = object
+        if error.param.is_none() {
+            error.param = object
                 .param
                 .map(|raw| scalar(Some(raw)))
                 .filter(|param| !param.is_empty());
         }
         if object.status_msg.is_some() {
-            said.number = number(object.status_code);
-        } else if said.status.is_none() {
-            said.status = [object.code, object.status_code, object.status]
+            error.minimax_code = number(object.status_code);
+        } else if error.status.is_none() {
+            error.status = [object.code, object.status_code, object.status]
                 .into_iter()
                 .find_map(|raw| u16::try_from(number(raw)?).ok())
                 .filter(|status| (400..600).contains(status));
         }
-        let words = [object.status, object.reason].into_iter().flatten();
-        said.words.extend(words.map(|raw| scalar(Some(raw))));
-        said.window = said
+        let keywords = [object.status, object.reason].into_iter().flatten();
+        error.keywords.extend(keywords.map(|raw| scalar(Some(raw))));
+        error.window = error
             .window
             .or_else(|| object.n_ctx.and_then(|raw| raw.get().parse().ok()));
         if let Some(loc) = object.loc {
-            said.at(loc);
+            error.add_location(loc);
         }
         if let Some(details) = object.details {
-            said.read_details(details);
+            error.add_google_details(details);
         }
         if let Some(metadata) = object.metadata {
-            said.behind(metadata, depth);
+            error.add_upstream_error(metadata, depth);
         }
-        Some(said)
+        Some(error)
     }
 
-    /// Where a checker of requests found what it complains of.
-    fn at(&mut self, loc: &RawValue) {
+    /// Adds the location (`loc`) of a request validation error.
+    fn add_location(&mut self, loc: &RawValue) {
         let steps: Vec<&RawValue> = serde_json::from_str(loc.get()).unwrap_or_default();
         let steps: Vec<String> = steps.into_iter().map(|step| scalar(Some(step))).collect();
         let path = steps.join(".");
         if path.is_empty() {
             return;
         }
-        self.message = limited(&format!("{path}: {}", self.message));
+        self.message = truncate(&format!("{path}: {}", self.message));
         let inside = path.strip_prefix("body.").unwrap_or(&path);
         self.param.get_or_insert(inside.to_owned());
     }
 
-    fn read_details(&mut self, details: &RawValue) {
-        let details: Vec<Detail<'_>> = serde_json::from_str(details.get()).unwrap_or_default();
+    fn add_google_details(&mut self, details: &RawValue) {
+        let details: Vec<GoogleDetail<'_>> =
+            serde_json::from_str(details.get()).unwrap_or_default();
         for detail in details {
-            self.words.extend(detail.reason.map(Cow::into_owned));
+            self.keywords.extend(detail.reason.map(Cow::into_owned));
             let quotas = detail.violations.into_iter().filter_map(|one| one.quota_id);
-            self.words.extend(quotas);
-            self.delay = self
-                .delay
-                .or_else(|| delay::span(detail.retry_delay.as_deref()?));
+            self.keywords.extend(quotas);
+            self.wait = self
+                .wait
+                .or_else(|| delay::parse_duration(detail.retry_delay.as_deref()?));
         }
     }
 
-    /// A gateway's error holds that of the provider behind it, which says more.
-    fn behind(&mut self, metadata: &RawValue, depth: u8) {
-        let metadata: Metadata<'_> = serde_json::from_str(metadata.get()).unwrap_or_default();
+    /// Adds the error of the provider behind a gateway, which is more specific.
+    fn add_upstream_error(&mut self, metadata: &RawValue, depth: u8) {
+        let metadata: GatewayMetadata<'_> =
+            serde_json::from_str(metadata.get()).unwrap_or_default();
         let Some(inner) = metadata
             .raw
             .filter(|raw| !is_empty(raw))
-            .and_then(|raw| Self::value(raw.get(), depth))
+            .and_then(|raw| Self::from_json(raw.get(), depth))
         else {
             return;
         };
         let name = metadata.provider_name.as_deref().unwrap_or("upstream");
-        self.message = limited(&format!(
+        self.message = truncate(&format!(
             "{} ({name}): {}",
             self.message.trim_end_matches('.'),
             inner.message
@@ -322,35 +324,35 @@ impl Said {
             self.code = inner.code;
         }
         self.param = inner.param.or_else(|| self.param.take());
-        self.delay = inner.delay.or(self.delay);
+        self.wait = inner.wait.or(self.wait);
         self.window = inner.window.or(self.window);
-        self.number = inner.number.or(self.number);
-        self.words.extend(inner.words);
+        self.minimax_code = inner.minimax_code.or(self.minimax_code);
+        self.keywords.extend(inner.keywords);
     }
 
-    /// The provider's own words, in lower case. What it repeats of the input is
-    /// left out: a conversation may well speak of errors.
-    pub(super) fn own_words(&self) -> String {
+    /// The provider's own text in lower case. Quotations of the input are left out,
+    /// because a conversation may well be about errors.
+    pub(super) fn own_text(&self) -> String {
         const QUOTES: &[&str] = &[
-            // vLLM, SGLang: what pydantic complains of
+            // vLLM and SGLang: input quoted by pydantic
             "'input': ",
             "\"input\": ",
             "\"input\":",
             "input_value=",
-            // llama.cpp: what the model said
+            // llama.cpp: output of the model
             "failed to parse input at pos",
         ];
-        let mut own: String = self.message.chars().take(OWN_LIMIT).collect();
+        let mut own: String = self.message.chars().take(MAX_OWN_TEXT).collect();
         own = own.to_lowercase();
         let end = QUOTES.iter().filter_map(|quote| own.find(quote)).min();
         own.truncate(end.unwrap_or(own.len()));
         own
     }
 
-    /// GLM's number: four digits as the code (or, at its other endpoint, the
-    /// type) of an error that has no other. Mistral's codes are four digits too,
-    /// beside a type in words.
-    pub(super) fn four_digits(&self) -> Option<u32> {
+    /// GLM's code: four digits as the code (or, at its other endpoint, the type) of
+    /// an error that has no other type. Mistral's codes have four digits too, but
+    /// beside a textual type.
+    pub(super) fn glm_code(&self) -> Option<u32> {
         let digits = |word: &str| (word.len() == 4).then(|| word.parse().ok()).flatten();
         digits(&self.kind).or_else(|| self.kind.is_empty().then(|| digits(&self.code)).flatten())
     }
@@ -376,18 +378,18 @@ fn is_empty(raw: &RawValue) -> bool {
     matches!(raw.get(), "null" | "\"\"" | "[]" | "{}" | "false")
 }
 
-/// MiniMax's number behind its text: `invalid chat setting (2013)`.
+/// MiniMax's code at the end of its message: `invalid chat setting (2013)`.
 fn trailing_number(message: &str) -> Option<u32> {
     let (_, digits) = message.strip_suffix(')')?.rsplit_once('(')?;
     let number = digits.parse().ok()?;
     (1000..3000).contains(&number).then_some(number)
 }
 
-/// A body that is no JSON: text as it is, a page without its markup.
-fn plain(text: &str) -> String {
+/// The text of a body that is not JSON, without HTML markup.
+fn strip_markup(text: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
-    for c in text.chars().take(MESSAGE_LIMIT * 4) {
+    for c in text.chars().take(MAX_MESSAGE * 4) {
         match c {
             '<' => inside = true,
             '>' if inside => {
@@ -398,11 +400,11 @@ fn plain(text: &str) -> String {
             _ => {}
         }
     }
-    limited(&out.split_whitespace().collect::<Vec<_>>().join(" "))
+    truncate(&out.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-fn limited(text: &str) -> String {
-    match text.char_indices().nth(MESSAGE_LIMIT) {
+fn truncate(text: &str) -> String {
+    match text.char_indices().nth(MAX_MESSAGE) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }

@@ -1,0 +1,177 @@
+//! Content parts as Chat Completions has them: which media a provider accepts,
+//! the text that replaces the others, and how many tokens they take.
+
+use serde_json::value::RawValue;
+
+use crate::content::{MessageContent, MessagePart};
+use crate::json;
+use crate::notes::Notes;
+use crate::turn::string;
+
+/// Which parts besides text the messages of a request may hold.
+#[derive(Clone, Copy)]
+pub(super) struct AcceptedMedia {
+    pub(super) images: AcceptedImages,
+    /// Whether a message may hold images and no text.
+    pub(super) images_without_text: bool,
+    pub(super) files: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum AcceptedImages {
+    None,
+    DataUrls,
+    /// Data URLs, and http and https URLs.
+    AllUrls,
+}
+
+impl MessageContent<'_> {
+    /// Replaces each part that the provider does not accept by a line of text.
+    pub(super) fn replace_unsupported(
+        mut self,
+        accepted: AcceptedMedia,
+        notes: &mut Notes,
+    ) -> Self {
+        for part in &mut self.parts {
+            if let Some(line) = part.replacement(accepted, notes) {
+                *part = MessagePart::Text(line.into());
+            }
+        }
+        self
+    }
+
+    /// Like [`Self::replace_unsupported`], for content that becomes a message of
+    /// its own: images alone get a text where the provider needs one.
+    pub(super) fn fit_message(self, accepted: AcceptedMedia, notes: &mut Notes) -> Self {
+        let mut fitted = self.replace_unsupported(accepted, notes);
+        let has_text = |part: &MessagePart<'_>| matches!(part, MessagePart::Text(_));
+        let lone = fitted.has_media() && !fitted.parts.iter().any(has_text);
+        if lone && !accepted.images_without_text {
+            fitted.parts.push(MessagePart::Text(" ".into()));
+        }
+        fitted
+    }
+
+    /// Writes the parts as elements of a list that has been opened.
+    pub(super) fn push_parts(&self, out: &mut Vec<u8>, media: &mut MediaEstimate) {
+        for part in &self.parts {
+            if out.last() != Some(&b'[') {
+                out.push(b',');
+            }
+            part.push(out, media);
+        }
+    }
+}
+
+impl MessagePart<'_> {
+    /// The text that replaces this part if it cannot be sent.
+    fn replacement(&self, accepted: AcceptedMedia, notes: &mut Notes) -> Option<String> {
+        match self {
+            MessagePart::Image(url, _) => match accepted.images {
+                AcceptedImages::AllUrls => None,
+                AcceptedImages::DataUrls => {
+                    let url = string(Some(url)).filter(|url| is_http_url(url))?;
+                    notes.add(
+                        "image_dropped",
+                        "the provider takes images by data URL only",
+                    );
+                    Some(format!(
+                        "[The image {url} was left out: this model takes images as data URLs only.]"
+                    ))
+                }
+                AcceptedImages::None => {
+                    notes.add("image_dropped", "the model takes no images");
+                    Some("[An image was left out: this model takes no images.]".to_owned())
+                }
+            },
+            MessagePart::File(_, name) if !accepted.files => {
+                let name = string(*name).unwrap_or_else(|| "a file".into());
+                notes.add(
+                    "file_dropped",
+                    format!("{name}: the provider takes no files"),
+                );
+                Some(format!(
+                    "[The file {name} was left out: this model takes no files.]"
+                ))
+            }
+            MessagePart::File(..) | MessagePart::Text(_) => None,
+        }
+    }
+
+    /// Writes the part as an object.
+    pub(super) fn push(&self, out: &mut Vec<u8>, media: &mut MediaEstimate) {
+        match self {
+            MessagePart::Text(text) => {
+                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
+                text.push(out);
+                out.push(b'}');
+            }
+            MessagePart::Image(url, detail) => {
+                media.add_image(url.get().len());
+                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
+                json::raw_field(out, "url", url.get());
+                if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
+                    json::raw_field(out, "detail", detail.get());
+                }
+                out.extend_from_slice(b"}}");
+            }
+            MessagePart::File(data, name) => {
+                media.add_file(data.get().len());
+                out.extend_from_slice(b"{\"type\":\"file\",\"file\":{");
+                if let Some(name) = name {
+                    json::raw_field(out, "filename", name.get());
+                }
+                json::raw_field(out, "file_data", data.get());
+                out.extend_from_slice(b"}}");
+            }
+        }
+    }
+}
+
+fn is_http_url(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|s| s.eq_ignore_ascii_case("http") || s.eq_ignore_ascii_case("https"))
+}
+
+/// Chat Completions has these levels; the Responses API has more.
+fn is_chat_detail(detail: &RawValue) -> bool {
+    matches!(detail.get(), "\"auto\"" | "\"low\"" | "\"high\"")
+}
+
+/// Estimated tokens of the images and files in a body. Their bytes are left out
+/// of the estimate by bytes: the size of base64 data says little about tokens.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MediaEstimate {
+    bytes: usize,
+    tokens: u64,
+}
+
+impl MediaEstimate {
+    const IMAGE_TOKENS: u64 = 1_000;
+
+    /// Adds an image whose URL or data URL has this many bytes.
+    fn add_image(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.tokens += Self::IMAGE_TOKENS;
+    }
+
+    /// Adds a file with this many bytes of base64. About 32 kB are one page, and
+    /// a page takes as many tokens as an image.
+    fn add_file(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.tokens += Self::IMAGE_TOKENS + u64::try_from(bytes).unwrap_or(u64::MAX) / 32;
+    }
+
+    /// The tokens of a body of `body` bytes that holds these images and files.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate"
+    )]
+    pub(super) fn tokens_of(self, body: usize, bytes_per_token: f32) -> u64 {
+        let text = body.saturating_sub(self.bytes) as f64;
+        let tokens = (text / f64::from(bytes_per_token.max(0.1))).ceil() as u64;
+        tokens.saturating_add(self.tokens)
+    }
+}

@@ -1,0 +1,161 @@
+//! Reads the error of a provider: an HTTP error reply, an error in the middle of a
+//! stream, or an error in place of an answer. No provider is asked for by name; the
+//! shapes of all are tried.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `error` | [`ProviderError`]: an error in any shape as one struct |
+//! | `kind` | the kind of fault, by numbers, codes, phrases and status |
+//! | `overflow` | requests that are too long, and the size of the window |
+//! | [`delay`] | how long to wait |
+//! | `patches` | the quirk patch that a known refusal leads to |
+//! | `find` | numbers and names in a text |
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use self::error::ProviderError;
+use crate::fault::{Fault, Kind, Retry};
+use crate::quirk_patch::QuirkPatch;
+
+pub mod delay;
+mod error;
+mod find;
+mod kind;
+mod overflow;
+mod patches;
+#[cfg(test)]
+mod tests;
+
+/// The fault of an HTTP error reply. `wait` is the pause that its headers ask for,
+/// see [`delay::from_headers`].
+pub fn from_reply(status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
+    let text = String::from_utf8_lossy(body);
+    to_fault(status, wait, ProviderError::from_body(&text))
+}
+
+/// The fault of an error object or text inside a stream.
+pub fn from_stream_error(raw: &RawValue) -> Fault {
+    let error = ProviderError::from_error(raw);
+    to_fault(guess_status(&error), None, error)
+}
+
+/// The fault of a body with a 2xx status that is an error, in any shape of an error
+/// reply; `None` if it is an answer.
+pub fn from_failed_answer(body: &str) -> Option<Fault> {
+    let error = ProviderError::from_failed_answer(body)?;
+    Some(to_fault(guess_status(&error), None, error))
+}
+
+/// The status of an error that came without one.
+fn guess_status(error: &ProviderError) -> u16 {
+    error
+        .status
+        .or_else(|| {
+            [&error.code, &error.kind]
+                .into_iter()
+                .chain(&error.keywords)
+                .find_map(|word| status_of_code(word))
+        })
+        .unwrap_or(500)
+}
+
+/// The status that OpenAI or Google sends with this code, type or status name.
+fn status_of_code(word: &str) -> Option<u16> {
+    match word {
+        "invalid_request_error"
+        | "bad_request_error"
+        | "BadRequestError"
+        | "INVALID_ARGUMENT"
+        | "FAILED_PRECONDITION" => Some(400),
+        "authentication_error" | "invalid_api_key" | "UNAUTHENTICATED" => Some(401),
+        "permission_error" | "PERMISSION_DENIED" => Some(403),
+        "model_not_found" | "NOT_FOUND" => Some(404),
+        "rate_limit_error"
+        | "rate_limit_exceeded"
+        | "insufficient_quota"
+        | "RESOURCE_EXHAUSTED" => Some(429),
+        "overloaded_error" | "server_is_overloaded" | "UNAVAILABLE" => Some(503),
+        _ => None,
+    }
+}
+
+fn to_fault(status: u16, wait: Option<Duration>, error: ProviderError) -> Fault {
+    let lower = error.own_text();
+    let overflow = overflow::detect(status, &error, &lower);
+    let mut kind = match overflow {
+        Some(_) => Kind::ContextLength,
+        None => kind::kind(status, &error, &lower),
+    };
+    let patch = match overflow {
+        Some(overflow) => overflow.window.map(QuirkPatch::Window),
+        // At some servers a chat template that refuses a history results in a 500.
+        None if matches!(kind, Kind::Refused | Kind::Unavailable)
+            || is_routing_failure(status, kind) =>
+        {
+            patches::find_patch(&error, &lower)
+        }
+        None => None,
+    };
+    if patch.is_some() && overflow.is_none() {
+        kind = Kind::Refused;
+    }
+    let wait = wait.or(error.wait).or_else(|| delay::from_text(&lower));
+    let retry = retry(status, kind, wait, &error);
+    let mut message = match error.message.as_str() {
+        "" => format!("The provider answered with status {status} and said nothing more."),
+        message => message.to_owned(),
+    };
+    if let Some(hint) = hint(&lower) {
+        message.push(' ');
+        message.push_str(hint);
+    }
+    let code =
+        (kind == Kind::Refused && !error.code.is_empty() && error.code.parse::<u16>().is_err())
+            .then_some(error.code);
+    Fault {
+        retry,
+        param: error.param.map(Cow::Owned),
+        code: code.map(Cow::Owned),
+        upstream_status: Some(status),
+        patch,
+        ..Fault::new(kind, message)
+    }
+}
+
+/// Whether a gateway found no provider that supports what the request asks for,
+/// which it answers with 404.
+fn is_routing_failure(status: u16, kind: Kind) -> bool {
+    status == 404 && kind == Kind::ModelNotFound
+}
+
+fn retry(status: u16, kind: Kind, wait: Option<Duration>, error: &ProviderError) -> Retry {
+    // Groq: the model's call did not match the tool's schema, or a required call is
+    // missing. The next attempt gets another answer.
+    if error.code == "tool_use_failed" {
+        return Retry::Soon;
+    }
+    // A 408 of the provider means that the request arrived too slowly, not that the
+    // answer took too long.
+    let usual = match status {
+        408 if kind == Kind::Timeout => Retry::Soon,
+        _ => Fault::new(kind, "").retry,
+    };
+    match (usual, wait) {
+        (Retry::Soon, Some(wait)) => Retry::After(wait),
+        (usual, _) => usual,
+    }
+}
+
+/// Advice for the people who run the model server or chose the model.
+fn hint(lower: &str) -> Option<&'static str> {
+    if lower.contains("--enable-auto-tool-choice") || lower.contains("requires --jinja") {
+        return Some(
+            "(The model server was started without support for tools: start it with these options.)",
+        );
+    }
+    find::contains_any(lower, &["does not support tools", "that support tool use"])
+        .then_some("(Choose a model that can call tools.)")
+}

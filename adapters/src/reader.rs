@@ -1,0 +1,196 @@
+//! Reads the body of an upstream response, whatever its framing, into [`Event`]s.
+//!
+//! Servers that do not stream answer with a JSON document, and some answer an error
+//! with a web page. Content types are not reliable, so the first character of the
+//! body decides how it is framed.
+
+use registry::Quirks;
+use serde_json::value::RawValue;
+
+use crate::chat::decode::{ChatDecoder, ChunkKind};
+use crate::event::Event;
+use crate::fault::{Fault, Kind};
+use crate::provider_error;
+use crate::sse;
+
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+/// The most bytes of an unrecognized stream that are kept to find out what it is.
+const MAX_UNRECOGNIZED: usize = 16 * 1024;
+
+/// Reads one response body. Made for each upstream response; ends with
+/// [`Self::end`].
+#[derive(Debug)]
+pub struct UpstreamReader {
+    framing: BodyFraming,
+    decoder: ChatDecoder,
+}
+
+/// How the body is framed.
+#[derive(Debug)]
+enum BodyFraming {
+    /// Nothing but white space so far, or a part of a byte order mark.
+    Unknown(Vec<u8>),
+    Events {
+        sse: sse::SseDecoder,
+        /// The bytes before the first event that was understood.
+        unrecognized: Vec<u8>,
+    },
+    /// One or several JSON documents, or an HTML page.
+    Document(Vec<u8>),
+}
+
+impl UpstreamReader {
+    /// A reader for the response of a model with these quirks.
+    pub fn new(quirks: &Quirks) -> Self {
+        Self {
+            framing: BodyFraming::Unknown(Vec::new()),
+            decoder: ChatDecoder::new(quirks),
+        }
+    }
+
+    /// Whether the answer has its finish reason. Token counts may still follow.
+    pub fn is_complete(&self) -> bool {
+        self.decoder.is_complete()
+    }
+
+    /// Reads the next bytes, wherever they were split. Fails if an event or a
+    /// document exceeds the limit of [`sse::SseDecoder`].
+    pub fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+        let BodyFraming::Unknown(held) = &mut self.framing else {
+            return self.feed_framed(bytes, emit);
+        };
+        held.extend_from_slice(bytes);
+        let bytes = std::mem::take(held);
+        let text = bytes.trim_ascii_start();
+        let text = text.strip_prefix(BOM).unwrap_or(text).trim_ascii_start();
+        self.framing = match text.first() {
+            // White space keeps the connection alive and need not be stored.
+            None => return Ok(()),
+            Some(_) if BOM.starts_with(text) => {
+                self.framing = BodyFraming::Unknown(bytes);
+                return Ok(());
+            }
+            Some(b'{' | b'[' | b'<') => BodyFraming::Document(Vec::new()),
+            Some(_) => BodyFraming::Events {
+                sse: sse::SseDecoder::default(),
+                unrecognized: Vec::new(),
+            },
+        };
+        self.feed_framed(text, emit)
+    }
+
+    fn feed_framed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+        let decoder = &mut self.decoder;
+        match &mut self.framing {
+            BodyFraming::Unknown(_) => Ok(()),
+            BodyFraming::Events { sse, unrecognized } => {
+                sse.feed(bytes, &mut |event| {
+                    decoder.decode(&event.data, chunk_kind(&event), emit);
+                })
+                .map_err(too_large)?;
+                if decoder.has_decoded_nothing()
+                    && unrecognized.len() + bytes.len() <= MAX_UNRECOGNIZED
+                {
+                    unrecognized.extend_from_slice(bytes);
+                }
+                Ok(())
+            }
+            BodyFraming::Document(document)
+                if document.len() + bytes.len() > sse::SseDecoder::DEFAULT_LIMIT =>
+            {
+                Err(too_large(sse::TooLarge {
+                    limit: sse::SseDecoder::DEFAULT_LIMIT,
+                }))
+            }
+            BodyFraming::Document(document) => {
+                document.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the body and emits how the answer ended.
+    pub fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
+        let decoder = &mut self.decoder;
+        match std::mem::replace(&mut self.framing, BodyFraming::Unknown(Vec::new())) {
+            BodyFraming::Unknown(_) => {}
+            BodyFraming::Events { sse, unrecognized } => {
+                sse.finish(&mut |event| {
+                    let kind = match chunk_kind(&event) {
+                        ChunkKind::ErrorEvent => ChunkKind::ErrorEvent,
+                        ChunkKind::Complete | ChunkKind::Trailing => ChunkKind::Trailing,
+                    };
+                    decoder.decode(&event.data, kind, emit);
+                })
+                .map_err(too_large)?;
+                if decoder.has_decoded_nothing() {
+                    decode_document(&unrecognized_lines(&unrecognized), decoder, emit);
+                }
+            }
+            BodyFraming::Document(bytes) => {
+                decode_document(&String::from_utf8_lossy(&bytes), decoder, emit);
+            }
+        }
+        decoder.finish(emit);
+        Ok(())
+    }
+}
+
+fn chunk_kind(event: &sse::SseEvent<'_>) -> ChunkKind {
+    if event.name.as_deref() == Some("error") {
+        ChunkKind::ErrorEvent
+    } else {
+        ChunkKind::Complete
+    }
+}
+
+/// Decodes a body that is not an event stream. Some servers send several JSON
+/// documents in it. Text other than JSON comes from a server between us and the
+/// provider and is read as an error.
+fn decode_document(text: &str, decoder: &mut ChatDecoder, emit: &mut impl FnMut(Event<'_>)) {
+    let text = text.trim();
+    if !text.starts_with(['{', '[']) {
+        if text.contains('\u{fffd}') {
+            let message = "The provider sent something that is no text.";
+            decoder.fail(Fault::new(Kind::BadReply, message), emit);
+        } else if !text.is_empty() {
+            decoder.fail(provider_error::from_reply(200, None, text.as_bytes()), emit);
+        }
+        return;
+    }
+    let mut documents = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    loop {
+        let from = documents.byte_offset();
+        match documents.next() {
+            None => return,
+            Some(Ok(raw)) => decoder.decode(raw.get(), ChunkKind::Complete, emit),
+            Some(Err(_)) => {
+                let rest = text.get(from..).unwrap_or_default();
+                decoder.decode(rest, ChunkKind::Trailing, emit);
+                return;
+            }
+        }
+    }
+}
+
+/// The lines of a stream that are neither fields nor comments.
+fn unrecognized_lines(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let fields = ["", "data", "event", "id", "retry"];
+    let unrecognized = text.split(['\n', '\r']).filter(|line| {
+        let name = line.split_once(':').map_or(*line, |(name, _)| name);
+        !fields.contains(&name)
+    });
+    unrecognized.collect::<Vec<_>>().join("\n")
+}
+
+fn too_large(error: sse::TooLarge) -> Fault {
+    Fault::new(
+        Kind::BadReply,
+        format!(
+            "The provider sent an event of more than {} bytes.",
+            error.limit
+        ),
+    )
+}

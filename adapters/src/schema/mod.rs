@@ -1,0 +1,131 @@
+//! Rewrites JSON schemas so that a provider accepts them.
+//!
+//! A schema that satisfies the rules is passed on byte for byte. Any other is
+//! parsed and rewritten with its keys in their order: [`refs`] replaces references,
+//! [`node`] applies the rules to one node, and [`walk`] visits all nodes. A schema
+//! that is nested too deeply to be parsed stays as it is.
+
+mod node;
+mod refs;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+use registry::{SchemaRule, Set};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use self::node::SchemaNode;
+
+/// The parameters of a tool that has none.
+pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+
+/// The schema rewritten by these rules, if it has to change.
+pub(crate) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+    if rules.is_empty() {
+        return None;
+    }
+    let before: Value = serde_json::from_str(raw.get()).ok()?;
+    let mut after = before.clone();
+    apply(&mut after, rules);
+    (after != before).then(|| after.to_string())
+}
+
+/// The parameters of a tool rewritten by these rules, if they have to change. The
+/// root must describe an object: arguments are an object, and every provider
+/// refuses a schema that says otherwise.
+pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+    let text = raw.get();
+    let object_schema = match root_kind(text) {
+        RootKind::Object => None,
+        RootKind::Untyped(rest) => Some(format!(r#"{{"type":"object",{rest}"#)),
+        RootKind::Empty | RootKind::Other => Some(NO_PARAMETERS.to_owned()),
+        RootKind::Mistyped => Some(match serde_json::from_str(text) {
+            Ok(Value::Object(schema)) => as_object_schema(schema).to_string(),
+            _ => NO_PARAMETERS.to_owned(),
+        }),
+    };
+    if rules.is_empty() {
+        return object_schema;
+    }
+    let before = object_schema.as_deref().unwrap_or(text);
+    let Ok(raw) = serde_json::from_str::<&RawValue>(before) else {
+        return object_schema;
+    };
+    fit(raw, rules).or(object_schema)
+}
+
+fn apply(schema: &mut Value, rules: Set<SchemaRule>) {
+    if rules.has(SchemaRule::InlineRefs) {
+        refs::inline_refs(schema);
+    }
+    walk::for_each_node(schema, &mut |schema, is_root| {
+        SchemaNode { schema, is_root }.apply(rules);
+    });
+}
+
+enum RootKind<'a> {
+    /// Its type is `object`.
+    Object,
+    /// A JSON object without `type` and `$ref`; contains what follows its brace.
+    Untyped(&'a str),
+    /// `{}`
+    Empty,
+    /// A JSON object whose `type` is not `object`, or that has a `$ref` instead.
+    Mistyped,
+    /// Not a JSON object.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct RootFields<'a> {
+    #[serde(borrow, default, rename = "type", deserialize_with = "present")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow, rename = "$ref")]
+    reference: Option<&'a RawValue>,
+}
+
+fn root_kind(text: &str) -> RootKind<'_> {
+    let Some(rest) = text.strip_prefix('{') else {
+        return RootKind::Other;
+    };
+    if rest.trim_start().starts_with('}') {
+        return RootKind::Empty;
+    }
+    let Ok(head) = serde_json::from_str::<RootFields<'_>>(text) else {
+        return RootKind::Mistyped;
+    };
+    match (head.kind.map(RawValue::get), head.reference) {
+        (Some(r#""object""#), _) => RootKind::Object,
+        (None, None) => RootKind::Untyped(rest),
+        (Some(_), _) | (None, Some(_)) => RootKind::Mistyped,
+    }
+}
+
+/// The value of a field that is present, even if it is null.
+fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'de RawValue>, D::Error> {
+    Deserialize::deserialize(from).map(Some)
+}
+
+/// The root, changed so that it describes an object.
+fn as_object_schema(mut schema: Map<String, Value>) -> Value {
+    let whole = Value::Object(schema.clone());
+    let target = schema
+        .get("$ref")
+        .and_then(Value::as_str)
+        .and_then(|reference| refs::resolve(&whole, reference))
+        .and_then(Value::as_object);
+    if let Some(target) = target.filter(|target| describes_object(target)) {
+        schema.shift_remove("$ref");
+        for (key, value) in target {
+            schema.entry(key.as_str()).or_insert_with(|| value.clone());
+        }
+    }
+    schema.insert("type".to_owned(), Value::from("object"));
+    Value::Object(schema)
+}
+
+fn describes_object(schema: &Map<String, Value>) -> bool {
+    schema.contains_key("properties") || schema.get("type").is_some_and(|kind| kind == "object")
+}
