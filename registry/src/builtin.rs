@@ -2,7 +2,8 @@
 
 use toml::{Table, Value};
 
-use crate::provider::{OneOrMany, Spec};
+use crate::lists::OneOrMany;
+use crate::provider::Spec;
 
 /// The id of the scripted offline model inside this program.
 pub const SANDBOX: &str = "sandbox";

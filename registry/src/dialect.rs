@@ -4,7 +4,7 @@
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
-use crate::provider::Pairs;
+use crate::lists::Pairs;
 use crate::quirks::Quirks;
 
 /// How a model is spoken to.

@@ -17,6 +17,7 @@
 pub mod builtin;
 pub mod dialect;
 pub mod duration;
+pub mod lists;
 pub mod lookup;
 pub mod model;
 pub mod near;

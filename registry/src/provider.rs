@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dialect::{Dialect, Family, Fields};
 use crate::duration;
+use crate::lists::{OneOrMany, Pairs};
 use crate::model::Model;
 use crate::quirks::Quirks;
 
@@ -273,74 +274,3 @@ impl Spec {
         (family.clone(), Arc::new(dialect))
     }
 }
-
-mod lists {
-    use std::fmt;
-    use std::marker::PhantomData;
-
-    use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-
-    /// A string or a list of strings. Without `Debug`: it may hold keys.
-    #[derive(Clone, Default, PartialEq, Eq)]
-    pub struct OneOrMany(pub Vec<String>);
-
-    /// A table in the order of its file.
-    #[derive(Clone, PartialEq, Eq)]
-    pub struct Pairs<T>(pub Vec<(String, T)>);
-
-    impl<T> Default for Pairs<T> {
-        fn default() -> Self {
-            Self(Vec::new())
-        }
-    }
-
-    impl<'de> Deserialize<'de> for OneOrMany {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            struct Strings;
-            impl<'de> Visitor<'de> for Strings {
-                type Value = OneOrMany;
-
-                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str("a string or a list of strings")
-                }
-
-                fn visit_str<E>(self, one: &str) -> Result<OneOrMany, E> {
-                    Ok(OneOrMany(vec![one.to_owned()]))
-                }
-
-                fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
-                    let mut many = Vec::new();
-                    while let Some(one) = seq.next_element()? {
-                        many.push(one);
-                    }
-                    Ok(OneOrMany(many))
-                }
-            }
-            from.deserialize_any(Strings)
-        }
-    }
-
-    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            struct Table<T>(PhantomData<T>);
-            impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
-                type Value = Pairs<T>;
-
-                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str("a table")
-                }
-
-                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<T>, A::Error> {
-                    let mut pairs = Vec::new();
-                    while let Some(pair) = map.next_entry()? {
-                        pairs.push(pair);
-                    }
-                    Ok(Pairs(pairs))
-                }
-            }
-            from.deserialize_map(Table(PhantomData))
-        }
-    }
-}
-
-pub use lists::{OneOrMany, Pairs};

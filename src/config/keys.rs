@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use registry::Spec;
-use registry::provider::OneOrMany;
+use registry::lists::OneOrMany;
 
 use super::Environment;
 use crate::secrets::Secret;

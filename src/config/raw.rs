@@ -8,7 +8,7 @@ use std::time::Duration;
 use adapters::plan::Outputs;
 use registry::Spec;
 use registry::duration;
-use registry::provider::{OneOrMany, Pairs};
+use registry::lists::{OneOrMany, Pairs};
 use serde::Deserialize;
 
 /// The whole file.
