@@ -7,7 +7,7 @@ use std::time::Duration;
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::responses::assembler::Terms;
+use adapters::responses::assembler::AnswerParams;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -66,7 +66,7 @@ pub enum Seen<'a> {
         /// Lessons included.
         route: &'a Route,
         /// What the answer's writer knows of the provider.
-        terms: &'a Terms,
+        terms: &'a AnswerParams,
         /// The JSON body; sharing it is free.
         body: &'a Bytes,
     },

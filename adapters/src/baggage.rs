@@ -20,10 +20,10 @@ pub struct Baggage {
     pub origin: String,
     /// The `reasoning_details` array, as JSON.
     #[serde(rename = "d", default, skip_serializing_if = "String::is_empty")]
-    pub details: String,
+    pub reasoning_details: String,
     /// The `extra_content` of the call that follows the item, as JSON.
     #[serde(rename = "x", default, skip_serializing_if = "String::is_empty")]
-    pub call_extra: String,
+    pub extra_content: String,
 }
 
 impl Baggage {
@@ -47,8 +47,8 @@ mod tests {
         let baggage = Baggage {
             reasoning: "first\n\"then\" 漢".into(),
             origin: "acme/m-1".into(),
-            details: r#"[{"type":"reasoning.text"}]"#.into(),
-            call_extra: r#"{"google":{}}"#.into(),
+            reasoning_details: r#"[{"type":"reasoning.text"}]"#.into(),
+            extra_content: r#"{"google":{}}"#.into(),
         };
         let blob = baggage.seal();
         assert_eq!(Baggage::open(&blob), Some(baggage));

@@ -23,7 +23,7 @@ pub enum Event<'a> {
     /// objects of a `reasoning_details` array as JSON, separated by commas.
     ReasoningDetails(String),
     /// The `extra_content` of the call that begins next, as JSON.
-    CallExtra(Cow<'a, str>),
+    CallExtraContent(Cow<'a, str>),
     /// A call begins in `slot`, a number of the decoder's choice, new for each
     /// call of the answer.
     CallStart {
@@ -64,7 +64,7 @@ impl Event<'_> {
             | Self::Refusal(_)
             | Self::Reasoning(_)
             | Self::ReasoningDetails(_)
-            | Self::CallExtra(_)
+            | Self::CallExtraContent(_)
             | Self::CallStart { .. }
             | Self::CallArguments(..)
             | Self::Annotation(_)
@@ -110,7 +110,7 @@ pub struct Fragment<'a>(Cow<'a, str>);
 impl<'a> Fragment<'a> {
     /// The fragment of a JSON string literal; `None` for another value.
     pub fn from_raw(raw: &'a RawValue) -> Option<Self> {
-        json::inner(raw.get()).map(|inner| Self(inner.into()))
+        json::unquote(raw.get()).map(|inner| Self(inner.into()))
     }
 
     /// A fragment from the inside of a JSON string.

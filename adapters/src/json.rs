@@ -64,7 +64,7 @@ pub fn escape_json_text(out: &mut Vec<u8>, json: &str) {
 }
 
 /// The string between the quotes of a JSON string, still escaped.
-pub fn inner(json_string: &str) -> Option<&str> {
+pub fn unquote(json_string: &str) -> Option<&str> {
     json_string.strip_prefix('"')?.strip_suffix('"')
 }
 
@@ -132,18 +132,18 @@ fn four_digits(text: &str) -> Option<(u32, &str)> {
 /// The inside of a JSON string for `text`.
 pub fn escape(text: &str) -> String {
     let quoted = serde_json::to_string(text).unwrap_or_default();
-    inner(&quoted).unwrap_or_default().to_owned()
+    unquote(&quoted).unwrap_or_default().to_owned()
 }
 
 /// Whether arrays and objects lie deeper than `limit` inside one another. Raw values
 /// are passed on without a look, and their reader may work by recursion.
-pub fn deeper_than(json: &str, limit: usize) -> bool {
+pub fn is_deeper_than(json: &str, limit: usize) -> bool {
     let mut rest = json.as_bytes();
     let mut depth = 0_usize;
     while let Some((byte, tail)) = rest.split_first() {
         rest = tail;
         match byte {
-            b'"' => rest = behind_string(rest),
+            b'"' => rest = skip_string(rest),
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
@@ -160,10 +160,10 @@ const ARGUMENTS_DEPTH: usize = 100;
 
 /// Whether this is one JSON object that any reader takes: not too deep, and
 /// without halves of characters, which no UTF-8 can hold.
-pub fn is_sound_object(text: &str) -> bool {
+pub fn is_valid_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
-        && !deeper_than(text, ARGUMENTS_DEPTH)
-        && !lone_surrogate_anywhere(text)
+        && !is_deeper_than(text, ARGUMENTS_DEPTH)
+        && !has_lone_surrogate(text)
         && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
@@ -182,7 +182,7 @@ pub fn escaped_byte_len(byte: u8) -> usize {
 }
 
 /// What follows a string whose first quote was read.
-fn behind_string(mut rest: &[u8]) -> &[u8] {
+fn skip_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         if rest.get(at) == Some(&b'"') {
             return rest.get(at + 1..).unwrap_or_default();
@@ -194,22 +194,22 @@ fn behind_string(mut rest: &[u8]) -> &[u8] {
 
 /// Whether a JSON document holds a lone surrogate. Documents without any
 /// surrogate escape, nearly all, are only searched for `\ud`.
-pub fn lone_surrogate_anywhere(json: &str) -> bool {
+pub fn has_lone_surrogate(json: &str) -> bool {
     let bytes = json.as_bytes();
     let any = memchr::memmem::find(bytes, b"\\ud").is_some()
         || memchr::memmem::find(bytes, b"\\uD").is_some();
-    any && lone_surrogate(json).is_some()
+    any && find_lone_surrogate(json).is_some()
 }
 
 /// Where in a JSON document a `\uD800`–`\uDFFF` escape stands without its
 /// partner, as a byte offset. Such a document has no Unicode meaning.
-pub fn lone_surrogate(json: &str) -> Option<usize> {
+pub fn find_lone_surrogate(json: &str) -> Option<usize> {
     surrogates(json).find_map(|(at, lone)| lone.then_some(at))
 }
 
 /// Whether the escape at this offset is the first half of a pair.
 pub fn is_high_surrogate(json: &str, at: usize) -> bool {
-    unit(json.as_bytes(), at).is_some_and(|unit| (0xD800..0xDC00).contains(&unit))
+    utf16_unit(json.as_bytes(), at).is_some_and(|unit| (0xD800..0xDC00).contains(&unit))
 }
 
 /// Replaces each lone surrogate escape by `\ufffd`.
@@ -230,14 +230,14 @@ fn surrogates(json: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     std::iter::from_fn(move || {
         loop {
             let at = from + memchr::memchr(b'\\', bytes.get(from..)?)?;
-            let Some(unit) = unit(bytes, at) else {
+            let Some(unit) = utf16_unit(bytes, at) else {
                 from = at + 2;
                 continue;
             };
             from = at + 6;
             if (0xD800..0xDC00).contains(&unit) {
-                let paired =
-                    self::unit(bytes, from).is_some_and(|low| (0xDC00..0xE000).contains(&low));
+                let paired = self::utf16_unit(bytes, from)
+                    .is_some_and(|low| (0xDC00..0xE000).contains(&low));
                 if paired {
                     from += 6;
                 }
@@ -250,7 +250,7 @@ fn surrogates(json: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-fn unit(bytes: &[u8], at: usize) -> Option<u32> {
+fn utf16_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
@@ -271,9 +271,9 @@ mod tests {
             (r#""\uD83D\u0041""#, Some(1)),
             (r#""plain""#, None),
         ] {
-            assert_eq!(lone_surrogate(json), lone, "{json}");
+            assert_eq!(find_lone_surrogate(json), lone, "{json}");
             assert_eq!(
-                lone_surrogate(&replace_lone_surrogates(json)),
+                find_lone_surrogate(&replace_lone_surrogates(json)),
                 None,
                 "{json}"
             );

@@ -6,9 +6,9 @@
 use std::fmt;
 
 use registry::{
-    CallContent, CallExtra, CallIds, MaxTokensField, Model, Quirks, ReasoningControl,
-    ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, Set, SystemPlace, SystemRole,
-    ToolChoice,
+    CallContent, CallIds, EnumSet, ExtraContentReplay, MaxTokensField, Model, Quirks,
+    ReasoningControl, ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace,
+    SystemRole, ToolChoiceMode,
 };
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub enum Mend {
     /// An optional parameter is refused.
     Without(Parameter),
     /// These values of `tool_choice` are refused.
-    WithoutToolChoice(Set<ToolChoice>),
+    WithoutToolChoice(EnumSet<ToolChoiceMode>),
     /// The strongest `response_format`.
     ResponseFormat(ResponseFormat),
     /// The role of system messages.
@@ -70,7 +70,7 @@ pub enum Mend {
     /// Tool messages name their tool.
     ToolNames,
     /// What the schemas of tools keep to, besides what they did.
-    Schema(Set<SchemaRule>),
+    Schema(EnumSet<SchemaRule>),
     /// Calls are not streamed.
     WholeCalls,
 }
@@ -142,8 +142,8 @@ impl Mend {
                 quirks.reasoning_required = ReasoningRequired::Never;
                 quirks.reasoning_replay = ReasoningReplay::None;
             }
-            Self::Signatures => quirks.call_extra = CallExtra::Required,
-            Self::NoSignatures => quirks.call_extra = CallExtra::Placeholder,
+            Self::Signatures => quirks.call_extra = ExtraContentReplay::Required,
+            Self::NoSignatures => quirks.call_extra = ExtraContentReplay::Placeholder,
             Self::Efforts(levels) => {
                 model.reasoning = levels.names().map(str::to_owned).collect();
                 if let Some(first) = &model.default_reasoning
@@ -162,8 +162,12 @@ impl Mend {
             }
             Self::Without(parameter) => *switch(*parameter, quirks) = false,
             Self::WithoutToolChoice(values) => {
-                for value in [ToolChoice::None, ToolChoice::Required, ToolChoice::Named] {
-                    if values.has(value) {
+                for value in [
+                    ToolChoiceMode::None,
+                    ToolChoiceMode::Required,
+                    ToolChoiceMode::Named,
+                ] {
+                    if values.contains(value) {
                         quirks.tool_choice = quirks.tool_choice.without(value);
                     }
                 }
@@ -180,7 +184,7 @@ impl Mend {
             Self::CallContent(content) => quirks.call_content = *content,
             Self::CallIds(form) => quirks.call_ids = *form,
             Self::ToolNames => quirks.tool_names = true,
-            Self::Schema(rules) => quirks.schema = quirks.schema.and(*rules),
+            Self::Schema(rules) => quirks.schema = quirks.schema.union(*rules),
             Self::WholeCalls => quirks.stream_tools = false,
         }
     }
@@ -334,8 +338,8 @@ mod tests {
             ..Quirks::default()
         };
         let model = Model::unlisted("m");
-        let none = |values: &[ToolChoice]| {
-            let set = values.iter().fold(Set::none(), |set, v| set.with(*v));
+        let none = |values: &[ToolChoiceMode]| {
+            let set = values.iter().fold(EnumSet::empty(), |set, v| set.with(*v));
             Mend::WithoutToolChoice(set)
         };
         for (mend, change) in [
@@ -370,8 +374,11 @@ mod tests {
             (Mend::Without(Parameter::ServiceTier), "service_tier: false"),
             (Mend::Without(Parameter::Verbosity), "verbosity: false"),
             (
-                none(&[ToolChoice::None]),
-                &format!("tool_choice: {:?}", Set::all().without(ToolChoice::None)),
+                none(&[ToolChoiceMode::None]),
+                &format!(
+                    "tool_choice: {:?}",
+                    EnumSet::all().without(ToolChoiceMode::None)
+                ),
             ),
             (
                 Mend::ResponseFormat(ResponseFormat::JsonObject),
@@ -389,7 +396,7 @@ mod tests {
             (Mend::CallIds(CallIds::Word), "call_ids: Word"),
             (Mend::ToolNames, "tool_names: true"),
             (
-                Mend::Schema(Set::none().with(SchemaRule::LoneRefs)),
+                Mend::Schema(EnumSet::empty().with(SchemaRule::LoneRefs)),
                 "schema: Set(10)",
             ),
             (Mend::WholeCalls, "stream_tools: false"),

@@ -26,7 +26,7 @@ impl<'a> Text<'a> {
     /// The JSON string's inside, escaped.
     pub fn escaped(&self) -> Cow<'_, str> {
         match self {
-            Self::Raw(raw) => json::inner(raw.get()).unwrap_or_default().into(),
+            Self::Raw(raw) => json::unquote(raw.get()).unwrap_or_default().into(),
             Self::Owned(text) => json::escape(text).into(),
         }
     }
@@ -34,7 +34,7 @@ impl<'a> Text<'a> {
     /// The text itself.
     pub fn decoded(&self) -> Cow<'_, str> {
         match self {
-            Self::Raw(raw) => json::unescape(json::inner(raw.get()).unwrap_or_default()),
+            Self::Raw(raw) => json::unescape(json::unquote(raw.get()).unwrap_or_default()),
             Self::Owned(text) => Cow::Borrowed(text),
         }
     }
@@ -48,19 +48,19 @@ impl<'a> Text<'a> {
     }
 
     /// Appends the text as the inside of a JSON string.
-    pub fn push_inner(&self, out: &mut Vec<u8>) {
+    pub fn push_escaped(&self, out: &mut Vec<u8>) {
         match self {
             Self::Raw(raw) => {
-                out.extend_from_slice(json::inner(raw.get()).unwrap_or_default().as_bytes());
+                out.extend_from_slice(json::unquote(raw.get()).unwrap_or_default().as_bytes());
             }
             Self::Owned(_) => out.extend_from_slice(self.escaped().as_bytes()),
         }
     }
 
     /// Appends the text as a JSON string.
-    pub fn push(&self, out: &mut Vec<u8>) {
+    pub fn push_json(&self, out: &mut Vec<u8>) {
         out.push(b'"');
-        self.push_inner(out);
+        self.push_escaped(out);
         out.push(b'"');
     }
 }

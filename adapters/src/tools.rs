@@ -17,7 +17,7 @@ pub struct Tool<'a> {
     /// The function name on the wire: `[A-Za-z0-9_-]{1,64}`.
     pub wire_name: String,
     /// What the client calls it, and how its calls look.
-    pub target: Target,
+    pub target: ToolTarget,
     /// What it does, for the model.
     pub description: Option<Text<'a>>,
     /// JSON Schema of the arguments.
@@ -28,7 +28,7 @@ pub struct Tool<'a> {
 
 /// What a call on the wire means to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ToolTarget {
     /// The form of the client's call item.
     pub kind: ToolKind,
     /// The tool's own name.
@@ -58,7 +58,7 @@ pub enum ToolKind {
 
 /// Which tools the model must or may call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
+pub enum ToolChoice {
     /// It is free to.
     #[default]
     Auto,
@@ -88,7 +88,7 @@ impl<'a> Toolbox<'a> {
     /// before stays as it was.
     pub fn add(
         &mut self,
-        target: Target,
+        target: ToolTarget,
         description: Option<Text<'a>>,
         parameters: Option<&'a RawValue>,
         strict: Option<bool>,
@@ -98,7 +98,11 @@ impl<'a> Toolbox<'a> {
         }
         let flat = wire_name(target.namespace.as_deref(), &target.name);
         let taken = self.tools.iter().any(|tool| tool.wire_name == flat);
-        let wire_name = if taken { hashed(&flat, &target) } else { flat };
+        let wire_name = if taken {
+            hashed_name(&flat, &target)
+        } else {
+            flat
+        };
         self.tools.push(Tool {
             wire_name,
             target,
@@ -153,7 +157,7 @@ impl<'a> Toolbox<'a> {
     }
 }
 
-impl Target {
+impl ToolTarget {
     fn same_tool(&self, other: &Self) -> bool {
         self.name == other.name && self.namespace == other.namespace
     }
@@ -162,18 +166,18 @@ impl Target {
 /// From wire names back to the client's tools.
 #[derive(Clone, Debug, Default)]
 pub struct ToolNames {
-    by_wire_name: HashMap<String, Target>,
+    by_wire_name: HashMap<String, ToolTarget>,
 }
 
 impl ToolNames {
     /// What a call of `wire_name` means. A name that was not offered is first
     /// taken for the bare name of exactly one tool in a namespace, which
     /// models write often, then for a function that the client may know.
-    pub fn resolve(&self, wire_name: &str) -> Resolved {
+    pub fn resolve(&self, wire_name: &str) -> ResolvedTool {
         if let Some(target) = self.by_wire_name.get(wire_name) {
-            return Resolved {
+            return ResolvedTool {
                 target: target.clone(),
-                guessed: false,
+                name_repaired: false,
             };
         }
         let mut bare = self.by_wire_name.values().filter(|target| {
@@ -186,17 +190,17 @@ impl ToolNames {
                     .is_some_and(|rest| rest == target.name)
         });
         match (bare.next(), bare.next()) {
-            (Some(target), None) => Resolved {
+            (Some(target), None) => ResolvedTool {
                 target: target.clone(),
-                guessed: true,
+                name_repaired: true,
             },
-            _ => Resolved {
-                target: Target {
+            _ => ResolvedTool {
+                target: ToolTarget {
                     kind: ToolKind::Function,
                     name: wire_name.to_owned(),
                     namespace: None,
                 },
-                guessed: false,
+                name_repaired: false,
             },
         }
     }
@@ -204,11 +208,11 @@ impl ToolNames {
 
 /// The tool behind a name of the wire.
 #[derive(Debug)]
-pub struct Resolved {
+pub struct ResolvedTool {
     /// The client's tool.
-    pub target: Target,
+    pub target: ToolTarget,
     /// Whether the name was not the one that was offered.
-    pub guessed: bool,
+    pub name_repaired: bool,
 }
 
 /// `namespace__name`, only in characters that providers accept, at most 64.
@@ -230,17 +234,17 @@ fn wire_name(namespace: Option<&str>, name: &str) -> String {
     if clean == full && (1..=NAME_LIMIT).contains(&clean.len()) {
         clean
     } else {
-        let target = Target {
+        let target = ToolTarget {
             kind: ToolKind::Function,
             name: name.to_owned(),
             namespace: namespace.map(str::to_owned),
         };
-        hashed(&clean, &target)
+        hashed_name(&clean, &target)
     }
 }
 
 /// `clean` cut and marked with a hash of the full name: the same every time.
-fn hashed(clean: &str, target: &Target) -> String {
+fn hashed_name(clean: &str, target: &ToolTarget) -> String {
     let full = format!(
         "{}\0{}",
         target.namespace.as_deref().unwrap_or_default(),
@@ -255,8 +259,8 @@ fn hashed(clean: &str, target: &Target) -> String {
 mod tests {
     use super::*;
 
-    fn target(namespace: Option<&str>, name: &str) -> Target {
-        Target {
+    fn target(namespace: Option<&str>, name: &str) -> ToolTarget {
+        ToolTarget {
             kind: ToolKind::Function,
             name: name.into(),
             namespace: namespace.map(str::to_owned),
@@ -301,7 +305,7 @@ mod tests {
         for called in ["echo", "mcp__demo.echo"] {
             let resolved = names.resolve(called);
             assert_eq!(resolved.target, target(Some("mcp__demo"), "echo"));
-            assert!(resolved.guessed);
+            assert!(resolved.name_repaired);
         }
         assert_eq!(names.resolve("other").target, target(None, "other"));
     }

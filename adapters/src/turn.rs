@@ -11,7 +11,7 @@ use crate::compact::Purpose;
 use crate::json;
 use crate::notes::Notes;
 use crate::text::Text;
-use crate::tools::{Choice, Toolbox};
+use crate::tools::{ToolChoice, Toolbox};
 
 /// One request of a client.
 #[derive(Debug)]
@@ -27,23 +27,23 @@ pub struct Turn<'a> {
     /// The history and the new input.
     pub items: Vec<Item<'a>>,
     /// Items that a summary among the others replaces.
-    pub replaced: Vec<Item<'a>>,
+    pub replaced_items: Vec<Item<'a>>,
     /// The tools that the model may call.
     pub tools: Toolbox<'a>,
     /// Which of them it must or may call.
-    pub choice: Choice,
+    pub tool_choice: ToolChoice,
     /// Whether several calls at once are wanted.
-    pub parallel: Option<bool>,
+    pub parallel_tool_calls: Option<bool>,
     /// How the model shall answer.
     pub controls: Controls<'a>,
     /// Parameters that the response repeats as they came.
-    pub echo: Echo<'a>,
+    pub echo: EchoedParams<'a>,
     /// What the request is for.
     pub purpose: Purpose,
     /// Whether the start of a history that does not fit may be dropped.
-    pub truncate: bool,
+    pub may_truncate: bool,
     /// From how many tokens on the client wants the history compacted.
-    pub compact_from: Option<u64>,
+    pub compact_threshold: Option<u64>,
     /// What was skipped or changed while reading the request.
     pub notes: Notes,
 }
@@ -66,7 +66,7 @@ pub struct Controls<'a> {
     /// The most tokens to generate, reasoning included.
     pub max_output_tokens: Option<u64>,
     /// The wanted form of the text.
-    pub format: Format<'a>,
+    pub format: TextFormat<'a>,
     /// `low`, `medium`, `high`.
     pub verbosity: Option<Cow<'a, str>>,
     /// Reasoning effort.
@@ -81,7 +81,7 @@ pub struct Controls<'a> {
 
 /// The wanted form of the text.
 #[derive(Debug, Default)]
-pub enum Format<'a> {
+pub enum TextFormat<'a> {
     /// Free text.
     #[default]
     Text,
@@ -103,7 +103,7 @@ pub enum Format<'a> {
 /// Parameters that the response repeats, as raw JSON.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "the names of the Responses API")]
-pub struct Echo<'a> {
+pub struct EchoedParams<'a> {
     pub instructions: Option<&'a RawValue>,
     pub metadata: Option<&'a RawValue>,
     pub prompt_cache_key: Option<&'a RawValue>,
@@ -123,7 +123,7 @@ pub struct Echo<'a> {
 pub struct Item<'a> {
     /// What it is.
     pub kind: ItemKind,
-    fields: Fields<'a>,
+    fields: ItemFields<'a>,
     said: Option<Text<'a>>,
 }
 
@@ -164,7 +164,7 @@ pub enum ItemKind {
 /// The fields of every item type in one flat struct: tagged enums buffer the
 /// whole item and cannot hold raw values.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Fields<'a> {
+pub(crate) struct ItemFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -220,7 +220,7 @@ impl Turn<'_> {
     }
 
     /// The ids of the items that are only referred to.
-    pub fn references(&self) -> Vec<String> {
+    pub fn referenced_ids(&self) -> Vec<String> {
         let references = self
             .items
             .iter()
@@ -233,7 +233,7 @@ impl Turn<'_> {
 }
 
 impl<'a> Item<'a> {
-    pub(crate) fn new(fields: Fields<'a>) -> Self {
+    pub(crate) fn new(fields: ItemFields<'a>) -> Self {
         let kind = match string(fields.kind).as_deref() {
             Some(name) => ItemKind::from_name(name),
             None if fields.role.is_some() => ItemKind::Message,
@@ -251,7 +251,7 @@ impl<'a> Item<'a> {
     pub(crate) fn user(text: Text<'a>) -> Self {
         Self {
             kind: ItemKind::Message,
-            fields: Fields::default(),
+            fields: ItemFields::default(),
             said: Some(text),
         }
     }
@@ -260,7 +260,7 @@ impl<'a> Item<'a> {
     pub(crate) fn compaction(blob: &Arc<str>) -> Self {
         Self {
             kind: ItemKind::Compaction,
-            fields: Fields::default(),
+            fields: ItemFields::default(),
             said: Some(Text::Owned(Arc::clone(blob))),
         }
     }
@@ -272,12 +272,12 @@ impl<'a> Item<'a> {
 
     /// The text of a message that came without parts, as the string form of
     /// `input`.
-    pub fn said(&self) -> Option<&Text<'a>> {
+    pub fn plain_text(&self) -> Option<&Text<'a>> {
         self.said.as_ref()
     }
 
     /// The fields that may hold more than text.
-    pub(crate) fn trees(&self) -> impl Iterator<Item = &'a RawValue> + use<'a> {
+    pub(crate) fn nested_values(&self) -> impl Iterator<Item = &'a RawValue> + use<'a> {
         let fields = &self.fields;
         [
             fields.content,
@@ -296,7 +296,7 @@ impl<'a> Item<'a> {
     }
 
     /// Puts the item in the place of a reference to it.
-    pub(crate) fn resolve(&mut self, known: &'a HashMap<String, Arc<str>>) {
+    pub(crate) fn resolve_reference(&mut self, known: &'a HashMap<String, Arc<str>>) {
         if self.kind == ItemKind::ItemReference
             && let Some(json) = self.id().and_then(|id| known.get(id.as_ref()))
             && let Ok(fields) = serde_json::from_str(json)
@@ -323,11 +323,11 @@ impl<'a> Item<'a> {
     /// The id that pairs a call with its output. The first local shell items
     /// had only `id`.
     pub fn call_id(&self) -> Option<Cow<'a, str>> {
-        self.own_call_id().or_else(|| self.id())
+        self.explicit_call_id().or_else(|| self.id())
     }
 
     /// The call id without the item's own id in its place.
-    pub(crate) fn own_call_id(&self) -> Option<Cow<'a, str>> {
+    pub(crate) fn explicit_call_id(&self) -> Option<Cow<'a, str>> {
         string(self.fields.call_id).filter(|id| !id.is_empty())
     }
 
@@ -363,7 +363,7 @@ impl<'a> Item<'a> {
     }
 
     /// All that a result tells: two that are equal here say the same.
-    pub(crate) fn told(&self) -> [Option<&'a str>; 3] {
+    pub(crate) fn result_fields(&self) -> [Option<&'a str>; 3] {
         let fields = &self.fields;
         let status = fields.status.filter(|_| fields.output.is_none());
         [fields.output, fields.tools, status].map(|raw| raw.map(RawValue::get))
@@ -483,5 +483,5 @@ impl ItemKind {
 
 /// The text of a raw JSON string; `None` for any other value.
 pub(crate) fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
-    json::inner(raw?.get()).map(json::unescape)
+    json::unquote(raw?.get()).map(json::unescape)
 }

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use crate::lists::OneOrMany;
-use crate::provider::Spec;
+use crate::provider::ProviderSpec;
 
 /// The id of the scripted offline model inside this program.
 pub const SANDBOX: &str = "sandbox";
@@ -64,14 +64,14 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
 /// Reads the head of its file alone: at every start all are asked.
 pub fn key_env(id: &str) -> Vec<String> {
     #[derive(serde::Deserialize)]
-    struct Head {
+    struct KeyEnvHead {
         #[serde(default)]
         api_key_env: OneOrMany,
     }
     let file = FILES.iter().find(|(known, _)| *known == id);
     let text = file.map_or("", |(_, text)| *text);
     let head = text.split_once("\n[").map_or(text, |(head, _)| head);
-    toml::from_str::<Head>(head).map_or_else(|_| Vec::new(), |head| head.api_key_env.0)
+    toml::from_str::<KeyEnvHead>(head).map_or_else(|_| Vec::new(), |head| head.api_key_env.0)
 }
 
 /// Whether a provider with this id is built in.
@@ -80,7 +80,7 @@ pub fn is_builtin(id: &str) -> bool {
 }
 
 /// The first built-in provider that lists a model of this id.
-pub fn listing(model: &str) -> Option<&'static str> {
+pub fn provider_listing(model: &str) -> Option<&'static str> {
     let line = format!("\nid = \"{model}\"\n");
     let file = FILES.iter().find(|(_, text)| text.contains(&line));
     file.map(|(id, _)| *id)
@@ -89,7 +89,7 @@ pub fn listing(model: &str) -> Option<&'static str> {
 /// The provider `id` with `over` laid over its embedded file, or over the
 /// generic base if none has its name: values replace values, tables join, models
 /// join by their id, families stand in front.
-pub fn build(id: &str, over: Table) -> Result<Spec, toml::de::Error> {
+pub fn build(id: &str, over: Table) -> Result<ProviderSpec, toml::de::Error> {
     let base = FILES
         .iter()
         .find(|(known, _)| *known == id)
@@ -99,13 +99,13 @@ pub fn build(id: &str, over: Table) -> Result<Spec, toml::de::Error> {
     if !is_builtin(id) {
         table.remove("name");
     }
-    lay(&mut table, over);
-    lay_families(&mut table);
+    overlay(&mut table, over);
+    inherit_family_quirks(&mut table);
     table.try_into()
 }
 
 /// A family says only how it differs from its provider.
-fn lay_families(table: &mut Table) {
+fn inherit_family_quirks(table: &mut Table) {
     let quirks = table.get("quirks").cloned();
     let (Some(Value::Table(quirks)), Some(Value::Array(families))) =
         (quirks, table.get_mut("families"))
@@ -118,18 +118,18 @@ fn lay_families(table: &mut Table) {
         };
         let mut whole = quirks.clone();
         if let Some(Value::Table(own)) = family.remove("quirks") {
-            lay(&mut whole, own);
+            overlay(&mut whole, own);
         }
         family.insert("quirks".to_owned(), Value::Table(whole));
     }
 }
 
-fn lay(base: &mut Table, over: Table) {
+fn overlay(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => lay(below, above),
+            (Some(Value::Table(below)), Value::Table(above)) => overlay(below, above),
             (Some(Value::Array(below)), Value::Array(above)) if key == "models" => {
-                lay_models(below, above);
+                overlay_models(below, above);
             }
             (Some(Value::Array(below)), Value::Array(mut above)) if key == "families" => {
                 above.append(below);
@@ -142,12 +142,12 @@ fn lay(base: &mut Table, over: Table) {
     }
 }
 
-fn lay_models(base: &mut Vec<Value>, over: Vec<Value>) {
+fn overlay_models(base: &mut Vec<Value>, over: Vec<Value>) {
     for model in over {
         let id = model.get("id").cloned();
         let known = base.iter_mut().find(|below| below.get("id") == id.as_ref());
         match (known, model) {
-            (Some(Value::Table(below)), Value::Table(above)) => lay(below, above),
+            (Some(Value::Table(below)), Value::Table(above)) => overlay(below, above),
             (_, model) => base.push(model),
         }
     }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn every_embedded_provider_is_sound() {
         for id in ids() {
-            let provider = build(id, Table::new()).unwrap().provider(id);
+            let provider = build(id, Table::new()).unwrap().to_provider(id);
             assert_eq!(provider.base_url.is_empty(), id == SANDBOX, "{id}");
             assert_eq!(key_env(id), provider.key_env, "{id}");
             assert_eq!(provider.key_required, !provider.key_env.is_empty(), "{id}");
@@ -251,10 +251,10 @@ mod tests {
             families = [{ match = ["o*"], quirks = { penalties = false } }]
             models = [{ id = "gpt-4o", window = 1000 }, { id = "gpt-next" }]
         };
-        let plain = build("openai", Table::new()).unwrap().provider("openai");
-        let provider = build("openai", over).unwrap().provider("openai");
+        let plain = build("openai", Table::new()).unwrap().to_provider("openai");
+        let provider = build("openai", over).unwrap().to_provider("openai");
         assert_eq!(provider.base_url, "https://gateway.example/v1");
-        let (quirks, family) = (provider.dialect.quirks, provider.dialect_of("o9").quirks);
+        let (quirks, family) = (provider.dialect.quirks, provider.dialect_for("o9").quirks);
         assert!(!quirks.files && quirks.system_role == SystemRole::Developer);
         assert!(!family.files && !family.penalties && quirks.penalties);
         assert_eq!(provider.models.len(), plain.models.len() + 1);
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn an_own_provider_stands_on_the_generic_base() {
         let over = toml::toml! { base_url = "https://llm.example/v1" };
-        let provider = build("mine", over).unwrap().provider("mine");
+        let provider = build("mine", over).unwrap().to_provider("mine");
         assert!(provider.passthrough && !provider.key_required);
         assert_eq!(provider.name, "mine");
     }

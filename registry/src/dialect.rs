@@ -22,7 +22,7 @@ pub struct Dialect {
 /// that matches a model counts.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
-pub struct Family {
+pub struct ModelFamily {
     /// Model ids; `*` stands for any characters, case does not count.
     #[serde(rename = "match")]
     pub patterns: Vec<String>,
@@ -31,21 +31,23 @@ pub struct Family {
     pub quirks: Quirks,
     /// See [`Dialect::body`].
     #[serde(default)]
-    pub body: Fields,
+    pub body: BodyFields,
 }
 
-impl Family {
+impl ModelFamily {
     /// Whether the model belongs to this family.
-    pub fn has(&self, model: &str) -> bool {
-        self.patterns.iter().any(|pattern| fits(pattern, model))
+    pub fn matches(&self, model: &str) -> bool {
+        self.patterns
+            .iter()
+            .any(|pattern| matches_pattern(pattern, model))
     }
 }
 
 /// Fields of a request body: a TOML table whose values become JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(pub Vec<(String, String)>);
+pub struct BodyFields(pub Vec<(String, String)>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for BodyFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let table = Pairs::<toml::Value>::deserialize(from)?;
         let json = |(name, value): (String, toml::Value)| {
@@ -62,7 +64,7 @@ impl<'de> Deserialize<'de> for Fields {
 }
 
 /// Whether `text` is what `pattern` describes.
-fn fits(pattern: &str, text: &str) -> bool {
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_ascii_lowercase(), text.to_ascii_lowercase());
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -98,13 +100,13 @@ mod tests {
             ("a*a", "a", false),
             ("*", "", true),
         ] {
-            assert_eq!(fits(pattern, text), is, "{pattern} {text}");
+            assert_eq!(matches_pattern(pattern, text), is, "{pattern} {text}");
         }
     }
 
     #[test]
     fn fields_become_json() {
-        let fields: Fields =
+        let fields: BodyFields =
             toml::from_str("split = true\nthinking = { keep = \"all\", n = 1.5 }").unwrap();
         assert_eq!(
             fields.0,

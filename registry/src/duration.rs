@@ -23,8 +23,8 @@ pub fn parse(text: &str) -> Option<Duration> {
 
 /// For `#[serde(deserialize_with)]`.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    struct Text;
-    impl Visitor<'_> for Text {
+    struct DurationVisitor;
+    impl Visitor<'_> for DurationVisitor {
         type Value = Duration;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,7 +35,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Er
             parse(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
         }
     }
-    from.deserialize_str(Text)
+    from.deserialize_str(DurationVisitor)
 }
 
 /// For `#[serde(with)]`: in milliseconds.

@@ -17,23 +17,24 @@
 pub mod builtin;
 pub mod dialect;
 pub mod duration;
+pub mod enum_set;
 pub mod lists;
 pub mod lookup;
 pub mod model;
-pub mod near;
 pub mod provider;
 pub mod quirks;
-pub mod set;
-pub mod settings;
+pub mod snapshot;
+pub mod suggest;
 
 pub use builtin::{SANDBOX, build};
-pub use dialect::{Dialect, Family};
-pub use lookup::{EVERY_MODEL, Found, Refused, Registry, Route, Unresolved};
+pub use dialect::{Dialect, ModelFamily};
+pub use enum_set::EnumSet;
+pub use lookup::{EVERY_MODEL, Registry, RegistryError, ResolvedBy, Route, UnknownModel};
 pub use model::{Model, Price, Window, WindowSource};
-pub use provider::{Provider, Spec, Timeouts, Wire};
+pub use provider::{Provider, ProviderSpec, Timeouts, Wire};
 pub use quirks::{
-    CallContent, CallExtra, CallIds, MaxTokensField, Quirks, ReasoningControl, ReasoningReplay,
-    ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole, ThinkTags, ToolChoice,
+    CallContent, CallIds, ExtraContentReplay, MaxTokensField, Quirks, ReasoningControl,
+    ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole,
+    ThinkTags, ToolChoiceMode,
 };
-pub use set::Set;
-pub use settings::{RouteSettings, Settings};
+pub use snapshot::{RegistrySnapshot, RouteSnapshot};

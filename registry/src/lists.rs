@@ -22,8 +22,8 @@ impl<T> Default for Pairs<T> {
 
 impl<'de> Deserialize<'de> for OneOrMany {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Strings;
-        impl<'de> Visitor<'de> for Strings {
+        struct OneOrManyVisitor;
+        impl<'de> Visitor<'de> for OneOrManyVisitor {
             type Value = OneOrMany;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,14 +42,14 @@ impl<'de> Deserialize<'de> for OneOrMany {
                 Ok(OneOrMany(many))
             }
         }
-        from.deserialize_any(Strings)
+        from.deserialize_any(OneOrManyVisitor)
     }
 }
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Table<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
+        struct PairsVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for PairsVisitor<T> {
             type Value = Pairs<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -64,6 +64,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
                 Ok(Pairs(pairs))
             }
         }
-        from.deserialize_map(Table(PhantomData))
+        from.deserialize_map(PairsVisitor(PhantomData))
     }
 }

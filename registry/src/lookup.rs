@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::builtin;
 use crate::dialect::Dialect;
 use crate::model::Model;
-use crate::near;
 use crate::provider::Provider;
+use crate::suggest;
 
 /// The providers that are on, and the names that people gave.
 #[derive(Clone, Debug, Default)]
@@ -33,19 +33,19 @@ pub struct Route {
     /// The name in the upstream request.
     pub upstream_model: String,
     /// How the name was found.
-    pub found: Found,
+    pub resolved_by: ResolvedBy,
 }
 
 impl Route {
     /// The name that always leads here: provider, slash, model.
     pub fn full_name(&self) -> String {
-        self.provider.prefixed(&self.upstream_model)
+        self.provider.prefixed_name(&self.upstream_model)
     }
 }
 
 /// How a name was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ResolvedBy {
     /// The whole name is a listed model.
     Exact,
     /// Its prefix is a provider.
@@ -60,31 +60,31 @@ pub enum Found {
 
 /// A name that leads nowhere. The text is fit for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("The model '{asked}' does not exist or no provider is on for it.{hint}")]
-pub struct Unresolved {
+#[error("The model '{requested}' does not exist or no provider is on for it.{hint}")]
+pub struct UnknownModel {
     /// The name of the request.
-    pub asked: String,
+    pub requested: String,
     /// Known names that are near, the nearest first, three at most.
-    pub near: Vec<String>,
+    pub suggestions: Vec<String>,
     hint: String,
 }
 
 /// Names that cannot work, found at load.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum RegistryError {
     /// An alias of an alias, which may be a cycle.
     #[error("alias '{0}' points to '{1}', which is an alias itself; aliases have one level")]
-    Chain(String, String),
+    AliasOfAlias(String, String),
     /// An alias that leads nowhere.
     #[error("alias '{0}' leads nowhere. {1}")]
-    Alias(String, Unresolved),
+    UnresolvedAlias(String, UnknownModel),
     /// A default model that leads nowhere.
     #[error("default_model leads nowhere. {0}")]
-    Default(Unresolved),
+    UnresolvedDefault(UnknownModel),
     /// Fallbacks of a name that leads nowhere, or to one: the name they are
     /// for comes first.
-    #[error("fallbacks of '{0}': '{name}' leads nowhere. {1}", name = .1.asked)]
-    Fallback(String, Unresolved),
+    #[error("fallbacks of '{0}': '{name}' leads nowhere. {1}", name = .1.requested)]
+    UnresolvedFallback(String, UnknownModel),
 }
 
 /// Stands for every model in [`Registry::fallbacks`].
@@ -102,29 +102,30 @@ impl Registry {
     ///    of its own, which a server that takes any name would refuse or mistake,
     /// 5. the provider that passes any name on, if there is exactly one and the
     ///    name does not begin with another provider's prefix.
-    pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, Unresolved> {
+    pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, UnknownModel> {
         if let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) {
-            let route = self.listed_or_passed(target);
+            let route = self.resolve_target(target);
             return route
                 .map(|route| Route {
-                    found: Found::Alias,
+                    resolved_by: ResolvedBy::Alias,
                     ..route
                 })
-                .ok_or_else(|| self.unresolved(name));
+                .ok_or_else(|| self.unknown_model(name));
         }
-        if let Some(route) = self.named(name) {
+        if let Some(route) = self.resolve_listed(name) {
             return Ok(route);
         }
         if caller_is_codex
             && let Some(default) = &self.default_model
-            && let Some(route) = self.without_default(default)
+            && let Some(route) = self.resolve_without_default(default)
         {
             return Ok(Route {
-                found: Found::Default,
+                resolved_by: ResolvedBy::Default,
                 ..route
             });
         }
-        self.passed(name).ok_or_else(|| self.unresolved(name))
+        self.resolve_passthrough(name)
+            .ok_or_else(|| self.unknown_model(name))
     }
 
     /// Where the turn of `route`, which `asked` led to, goes instead, in order:
@@ -137,9 +138,12 @@ impl Registry {
         }
         let full = route.full_name();
         let public = self.public_name(&route.provider, &route.model);
-        let default = match route.found {
-            Found::Default => self.default_model.as_deref(),
-            Found::Exact | Found::Prefixed | Found::Alias | Found::Passthrough => None,
+        let default = match route.resolved_by {
+            ResolvedBy::Default => self.default_model.as_deref(),
+            ResolvedBy::Exact
+            | ResolvedBy::Prefixed
+            | ResolvedBy::Alias
+            | ResolvedBy::Passthrough => None,
         };
         let target = |name| {
             let alias = self.aliases.iter().find(|(alias, _)| alias == name);
@@ -160,7 +164,7 @@ impl Registry {
             used.push(name);
             let given = self.fallbacks.iter().filter(|(of, _)| of == name);
             for other in given.flat_map(|(_, others)| others) {
-                if let Some(other) = self.without_default(other)
+                if let Some(other) = self.resolve_without_default(other)
                     && !seen.contains(&other.full_name())
                 {
                     seen.push(other.full_name());
@@ -180,7 +184,7 @@ impl Registry {
         if leads_here {
             model.id.clone()
         } else {
-            provider.prefixed(&model.id)
+            provider.prefixed_name(&model.id)
         }
     }
 
@@ -206,66 +210,74 @@ impl Registry {
     }
 
     /// Whether every alias, the default model and every fallback lead somewhere.
-    pub fn check(&self) -> Result<(), Refused> {
+    pub fn check(&self) -> Result<(), RegistryError> {
         for (alias, target) in &self.aliases {
             if self.aliases.iter().any(|(other, _)| other == target) {
-                return Err(Refused::Chain(alias.clone(), target.clone()));
+                return Err(RegistryError::AliasOfAlias(alias.clone(), target.clone()));
             }
-            if self.listed_or_passed(target).is_none() {
-                return Err(Refused::Alias(alias.clone(), self.unresolved(target)));
+            if self.resolve_target(target).is_none() {
+                return Err(RegistryError::UnresolvedAlias(
+                    alias.clone(),
+                    self.unknown_model(target),
+                ));
             }
         }
         if let Some(name) = &self.default_model
-            && self.without_default(name).is_none()
+            && self.resolve_without_default(name).is_none()
         {
-            return Err(Refused::Default(self.unresolved(name)));
+            return Err(RegistryError::UnresolvedDefault(self.unknown_model(name)));
         }
         for (of, others) in &self.fallbacks {
             let given = Some(of).filter(|of| *of != EVERY_MODEL);
             if let Some(lost) = given
                 .into_iter()
                 .chain(others)
-                .find(|name| self.without_default(name).is_none())
+                .find(|name| self.resolve_without_default(name).is_none())
             {
-                return Err(Refused::Fallback(of.clone(), self.unresolved(lost)));
+                return Err(RegistryError::UnresolvedFallback(
+                    of.clone(),
+                    self.unknown_model(lost),
+                ));
             }
         }
         Ok(())
     }
 
-    fn without_default(&self, name: &str) -> Option<Route> {
+    fn resolve_without_default(&self, name: &str) -> Option<Route> {
         self.resolve(name, false).ok()
     }
 
-    fn listed_or_passed(&self, name: &str) -> Option<Route> {
-        self.named(name).or_else(|| self.passed(name))
+    fn resolve_target(&self, name: &str) -> Option<Route> {
+        self.resolve_listed(name)
+            .or_else(|| self.resolve_passthrough(name))
     }
 
-    fn named(&self, name: &str) -> Option<Route> {
-        self.prefixed(name).or_else(|| self.exact(name))
+    fn resolve_listed(&self, name: &str) -> Option<Route> {
+        self.resolve_prefixed(name)
+            .or_else(|| self.resolve_exact(name))
     }
 
-    fn prefixed(&self, name: &str) -> Option<Route> {
+    fn resolve_prefixed(&self, name: &str) -> Option<Route> {
         let (prefix, rest) = name.split_once('/')?;
         let provider = self.provider(prefix)?;
         match provider.model(rest) {
-            Some(model) => Some(route(provider, Arc::clone(model), Found::Prefixed)),
+            Some(model) => Some(route(provider, Arc::clone(model), ResolvedBy::Prefixed)),
             None if provider.passthrough && !rest.is_empty() => {
                 let model = Arc::new(Model::unlisted(rest));
-                Some(route(provider, model, Found::Prefixed))
+                Some(route(provider, model, ResolvedBy::Prefixed))
             }
             None => None,
         }
     }
 
-    fn exact(&self, name: &str) -> Option<Route> {
+    fn resolve_exact(&self, name: &str) -> Option<Route> {
         self.providers.iter().find_map(|provider| {
             let model = provider.model(name)?;
-            Some(route(provider, Arc::clone(model), Found::Exact))
+            Some(route(provider, Arc::clone(model), ResolvedBy::Exact))
         })
     }
 
-    fn passed(&self, name: &str) -> Option<Route> {
+    fn resolve_passthrough(&self, name: &str) -> Option<Route> {
         let mut open = self
             .providers
             .iter()
@@ -273,11 +285,16 @@ impl Registry {
         let (only, more) = (open.next()?, open.next());
         let prefix = name.split_once('/').map(|(prefix, _)| prefix);
         let taken = prefix.is_some_and(|prefix| self.provider(prefix).is_some());
-        (more.is_none() && !taken && !name.is_empty())
-            .then(|| route(only, Arc::new(Model::unlisted(name)), Found::Passthrough))
+        (more.is_none() && !taken && !name.is_empty()).then(|| {
+            route(
+                only,
+                Arc::new(Model::unlisted(name)),
+                ResolvedBy::Passthrough,
+            )
+        })
     }
 
-    fn unresolved(&self, asked: &str) -> Unresolved {
+    fn unknown_model(&self, asked: &str) -> UnknownModel {
         let mut known: Vec<String> = self
             .aliases
             .iter()
@@ -285,17 +302,17 @@ impl Registry {
             .collect();
         for (provider, model) in self.models() {
             known.push(model.id.clone());
-            known.push(provider.prefixed(&model.id));
+            known.push(provider.prefixed_name(&model.id));
         }
-        let near: Vec<String> = near::ranked(asked, known.iter().map(String::as_str))
+        let near: Vec<String> = suggest::similar(asked, known.iter().map(String::as_str))
             .into_iter()
             .take(3)
             .map(str::to_owned)
             .collect();
-        Unresolved {
+        UnknownModel {
             hint: self.hint(asked, &near),
-            asked: asked.to_owned(),
-            near,
+            requested: asked.to_owned(),
+            suggestions: near,
         }
     }
 
@@ -303,7 +320,7 @@ impl Registry {
         let prefix = asked.split_once('/').map(|(prefix, _)| prefix);
         let off = prefix
             .filter(|prefix| builtin::is_builtin(prefix))
-            .or_else(|| builtin::listing(asked))
+            .or_else(|| builtin::provider_listing(asked))
             .filter(|id| self.provider(id).is_none());
         if let Some(off) = off {
             let way = match builtin::key_env(off).first() {
@@ -319,7 +336,7 @@ impl Registry {
             .providers
             .iter()
             .filter(|provider| provider.passthrough)
-            .map(|provider| provider.prefixed(asked))
+            .map(|provider| provider.prefixed_name(asked))
             .collect();
         if open.is_empty() {
             " GET /v1/models lists the models.".to_owned()
@@ -329,13 +346,13 @@ impl Registry {
     }
 }
 
-fn route(provider: &Arc<Provider>, model: Arc<Model>, found: Found) -> Route {
+fn route(provider: &Arc<Provider>, model: Arc<Model>, found: ResolvedBy) -> Route {
     Route {
         provider: Arc::clone(provider),
-        dialect: Arc::clone(provider.dialect_of(&model.id)),
+        dialect: Arc::clone(provider.dialect_for(&model.id)),
         upstream_model: model.id.clone(),
         model,
-        found,
+        resolved_by: found,
     }
 }
 

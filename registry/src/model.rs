@@ -27,7 +27,7 @@ pub struct Model {
     /// The level that clients are offered first.
     pub default_reasoning: Option<String>,
     /// Whether `temperature` and `top_p` are accepted.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub sampling: bool,
     /// What a million tokens cost.
     pub price: Option<Price>,
@@ -80,7 +80,7 @@ impl Model {
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -98,7 +98,7 @@ pub struct Price {
     pub output: f64,
     /// What long requests cost instead, the shortest first.
     #[serde(default)]
-    pub tiers: Vec<Tier>,
+    pub tiers: Vec<PriceTier>,
 }
 
 impl Price {
@@ -137,7 +137,7 @@ fn tokens(count: u64) -> f64 {
 /// What a request costs whose input is long.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
-pub struct Tier {
+pub struct PriceTier {
     /// From more than this many input tokens on.
     pub above: u64,
     /// See [`Price::input`].

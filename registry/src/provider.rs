@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{Dialect, Family, Fields};
+use crate::dialect::{BodyFields, Dialect, ModelFamily};
 use crate::duration;
 use crate::lists::{OneOrMany, Pairs};
 use crate::model::Model;
@@ -35,7 +35,7 @@ pub struct Provider {
     /// How its models are spoken to, unless they are of a family.
     pub dialect: Arc<Dialect>,
     /// Families of models, in the order of the file.
-    pub families: Vec<(Family, Arc<Dialect>)>,
+    pub families: Vec<(ModelFamily, Arc<Dialect>)>,
     /// The listed models, in the order of the file.
     pub models: Vec<Arc<Model>>,
     /// Whether names outside `models` are passed on as they are.
@@ -71,20 +71,20 @@ impl Provider {
 
     /// Whether `base_url` is a form that the user fills in: a part stands between
     /// braces.
-    pub fn has_own_address(&self) -> bool {
+    pub fn has_address_placeholder(&self) -> bool {
         self.base_url.contains('{')
     }
 
     /// How the model with this id is spoken to.
-    pub fn dialect_of(&self, model: &str) -> &Arc<Dialect> {
+    pub fn dialect_for(&self, model: &str) -> &Arc<Dialect> {
         self.families
             .iter()
-            .find(|(family, _)| family.has(model))
+            .find(|(family, _)| family.matches(model))
             .map_or(&self.dialect, |(_, dialect)| dialect)
     }
 
     /// The name that reaches `model` whatever other providers have.
-    pub fn prefixed(&self, model: &str) -> String {
+    pub fn prefixed_name(&self, model: &str) -> String {
         format!("{}/{model}", self.id)
     }
 }
@@ -140,7 +140,7 @@ impl Default for Timeouts {
     clippy::struct_excessive_bools,
     reason = "independent switches of a file format"
 )]
-pub struct Spec {
+pub struct ProviderSpec {
     /// See [`Provider::name`].
     pub name: Option<String>,
     /// `false` turns off a provider that would otherwise be on.
@@ -185,14 +185,14 @@ pub struct Spec {
     /// See [`Dialect::quirks`].
     pub quirks: Quirks,
     /// See [`Dialect::body`].
-    pub body: Fields,
+    pub body: BodyFields,
     /// See [`Provider::families`].
-    pub families: Vec<Family>,
+    pub families: Vec<ModelFamily>,
     /// See [`Provider::models`]; laid over a built-in by id.
     pub models: Vec<Model>,
 }
 
-impl Default for Spec {
+impl Default for ProviderSpec {
     fn default() -> Self {
         Self {
             name: None,
@@ -216,16 +216,16 @@ impl Default for Spec {
             max_retries: 3,
             allow_http: false,
             quirks: Quirks::default(),
-            body: Fields::default(),
+            body: BodyFields::default(),
             families: Vec::new(),
             models: Vec::new(),
         }
     }
 }
 
-impl Spec {
+impl ProviderSpec {
     /// The provider that this describes under `id`.
-    pub fn provider(&self, id: &str) -> Provider {
+    pub fn to_provider(&self, id: &str) -> Provider {
         Provider {
             id: id.to_owned(),
             name: self.name.clone().unwrap_or_else(|| id.to_owned()),
@@ -248,7 +248,7 @@ impl Spec {
             families: self
                 .families
                 .iter()
-                .map(|family| self.family(family))
+                .map(|family| self.family_dialect(family))
                 .collect(),
             models: self.models.iter().cloned().map(Arc::new).collect(),
             passthrough: self.passthrough,
@@ -263,7 +263,7 @@ impl Spec {
     }
 
     /// A family's fields stand beside those of the provider.
-    fn family(&self, family: &Family) -> (Family, Arc<Dialect>) {
+    fn family_dialect(&self, family: &ModelFamily) -> (ModelFamily, Arc<Dialect>) {
         let mut body = self.body.0.clone();
         body.retain(|(name, _)| family.body.0.iter().all(|(over, _)| over != name));
         body.extend(family.body.0.iter().cloned());

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::set::{Member, Set};
+use crate::enum_set::{EnumSet, EnumSetValue};
 
 /// The switches. The default is what every Chat Completions server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -47,13 +47,13 @@ pub struct Quirks {
     pub image_needs_text: bool,
 
     /// The values of `tool_choice` that are accepted.
-    pub tool_choice: Set<ToolChoice>,
+    pub tool_choice: EnumSet<ToolChoiceMode>,
     /// Send `parallel_tool_calls`.
     pub parallel_tool_calls: bool,
     /// Send `strict` in function definitions.
     pub strict_tools: bool,
     /// What the schema of a tool must keep to.
-    pub schema: Set<SchemaRule>,
+    pub schema: EnumSet<SchemaRule>,
     /// Calls are streamed; else a request with tools asks for a whole answer.
     pub stream_tools: bool,
 
@@ -86,7 +86,7 @@ pub struct Quirks {
     /// Which assistant messages are refused without their reasoning.
     pub reasoning_required: ReasoningRequired,
     /// Whether `extra_content` of a call goes back with it.
-    pub call_extra: CallExtra,
+    pub call_extra: ExtraContentReplay,
 
     /// Thinking comes inside the text, between tags.
     pub think_tags: ThinkTags,
@@ -101,7 +101,8 @@ pub struct Quirks {
 impl Quirks {
     /// Whether something of an answer goes back that its items do not say.
     pub fn wants_baggage(&self) -> bool {
-        self.reasoning_replay != ReasoningReplay::None || self.call_extra != CallExtra::None
+        self.reasoning_replay != ReasoningReplay::None
+            || self.call_extra != ExtraContentReplay::None
     }
 }
 
@@ -121,10 +122,10 @@ impl Default for Quirks {
             files: false,
             image_urls: true,
             image_needs_text: false,
-            tool_choice: Set::all(),
+            tool_choice: EnumSet::all(),
             parallel_tool_calls: true,
             strict_tools: false,
-            schema: Set::none(),
+            schema: EnumSet::empty(),
             stream_tools: true,
             response_format: ResponseFormat::default(),
             max_temperature: None,
@@ -138,7 +139,7 @@ impl Default for Quirks {
             reasoning_control: ReasoningControl::default(),
             reasoning_replay: ReasoningReplay::default(),
             reasoning_required: ReasoningRequired::default(),
-            call_extra: CallExtra::default(),
+            call_extra: ExtraContentReplay::default(),
             think_tags: ThinkTags::default(),
             tool_call_tags: false,
             usage_apart: false,
@@ -213,7 +214,7 @@ pub enum CallIds {
 /// A value of `tool_choice`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ToolChoice {
+pub enum ToolChoiceMode {
     /// `"none"`
     None,
     /// `"required"`
@@ -326,7 +327,7 @@ pub enum ReasoningRequired {
 /// What happens to the `extra_content` of a call: Gemini's thought signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CallExtra {
+pub enum ExtraContentReplay {
     /// It is dropped.
     #[default]
     None,
@@ -354,15 +355,15 @@ pub enum ThinkTags {
     Unopened,
 }
 
-impl Member for ToolChoice {
+impl EnumSetValue for ToolChoiceMode {
     const ALL: &'static [Self] = &[Self::None, Self::Required, Self::Named];
 
-    fn place(self) -> u8 {
+    fn index(self) -> u8 {
         self as u8
     }
 }
 
-impl Member for SchemaRule {
+impl EnumSetValue for SchemaRule {
     const ALL: &'static [Self] = &[
         Self::InlineRefs,
         Self::LoneRefs,
@@ -380,7 +381,7 @@ impl Member for SchemaRule {
         Self::NoBounds,
     ];
 
-    fn place(self) -> u8 {
+    fn index(self) -> u8 {
         self as u8
     }
 }

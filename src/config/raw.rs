@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use adapters::plan::Outputs;
-use registry::Spec;
+use registry::ProviderSpec;
 use registry::duration;
 use registry::lists::{OneOrMany, Pairs};
 use serde::Deserialize;
@@ -28,7 +28,7 @@ pub struct Raw {
     /// `[capture]`
     pub capture: RawCapture,
     /// `[providers.<id>]`
-    pub providers: Pairs<Spec>,
+    pub providers: Pairs<ProviderSpec>,
 }
 
 /// `[server]`; the keys are described in [`super::Server`].

@@ -109,11 +109,11 @@ impl Session {
             .instructions
             .map(serde_json::value::RawValue::get)
             .hash(&mut hasher);
-        if let Some(said) = turn.items.first().and_then(|item| item.said()) {
+        if let Some(said) = turn.items.first().and_then(|item| item.plain_text()) {
             said.decoded().hash(&mut hasher);
         }
         let first = turn
-            .replaced
+            .replaced_items
             .iter()
             .chain(&turn.items)
             .find(|item| item.kind == ItemKind::Message && item.role() == "user");
@@ -138,7 +138,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use adapters::responses::request::Source;
+    use adapters::responses::request::TurnSource;
     use http::HeaderValue;
 
     use super::*;
@@ -172,9 +172,10 @@ mod tests {
 
     #[test]
     fn a_session_is_the_same_for_all_turns_of_a_conversation() {
-        let first = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"}]}"#.into());
-        let second = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"},{"role":"user","content":"go on"}]}"#.into());
-        let of = |source: &Source, caller: &Caller| {
+        let first =
+            TurnSource::new(r#"{"model":"m","input":[{"role":"user","content":"hi"}]}"#.into());
+        let second = TurnSource::new(r#"{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"},{"role":"user","content":"go on"}]}"#.into());
+        let of = |source: &TurnSource, caller: &Caller| {
             Session::of(caller, "local", &source.turn().unwrap())
         };
         let nobody = Caller::default();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::Assembler;
-use adapters::responses::frames::Frames;
+use adapters::responses::event_buffer::EventBuffer;
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -63,7 +63,7 @@ pub(super) async fn run<S: Sink>(
         Ok(Ok(())) => None,
         Ok(Err(fault)) => Some(fault),
         Err(_) => {
-            engine.output.frames.drop_open();
+            engine.output.frames.discard_open_event();
             let message = "Respondent ran into a defect while it answered this request.";
             Some(Fault::new(Kind::Internal, message))
         }
@@ -94,7 +94,7 @@ struct Engine<'e, S> {
 /// The answer as it is written.
 struct Output {
     assembler: Box<Assembler>,
-    frames: Frames,
+    frames: EventBuffer,
     /// Something was written: `response.created` at least.
     begun: bool,
     /// Content was written.
@@ -132,7 +132,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             sink,
             output: Output {
                 assembler: prepared.assembler,
-                frames: Frames::default(),
+                frames: EventBuffer::default(),
                 begun: prepared.begun,
                 content: false,
             },
@@ -222,7 +222,9 @@ impl<'e, S: Sink> Engine<'e, S> {
 
     fn take_way(&mut self, way: Way) {
         self.way = way;
-        self.output.assembler.goes_to(self.way.terms.clone());
+        self.output
+            .assembler
+            .switch_provider(self.way.terms.clone());
         self.tell_way();
     }
 

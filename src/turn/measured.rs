@@ -83,7 +83,7 @@ mod tests {
     use std::sync::Arc;
 
     use adapters::plan::{Bounds, Outputs, plan, plan_with};
-    use adapters::responses::request::Source;
+    use adapters::responses::request::TurnSource;
     use serde_json::json;
 
     use super::*;
@@ -123,7 +123,7 @@ mod tests {
                 json!({"type": "function_call_output", "call_id": id, "output": output(word)}),
             );
         }
-        let source = Source::new(json!({"model": "m", "input": input}).to_string());
+        let source = TurnSource::new(json!({"model": "m", "input": input}).to_string());
         let turn = source.turn().unwrap();
         let measured = Measured::default();
         for outputs in [Outputs::Adaptive, Outputs::Fixed] {

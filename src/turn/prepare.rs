@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use adapters::compact::Purpose;
 use adapters::fault::{Fault, Kind};
-use adapters::responses::assembler::{Assembler, Settings, Terms};
-use adapters::responses::envelope::Envelope;
-use adapters::responses::request::Source;
+use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
+use adapters::responses::envelope::ResponseEnvelope;
+use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
 use registry::Route;
 
@@ -58,7 +58,7 @@ pub(super) struct Request {
 pub(super) struct History {
     pub(super) config: Arc<Config>,
     pub(super) shared: Arc<Shared>,
-    pub(super) source: Source,
+    pub(super) source: TurnSource,
     pub(super) session: Session,
     pub(super) routes: Vec<Route>,
 }
@@ -69,11 +69,11 @@ pub(super) fn prepare(
     ctx: &Ctx,
     config: &Arc<Config>,
     shared: &Arc<Shared>,
-    source: Source,
+    source: TurnSource,
     at_endpoint: bool,
 ) -> Result<Request, Fault> {
     let mut turn = source.turn()?;
-    let references = turn.references();
+    let references = turn.referenced_ids();
     let items = if references.is_empty() {
         HashMap::new()
     } else {
@@ -97,7 +97,7 @@ pub(super) fn prepare(
             .map(|(id, json)| (id, json.to_string()))
             .collect();
         given.tools = tools.as_deref().map(str::to_owned);
-        given.weighed = (door.is_some() || turn.compact_from.is_some())
+        given.weighed = (door.is_some() || turn.compact_threshold.is_some())
             .then(|| shared.weighings.find(&ctx.owner, &session.id))
             .flatten();
         ctx.saw(Seen::Given(given));
@@ -133,7 +133,7 @@ pub(super) fn prepare(
     if ctx.caller.codex && ctx.caller.kind == TurnKind::Turn {
         shared.tools.keep(&ctx.owner, &session.id, turn.echo.tools);
     }
-    let over = turn.compact_from;
+    let over = turn.compact_threshold;
     let spare = over.map(|_| routes.clone());
     let mut ways = Ways::new(ctx, config, shared, &session, routes);
     let way = first(&mut ways, &turn)?;
@@ -143,7 +143,7 @@ pub(super) fn prepare(
     let is_over = over.is_some_and(|limit| {
         let window = way.route.model.window();
         let room = window.tokens.saturating_sub(window.output_allowance());
-        way.terms.estimated_input > limit.min(room)
+        way.terms.estimated_input_tokens > limit.min(room)
     });
     let assembler = assembler(&turn, &id, created_at, ctx.caller.codex, terms);
     let source = resolved.unwrap_or(source);
@@ -195,10 +195,10 @@ impl History {
     /// is kept for references.
     pub(super) fn prepared(&self, ctx: &Ctx, purpose: Purpose) -> Result<Box<Prepared>, Fault> {
         let source = self.source.with_purpose(purpose);
-        aside(source.bytes(), || self.read(ctx, source))
+        aside(source.body_len(), || self.read(ctx, source))
     }
 
-    fn read(&self, ctx: &Ctx, source: Source) -> Result<Box<Prepared>, Fault> {
+    fn read(&self, ctx: &Ctx, source: TurnSource) -> Result<Box<Prepared>, Fault> {
         let turn = source.turn()?;
         let routes = self.routes.clone();
         let mut ways = Ways::new(ctx, &self.config, &self.shared, &self.session, routes);
@@ -220,7 +220,7 @@ impl History {
 /// Takes the first way.
 fn first(ways: &mut Ways, turn: &Turn<'_>) -> Result<Way, Fault> {
     let mut way = ways.first(turn)?;
-    if way.route.found == registry::Found::Default {
+    if way.route.resolved_by == registry::ResolvedBy::Default {
         way.notes
             .add("default_model", format!("nobody knows '{}'", turn.model));
     }
@@ -232,15 +232,15 @@ fn assembler(
     id: &str,
     created_at: u64,
     codex: bool,
-    terms: Terms,
+    terms: AnswerParams,
 ) -> Box<Assembler> {
-    Box::new(Assembler::new(Settings {
-        envelope: Envelope::new(turn, id, created_at),
-        tools: turn.tools.names(),
-        known_calls: turn.call_ids(),
-        codex,
-        terms,
-        limit: ANSWER_LIMIT,
+    Box::new(Assembler::new(AssemblerSettings {
+        envelope: ResponseEnvelope::new(turn, id, created_at),
+        tool_names: turn.tools.names(),
+        known_call_ids: turn.call_ids(),
+        caller_is_codex: codex,
+        params: terms,
+        max_bytes: ANSWER_LIMIT,
     }))
 }
 
@@ -249,10 +249,10 @@ pub(super) fn count(
     ctx: &Ctx,
     config: &Arc<Config>,
     shared: &Arc<Shared>,
-    source: &Source,
+    source: &TurnSource,
 ) -> Result<u64, Fault> {
     let turn = source.turn()?;
-    let references = turn.references();
+    let references = turn.referenced_ids();
     let found = (!references.is_empty())
         .then(|| source.with_items(shared.recent.find(&ctx.owner, references)));
     let turn = match &found {
@@ -277,7 +277,7 @@ pub(super) fn routes(ctx: &Ctx, config: &Config, turn: &Turn<'_>) -> Result<Vec<
         .registry
         .resolve(&turn.model, ctx.caller.codex)
         .map_err(|unresolved| {
-            saw(&[], &unresolved.near);
+            saw(&[], &unresolved.suggestions);
             Fault {
                 param: Some("model".into()),
                 ..Fault::new(Kind::ModelNotFound, unresolved.to_string())

@@ -135,7 +135,7 @@ impl Record {
     /// The turn takes a way.
     pub(super) fn way(&mut self, way: &Way, prefix: Telling) {
         self.prefix = Some(prefix);
-        self.estimated = way.terms.estimated_input;
+        self.estimated = way.terms.estimated_input_tokens;
         self.provider.clone_from(&way.route.provider.id);
         self.model.clone_from(&way.route.model.id);
         self.price.clone_from(&way.route.model.price);
@@ -152,11 +152,11 @@ impl Record {
     }
 
     /// The answer ended.
-    pub(super) fn ended(&mut self, outcome: assembler::Outcome) {
+    pub(super) fn ended(&mut self, outcome: assembler::ResponseStatus) {
         self.outcome = Some(match outcome {
-            assembler::Outcome::Completed => Outcome::Completed,
-            assembler::Outcome::Incomplete => Outcome::Incomplete,
-            assembler::Outcome::Failed => Outcome::Failed,
+            assembler::ResponseStatus::Completed => Outcome::Completed,
+            assembler::ResponseStatus::Incomplete => Outcome::Incomplete,
+            assembler::ResponseStatus::Failed => Outcome::Failed,
         });
     }
 
@@ -357,7 +357,7 @@ mod tests {
         });
         record.notes.add("tool_dropped", "web_search");
         record.notes.add("effort_mapped", "max to high");
-        record.ended(assembler::Outcome::Completed);
+        record.ended(assembler::ResponseStatus::Completed);
     }
 
     /// A turn of which there is no news.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use arc_swap::ArcSwap;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::request::Parts;
@@ -76,7 +76,7 @@ impl Service {
     pub fn remember(&self, given: &Given, head: &Parts, body: &Arc<String>) -> Result<(), Fault> {
         let config = self.config.load_full();
         let ctx = self.ctx(head, &config);
-        let source = Source::shared(Arc::clone(body));
+        let source = TurnSource::from_shared(Arc::clone(body));
         let turn = source.turn()?;
         let session = Session::of(&ctx.caller, &ctx.owner, &turn);
         let routes = routes(&ctx, &config, &turn)?;
@@ -127,7 +127,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         tap: ctx.tap.clone(),
     };
     let bytes = body.len();
-    let source = Source::shared(body);
+    let source = TurnSource::from_shared(body);
     let at_endpoint = head.uri.path().ends_with(COMPACT);
     let prepared = aside(bytes, || {
         prepare(&ctx, &config, &service.shared, source, at_endpoint)
@@ -170,7 +170,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
         tap: None,
     };
     let bytes = body.len();
-    let source = Source::new(body);
+    let source = TurnSource::new(body);
     match aside(bytes, || count(&ctx, &config, &service.shared, &source)) {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);

@@ -8,8 +8,8 @@ use adapters::fault::{Fault, Kind};
 use adapters::mend::Mend;
 use adapters::notes::Notes;
 use adapters::plan::Plan;
-use adapters::responses::assembler::Terms;
-use adapters::responses::request::Source;
+use adapters::responses::assembler::AnswerParams;
+use adapters::responses::request::TurnSource;
 use adapters::turn::{ItemKind, Turn};
 use bytes::Bytes;
 use registry::Route;
@@ -73,7 +73,7 @@ pub(super) struct Way {
     /// What is remembered of it.
     pub(super) print: Arc<Print>,
     /// What the answer's writer must know of the provider.
-    pub(super) terms: Terms,
+    pub(super) terms: AnswerParams,
     pub(super) notes: Notes,
     /// What must be kept before the request may mention it.
     pub(super) commit: Option<Commit>,
@@ -103,7 +103,7 @@ pub(super) struct Ways {
     /// The routes that were not taken yet, the next one first.
     left: VecDeque<Route>,
     /// The turn. It is gone once an answer has begun.
-    source: Option<Source>,
+    source: Option<TurnSource>,
 }
 
 impl Ways {
@@ -185,7 +185,7 @@ impl Ways {
     }
 
     /// Keeps the turn for further ways.
-    pub(super) fn keep(&mut self, source: Source) {
+    pub(super) fn keep(&mut self, source: TurnSource) {
         self.source = Some(source);
     }
 
@@ -222,7 +222,7 @@ impl Ways {
     /// The same route in the words that were learned meanwhile.
     pub(super) fn again(&self, route: &Route) -> Result<Way, Fault> {
         match &self.source {
-            Some(source) => aside(source.bytes(), || self.encode(&source.turn()?, route)),
+            Some(source) => aside(source.body_len(), || self.encode(&source.turn()?, route)),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
         }
     }
@@ -257,7 +257,7 @@ impl Ways {
     pub(super) fn weighed(&self, way: &Way, counted: u64) {
         let weighed = Weighed {
             route: way.terms.origin.clone(),
-            estimated: way.terms.estimated_input,
+            estimated: way.terms.estimated_input_tokens,
             counted,
         };
         let weighings = &self.shared.weighings;
@@ -295,10 +295,10 @@ impl Ways {
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
         let commit = self.keep_whole(turn, &plan);
         let wants_baggage = route.dialect.quirks.wants_baggage();
-        let terms = Terms {
+        let terms = AnswerParams {
             seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
             origin: route.full_name(),
-            estimated_input: encoded.estimated_tokens,
+            estimated_input_tokens: encoded.estimated_tokens,
             bytes_per_token: route.model.bytes_per_token(),
         };
         let situation = Situation {

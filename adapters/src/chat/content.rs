@@ -135,7 +135,7 @@ impl<'a> Content<'a> {
                     out.extend_from_slice(separator.as_bytes());
                 }
                 first = false;
-                text.push_inner(out);
+                text.push_escaped(out);
             }
         }
     }
@@ -232,7 +232,7 @@ impl Part<'_> {
         match self {
             Part::Text(text) => {
                 out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                text.push(out);
+                text.push_json(out);
                 out.push(b'}');
             }
             Part::Image(url, detail) => {

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Blob, Form, PROMPT, Purpose};
-use crate::tools::{Choice, Toolbox};
-use crate::turn::{Format, Item, ItemKind, Turn};
+use crate::tools::{ToolChoice, Toolbox};
+use crate::turn::{Item, ItemKind, TextFormat, Turn};
 
 /// Changes a turn that was read for its own sake.
 pub(crate) fn apply(turn: &mut Turn<'_>, purpose: &Purpose) {
@@ -18,12 +18,12 @@ pub(crate) fn apply(turn: &mut Turn<'_>, purpose: &Purpose) {
             if !prompted {
                 turn.items.push(Item::user(PROMPT.into()));
             }
-            turn.choice = Choice::None;
+            turn.tool_choice = ToolChoice::None;
             if *form == Form::Cut {
                 turn.tools = Toolbox::default();
             }
             let controls = &mut turn.controls;
-            controls.format = Format::Text;
+            controls.format = TextFormat::Text;
             controls.max_output_tokens = None;
             controls.top_logprobs = None;
             controls.logprobs = false;
@@ -73,7 +73,7 @@ fn replace<'a>(turn: &mut Turn<'a>, summary: Item<'a>, late: Range<usize>) {
     for (index, item) in items.into_iter().enumerate() {
         let older = item.kind == ItemKind::Compaction && index <= late.end;
         if older || (index < late.start && !item.is_system()) {
-            turn.replaced.push(item);
+            turn.replaced_items.push(item);
         } else if index < late.start {
             turn.items.push(item);
         } else {

@@ -251,11 +251,11 @@ mod tests {
     use super::*;
     use crate::compact::{Form, Purpose};
     use crate::plan::{Bounds, plan};
-    use crate::responses::request::Source;
+    use crate::responses::request::TurnSource;
 
     fn extracted(input: &[Value], most: usize) -> String {
         let body = json!({"model": "m", "input": input}).to_string();
-        let source = Source::new(body).with_purpose(Purpose::summary(Form::Cut));
+        let source = TurnSource::new(body).with_purpose(Purpose::summary(Form::Cut));
         let turn = source.turn().unwrap();
         extract(&turn, &plan(&turn, &Bounds::none()), most)
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::chat::encode::{Options, encode};
 use crate::plan::{Bounds, plan};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// A session as Codex sends it, with an output format and a required call.
 fn session() -> Value {
@@ -28,7 +28,7 @@ fn session() -> Value {
 
 /// The Chat request, and the codes of its notes.
 fn sent_to(quirks: &str, request: &Value, purpose: Purpose) -> (Value, String) {
-    let source = Source::new(request.to_string()).with_purpose(purpose);
+    let source = TurnSource::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
     let dialect = Dialect {
         quirks: toml::from_str(quirks).unwrap(),
@@ -198,12 +198,12 @@ fn a_request_says_when_to_compact_and_whether_to_truncate() {
     let read = |field: &str, value: &Value| {
         let mut request = session();
         request[field] = value.clone();
-        let source = Source::new(request.to_string());
+        let source = TurnSource::new(request.to_string());
         let turn = source
             .turn()
             .map_err(|fault| fault.param.unwrap_or_default())?;
         assert!(turn.notes.is_empty());
-        Ok::<_, String>((turn.compact_from, turn.truncate))
+        Ok::<_, String>((turn.compact_threshold, turn.may_truncate))
     };
     let compaction = |from: Value| json!([{"type": "compaction", "compact_threshold": from}]);
     for (field, value, expected) in [
@@ -256,16 +256,16 @@ fn a_request_says_when_to_compact_and_whether_to_truncate() {
 #[test]
 fn only_the_last_item_can_ask_for_a_summary() {
     let trigger = with(&session(), json!({"type": "compaction_trigger"}));
-    let source = Source::new(trigger.to_string());
+    let source = TurnSource::new(trigger.to_string());
     assert!(source.turn().unwrap().wants_compaction());
     assert!(
-        !Source::new(session().to_string())
+        !TurnSource::new(session().to_string())
             .turn()
             .unwrap()
             .wants_compaction()
     );
     let late = with(&trigger, json!({"role": "user", "content": "Go."}));
-    let fault = Source::new(late.to_string()).turn().unwrap_err();
+    let fault = TurnSource::new(late.to_string()).turn().unwrap_err();
     assert_eq!(fault.param.as_deref(), Some("input[6]"));
     let summary = Purpose::summary(Form::Cut);
     let asked = source.with_purpose(summary.clone());

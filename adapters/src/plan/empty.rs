@@ -20,7 +20,7 @@ struct Part<'a> {
 
 /// Whether a message holds nothing but empty texts.
 pub(super) fn message(item: &Item<'_>) -> bool {
-    match item.said() {
+    match item.plain_text() {
         Some(text) => text.is_empty(),
         None => nothing(item.content()),
     }

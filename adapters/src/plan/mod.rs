@@ -291,7 +291,7 @@ impl Plan {
         fates: &[Fate],
         calls: &[pairing::Call],
     ) {
-        let output = |index: usize| turn.items.get(index).map(Item::told);
+        let output = |index: usize| turn.items.get(index).map(Item::result_fields);
         match fates.get(index) {
             Some(Fate::First) => return,
             Some(Fate::Again(call)) => {

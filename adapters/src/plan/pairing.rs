@@ -246,7 +246,7 @@ impl<'a> Pairing<'a> {
 /// The ids under which a call waits and a result looks for its call: the call
 /// id, else the item's own id, else none.
 fn keys<'a>(item: &Item<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
-    let named = item.own_call_id();
+    let named = item.explicit_call_id();
     let rest = named.is_none().then(|| {
         let id = item.id().filter(|id| !id.is_empty());
         id.into_iter().chain([Cow::Borrowed("")])

@@ -1,13 +1,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// Items in short: `u`ser, `t`ext, `r`easoning (`b`are: sealed alone), `c`all and `o`utput with their
 /// id, an output's text behind `=`.
-fn turn(short: &str) -> Source {
+fn turn(short: &str) -> TurnSource {
     let items: Vec<Value> = short.split_whitespace().map(item).collect();
-    Source::new(json!({"model": "m", "input": items}).to_string())
+    TurnSource::new(json!({"model": "m", "input": items}).to_string())
 }
 
 fn item(short: &str) -> Value {

@@ -31,7 +31,7 @@ const PART: usize = r#"{"type":"text","text":""},"#.len();
 /// Measures a message or an output that is a string or a list of parts.
 pub(super) fn measure(raw: Option<&RawValue>) -> Measured {
     let json = raw.map_or("", RawValue::get);
-    if let Some(inner) = json::inner(json) {
+    if let Some(inner) = json::unquote(json) {
         return Measured {
             bytes: inner.len(),
             media: 0,
@@ -53,20 +53,20 @@ pub(super) fn measure(raw: Option<&RawValue>) -> Measured {
 
 /// The text of a message: a string, or the texts of its parts, a line each.
 pub(crate) fn message<'a>(item: &Item<'a>) -> Cow<'a, str> {
-    if let Some(text) = item.said() {
+    if let Some(text) = item.plain_text() {
         return text.decoded().into_owned().into();
     }
     let Some(raw) = item.content() else {
         return "".into();
     };
-    if let Some(inner) = json::inner(raw.get()) {
+    if let Some(inner) = json::unquote(raw.get()) {
         return json::unescape(inner);
     }
     let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(raw.get()) else {
         return raw.get().into();
     };
     let texts = parts.iter().filter_map(|part| part.text.or(part.refusal));
-    let texts = texts.filter_map(|raw| json::inner(raw.get()));
+    let texts = texts.filter_map(|raw| json::unquote(raw.get()));
     let texts: Vec<Cow<'_, str>> = texts
         .filter(|text| !text.is_empty())
         .map(json::unescape)
@@ -90,9 +90,9 @@ pub(crate) fn arguments<'a>(item: &Item<'a>) -> Cow<'a, str> {
             let Some(raw) = item.arguments() else {
                 return "{}".into();
             };
-            match json::inner(raw.get()).map(json::unescape) {
+            match json::unquote(raw.get()).map(json::unescape) {
                 Some(text) if text.is_empty() => "{}".into(),
-                Some(text) if json::is_sound_object(&text) => text,
+                Some(text) if json::is_valid_object(&text) => text,
                 None if raw.get().starts_with('{') => raw.get().into(),
                 Some(text) => wrapped("arguments", &text.into_owned().into()).into(),
                 None => wrapped("arguments", &raw.get().into()).into(),
@@ -104,10 +104,10 @@ pub(crate) fn arguments<'a>(item: &Item<'a>) -> Cow<'a, str> {
 /// The bytes of [`arguments`] inside the `arguments` string of a call.
 pub(super) fn arguments_len(item: &Item<'_>) -> usize {
     // As the client sent them they stand in a string already.
-    let raw = item.arguments().and_then(|raw| json::inner(raw.get()));
+    let raw = item.arguments().and_then(|raw| json::unquote(raw.get()));
     match (item.kind, raw) {
         (ItemKind::FunctionCall | ItemKind::ToolSearchCall, Some(inner))
-            if json::is_sound_object(&json::unescape(inner)) =>
+            if json::is_valid_object(&json::unescape(inner)) =>
         {
             inner.len()
         }

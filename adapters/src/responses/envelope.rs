@@ -9,7 +9,7 @@ use crate::turn::Turn;
 
 /// The parts of the response object that stay the same, already as JSON.
 #[derive(Debug)]
-pub struct Envelope {
+pub struct ResponseEnvelope {
     id: String,
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -17,7 +17,7 @@ pub struct Envelope {
 
 /// The parts that change.
 #[derive(Debug)]
-pub(super) struct State<'s> {
+pub(super) struct ResponseState<'s> {
     pub(super) status: &'static str,
     /// Unix seconds.
     pub(super) completed_at: Option<u64>,
@@ -29,7 +29,7 @@ pub(super) struct State<'s> {
     pub(super) usage: Option<Usage>,
 }
 
-impl Envelope {
+impl ResponseEnvelope {
     /// The envelope of a turn: it repeats what the client sent. `created_at`
     /// is in Unix seconds.
     pub fn new(turn: &Turn<'_>, id: &str, created_at: u64) -> Self {
@@ -50,7 +50,7 @@ impl Envelope {
         &self.id
     }
 
-    pub(super) fn push(&self, out: &mut Vec<u8>, state: &State<'_>) {
+    pub(super) fn push(&self, out: &mut Vec<u8>, state: &ResponseState<'_>) {
         out.extend_from_slice(&self.head);
         json::field(out, "status", state.status);
         json::field(out, "completed_at", &state.completed_at);
@@ -112,11 +112,11 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     json::field(
         &mut out,
         "parallel_tool_calls",
-        &turn.parallel.unwrap_or(true),
+        &turn.parallel_tool_calls.unwrap_or(true),
     );
     json::raw_field(&mut out, "previous_response_id", "null");
     raw(&mut out, "prompt_cache_key", echo.prompt_cache_key, "null");
-    filled(
+    object_with_defaults(
         &mut out,
         "reasoning",
         echo.reasoning,
@@ -136,7 +136,7 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
         "temperature",
         &controls.temperature.unwrap_or(1.0),
     );
-    filled(
+    object_with_defaults(
         &mut out,
         "text",
         echo.text,
@@ -169,7 +169,7 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
 }
 
 /// Appends the client's object with the missing keys of `defaults`.
-fn filled(out: &mut Vec<u8>, name: &str, given: Option<&RawValue>, defaults: &str) {
+fn object_with_defaults(out: &mut Vec<u8>, name: &str, given: Option<&RawValue>, defaults: &str) {
     let Some(given) = given else {
         json::raw_field(out, name, defaults);
         return;

@@ -11,11 +11,11 @@ use std::borrow::Cow;
 mod grammar;
 mod wrapper;
 
-use grammar::{BEGIN, END, Header, is_patch};
+use grammar::{BEGIN, END, FileHeader, is_patch};
 
 /// A patch that the grammar accepts, made from one that it refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairedPatch {
     /// The whole patch, from `*** Begin Patch` to `*** End Patch`, LF only.
     pub text: String,
     /// What was mended, in the order it was done; never empty.
@@ -26,27 +26,27 @@ pub struct Repaired {
 ///
 /// Only for calls that the model finished: a patch that was cut off by the
 /// output limit can look like one that merely lacks its end marker.
-pub fn repair(input: &str) -> Option<Repaired> {
+pub fn repair(input: &str) -> Option<RepairedPatch> {
     if is_patch(input) {
         return None;
     }
     let mut notes = Vec::new();
-    let text = wrapper::strip(input, &mut notes);
-    let text = mend(&text, &mut notes)?;
-    is_patch(&text).then_some(Repaired { text, notes })
+    let text = wrapper::strip_wrappers(input, &mut notes);
+    let text = repair_lines(&text, &mut notes)?;
+    is_patch(&text).then_some(RepairedPatch { text, notes })
 }
 
 /// One file's part of a patch.
-struct Section<'a> {
-    kind: Header,
+struct FileSection<'a> {
+    kind: FileHeader,
     header: &'a str,
     body: Vec<&'a str>,
 }
 
-fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
+fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     let all_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
     let text = if all_crlf {
-        note(notes, "CRLF line ends made LF");
+        add_note(notes, "CRLF line ends made LF");
         Cow::Owned(text.replace("\r\n", "\n"))
     } else {
         Cow::Borrowed(text)
@@ -57,24 +57,24 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
 
     // A context line keeps its blanks, a marker does not need them.
     if trimmed.len() != text.strip_suffix('\n').unwrap_or(&text).len() {
-        note(notes, "blank lines and spaces around the patch removed");
+        add_note(notes, "blank lines and spaces around the patch removed");
     }
     for line in &mut lines {
         if grammar::is_marker(line.trim_end()) && line.trim_end() != *line {
             *line = line.trim_end();
-            note(notes, "blanks after markers removed");
+            add_note(notes, "blanks after markers removed");
         }
     }
     if lines.first() == Some(&BEGIN) {
         lines.remove(0);
     } else {
-        note(notes, "begin marker added");
+        add_note(notes, "begin marker added");
     }
     let closed = lines.last() == Some(&END);
     if closed {
         lines.pop();
     } else {
-        note(notes, "end marker added");
+        add_note(notes, "end marker added");
     }
 
     let mut out = String::with_capacity(text.len() + 64);
@@ -89,7 +89,7 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
         }
         out.push_str(section.header);
         out.push('\n');
-        for line in section.mended(notes)? {
+        for line in section.repaired_lines(notes)? {
             out.push_str(&line);
             out.push('\n');
         }
@@ -101,11 +101,11 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
 
 /// Splits the lines between the markers; `None` when something stands before
 /// the first file header.
-fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<Section<'a>>> {
-    let mut sections: Vec<Section<'a>> = Vec::new();
+fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<FileSection<'a>>> {
+    let mut sections: Vec<FileSection<'a>> = Vec::new();
     for line in lines {
-        if let Some(kind) = Header::of(line) {
-            sections.push(Section {
+        if let Some(kind) = FileHeader::parse(line) {
+            sections.push(FileSection {
                 kind,
                 header: line,
                 body: Vec::new(),
@@ -113,7 +113,7 @@ fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<
         } else if let Some(section) = sections.last_mut() {
             section.body.push(line);
         } else if line.trim().is_empty() {
-            note(notes, "blank lines between files removed");
+            add_note(notes, "blank lines between files removed");
         } else {
             return None;
         }
@@ -121,34 +121,34 @@ fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<
     Some(sections)
 }
 
-impl Section<'_> {
+impl FileSection<'_> {
     /// Whether the patch can end here although its end marker is missing.
     /// Without a line end a path may be cut, and lines without `+` may run
     /// into prose.
     fn is_complete(&self, terminated: bool) -> bool {
         match self.kind {
-            Header::Delete => terminated,
-            Header::Add => self.body.iter().any(|line| line.starts_with('+')),
-            Header::Update => !self.body.is_empty(),
+            FileHeader::Delete => terminated,
+            FileHeader::Add => self.body.iter().any(|line| line.starts_with('+')),
+            FileHeader::Update => !self.body.is_empty(),
         }
     }
 
-    fn mended(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
+    fn repaired_lines(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
         match self.kind {
-            Header::Delete => {
+            FileHeader::Delete => {
                 let blank = self.body.iter().all(|line| line.trim().is_empty());
                 if !self.body.is_empty() {
-                    note(notes, "blank lines between files removed");
+                    add_note(notes, "blank lines between files removed");
                 }
                 blank.then(Vec::new)
             }
-            Header::Add => self.added(notes),
-            Header::Update => Some(self.updated(notes)),
+            FileHeader::Add => self.added_lines(notes),
+            FileHeader::Update => Some(self.updated_lines(notes)),
         }
     }
 
     /// The lines of a new file, each with its `+`.
-    fn added(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
+    fn added_lines(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
         let filled = |line: &&&str| !line.trim().is_empty();
         let marked = self
             .body
@@ -171,8 +171,8 @@ impl Section<'_> {
             if blank_end || margin || other {
                 return None;
             }
-            note(notes, "plus signs added to the lines of a new file");
-            return Some(self.body.iter().map(|line| plus(line)).collect());
+            add_note(notes, "plus signs added to the lines of a new file");
+            return Some(self.body.iter().map(|line| with_plus(line)).collect());
         }
         if self.body.iter().filter(filled).count() != marked {
             return None;
@@ -184,10 +184,10 @@ impl Section<'_> {
             if gaps {
                 return None;
             }
-            note(notes, "blank lines between files removed");
+            add_note(notes, "blank lines between files removed");
         }
         if gaps {
-            note(notes, "plus signs added to blank lines of a new file");
+            add_note(notes, "plus signs added to blank lines of a new file");
         }
         Some(
             inner
@@ -196,7 +196,7 @@ impl Section<'_> {
                     if line.starts_with('+') {
                         Cow::Borrowed(*line)
                     } else {
-                        plus(line)
+                        with_plus(line)
                     }
                 })
                 .collect(),
@@ -205,7 +205,7 @@ impl Section<'_> {
 
     /// The changes of a file, with the space that empty context lines lost.
     /// At the end of a change an empty line is context that says nothing.
-    fn updated(&self, notes: &mut Vec<&'static str>) -> Vec<Cow<'_, str>> {
+    fn updated_lines(&self, notes: &mut Vec<&'static str>) -> Vec<Cow<'_, str>> {
         let mut out = Vec::with_capacity(self.body.len());
         let mut empty = 0;
         for line in &self.body {
@@ -216,30 +216,30 @@ impl Section<'_> {
             let inside = line.starts_with(['+', '-', ' ']) && !out.is_empty();
             if empty > 0 && inside {
                 out.extend(std::iter::repeat_n(Cow::Borrowed(" "), empty));
-                note(notes, "space added to empty context lines");
+                add_note(notes, "space added to empty context lines");
             } else if empty > 0 {
-                note(notes, "blank lines between changes removed");
+                add_note(notes, "blank lines between changes removed");
             }
             empty = 0;
             if *line == "@@ " {
                 out.push(Cow::Borrowed("@@"));
-                note(notes, "blanks after markers removed");
+                add_note(notes, "blanks after markers removed");
             } else {
                 out.push(Cow::Borrowed(*line));
             }
         }
         if empty > 0 {
-            note(notes, "blank lines between changes removed");
+            add_note(notes, "blank lines between changes removed");
         }
         out
     }
 }
 
-fn plus(line: &str) -> Cow<'_, str> {
+fn with_plus(line: &str) -> Cow<'_, str> {
     Cow::Owned(format!("+{line}"))
 }
 
-fn note(notes: &mut Vec<&'static str>, text: &'static str) {
+fn add_note(notes: &mut Vec<&'static str>, text: &'static str) {
     if !notes.contains(&text) {
         notes.push(text);
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::body::{Body, Input};
 use super::parameters::{
-    check_metadata, flag, integer, number, read_context_management, read_include, read_reasoning,
-    read_text, read_truncation,
+    check_metadata, read_bool, read_context_management, read_include, read_integer, read_number,
+    read_reasoning, read_text, read_truncation,
 };
+use super::request_body::{RequestBody, RequestInput};
 use super::tools;
 use crate::compact::{self, Purpose};
 use crate::fault::Fault;
@@ -17,28 +17,28 @@ use crate::json;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::tools::Toolbox;
-use crate::turn::{Controls, Echo, Item, ItemKind, Turn, string};
+use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn, string};
 
 /// The deepest nesting of a request: twice what most JSON readers allow.
-const DEPTH: usize = 256;
+const MAX_DEPTH: usize = 256;
 
 /// The bytes of a turn. A [`Turn`] borrows from them.
 #[derive(Debug)]
-pub struct Source {
+pub struct TurnSource {
     body: Arc<String>,
     /// Items that the body only refers to, by their ids.
     items: HashMap<String, Arc<str>>,
     purpose: Purpose,
 }
 
-impl Source {
+impl TurnSource {
     /// Takes a request body.
     pub fn new(body: String) -> Self {
-        Self::shared(Arc::new(body))
+        Self::from_shared(Arc::new(body))
     }
 
     /// Takes a request body that others read, too.
-    pub fn shared(body: Arc<String>) -> Self {
+    pub fn from_shared(body: Arc<String>) -> Self {
         Self {
             body,
             items: HashMap::new(),
@@ -47,7 +47,7 @@ impl Source {
     }
 
     /// The length of the body.
-    pub fn bytes(&self) -> usize {
+    pub fn body_len(&self) -> usize {
         self.body.len()
     }
 
@@ -95,11 +95,12 @@ fn parse<'a>(
     known: &'a HashMap<String, Arc<str>>,
     tools: Option<&'a str>,
 ) -> Result<Turn<'a>, Fault> {
-    if json::lone_surrogate_anywhere(json) {
+    if json::has_lone_surrogate(json) {
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
     }
-    let mut body: Body<'a> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
+    let mut body: RequestBody<'a> =
+        serde_json::from_str(json).map_err(|error| unreadable_body(json, &error))?;
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);
@@ -116,24 +117,25 @@ fn parse<'a>(
                 Fault::invalid("model", "The parameter 'model' must be a non-empty string.")
             })?,
     };
-    refuse_what_needs_a_store(&body)?;
+    refuse_store_references(&body)?;
     check_metadata(body.metadata)?;
     let mut items = match body.input.take() {
-        Some(Input::Items(items)) => items,
-        Some(Input::Text(text)) => vec![Item::user(text)],
+        Some(RequestInput::Items(items)) => items,
+        Some(RequestInput::Text(text)) => vec![Item::user(text)],
         None => Vec::new(),
     };
     let params = body.parameters();
     if params
-        .chain(items.iter().flat_map(Item::trees))
-        .any(|raw| json::deeper_than(raw.get(), DEPTH))
+        .chain(items.iter().flat_map(Item::nested_values))
+        .any(|raw| json::is_deeper_than(raw.get(), MAX_DEPTH))
     {
-        let message = format!("Arrays and objects of the request body lie more than {DEPTH} deep.");
+        let message =
+            format!("Arrays and objects of the request body lie more than {MAX_DEPTH} deep.");
         return Err(Fault::invalid("body", message).with_code("invalid_json"));
     }
     if !known.is_empty() {
         for item in &mut items {
-            item.resolve(known);
+            item.resolve_reference(known);
         }
     }
     refuse_early_trigger(&items)?;
@@ -155,12 +157,12 @@ fn parse<'a>(
     };
 
     let mut controls = Controls {
-        temperature: number(body.temperature, "temperature", 0.0..=2.0)?,
-        top_p: number(body.top_p, "top_p", 0.0..=1.0)?,
-        presence_penalty: number(body.presence_penalty, "presence_penalty", -2.0..=2.0)?,
-        frequency_penalty: number(body.frequency_penalty, "frequency_penalty", -2.0..=2.0)?,
-        top_logprobs: integer(body.top_logprobs, "top_logprobs", 0..=20)?,
-        max_output_tokens: integer(body.max_output_tokens, "max_output_tokens", 1..=u64::MAX)?,
+        temperature: read_number(body.temperature, "temperature", 0.0..=2.0)?,
+        top_p: read_number(body.top_p, "top_p", 0.0..=1.0)?,
+        presence_penalty: read_number(body.presence_penalty, "presence_penalty", -2.0..=2.0)?,
+        frequency_penalty: read_number(body.frequency_penalty, "frequency_penalty", -2.0..=2.0)?,
+        top_logprobs: read_integer(body.top_logprobs, "top_logprobs", 0..=20)?,
+        max_output_tokens: read_integer(body.max_output_tokens, "max_output_tokens", 1..=u64::MAX)?,
         service_tier: string(body.service_tier),
         prompt_cache_key: body.prompt_cache_key.and_then(Text::from_raw),
         ..Controls::default()
@@ -201,16 +203,16 @@ fn parse<'a>(
 
     Ok(Turn {
         model,
-        stream: flag(body.stream, "stream")?.unwrap_or(false),
-        store: flag(body.store, "store")?.unwrap_or(true),
+        stream: read_bool(body.stream, "stream")?.unwrap_or(false),
+        store: read_bool(body.store, "store")?.unwrap_or(true),
         instructions,
         items,
-        replaced: Vec::new(),
+        replaced_items: Vec::new(),
         tools: toolbox,
-        choice,
-        parallel: flag(body.parallel_tool_calls, "parallel_tool_calls")?,
+        tool_choice: choice,
+        parallel_tool_calls: read_bool(body.parallel_tool_calls, "parallel_tool_calls")?,
         controls,
-        echo: Echo {
+        echo: EchoedParams {
             instructions: body.instructions,
             metadata: body.metadata,
             prompt_cache_key: body.prompt_cache_key,
@@ -224,8 +226,8 @@ fn parse<'a>(
             user: body.user,
         },
         purpose: Purpose::Answer,
-        truncate: read_truncation(body.truncation)?,
-        compact_from: read_context_management(body.context_management)?,
+        may_truncate: read_truncation(body.truncation)?,
+        compact_threshold: read_context_management(body.context_management)?,
         notes,
     })
 }
@@ -247,7 +249,7 @@ fn refuse_early_trigger(items: &[Item<'_>]) -> Result<(), Fault> {
 }
 
 /// The message for a body that does not parse, with the place.
-fn not_json(json: &str, error: &serde_json::Error) -> Fault {
+fn unreadable_body(json: &str, error: &serde_json::Error) -> Fault {
     let what = match error.classify() {
         serde_json::error::Category::Data => "does not fit the Responses API",
         _ => "is not valid JSON",
@@ -262,7 +264,7 @@ fn not_json(json: &str, error: &serde_json::Error) -> Fault {
 }
 
 /// Nothing is stored yet: what refers to stored things cannot be found.
-fn refuse_what_needs_a_store(body: &Body<'_>) -> Result<(), Fault> {
+fn refuse_store_references(body: &RequestBody<'_>) -> Result<(), Fault> {
     if let Some(id) = string(body.previous_response_id) {
         return Err(Fault::invalid("previous_response_id", format!("Previous response with id '{id}' not found. Responses are not stored: send the whole input."))
             .with_code("previous_response_not_found"));
@@ -274,7 +276,7 @@ fn refuse_what_needs_a_store(body: &Body<'_>) -> Result<(), Fault> {
         )
         .with_code("conversation_not_found"));
     }
-    if flag(body.background, "background")?.unwrap_or(false) {
+    if read_bool(body.background, "background")?.unwrap_or(false) {
         return Err(Fault::invalid(
             "background",
             "Background responses are not available: send the request without 'background'.",
@@ -416,7 +418,7 @@ mod tests {
                 None,
             ),
         ] {
-            let fault = Source::new(body.into()).turn().unwrap_err();
+            let fault = TurnSource::new(body.into()).turn().unwrap_err();
             assert_eq!(fault.kind, crate::fault::Kind::InvalidRequest, "{body}");
             assert_eq!(fault.param.as_deref(), Some(param), "{body}");
             assert_eq!(fault.code(), code, "{body}");
@@ -432,7 +434,7 @@ mod tests {
             r#"{"model":"m","input":"a","temperature":null,"tools":null,"tool_choice":null,"metadata":null}"#,
             r#"{"model":"m","instructions":"only"}"#,
         ] {
-            assert!(Source::new(body.into()).turn().is_ok(), "{body}");
+            assert!(TurnSource::new(body.into()).turn().is_ok(), "{body}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::fault::Fault;
 use crate::text::Text;
-use crate::tools::{Choice, Target, ToolKind, Toolbox};
+use crate::tools::{ToolChoice, ToolKind, ToolTarget, Toolbox};
 use crate::turn::string;
 
 #[derive(Deserialize)]
@@ -89,7 +89,7 @@ fn add<'a>(
             Fault::invalid("tools", format!("A tool of type '{kind}' has no 'name'."))
         })
     };
-    let target = |kind: ToolKind, name: String| Target {
+    let target = |kind: ToolKind, name: String| ToolTarget {
         kind,
         name,
         namespace: namespace.map(str::to_owned),
@@ -189,14 +189,14 @@ pub(super) fn choice(
     raw: Option<&RawValue>,
     toolbox: &Toolbox<'_>,
     dropped: &[String],
-) -> Result<Choice, Fault> {
+) -> Result<ToolChoice, Fault> {
     let Some(raw) = raw else {
-        return Ok(Choice::Auto);
+        return Ok(ToolChoice::Auto);
     };
     if let Some(mode) = string(Some(raw)) {
         return match mode.as_ref() {
-            "auto" => Ok(Choice::Auto),
-            "none" => Ok(Choice::None),
+            "auto" => Ok(ToolChoice::Auto),
+            "none" => Ok(ToolChoice::None),
             "required" if toolbox.is_empty() => Err(wrong(if dropped.is_empty() {
                 "The tool choice 'required' needs tools.".to_owned()
             } else {
@@ -205,7 +205,7 @@ pub(super) fn choice(
                     dropped.join(", ")
                 )
             })),
-            "required" => Ok(Choice::Required),
+            "required" => Ok(ToolChoice::Required),
             other => Err(wrong(format!(
                 "The tool choice '{other}' is not known: use auto, none, required or an object."
             ))),
@@ -220,7 +220,7 @@ pub(super) fn choice(
         return allowed(&form, toolbox, dropped);
     }
     find(&form, toolbox)
-        .map(Choice::Named)
+        .map(ToolChoice::Named)
         .ok_or_else(|| missing(&form))
 }
 
@@ -238,7 +238,11 @@ struct Form<'a> {
     tools: Vec<Form<'a>>,
 }
 
-fn allowed(form: &Form<'_>, toolbox: &Toolbox<'_>, dropped: &[String]) -> Result<Choice, Fault> {
+fn allowed(
+    form: &Form<'_>,
+    toolbox: &Toolbox<'_>,
+    dropped: &[String],
+) -> Result<ToolChoice, Fault> {
     let required = match form.mode.as_deref() {
         None | Some("auto") => false,
         Some("required") => true,
@@ -264,7 +268,7 @@ fn allowed(form: &Form<'_>, toolbox: &Toolbox<'_>, dropped: &[String]) -> Result
             "None of the allowed tools can be run here, but one is required.".to_owned(),
         ));
     }
-    Ok(Choice::Allowed { required, names })
+    Ok(ToolChoice::Allowed { required, names })
 }
 
 /// The wire name of the tool that a choice names.

@@ -4,7 +4,7 @@ use super::*;
 use crate::builtin::build;
 
 fn own(id: &str, over: Table) -> Arc<Provider> {
-    Arc::new(build(id, over).unwrap().provider(id))
+    Arc::new(build(id, over).unwrap().to_provider(id))
 }
 
 fn registry(providers: &[Arc<Provider>]) -> Registry {
@@ -28,19 +28,22 @@ fn two() -> Registry {
     ])
 }
 
-fn found(registry: &Registry, name: &str) -> (String, Found) {
+fn full_name_and_match(registry: &Registry, name: &str) -> (String, ResolvedBy) {
     let route = registry.resolve(name, false).unwrap();
-    (route.full_name(), route.found)
+    (route.full_name(), route.resolved_by)
 }
 
 #[test]
 fn a_prefix_comes_before_a_whole_name() {
     let two = two();
     assert_eq!(
-        found(&two, "lab/gpt-5"),
-        ("lab/gpt-5".into(), Found::Prefixed)
+        full_name_and_match(&two, "lab/gpt-5"),
+        ("lab/gpt-5".into(), ResolvedBy::Prefixed)
     );
-    assert_eq!(found(&two, "gpt-5"), ("openai/gpt-5".into(), Found::Exact));
+    assert_eq!(
+        full_name_and_match(&two, "gpt-5"),
+        ("openai/gpt-5".into(), ResolvedBy::Exact)
+    );
 }
 
 #[test]
@@ -48,12 +51,12 @@ fn a_model_id_may_contain_slashes() {
     let two = two();
     let llama = "lab/meta-llama/Llama-3".to_owned();
     assert_eq!(
-        found(&two, "meta-llama/Llama-3"),
-        (llama.clone(), Found::Exact)
+        full_name_and_match(&two, "meta-llama/Llama-3"),
+        (llama.clone(), ResolvedBy::Exact)
     );
     assert_eq!(
-        found(&two, "lab/meta-llama/Llama-3"),
-        (llama, Found::Prefixed)
+        full_name_and_match(&two, "lab/meta-llama/Llama-3"),
+        (llama, ResolvedBy::Prefixed)
     );
 }
 
@@ -61,15 +64,24 @@ fn a_model_id_may_contain_slashes() {
 fn unlisted_names_go_to_the_only_provider_that_takes_them() {
     let mut two = two();
     let qwen = "lab/qwen3".to_owned();
-    assert_eq!(found(&two, "qwen3"), (qwen.clone(), Found::Passthrough));
-    assert_eq!(found(&two, "lab/qwen3"), (qwen, Found::Prefixed));
+    assert_eq!(
+        full_name_and_match(&two, "qwen3"),
+        (qwen.clone(), ResolvedBy::Passthrough)
+    );
+    assert_eq!(
+        full_name_and_match(&two, "lab/qwen3"),
+        (qwen, ResolvedBy::Prefixed)
+    );
     assert!(two.resolve("lab/", false).is_err());
     assert!(two.resolve("openai/gpt-99", false).is_err());
 
     two.providers.push(own("vllm", Table::new()));
     let error = two.resolve("qwen3", false).unwrap_err().to_string();
     assert!(error.contains("lab/qwen3 or vllm/qwen3"), "{error}");
-    assert_eq!(found(&two, "vllm/qwen3").1, Found::Prefixed);
+    assert_eq!(
+        full_name_and_match(&two, "vllm/qwen3").1,
+        ResolvedBy::Prefixed
+    );
 }
 
 #[test]
@@ -77,7 +89,10 @@ fn an_alias_wins_over_a_model_of_its_name() {
     let mut two = two();
     two.aliases = vec![("gpt-5".into(), "lab/qwen3".into())];
     assert_eq!(two.check(), Ok(()));
-    assert_eq!(found(&two, "gpt-5"), ("lab/qwen3".into(), Found::Alias));
+    assert_eq!(
+        full_name_and_match(&two, "gpt-5"),
+        ("lab/qwen3".into(), ResolvedBy::Alias)
+    );
 }
 
 #[test]
@@ -85,7 +100,10 @@ fn an_alias_of_an_alias_is_refused() {
     for target in ["a", "b"] {
         let mut two = two();
         two.aliases = vec![("a".into(), target.into()), ("b".into(), "gpt-5".into())];
-        assert!(matches!(two.check(), Err(Refused::Chain(..))), "{target}");
+        assert!(
+            matches!(two.check(), Err(RegistryError::AliasOfAlias(..))),
+            "{target}"
+        );
     }
 }
 
@@ -100,7 +118,10 @@ fn names_that_lead_nowhere_are_refused_at_load() {
     );
     only.aliases.clear();
     only.default_model = Some("nothing-like-it".into());
-    assert!(matches!(only.check(), Err(Refused::Default(_))));
+    assert!(matches!(
+        only.check(),
+        Err(RegistryError::UnresolvedDefault(_))
+    ));
 }
 
 #[test]
@@ -111,21 +132,27 @@ fn the_default_model_answers_codex_alone() {
     assert_eq!(only.check(), Ok(()));
     let route = only.resolve("codex-helper", true).unwrap();
     assert_eq!(
-        (route.full_name(), route.found),
-        ("openai/gpt-5".into(), Found::Default)
+        (route.full_name(), route.resolved_by),
+        ("openai/gpt-5".into(), ResolvedBy::Default)
     );
     assert!(only.resolve("codex-helper", false).is_err());
-    assert_eq!(only.resolve("gpt-4o", true).unwrap().found, Found::Exact);
+    assert_eq!(
+        only.resolve("gpt-4o", true).unwrap().resolved_by,
+        ResolvedBy::Exact
+    );
 }
 
 #[test]
 fn the_default_model_comes_before_a_provider_that_takes_any_name() {
     let mut two = two();
     two.default_model = Some("gpt-5".into());
-    assert_eq!(two.resolve("helper", true).unwrap().found, Found::Default);
     assert_eq!(
-        two.resolve("helper", false).unwrap().found,
-        Found::Passthrough
+        two.resolve("helper", true).unwrap().resolved_by,
+        ResolvedBy::Default
+    );
+    assert_eq!(
+        two.resolve("helper", false).unwrap().resolved_by,
+        ResolvedBy::Passthrough
     );
 }
 
@@ -133,7 +160,10 @@ fn the_default_model_comes_before_a_provider_that_takes_any_name() {
 fn the_refusal_names_what_is_near() {
     let only = registry(&[own("openai", Table::new())]);
     let error = only.resolve("gpt-5-mimi", false).unwrap_err();
-    assert_eq!(error.near.first().map(String::as_str), Some("gpt-5-mini"));
+    assert_eq!(
+        error.suggestions.first().map(String::as_str),
+        Some("gpt-5-mini")
+    );
     for (name, hint) in [
         ("vllm/qwen3", "'vllm' is known but off: configure it."),
         (
@@ -179,7 +209,7 @@ fn the_address_of_an_embedded_provider_is_told_later() {
 }
 
 /// The routes instead of the one that `asked` leads to.
-fn instead(registry: &Registry, asked: &str) -> Vec<String> {
+fn fallback_names(registry: &Registry, asked: &str) -> Vec<String> {
     let route = registry.resolve(asked, true).unwrap();
     let routes = registry.fallbacks(asked, &route);
     routes.iter().map(Route::full_name).collect()
@@ -208,7 +238,7 @@ fn fallbacks_go_from_the_name_to_every_model() {
     ]);
     assert_eq!(two.check(), Ok(()));
     assert_eq!(
-        instead(&two, "fast"),
+        fallback_names(&two, "fast"),
         [
             "lab/for-alias",
             "lab/for-target",
@@ -217,7 +247,7 @@ fn fallbacks_go_from_the_name_to_every_model() {
         ]
     );
     assert_eq!(
-        instead(&two, "openai/gpt-5"),
+        fallback_names(&two, "openai/gpt-5"),
         [
             "lab/for-model",
             "lab/for-target",
@@ -225,16 +255,19 @@ fn fallbacks_go_from_the_name_to_every_model() {
             "lab/for-alias"
         ]
     );
-    assert_eq!(instead(&two, "lab/other"), ["lab/last", "lab/for-alias"]);
-    assert_eq!(instead(&two, "lab/last"), ["lab/for-alias"]);
+    assert_eq!(
+        fallback_names(&two, "lab/other"),
+        ["lab/last", "lab/for-alias"]
+    );
+    assert_eq!(fallback_names(&two, "lab/last"), ["lab/for-alias"]);
 }
 
 #[test]
 fn the_default_model_has_its_fallbacks_for_unknown_names() {
     let mut two = with_fallbacks(&[("gpt-5", &["lab/gpt-5"])]);
     two.default_model = Some("fast".into());
-    assert_eq!(instead(&two, "gpt-unknown"), ["lab/gpt-5"]);
-    assert_eq!(instead(&two, "lab/gpt-5"), [""; 0]);
+    assert_eq!(fallback_names(&two, "gpt-unknown"), ["lab/gpt-5"]);
+    assert_eq!(fallback_names(&two, "lab/gpt-5"), [""; 0]);
 }
 
 #[test]

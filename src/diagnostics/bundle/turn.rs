@@ -8,7 +8,7 @@
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use registry::{Settings, Window};
+use registry::{RegistrySnapshot, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::Outcome;
@@ -45,7 +45,7 @@ pub struct Turn {
     /// The requests to providers, in their order.
     pub attempts: Vec<Attempt>,
     /// Routes, dialects and models; times of a stream.
-    pub settings: Settings,
+    pub settings: RegistrySnapshot,
     /// Milliseconds: see `heartbeat` in the configuration.
     pub heartbeat_ms: u64,
     /// Milliseconds: see `commit_after` in the configuration.

@@ -8,10 +8,10 @@ use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use bytes::Bytes;
 use http::StatusCode;
-use registry::{Route, Settings, Window};
+use registry::{RegistrySnapshot, Route, Window};
 
 use super::headers::Headers;
 use super::room::Room;
@@ -127,9 +127,9 @@ impl Raw {
     pub fn turn(&self) -> Turn {
         let server = &self.config.server;
         let settings = if self.routes.is_empty() {
-            Settings::nowhere(&self.asked, &self.config.registry, &self.near)
+            RegistrySnapshot::for_unknown_model(&self.asked, &self.config.registry, &self.near)
         } else {
-            Settings::of(&self.asked, &self.routes)
+            RegistrySnapshot::new(&self.asked, &self.routes)
         };
         let mut turn = Turn {
             request_id: self.request_id.to_string(),
@@ -187,7 +187,7 @@ impl Raw {
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
             .collect();
-        let source = Source::shared(Arc::clone(&self.body)).with_items(items);
+        let source = TurnSource::from_shared(Arc::clone(&self.body)).with_items(items);
         let turn = source.turn().ok()?;
         let bounds = Bounds {
             window: attempt.window,

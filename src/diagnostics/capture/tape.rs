@@ -135,7 +135,7 @@ impl Raw {
                     window: route.model.window(),
                     bytes_per_token: terms.bytes_per_token,
                     reasoning: route.dialect.quirks.reasoning_replay != ReasoningReplay::None,
-                    estimated_input: terms.estimated_input,
+                    estimated_input: terms.estimated_input_tokens,
                     body: Kept { bytes: kept, total },
                     key: None,
                     head: None,

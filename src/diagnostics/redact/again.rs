@@ -14,8 +14,8 @@ use adapters::compact::{Form, Purpose};
 use adapters::encoded::Encoded;
 use adapters::mend::Mend;
 use adapters::plan::{Bounds, Forgetful, Placed, Plan, plan};
-use adapters::responses::request::Source;
-use registry::RouteSettings;
+use adapters::responses::request::TurnSource;
+use registry::RouteSnapshot;
 
 use super::ids::Ids;
 use super::opaque;
@@ -41,7 +41,7 @@ pub(super) enum Remade {
 /// One of the two.
 struct Side<'t> {
     turn: &'t Turn,
-    source: Source,
+    source: TurnSource,
 }
 
 /// How a request was made.
@@ -174,7 +174,7 @@ impl<'t> Side<'t> {
             .collect();
         Some(Self {
             turn,
-            source: Source::new(body).with_items(items),
+            source: TurnSource::new(body).with_items(items),
         })
     }
 
@@ -185,7 +185,7 @@ impl<'t> Side<'t> {
             baggage,
             ..
         } = &self.turn.given;
-        let route: &RouteSettings = self.turn.settings.routes.get(way.route)?;
+        let route: &RouteSnapshot = self.turn.settings.routes.get(way.route)?;
         let (mut dialect, mut model) = (route.dialect.clone(), route.model.clone());
         for mend in &way.mends {
             mend.apply(&mut dialect.quirks, &mut model);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use adapters::fault::Fault;
-use registry::{RouteSettings, Settings};
+use registry::{RegistrySnapshot, RouteSnapshot};
 
 use super::Scrubber;
 use super::again::{Again, Remade};
@@ -225,15 +225,15 @@ impl Scrubber {
         }
     }
 
-    fn settings(&self, settings: Settings) -> Settings {
-        let Settings {
+    fn settings(&self, settings: RegistrySnapshot) -> RegistrySnapshot {
+        let RegistrySnapshot {
             asked,
             default,
             routes,
             unresolved,
             open,
         } = settings;
-        Settings {
+        RegistrySnapshot {
             asked: self.string(asked),
             default,
             routes: routes.into_iter().map(|route| self.route(route)).collect(),
@@ -243,7 +243,7 @@ impl Scrubber {
     }
 
     /// Names are the registry's, but for what the user put into them.
-    fn route(&self, route: RouteSettings) -> RouteSettings {
+    fn route(&self, route: RouteSnapshot) -> RouteSnapshot {
         let mut route = route;
         route.base_url = self.url(&route.base_url);
         route.upstream_model = self.string(route.upstream_model);

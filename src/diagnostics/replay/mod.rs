@@ -35,7 +35,7 @@ use adapters::fault::{Fault, Kind};
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
-use registry::{RouteSettings, Settings};
+use registry::{RegistrySnapshot, RouteSnapshot};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
@@ -197,7 +197,7 @@ fn config(turn: &Turn, origin: &str) -> Config {
     let hidden = turn.given.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     let mut config = Config::bare(
-        settings.registry(),
+        settings.to_registry(),
         keys,
         Duration::from_millis(turn.heartbeat_ms),
         Duration::from_millis(turn.commit_after_ms),
@@ -208,7 +208,7 @@ fn config(turn: &Turn, origin: &str) -> Config {
 
 /// Weights with which the keys come in the recorded order: without the keys
 /// themselves the order that they came in cannot be found.
-fn weights(turn: &Turn, route: &RouteSettings, count: usize) -> Vec<u32> {
+fn weights(turn: &Turn, route: &RouteSnapshot, count: usize) -> Vec<u32> {
     let mut weights = vec![0; count];
     let mut next = u32::MAX;
     let prefix = format!("{}/", route.provider);
@@ -228,7 +228,7 @@ fn weights(turn: &Turn, route: &RouteSettings, count: usize) -> Vec<u32> {
 fn readdress(
     attempt: &mut super::bundle::Attempt,
     recorded: Option<&super::bundle::Attempt>,
-    settings: &Settings,
+    settings: &RegistrySnapshot,
     loopback: &str,
 ) {
     let Some(rest) = attempt.url.strip_prefix(loopback) else {

@@ -27,8 +27,8 @@ use adapters::compact::Purpose;
 use adapters::event::{Event, Fragment};
 use adapters::fault::{Fault, Kind};
 use adapters::json;
-use adapters::responses::assembler::{Assembler, Outcome, Terms};
-use adapters::responses::compacted::Compacted;
+use adapters::responses::assembler::{AnswerParams, Assembler, ResponseStatus};
+use adapters::responses::compaction_response::CompactionResponse;
 use futures_util::FutureExt;
 use registry::Route;
 
@@ -65,11 +65,11 @@ pub(super) struct Compaction {
 impl Compaction {
     /// What the answer's writer knows before anything was sent: the counts are given
     /// to it.
-    pub(super) fn terms(routes: &[Route]) -> Terms {
-        Terms {
+    pub(super) fn terms(routes: &[Route]) -> AnswerParams {
+        AnswerParams {
             seal_reasoning: false,
             origin: routes.first().map(Route::full_name).unwrap_or_default(),
-            estimated_input: 0,
+            estimated_input_tokens: 0,
             bytes_per_token: registry::Model::BYTES_PER_TOKEN,
         }
     }
@@ -89,20 +89,20 @@ pub(super) async fn endpoint(
     let Summary {
         blob, usage, room, ..
     } = summary.inspect_err(|_| told.notes(&record.notes))?;
-    let compacted = Compacted {
+    let compacted = CompactionResponse {
         id: &compaction.id,
         created_at: compaction.created_at,
         blob: &blob,
         usage,
-        most: room,
+        max_message_bytes: room,
     };
-    let (answer, dropped) = compacted.answer(compaction.history.source.body());
+    let (answer, dropped) = compacted.to_json(compaction.history.source.body());
     if dropped > 0 {
         let detail = format!("{dropped} of the oldest: there is no room for them");
         record.notes.add("user_messages_left_out", detail);
     }
     record.usage = Some(usage);
-    record.ended(Outcome::Completed);
+    record.ended(ResponseStatus::Completed);
     told.notes(&record.notes);
     Ok(answer)
 }
@@ -136,7 +136,7 @@ pub(super) async fn run<S: Sink>(
     };
     match compaction.door {
         Door::Trigger | Door::Endpoint => {
-            page.write(|assembler, frames| assembler.compaction(&summary.blob, frames));
+            page.write(|assembler, frames| assembler.write_compaction(&summary.blob, frames));
         }
         Door::Local => {
             let text = json::escape(&summary.text);
@@ -148,7 +148,7 @@ pub(super) async fn run<S: Sink>(
             });
         }
         Door::Threshold => {
-            page.write(|assembler, frames| assembler.compaction(&summary.blob, frames));
+            page.write(|assembler, frames| assembler.write_compaction(&summary.blob, frames));
             page.send().await;
             let purpose = Purpose::Compacted {
                 blob: summary.blob,
@@ -163,7 +163,7 @@ pub(super) async fn run<S: Sink>(
             };
             (prepared.assembler, prepared.begun) = page.leave();
             let terms = prepared.way.terms.clone();
-            prepared.assembler.goes_to(terms);
+            prepared.assembler.switch_provider(terms);
             prepared.recent = compaction.recent.take();
             drop(compaction);
             let answering = engine::run(ctx, prepared, pace, redactor, record, told, sink);

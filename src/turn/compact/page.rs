@@ -7,7 +7,7 @@ use std::time::Duration;
 use adapters::event::{Event, Finish, Usage};
 use adapters::fault::Fault;
 use adapters::responses::assembler::Assembler;
-use adapters::responses::frames::Frames;
+use adapters::responses::event_buffer::EventBuffer;
 use tokio::time::{Instant, sleep_until};
 
 use crate::tap::Seen;
@@ -21,7 +21,7 @@ use crate::turn::told::Told;
 pub(super) struct Page<'p, S> {
     ctx: &'p Ctx,
     assembler: Box<Assembler>,
-    frames: Frames,
+    frames: EventBuffer,
     heartbeat: Duration,
     sink: &'p mut S,
     begun: bool,
@@ -39,7 +39,7 @@ impl<'p, S: Sink> Page<'p, S> {
         Self {
             ctx,
             assembler,
-            frames: Frames::default(),
+            frames: EventBuffer::default(),
             heartbeat,
             sink,
             begun: false,
@@ -75,7 +75,7 @@ impl<'p, S: Sink> Page<'p, S> {
     }
 
     /// Writes something that is sent with what follows it.
-    pub(super) fn write(&mut self, write: impl FnOnce(&mut Assembler, &mut Frames)) {
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut Assembler, &mut EventBuffer)) {
         write(&mut self.assembler, &mut self.frames);
     }
 

@@ -84,7 +84,7 @@ impl Summarizer<'_> {
                     continue;
                 }
             };
-            let estimate = prepared.way.terms.estimated_input;
+            let estimate = prepared.way.terms.estimated_input_tokens;
             tried.before.get_or_insert(estimate);
             if form == Form::NextTurn && !self.fits(&prepared) {
                 "the history does not fit".clone_into(&mut tried.why);
@@ -200,8 +200,8 @@ impl Summarizer<'_> {
         let (terms, window) = (&prepared.way.terms, prepared.way.route.model.window());
         let weighings = &self.history.shared.weighings;
         let last = weighings.find(&self.ctx.owner, &self.history.session.id);
-        let tokens = last.map_or(terms.estimated_input, |last| {
-            last.tokens(&terms.origin, terms.estimated_input)
+        let tokens = last.map_or(terms.estimated_input_tokens, |last| {
+            last.tokens(&terms.origin, terms.estimated_input_tokens)
         });
         window.source == WindowSource::Assumed
             || tokens.saturating_add(window.output_allowance()) <= window.tokens

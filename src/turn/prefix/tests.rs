@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use adapters::chat::encode::{Options, encode};
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ impl Sent {
     fn print(&self) -> Arc<Print> {
         let mut dialect = Dialect::default();
         dialect.quirks.cache_control = self.cache_control;
-        let source = Source::new(self.body.to_string());
+        let source = TurnSource::new(self.body.to_string());
         let turn = source.turn().unwrap();
         let model = Model::unlisted("m");
         let options = Options::new(&dialect, &model, "m");

@@ -175,7 +175,7 @@ impl Call {
         self.name = name.clone().into_owned();
         if let Extra::Early(extra) = std::mem::replace(&mut self.extra, Extra::None) {
             self.extra = Extra::Told;
-            emit(Event::CallExtra(extra.into()));
+            emit(Event::CallExtraContent(extra.into()));
         }
         emit(Event::CallStart {
             slot,

@@ -87,7 +87,7 @@ pub(super) fn shown<'a>(raw: &'a RawValue, before: &mut Pieces) -> Vec<Fragment<
         .filter_map(|detail| {
             let text = [detail.text, detail.summary]
                 .into_iter()
-                .find_map(|raw| json::inner(raw?.get()).filter(|text| !text.is_empty()))?;
+                .find_map(|raw| json::unquote(raw?.get()).filter(|text| !text.is_empty()))?;
             Some(before.add(text, may_repeat(&word(detail.format))))
         })
         .filter(|news| !news.is_empty())

@@ -20,7 +20,7 @@ mod tests;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use registry::{CallExtra, Quirks, ReasoningReplay};
+use registry::{ExtraContentReplay, Quirks, ReasoningReplay};
 
 use self::calls::Calls;
 use self::chunk::{CallDelta, Choice, Chunk, Delta, fragment, list, object, word};
@@ -97,7 +97,7 @@ impl Decoder {
             details: (quirks.reasoning_replay == ReasoningReplay::ReasoningDetails)
                 .then(Details::default),
             shown: Pieces::default(),
-            calls: Calls::new(quirks.call_extra != CallExtra::None),
+            calls: Calls::new(quirks.call_extra != ExtraContentReplay::None),
             sources: Sources::default(),
             said: Said::default(),
             finish: None,

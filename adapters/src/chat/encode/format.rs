@@ -7,43 +7,49 @@ use super::body::Body;
 use crate::chat::schema;
 use crate::json;
 use crate::notes::Notes;
-use crate::turn::Format;
+use crate::turn::TextFormat;
 
 /// The instruction that stands in for what the provider cannot be asked for.
 /// Providers that know `json_object` want to read the word JSON in the prompt.
-pub(in crate::chat) fn instruction(format: &Format<'_>, quirks: &Quirks) -> Option<String> {
+pub(in crate::chat) fn instruction(format: &TextFormat<'_>, quirks: &Quirks) -> Option<String> {
     match (format, quirks.response_format) {
-        (Format::Text, _)
+        (TextFormat::Text, _)
         | (_, ResponseFormat::JsonSchema)
-        | (Format::JsonObject, ResponseFormat::JsonObject) => None,
-        (Format::JsonObject, ResponseFormat::None) => {
+        | (TextFormat::JsonObject, ResponseFormat::JsonObject) => None,
+        (TextFormat::JsonObject, ResponseFormat::None) => {
             Some("Answer with one JSON object, and with nothing else.".to_owned())
         }
-        (Format::JsonSchema { schema, .. }, ResponseFormat::JsonObject | ResponseFormat::None) => {
-            Some(format!(
-                "Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}",
-                schema.get()
-            ))
-        }
+        (
+            TextFormat::JsonSchema { schema, .. },
+            ResponseFormat::JsonObject | ResponseFormat::None,
+        ) => Some(format!(
+            "Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}",
+            schema.get()
+        )),
     }
 }
 
-pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, notes: &mut Notes) {
+pub(super) fn push(
+    body: &mut Body<'_>,
+    format: &TextFormat<'_>,
+    quirks: &Quirks,
+    notes: &mut Notes,
+) {
     match (format, quirks.response_format) {
-        (Format::Text, _) => {}
-        (Format::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
+        (TextFormat::Text, _) => {}
+        (TextFormat::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
             push_object(body);
         }
-        (Format::JsonObject, ResponseFormat::None) => {
+        (TextFormat::JsonObject, ResponseFormat::None) => {
             notes.add("json_object_described", "it is asked for by an instruction");
         }
-        (Format::JsonSchema { .. }, ResponseFormat::JsonObject) => {
+        (TextFormat::JsonSchema { .. }, ResponseFormat::JsonObject) => {
             push_object(body);
             describe(notes);
         }
-        (Format::JsonSchema { .. }, ResponseFormat::None) => describe(notes),
+        (TextFormat::JsonSchema { .. }, ResponseFormat::None) => describe(notes),
         (
-            Format::JsonSchema {
+            TextFormat::JsonSchema {
                 name,
                 schema,
                 strict,
@@ -54,10 +60,10 @@ pub(super) fn push(body: &mut Body<'_>, format: &Format<'_>, quirks: &Quirks, no
             body.key("response_format");
             let out = &mut body.out;
             out.extend_from_slice(br#"{"type":"json_schema","json_schema":{"name":"#);
-            name.push(out);
+            name.push_json(out);
             if let Some(description) = description {
                 json::key(out, "description");
-                description.push(out);
+                description.push_json(out);
             }
             let fitted = schema::fit(schema, quirks.schema);
             if fitted.is_some() {

@@ -1,6 +1,6 @@
 //! Assistant messages: the text, the reasoning and the calls of one answer.
 
-use registry::{CallContent, CallExtra, ReasoningReplay, ReasoningRequired};
+use registry::{CallContent, ExtraContentReplay, ReasoningReplay, ReasoningRequired};
 
 use super::Writer;
 use super::arguments::push_arguments;
@@ -141,9 +141,9 @@ impl<'a> Writer<'_, 'a> {
     fn details(&mut self, said: &Said<'_>, thoughts: &Thoughts<'_>) -> Option<String> {
         let mut details = thoughts.details.clone();
         let unsigned = match self.options.quirks().call_extra {
-            CallExtra::None | CallExtra::Kept => false,
-            CallExtra::Required => !details.contains("\"reasoning.encrypted\""),
-            CallExtra::Placeholder => {
+            ExtraContentReplay::None | ExtraContentReplay::Kept => false,
+            ExtraContentReplay::Required => !details.contains("\"reasoning.encrypted\""),
+            ExtraContentReplay::Placeholder => {
                 details.clear();
                 true
             }
@@ -179,8 +179,8 @@ impl<'a> Writer<'_, 'a> {
             // The placeholder of such a provider stands among the details.
             let among_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
             let keeps = match quirks.call_extra {
-                CallExtra::Required if among_details => CallExtra::Kept,
-                CallExtra::Placeholder if among_details => CallExtra::None,
+                ExtraContentReplay::Required if among_details => ExtraContentReplay::Kept,
+                ExtraContentReplay::Placeholder if among_details => ExtraContentReplay::None,
                 keeps => keeps,
             };
             thoughts.push_extra(self.out, index, position == 0, keeps, self.notes);

@@ -124,7 +124,7 @@ impl<'a> Layout<'_, 'a> {
             return Ok(Content::of(text.into()));
         }
         let item = self.turn.items.get(index);
-        let content = match item.and_then(Item::said) {
+        let content = match item.and_then(Item::plain_text) {
             Some(text) => Content::of(text.clone()),
             None => Content::read(item.and_then(Item::content), index, self.notes)?,
         };

@@ -1,7 +1,7 @@
 //! What a provider wants back of its earlier answers: the reasoning, and the
 //! `extra_content` of calls.
 
-use registry::{CallExtra, ReasoningReplay};
+use registry::{ExtraContentReplay, ReasoningReplay};
 use serde_json::value::RawValue;
 
 use super::layout::Said;
@@ -57,7 +57,7 @@ impl<'a> Thoughts<'a> {
         let quirks = options.quirks();
         let mut thoughts = Self::default();
         let replays = quirks.reasoning_replay != ReasoningReplay::None;
-        let extras = quirks.call_extra != CallExtra::None;
+        let extras = quirks.call_extra != ExtraContentReplay::None;
         let cut = turn.purpose.form() == Some(Form::Cut);
         if cut || !replays && !extras {
             return Ok(thoughts);
@@ -114,12 +114,12 @@ impl<'a> Thoughts<'a> {
         let same_origin = baggage.origin == options.origin;
         if same_origin
             && let Some(call) = call
-            && is_json(&baggage.call_extra, '{')
+            && is_json(&baggage.extra_content, '{')
         {
-            self.extras.push((call, baggage.call_extra));
+            self.extras.push((call, baggage.extra_content));
         }
         self.add_text(item, Content::of(baggage.reasoning.clone().into()));
-        let details = Some(baggage.details.as_str())
+        let details = Some(baggage.reasoning_details.as_str())
             .filter(|details| same_origin && is_json(details, '['))
             .and_then(|details| details.strip_prefix('[')?.strip_suffix(']'))
             .map(str::trim)
@@ -146,20 +146,22 @@ impl<'a> Thoughts<'a> {
         out: &mut Vec<u8>,
         call: usize,
         is_first: bool,
-        keeps: CallExtra,
+        keeps: ExtraContentReplay,
         notes: &mut Notes,
     ) {
         let extra = self.extras.iter().find(|(of, _)| *of == call);
         match (keeps, extra) {
-            (CallExtra::Kept | CallExtra::Required, Some((_, extra))) => {
+            (ExtraContentReplay::Kept | ExtraContentReplay::Required, Some((_, extra))) => {
                 json::raw_field(out, "extra_content", extra);
             }
-            (CallExtra::Required, None) | (CallExtra::Placeholder, _) if is_first => {
+            (ExtraContentReplay::Required, None) | (ExtraContentReplay::Placeholder, _)
+                if is_first =>
+            {
                 notes.add("call_extra_placeholder", LOST_SIGNATURE);
                 json::raw_field(out, "extra_content", EXTRA_PLACEHOLDER);
             }
-            (CallExtra::None | CallExtra::Placeholder, _)
-            | (CallExtra::Kept | CallExtra::Required, None) => {}
+            (ExtraContentReplay::None | ExtraContentReplay::Placeholder, _)
+            | (ExtraContentReplay::Kept | ExtraContentReplay::Required, None) => {}
         }
     }
 }

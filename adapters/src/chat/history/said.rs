@@ -120,8 +120,8 @@ impl Writer<'_, '_> {
             self.open(role);
             json::key(self.out, "content");
             self.open_text(marked);
-            Text::from(heading).push_inner(self.out);
-            Text::from(piece).push_inner(self.out);
+            Text::from(heading).push_escaped(self.out);
+            Text::from(piece).push_escaped(self.out);
             self.close_text(marked);
             self.out.push(b'}');
         }

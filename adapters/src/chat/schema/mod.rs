@@ -11,7 +11,7 @@ mod refs;
 mod tests;
 mod walk;
 
-use registry::{SchemaRule, Set};
+use registry::{EnumSet, SchemaRule};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ use self::node::Node;
 pub(super) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 /// The schema by these rules, if it has to change.
-pub(super) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+pub(super) fn fit(raw: &RawValue, rules: EnumSet<SchemaRule>) -> Option<String> {
     if rules.is_empty() {
         return None;
     }
@@ -35,7 +35,7 @@ pub(super) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
 /// The schema of a tool's arguments by these rules, if it has to change. Its root
 /// must describe an object: arguments are one, and every provider refuses a
 /// schema that says otherwise.
-pub(super) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+pub(super) fn fit_parameters(raw: &RawValue, rules: EnumSet<SchemaRule>) -> Option<String> {
     let text = raw.get();
     let rooted = match root(text) {
         Root::Object => None,
@@ -56,8 +56,8 @@ pub(super) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<S
     fit(raw, rules).or(rooted)
 }
 
-fn apply(schema: &mut Value, rules: Set<SchemaRule>) {
-    if rules.has(SchemaRule::InlineRefs) {
+fn apply(schema: &mut Value, rules: EnumSet<SchemaRule>) {
+    if rules.contains(SchemaRule::InlineRefs) {
         refs::inline(schema);
     }
     walk::each(schema, &mut |schema, is_root| {

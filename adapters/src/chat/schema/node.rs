@@ -1,6 +1,6 @@
 //! The rules for one node of a schema. A node is visited before those in it.
 
-use registry::{SchemaRule, Set};
+use registry::{EnumSet, SchemaRule};
 use serde_json::{Map, Value, json};
 
 /// The rules in the order in which they help one another: types are inferred
@@ -28,8 +28,8 @@ pub(super) struct Node<'s> {
 }
 
 impl Node<'_> {
-    pub(super) fn keep_to(&mut self, rules: Set<SchemaRule>) {
-        for rule in ORDER.into_iter().filter(|rule| rules.has(*rule)) {
+    pub(super) fn keep_to(&mut self, rules: EnumSet<SchemaRule>) {
+        for rule in ORDER.into_iter().filter(|rule| rules.contains(*rule)) {
             match rule {
                 // It concerns the whole schema and is done before.
                 SchemaRule::InlineRefs => {}

@@ -55,7 +55,7 @@ pub(super) fn message(item: &Item<'_>) -> usize {
 }
 
 fn said(item: &Item<'_>) -> usize {
-    if let Some(text) = item.said() {
+    if let Some(text) = item.plain_text() {
         return text.escaped().len();
     }
     let weight = content(item.content());

@@ -131,7 +131,7 @@ fn shorten_values(arguments: &str, bytes: usize) -> Option<String> {
             out.extend_from_slice(value.get().as_bytes());
             continue;
         }
-        let text = json::inner(value.get()).map_or(value.get().into(), json::unescape);
+        let text = json::unquote(value.get()).map_or(value.get().into(), json::unescape);
         // The string's own quotes.
         let text = shorten(&text, level - 4, usize::MAX, Inside::Arguments);
         json::push(&mut out, text.as_ref());

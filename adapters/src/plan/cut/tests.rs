@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::chat::encode::{Options, encode};
 use crate::compact::{Form, PROMPT, Purpose};
 use crate::plan::{Bounds, Keeping, Outputs, plan};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// The request for a summary, or for an answer, as a provider gets it.
 struct Sent {
@@ -34,7 +34,7 @@ fn bounds(tokens: u64, outputs: Outputs) -> Bounds {
 fn sent(request: &Value, purpose: Purpose, bounds: &Bounds, quirks: &str) -> Sent {
     let mut request = request.clone();
     request["model"] = json!("m");
-    let source = Source::new(request.to_string()).with_purpose(purpose);
+    let source = TurnSource::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
     let dialect = Dialect {
         quirks: toml::from_str(quirks).unwrap(),

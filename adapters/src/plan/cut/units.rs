@@ -194,7 +194,7 @@ impl Measuring<'_, '_> {
         let Some(item) = self.turn.items.get(index) else {
             return;
         };
-        let measured = match (self.plan.shown(index), item.said()) {
+        let measured = match (self.plan.shown(index), item.plain_text()) {
             (Some(text), _) => (json::escaped_len(text), 0),
             (None, Some(text)) => (text.escaped().len(), 0),
             (None, None) => {

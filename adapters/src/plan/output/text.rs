@@ -53,7 +53,7 @@ pub fn text<'a>(item: &Item<'a>) -> Option<Cow<'a, str>> {
     let form = form(item.kind)?;
     let output = item.output()?;
     let json = output.get();
-    if let Some(inner) = json::inner(json) {
+    if let Some(inner) = json::unquote(json) {
         return (!inner.is_empty()).then(|| json::unescape(inner));
     }
     match form {
@@ -137,7 +137,7 @@ fn runs(output: &RawValue) -> Option<Cow<'_, str>> {
 /// A line end between two texts, as it is sent.
 fn join<'a>(texts: impl Iterator<Item = &'a RawValue>) -> Option<Cow<'a, str>> {
     let mut joined: Option<Cow<'a, str>> = None;
-    for text in texts.filter_map(|raw| json::inner(raw.get())) {
+    for text in texts.filter_map(|raw| json::unquote(raw.get())) {
         if text.is_empty() {
             continue;
         }

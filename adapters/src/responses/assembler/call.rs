@@ -3,47 +3,47 @@
 
 use serde_json::{Map, Value, json};
 
-use super::super::frames::Frames;
+use super::super::event_buffer::EventBuffer;
 use super::super::patch;
-use super::custom::{self, Unwrap};
+use super::custom_input::{self, InputExtractor};
 use super::reasoning;
-use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
 use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
 use crate::notes::Notes;
-use crate::tools::{Target, ToolKind};
+use crate::tools::{ToolKind, ToolTarget};
 
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct CallItem {
     pub(super) slot: u32,
     id: String,
-    target: Target,
+    target: ToolTarget,
     /// The arguments as JSON text, inside of a JSON string.
-    arguments: Growing,
+    arguments: StreamedText,
     /// What of `arguments` has been looked at by [`Call::advance`].
     seen: usize,
     held: bool,
     /// What a reasoning item in front of it carries.
     baggage: Option<Baggage>,
-    open: Option<Opened>,
+    open: Option<StartedCall>,
 }
 
 /// A call that the client has seen.
 #[derive(Debug)]
-struct Opened {
-    place: Place,
+struct StartedCall {
+    place: ItemPosition,
     locate: Vec<u8>,
-    unwrap: Unwrap,
+    unwrap: InputExtractor,
     /// Σ of the deltas that were sent, escaped.
     sent: String,
 }
 
-impl Call {
+impl CallItem {
     pub(super) fn new(
         slot: u32,
         call_id: String,
-        target: Target,
+        target: ToolTarget,
         held: bool,
         baggage: Option<Baggage>,
     ) -> Self {
@@ -54,7 +54,7 @@ impl Call {
             slot,
             id: call_id,
             target,
-            arguments: Growing::default(),
+            arguments: StreamedText::default(),
             seen: 0,
             held: held || !streams,
             baggage,
@@ -75,12 +75,12 @@ impl Call {
     }
 
     /// Whether the arguments are one JSON document.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         serde_json::from_str::<serde::de::IgnoredAny>(&json::unescape(&self.arguments.text)).is_ok()
     }
 
     /// Writes what can be written of the call that is the first in the queue.
-    pub(super) fn advance(&mut self, writer: &mut Writer, frames: &mut Frames) {
+    pub(super) fn advance(&mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) {
         if self.held {
             return;
         }
@@ -99,7 +99,7 @@ impl Call {
             .to_owned();
         self.seen = self.arguments.text.len();
         let delta = match (&mut self.open, self.target.kind) {
-            (Some(opened), ToolKind::Custom) => opened.unwrap.feed(&json::unescape(&news)),
+            (Some(opened), ToolKind::Custom) => opened.unwrap.push(&json::unescape(&news)),
             _ => news,
         };
         self.delta(&delta, writer, frames);
@@ -109,11 +109,11 @@ impl Call {
     pub(super) fn close(
         mut self,
         status: &'static str,
-        writer: &mut Writer,
+        writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut Frames,
+        frames: &mut EventBuffer,
     ) {
-        if let Some(rest) = self.arguments.rest() {
+        if let Some(rest) = self.arguments.flush() {
             notes.add(
                 "text_repaired",
                 format!("half a character at the end of the arguments: {rest}"),
@@ -142,23 +142,28 @@ impl Call {
             });
         }
         let item = self.item(&opened.place, status, &content);
-        writer.done(&opened.place, &item, frames);
+        writer.item_done(&opened.place, &item, frames);
     }
 
     /// Ends a call that lacks arguments. A held one was never shown, and a
     /// client that runs whatever it sees must not see it.
-    pub(super) fn give_up(self, writer: &mut Writer, notes: &mut Notes, frames: &mut Frames) {
+    pub(super) fn close_incomplete(
+        self,
+        writer: &mut ItemWriter,
+        notes: &mut Notes,
+        frames: &mut EventBuffer,
+    ) {
         notes.add("call_truncated", self.target.name.clone());
         if self.open.is_some() || !self.held {
             self.close("incomplete", writer, notes, frames);
         }
     }
 
-    fn open(&mut self, writer: &mut Writer, frames: &mut Frames) {
+    fn open(&mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) {
         if let Some(baggage) = self.baggage.take() {
-            reasoning::carry("completed", &baggage, writer, frames);
+            reasoning::write_baggage_item("completed", &baggage, writer, frames);
         }
-        let place = writer.place(match self.target.kind {
+        let place = writer.next_position(match self.target.kind {
             ToolKind::Function => "fc",
             ToolKind::Custom | ToolKind::Patch => "ctc",
             ToolKind::ToolSearch => "tsc",
@@ -173,17 +178,17 @@ impl Call {
             | ToolKind::Shell
             | ToolKind::ApplyPatch => self.arguments.text.clone(),
         };
-        writer.added(&place, &self.item(&place, "in_progress", &content), frames);
-        let locate = locator(&place, None);
-        self.open = Some(Opened {
+        writer.item_added(&place, &self.item(&place, "in_progress", &content), frames);
+        let locate = location_fields(&place, None);
+        self.open = Some(StartedCall {
             place,
             locate,
-            unwrap: Unwrap::default(),
+            unwrap: InputExtractor::default(),
             sent: String::new(),
         });
     }
 
-    fn delta(&mut self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+    fn delta(&mut self, escaped: &str, writer: &mut ItemWriter, frames: &mut EventBuffer) {
         let Some((name, _, _)) = self.stream_events() else {
             return;
         };
@@ -221,9 +226,9 @@ impl Call {
     fn content(&self, whole: bool, notes: &mut Notes) -> String {
         let arguments = &self.arguments.text;
         let text = if whole {
-            custom::input
+            custom_input::complete_input
         } else {
-            custom::input_so_far
+            custom_input::partial_input
         };
         match self.target.kind {
             ToolKind::Custom => json::escape(&text(&json::unescape(arguments))),
@@ -245,7 +250,7 @@ impl Call {
                 if whole && self.has_no_arguments() {
                     return "{}".to_owned();
                 }
-                if whole && !self.is_whole() {
+                if whole && !self.is_complete() {
                     notes.add(
                         "arguments_broken",
                         format!("{}: they are no JSON", self.target.name),
@@ -257,7 +262,7 @@ impl Call {
     }
 
     /// The item with its content (escaped), in the client's form.
-    fn item(&self, place: &Place, status: &str, content: &str) -> Vec<u8> {
+    fn item(&self, place: &ItemPosition, status: &str, content: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(content.len() + 200);
         out.push(b'{');
         json::field(&mut out, "id", &place.id);

@@ -3,40 +3,40 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::frames::Frames;
-use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use super::super::event_buffer::EventBuffer;
+use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
 use crate::json;
 
 /// The open message.
 #[derive(Debug)]
-pub(super) struct Message {
-    place: Place,
+pub(super) struct MessageItem {
+    place: ItemPosition,
     /// Finished parts, separated by commas.
     parts: Vec<u8>,
     count: usize,
-    part: Option<Part>,
+    part: Option<MessagePart>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct MessagePart {
     refusal: bool,
     locate: Vec<u8>,
-    text: Growing,
+    text: StreamedText,
     annotations: Vec<String>,
     /// Log probabilities of all pieces, separated by commas.
     logprobs: String,
 }
 
-impl Message {
-    pub(super) fn open(writer: &mut Writer, frames: &mut Frames) -> Self {
-        let place = writer.place("msg");
+impl MessageItem {
+    pub(super) fn open(writer: &mut ItemWriter, frames: &mut EventBuffer) -> Self {
+        let place = writer.next_position("msg");
         let mut item = Vec::new();
         item.push(b'{');
         json::field(&mut item, "id", &place.id);
         item.extend_from_slice(
             br#","type":"message","status":"in_progress","role":"assistant","content":[]}"#,
         );
-        writer.added(&place, &item, frames);
+        writer.item_added(&place, &item, frames);
         Self {
             place,
             parts: Vec::new(),
@@ -50,8 +50,8 @@ impl Message {
         refusal: bool,
         escaped: &str,
         logprobs: Option<&str>,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
     ) {
         if self
             .part
@@ -63,7 +63,7 @@ impl Message {
         let part = self.part.get_or_insert_with(|| {
             let index = self.count;
             self.count += 1;
-            Part::open(&self.place, index, refusal, writer, frames)
+            MessagePart::open(&self.place, index, refusal, writer, frames)
         });
         part.delta(escaped, logprobs, writer, frames);
     }
@@ -77,15 +77,15 @@ impl Message {
     pub(super) fn annotation(
         &mut self,
         annotation: String,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
     ) {
         if let Some(part) = self.part.as_mut().filter(|part| !part.refusal) {
             part.annotation(annotation, writer, frames);
         }
     }
 
-    fn close_part(&mut self, writer: &mut Writer, frames: &mut Frames) {
+    fn close_part(&mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) {
         if let Some(part) = self.part.take() {
             if !self.parts.is_empty() {
                 self.parts.push(b',');
@@ -98,8 +98,8 @@ impl Message {
         mut self,
         status: &str,
         phase: &str,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
     ) {
         self.close_part(writer, frames);
         let mut item = Vec::with_capacity(self.parts.len() + 160);
@@ -113,22 +113,22 @@ impl Message {
         item.push(b'[');
         item.extend_from_slice(&self.parts);
         item.extend_from_slice(b"]}");
-        writer.done(&self.place, &item, frames);
+        writer.item_done(&self.place, &item, frames);
     }
 }
 
-impl Part {
+impl MessagePart {
     fn open(
-        place: &Place,
+        place: &ItemPosition,
         index: usize,
         refusal: bool,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
     ) -> Self {
         let part = Self {
             refusal,
-            locate: locator(place, Some(("content_index", index))),
-            text: Growing::default(),
+            locate: location_fields(place, Some(("content_index", index))),
+            text: StreamedText::default(),
             annotations: Vec::new(),
             logprobs: String::new(),
         };
@@ -144,8 +144,8 @@ impl Part {
         &mut self,
         escaped: &str,
         logprobs: Option<&str>,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
     ) {
         let list = logprobs.and_then(token_logprobs).unwrap_or_default();
         if !list.is_empty() {
@@ -160,7 +160,13 @@ impl Part {
         }
     }
 
-    fn send(&self, escaped: &str, logprobs: &str, writer: &mut Writer, frames: &mut Frames) {
+    fn send(
+        &self,
+        escaped: &str,
+        logprobs: &str,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
+    ) {
         let name = if self.refusal {
             "response.refusal.delta"
         } else {
@@ -178,7 +184,12 @@ impl Part {
         });
     }
 
-    fn annotation(&mut self, annotation: String, writer: &mut Writer, frames: &mut Frames) {
+    fn annotation(
+        &mut self,
+        annotation: String,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
+    ) {
         if self.annotations.contains(&annotation) {
             return;
         }
@@ -195,8 +206,8 @@ impl Part {
         self.annotations.push(annotation);
     }
 
-    fn close(mut self, writer: &mut Writer, frames: &mut Frames) -> Vec<u8> {
-        if let Some(rest) = self.text.rest() {
+    fn close(mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) -> Vec<u8> {
+        if let Some(rest) = self.text.flush() {
             self.send(rest, "", writer, frames);
         }
         let (name, field) = if self.refusal {
@@ -244,15 +255,15 @@ impl Part {
 /// `bytes` or `top_logprobs` out or null.
 fn token_logprobs(raw: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Entry<'a> {
+    struct TokenLogprob<'a> {
         token: String,
         #[serde(borrow)]
         logprob: &'a RawValue,
         bytes: Option<Vec<u8>>,
         #[serde(borrow, default)]
-        top_logprobs: Option<Vec<Entry<'a>>>,
+        top_logprobs: Option<Vec<TokenLogprob<'a>>>,
     }
-    fn push(out: &mut Vec<u8>, entry: &Entry<'_>, top: bool) {
+    fn push(out: &mut Vec<u8>, entry: &TokenLogprob<'_>, top: bool) {
         out.push(b'{');
         json::field(out, "token", &entry.token);
         json::raw_field(out, "logprob", entry.logprob.get());
@@ -271,7 +282,7 @@ fn token_logprobs(raw: &str) -> Option<String> {
         }
         out.push(b'}');
     }
-    let entries: Vec<Entry<'_>> = serde_json::from_str(raw).ok()?;
+    let entries: Vec<TokenLogprob<'_>> = serde_json::from_str(raw).ok()?;
     let mut out = Vec::new();
     for entry in &entries {
         if !out.is_empty() {

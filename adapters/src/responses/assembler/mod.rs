@@ -5,23 +5,23 @@
 //! closed before the next is opened, and what an upstream interleaves waits.
 
 mod call;
-mod calls;
+mod call_queue;
 mod citations;
-mod custom;
+mod custom_input;
 mod message;
 mod reasoning;
 mod writer;
 
 use std::collections::HashSet;
 
-use self::call::Call;
-use self::calls::Calls;
+use self::call::CallItem;
+use self::call_queue::CallQueue;
 use self::citations::Citations;
-use self::message::Message;
-use self::reasoning::Reasoning;
-use self::writer::Writer;
-use super::envelope::{Envelope, State};
-use super::frames::Frames;
+use self::message::MessageItem;
+use self::reasoning::ReasoningItem;
+use self::writer::ItemWriter;
+use super::envelope::{ResponseEnvelope, ResponseState};
+use super::event_buffer::EventBuffer;
 use crate::baggage::Baggage;
 use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
@@ -31,33 +31,33 @@ use crate::tools::ToolNames;
 
 /// What a turn's answer is written with.
 #[derive(Debug)]
-pub struct Settings {
+pub struct AssemblerSettings {
     /// The response object around the output.
-    pub envelope: Envelope,
+    pub envelope: ResponseEnvelope,
     /// From the wire's tool names back to the client's.
-    pub tools: ToolNames,
+    pub tool_names: ToolNames,
     /// Call ids that the history has already.
-    pub known_calls: HashSet<String>,
+    pub known_call_ids: HashSet<String>,
     /// Codex takes every item that is done for whole: it runs a call at once and
     /// keeps a text for its next try. So calls are held back until they are
     /// whole, and what is open when an answer breaks off is never said to be
     /// done. It drops refusals, so they are written as text.
-    pub codex: bool,
+    pub caller_is_codex: bool,
     /// What depends on the provider.
-    pub terms: Terms,
+    pub params: AnswerParams,
     /// The most bytes that an answer may have.
-    pub limit: usize,
+    pub max_bytes: usize,
 }
 
 /// What an answer's writer must know of the provider.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct AnswerParams {
     /// Reasoning items carry the baggage that the provider wants back.
     pub seal_reasoning: bool,
     /// Where the answer is from, for the baggage: `provider/model`.
     pub origin: String,
     /// The input's size in tokens, if the provider does not say it.
-    pub estimated_input: u64,
+    pub estimated_input_tokens: u64,
     /// Bytes of text a token, for the same purpose.
     pub bytes_per_token: f32,
 }
@@ -65,10 +65,10 @@ pub struct Terms {
 /// The state of one answer.
 #[derive(Debug)]
 pub struct Assembler {
-    settings: Settings,
-    writer: Writer,
-    open: Open,
-    calls: Calls,
+    settings: AssemblerSettings,
+    writer: ItemWriter,
+    open: OpenItem,
+    calls: CallQueue,
     /// The `reasoning_details` of the open reasoning, or of what was said since
     /// the last item was closed: objects, separated by commas.
     details: String,
@@ -76,18 +76,18 @@ pub struct Assembler {
     call_extra: Option<String>,
     citations: Citations,
     /// Text or reasoning that came while a call was still open.
-    waiting: Vec<(Text, String)>,
+    waiting: Vec<(TextKind, String)>,
     /// White space that may turn out to be the beginning of a text.
     blank: String,
     usage: Option<Usage>,
     notes: Notes,
     size: usize,
-    outcome: Option<Outcome>,
+    outcome: Option<ResponseStatus>,
 }
 
 /// How an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ResponseStatus {
     /// `response.completed`
     Completed,
     /// `response.incomplete`
@@ -97,15 +97,15 @@ pub enum Outcome {
 }
 
 #[derive(Debug)]
-enum Open {
+enum OpenItem {
     Nothing,
-    Message(Message),
-    Reasoning(Reasoning),
+    Message(MessageItem),
+    Reasoning(ReasoningItem),
 }
 
 /// The kinds of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Text {
+enum TextKind {
     Output,
     Refusal,
     Reasoning,
@@ -113,12 +113,12 @@ enum Text {
 
 impl Assembler {
     /// An assembler that has not said anything yet.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: AssemblerSettings) -> Self {
         Self {
-            writer: Writer::new(settings.envelope.id()),
+            writer: ItemWriter::new(settings.envelope.id()),
             settings,
-            open: Open::Nothing,
-            calls: Calls::default(),
+            open: OpenItem::Nothing,
+            calls: CallQueue::default(),
             details: String::new(),
             call_extra: None,
             citations: Citations::default(),
@@ -132,28 +132,33 @@ impl Assembler {
     }
 
     /// Writes `response.created` and `response.in_progress`.
-    pub fn begin(&mut self, frames: &mut Frames) {
-        self.lifecycle("response.created", frames);
-        self.lifecycle("response.in_progress", frames);
+    pub fn begin(&mut self, frames: &mut EventBuffer) {
+        self.write_lifecycle_event("response.created", frames);
+        self.write_lifecycle_event("response.in_progress", frames);
     }
 
     /// Another provider answers than was thought. Nothing of an answer was
     /// written yet.
-    pub fn goes_to(&mut self, terms: Terms) {
-        self.settings.terms = terms;
+    pub fn switch_provider(&mut self, terms: AnswerParams) {
+        self.settings.params = terms;
     }
 
     /// Writes a sign of life with the output so far.
-    pub fn heartbeat(&mut self, frames: &mut Frames) {
+    pub fn heartbeat(&mut self, frames: &mut EventBuffer) {
         if self.outcome.is_none() {
-            self.lifecycle("response.in_progress", frames);
+            self.write_lifecycle_event("response.in_progress", frames);
         }
     }
 
     /// Takes one event of the upstream. `now` is in Unix seconds. The fault is
     /// the upstream's, or that the answer cannot be passed on; it is not
     /// written: see [`Assembler::fail`].
-    pub fn event(&mut self, event: Event<'_>, now: u64, frames: &mut Frames) -> Result<(), Fault> {
+    pub fn event(
+        &mut self,
+        event: Event<'_>,
+        now: u64,
+        frames: &mut EventBuffer,
+    ) -> Result<(), Fault> {
         if self.outcome.is_some() {
             return Ok(());
         }
@@ -161,43 +166,45 @@ impl Assembler {
             Event::Started => {}
             Event::Text(fragment, logprobs) => {
                 let logprobs = logprobs.map(serde_json::value::RawValue::get);
-                self.text(Text::Output, &fragment, logprobs, frames);
+                self.add_text(TextKind::Output, &fragment, logprobs, frames);
             }
             Event::Refusal(fragment) => {
-                let kind = if self.settings.codex {
-                    Text::Output
+                let kind = if self.settings.caller_is_codex {
+                    TextKind::Output
                 } else {
-                    Text::Refusal
+                    TextKind::Refusal
                 };
-                self.text(kind, &fragment, None, frames);
+                self.add_text(kind, &fragment, None, frames);
             }
-            Event::Reasoning(fragment) => self.text(Text::Reasoning, &fragment, None, frames),
-            Event::CallStart { slot, id, name } => self.call_start(slot, &id, &name, frames),
+            Event::Reasoning(fragment) => {
+                self.add_text(TextKind::Reasoning, &fragment, None, frames)
+            }
+            Event::CallStart { slot, id, name } => self.start_call(slot, &id, &name, frames),
             Event::CallArguments(slot, fragment) => {
-                self.grow(fragment.escaped().len());
+                self.count_bytes(fragment.escaped().len());
                 let taken = self
                     .calls
-                    .arguments(slot, &fragment, &mut self.writer, frames);
+                    .push_arguments(slot, &fragment, &mut self.writer, frames);
                 if !taken && !fragment.is_blank() {
                     self.notes
                         .add("arguments_after_end", format!("call {slot}"));
                 }
             }
             Event::ReasoningDetails(list) => {
-                self.grow(list.len());
+                self.count_bytes(list.len());
                 if !self.details.is_empty() {
                     self.details.push(',');
                 }
                 self.details.push_str(&list);
             }
-            Event::CallExtra(extra) => {
-                self.grow(extra.len());
+            Event::CallExtraContent(extra) => {
+                self.count_bytes(extra.len());
                 self.call_extra = Some(extra.into_owned());
             }
             Event::Annotation(raw) => {
-                self.grow(raw.get().len());
+                self.count_bytes(raw.get().len());
                 match self.citations.annotation(raw) {
-                    Some(annotation) => self.annotation(annotation, frames),
+                    Some(annotation) => self.add_annotation(annotation, frames),
                     None => self
                         .notes
                         .add("annotation_dropped", "it is no url_citation"),
@@ -205,13 +212,13 @@ impl Assembler {
             }
             Event::Source { url, title } => {
                 if let Some(annotation) = self.citations.source(&url, &title) {
-                    self.grow(annotation.len());
-                    self.annotation(annotation, frames);
+                    self.count_bytes(annotation.len());
+                    self.add_annotation(annotation, frames);
                 }
             }
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Note(code, detail) => self.notes.add(code, detail),
-            Event::Finish(Finish::ContentFilter) if self.settings.codex => {
+            Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
                 // Codex takes an answer that is incomplete for this reason for
                 // a broken connection and asks again and again.
                 let message = "The provider's content filter cut the answer off.";
@@ -220,10 +227,10 @@ impl Assembler {
             Event::Finish(finish) => self.finish(finish, now, frames),
             Event::Failed(fault) => return Err(fault),
         }
-        if self.size > self.settings.limit && self.outcome.is_none() {
+        if self.size > self.settings.max_bytes && self.outcome.is_none() {
             let message = format!(
                 "The provider's answer is larger than {} bytes.",
-                self.settings.limit
+                self.settings.max_bytes
             );
             return Err(Fault::new(Kind::BadReply, message));
         }
@@ -233,28 +240,28 @@ impl Assembler {
     /// Writes a compaction item with this `encrypted_content`. It stands alone:
     /// nothing is open, and what follows it is another item or the end. OpenAI's own
     /// items have an id and no status.
-    pub fn compaction(&mut self, blob: &str, frames: &mut Frames) {
+    pub fn write_compaction(&mut self, blob: &str, frames: &mut EventBuffer) {
         if self.outcome.is_some() {
             return;
         }
-        let place = self.writer.place("cmp");
+        let place = self.writer.next_position("cmp");
         let mut item = vec![b'{'];
         json::field(&mut item, "id", &place.id);
         json::field(&mut item, "type", "compaction");
         json::field(&mut item, "encrypted_content", blob);
         item.push(b'}');
-        self.writer.added(&place, &item, frames);
-        self.writer.done(&place, &item, frames);
+        self.writer.item_added(&place, &item, frames);
+        self.writer.item_done(&place, &item, frames);
     }
 
     /// Ends the answer with `response.failed`; open items become incomplete, but
     /// stay open for Codex.
-    pub fn fail(&mut self, fault: &Fault, frames: &mut Frames) {
+    pub fn fail(&mut self, fault: &Fault, frames: &mut EventBuffer) {
         if self.outcome.is_some() {
             return;
         }
-        if self.settings.codex {
-            self.open = Open::Nothing;
+        if self.settings.caller_is_codex {
+            self.open = OpenItem::Nothing;
             self.waiting.clear();
             self.details.clear();
         }
@@ -263,20 +270,20 @@ impl Assembler {
         self.flush_waiting(frames);
         self.close_text("incomplete", true, frames);
         self.drop_citations();
-        self.count_tokens();
+        self.ensure_usage();
         let message = fault.response_message().into_owned();
-        let state = State {
+        let state = ResponseState {
             status: "failed",
             error: Some((fault.response_code(), &message)),
             usage: self.usage,
             ..self.state()
         };
-        self.terminal("response.failed", &state, frames);
-        self.outcome = Some(Outcome::Failed);
+        self.write_terminal_event("response.failed", &state, frames);
+        self.outcome = Some(ResponseStatus::Failed);
     }
 
     /// How the answer ended, once it has.
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<ResponseStatus> {
         self.outcome
     }
 
@@ -295,28 +302,28 @@ impl Assembler {
         &self.notes
     }
 
-    fn grow(&mut self, bytes: usize) {
+    fn count_bytes(&mut self, bytes: usize) {
         self.size += bytes;
     }
 
-    fn text(
+    fn add_text(
         &mut self,
-        kind: Text,
+        kind: TextKind,
         fragment: &Fragment<'_>,
         logprobs: Option<&str>,
-        frames: &mut Frames,
+        frames: &mut EventBuffer,
     ) {
-        self.grow(fragment.escaped().len());
+        self.count_bytes(fragment.escaped().len());
         if !self.calls.is_empty() && self.waiting.is_empty() && fragment.is_blank() {
             // White space behind a call says nothing unless text follows it.
-            if kind == Text::Output {
+            if kind == TextKind::Output {
                 self.blank.push_str(fragment.escaped());
             }
             return;
         }
         if !self.calls.is_empty() {
             self.calls
-                .settle(&mut self.writer, &mut self.notes, frames, true);
+                .close_complete(&mut self.writer, &mut self.notes, frames, true);
         }
         if self.calls.is_empty() {
             self.flush_waiting(frames);
@@ -326,7 +333,7 @@ impl Assembler {
                 Some((last, text)) if *last == kind => text.push_str(fragment.escaped()),
                 _ => {
                     let mut text = std::mem::take(&mut self.blank);
-                    if kind != Text::Output {
+                    if kind != TextKind::Output {
                         text.clear();
                     }
                     text.push_str(fragment.escaped());
@@ -338,43 +345,45 @@ impl Assembler {
 
     fn write_text(
         &mut self,
-        kind: Text,
+        kind: TextKind,
         escaped: &str,
         logprobs: Option<&str>,
-        frames: &mut Frames,
+        frames: &mut EventBuffer,
     ) {
         let fits = match (&self.open, kind) {
-            (Open::Message(_), Text::Output | Text::Refusal)
-            | (Open::Reasoning(_), Text::Reasoning) => true,
-            (Open::Nothing | Open::Message(_) | Open::Reasoning(_), _) => false,
+            (OpenItem::Message(_), TextKind::Output | TextKind::Refusal)
+            | (OpenItem::Reasoning(_), TextKind::Reasoning) => true,
+            (OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_), _) => false,
         };
         let held;
         let mut escaped = escaped;
         if !fits {
             if Fragment::from_escaped(escaped).is_blank() {
-                if kind == Text::Output {
+                if kind == TextKind::Output {
                     self.blank.push_str(escaped);
                 }
                 return;
             }
             self.close_text("completed", true, frames);
-            if kind == Text::Output && !self.blank.is_empty() {
+            if kind == TextKind::Output && !self.blank.is_empty() {
                 self.blank.push_str(escaped);
                 held = std::mem::take(&mut self.blank);
                 escaped = &held;
             }
             self.blank.clear();
             self.open = match kind {
-                Text::Output | Text::Refusal => {
-                    Open::Message(Message::open(&mut self.writer, frames))
+                TextKind::Output | TextKind::Refusal => {
+                    OpenItem::Message(MessageItem::open(&mut self.writer, frames))
                 }
-                Text::Reasoning => Open::Reasoning(Reasoning::open(&mut self.writer, frames)),
+                TextKind::Reasoning => {
+                    OpenItem::Reasoning(ReasoningItem::open(&mut self.writer, frames))
+                }
             };
         }
         match &mut self.open {
-            Open::Message(message) => {
+            OpenItem::Message(message) => {
                 message.text(
-                    kind == Text::Refusal,
+                    kind == TextKind::Refusal,
                     escaped,
                     logprobs,
                     &mut self.writer,
@@ -386,12 +395,12 @@ impl Assembler {
                     }
                 }
             }
-            Open::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, frames),
-            Open::Nothing => {}
+            OpenItem::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, frames),
+            OpenItem::Nothing => {}
         }
     }
 
-    fn flush_waiting(&mut self, frames: &mut Frames) {
+    fn flush_waiting(&mut self, frames: &mut EventBuffer) {
         for (kind, text) in std::mem::take(&mut self.waiting) {
             self.write_text(kind, &text, None, frames);
         }
@@ -399,10 +408,10 @@ impl Assembler {
 
     /// Closes the open message or reasoning. A message that something follows
     /// is commentary.
-    fn close_text(&mut self, status: &'static str, followed: bool, frames: &mut Frames) {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Nothing => {}
-            Open::Message(message) => {
+    fn close_text(&mut self, status: &'static str, followed: bool, frames: &mut EventBuffer) {
+        match std::mem::replace(&mut self.open, OpenItem::Nothing) {
+            OpenItem::Nothing => {}
+            OpenItem::Message(message) => {
                 let phase = if followed {
                     "commentary"
                 } else {
@@ -410,25 +419,25 @@ impl Assembler {
                 };
                 message.close(status, phase, &mut self.writer, frames);
             }
-            Open::Reasoning(reasoning) => {
-                let seals = self.settings.terms.seal_reasoning || !self.details.is_empty();
-                let baggage = seals.then(|| self.baggage());
+            OpenItem::Reasoning(reasoning) => {
+                let seals = self.settings.params.seal_reasoning || !self.details.is_empty();
+                let baggage = seals.then(|| self.take_baggage());
                 reasoning.close(status, baggage, &mut self.writer, frames);
             }
         }
         // Inside an open call they wait for its end.
         if !self.details.is_empty() && self.calls.is_empty() {
-            let baggage = self.baggage();
-            reasoning::carry(status, &baggage, &mut self.writer, frames);
+            let baggage = self.take_baggage();
+            reasoning::write_baggage_item(status, &baggage, &mut self.writer, frames);
         }
     }
 
     /// What a reasoning item carries: takes the details.
-    fn baggage(&mut self) -> Baggage {
+    fn take_baggage(&mut self) -> Baggage {
         let details = std::mem::take(&mut self.details);
         Baggage {
-            origin: self.settings.terms.origin.clone(),
-            details: if details.is_empty() {
+            origin: self.settings.params.origin.clone(),
+            reasoning_details: if details.is_empty() {
                 details
             } else {
                 format!("[{details}]")
@@ -437,12 +446,12 @@ impl Assembler {
         }
     }
 
-    fn annotation(&mut self, annotation: String, frames: &mut Frames) {
+    fn add_annotation(&mut self, annotation: String, frames: &mut EventBuffer) {
         match &mut self.open {
-            Open::Message(message) if message.is_text() => {
+            OpenItem::Message(message) if message.is_text() => {
                 message.annotation(annotation, &mut self.writer, frames);
             }
-            Open::Message(_) | Open::Reasoning(_) | Open::Nothing => {
+            OpenItem::Message(_) | OpenItem::Reasoning(_) | OpenItem::Nothing => {
                 self.citations.wait(annotation);
             }
         }
@@ -458,36 +467,36 @@ impl Assembler {
         }
     }
 
-    fn call_start(&mut self, slot: u32, id: &str, name: &str, frames: &mut Frames) {
+    fn start_call(&mut self, slot: u32, id: &str, name: &str, frames: &mut EventBuffer) {
         self.blank.clear();
         if self.calls.is_empty() {
             self.close_text("completed", true, frames);
         }
-        self.grow(id.len() + name.len());
-        let resolved = self.settings.tools.resolve(name);
-        if resolved.guessed {
+        self.count_bytes(id.len() + name.len());
+        let resolved = self.settings.tool_names.resolve(name);
+        if resolved.name_repaired {
             self.notes.add(
                 "tool_name_repaired",
                 format!("{name} to {}", resolved.target.name),
             );
         }
-        let call_id = self.call_id(id, name, slot);
+        let call_id = self.unique_call_id(id, name, slot);
         let baggage = self.call_extra.take().map(|call_extra| Baggage {
-            origin: self.settings.terms.origin.clone(),
-            call_extra,
+            origin: self.settings.params.origin.clone(),
+            extra_content: call_extra,
             ..Baggage::default()
         });
-        let held = self.settings.codex;
+        let held = self.settings.caller_is_codex;
         self.calls
-            .start(Call::new(slot, call_id, resolved.target, held, baggage));
+            .push_back(CallItem::new(slot, call_id, resolved.target, held, baggage));
         self.calls
-            .settle(&mut self.writer, &mut self.notes, frames, false);
+            .close_complete(&mut self.writer, &mut self.notes, frames, false);
     }
 
     /// The upstream's call id if it can be used, else one made from what the
     /// model called: the same call gets the same id when it is replayed.
-    fn call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
-        if (1..=64).contains(&id.len()) && self.settings.known_calls.insert(id.to_owned()) {
+    fn unique_call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
+        if (1..=64).contains(&id.len()) && self.settings.known_call_ids.insert(id.to_owned()) {
             return id.to_owned();
         }
         self.notes.add(
@@ -497,18 +506,18 @@ impl Assembler {
                 if id.is_empty() { "empty" } else { "not usable" }
             ),
         );
-        let mut count = self.settings.known_calls.len();
+        let mut count = self.settings.known_call_ids.len();
         loop {
             let seed = format!("{id}\0{name}\0{slot}\0{count}");
             let minted = format!("call_{:08x}{:08x}", crc32fast::hash(seed.as_bytes()), count);
-            if self.settings.known_calls.insert(minted.clone()) {
+            if self.settings.known_call_ids.insert(minted.clone()) {
                 return minted;
             }
             count += 1;
         }
     }
 
-    fn finish(&mut self, finish: Finish, now: u64, frames: &mut Frames) {
+    fn finish(&mut self, finish: Finish, now: u64, frames: &mut EventBuffer) {
         let whole = finish == Finish::Stop;
         let called = !self.calls.is_empty();
         let status = if whole { "completed" } else { "incomplete" };
@@ -519,25 +528,25 @@ impl Assembler {
         }
         self.close_text(status, false, frames);
         self.drop_citations();
-        self.count_tokens();
-        let state = State {
+        self.ensure_usage();
+        let state = ResponseState {
             usage: self.usage,
             ..self.state()
         };
         let (outcome, name, state) = match finish {
             Finish::Stop => (
-                Outcome::Completed,
+                ResponseStatus::Completed,
                 "response.completed",
-                State {
+                ResponseState {
                     status: "completed",
                     completed_at: Some(now),
                     ..state
                 },
             ),
             Finish::Length | Finish::ContentFilter => (
-                Outcome::Incomplete,
+                ResponseStatus::Incomplete,
                 "response.incomplete",
-                State {
+                ResponseState {
                     status: "incomplete",
                     incomplete: Some(if finish == Finish::Length {
                         "max_output_tokens"
@@ -548,16 +557,16 @@ impl Assembler {
                 },
             ),
         };
-        self.terminal(name, &state, frames);
+        self.write_terminal_event(name, &state, frames);
         self.outcome = Some(outcome);
     }
 
     /// Estimates the token counts if the provider sent none.
-    fn count_tokens(&mut self) {
+    fn ensure_usage(&mut self) {
         if self.usage.is_none() {
             self.notes
                 .add("usage_estimated", "the provider sent no token counts");
-            self.usage = Some(self.estimate());
+            self.usage = Some(self.estimated_usage());
         }
     }
 
@@ -567,18 +576,18 @@ impl Assembler {
         clippy::cast_precision_loss,
         reason = "an estimate"
     )]
-    fn estimate(&self) -> Usage {
+    fn estimated_usage(&self) -> Usage {
         let output =
-            (self.size as f32 / self.settings.terms.bytes_per_token.max(0.1)).ceil() as u64;
+            (self.size as f32 / self.settings.params.bytes_per_token.max(0.1)).ceil() as u64;
         Usage {
-            input: self.settings.terms.estimated_input,
+            input: self.settings.params.estimated_input_tokens,
             output,
             ..Usage::default()
         }
     }
 
-    fn state(&self) -> State<'_> {
-        State {
+    fn state(&self) -> ResponseState<'_> {
+        ResponseState {
             status: "in_progress",
             completed_at: None,
             error: None,
@@ -588,23 +597,28 @@ impl Assembler {
         }
     }
 
-    fn lifecycle(&mut self, name: &'static str, frames: &mut Frames) {
+    fn write_lifecycle_event(&mut self, name: &'static str, frames: &mut EventBuffer) {
         let sequence = self.writer.next_sequence();
-        let out = frames.open(name, sequence);
+        let out = frames.begin_event(name, sequence);
         out.extend_from_slice(b",\"response\":");
         self.settings.envelope.push(out, &self.state());
-        frames.close();
+        frames.end_event();
     }
 
     /// Writes the event that ends the stream, and `[DONE]`. No number follows
     /// its own.
-    fn terminal(&self, name: &'static str, state: &State<'_>, frames: &mut Frames) {
-        let out = frames.open(name, self.writer.sequence);
+    fn write_terminal_event(
+        &self,
+        name: &'static str,
+        state: &ResponseState<'_>,
+        frames: &mut EventBuffer,
+    ) {
+        let out = frames.begin_event(name, self.writer.sequence);
         out.extend_from_slice(b",\"response\":");
         let start = out.len();
         self.settings.envelope.push(out, state);
         frames.mark_terminal(start);
-        frames.close();
-        frames.done();
+        frames.end_event();
+        frames.push_done_marker();
     }
 }

@@ -1,28 +1,28 @@
 //! A reasoning item: one summary part that holds the thinking, or none where
 //! it only carries baggage.
 
-use super::super::frames::Frames;
-use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use super::super::event_buffer::EventBuffer;
+use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
 use crate::baggage::Baggage;
 use crate::json;
 
 /// The open reasoning.
 #[derive(Debug)]
-pub(super) struct Reasoning {
-    place: Place,
+pub(super) struct ReasoningItem {
+    place: ItemPosition,
     locate: Vec<u8>,
-    text: Growing,
+    text: StreamedText,
 }
 
-impl Reasoning {
-    pub(super) fn open(writer: &mut Writer, frames: &mut Frames) -> Self {
-        let place = writer.place("rs");
-        writer.added(&place, &opening(&place), frames);
-        let locate = locator(&place, Some(("summary_index", 0)));
+impl ReasoningItem {
+    pub(super) fn open(writer: &mut ItemWriter, frames: &mut EventBuffer) -> Self {
+        let place = writer.next_position("rs");
+        writer.item_added(&place, &opening(&place), frames);
+        let locate = location_fields(&place, Some(("summary_index", 0)));
         let reasoning = Self {
             place,
             locate,
-            text: Growing::default(),
+            text: StreamedText::default(),
         };
         writer.event(
             "response.reasoning_summary_part.added",
@@ -35,14 +35,19 @@ impl Reasoning {
         reasoning
     }
 
-    pub(super) fn text(&mut self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+    pub(super) fn text(
+        &mut self,
+        escaped: &str,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
+    ) {
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
             self.send(&whole, writer, frames);
         }
     }
 
-    fn send(&self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+    fn send(&self, escaped: &str, writer: &mut ItemWriter, frames: &mut EventBuffer) {
         writer.event(
             "response.reasoning_summary_text.delta",
             &self.locate,
@@ -58,10 +63,10 @@ impl Reasoning {
         mut self,
         status: &str,
         baggage: Option<Baggage>,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
     ) {
-        if let Some(rest) = self.text.rest() {
+        if let Some(rest) = self.text.flush() {
             self.send(rest, writer, frames);
         }
         writer.event(
@@ -85,7 +90,7 @@ impl Reasoning {
             ..baggage
         });
         let item = item(&self.place, status, &self.text.text, baggage.as_ref());
-        writer.done(&self.place, &item, frames);
+        writer.item_done(&self.place, &item, frames);
     }
 
     fn push_part(&self, out: &mut Vec<u8>) {
@@ -96,15 +101,20 @@ impl Reasoning {
 }
 
 /// Writes an item without thinking, which carries something back.
-pub(super) fn carry(status: &str, baggage: &Baggage, writer: &mut Writer, frames: &mut Frames) {
-    let place = writer.place("rs");
-    writer.added(&place, &opening(&place), frames);
+pub(super) fn write_baggage_item(
+    status: &str,
+    baggage: &Baggage,
+    writer: &mut ItemWriter,
+    frames: &mut EventBuffer,
+) {
+    let place = writer.next_position("rs");
+    writer.item_added(&place, &opening(&place), frames);
     let item = item(&place, status, "", Some(baggage));
-    writer.done(&place, &item, frames);
+    writer.item_done(&place, &item, frames);
 }
 
 /// The item as it is added.
-fn opening(place: &Place) -> Vec<u8> {
+fn opening(place: &ItemPosition) -> Vec<u8> {
     let mut item = vec![b'{'];
     json::field(&mut item, "id", &place.id);
     item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
@@ -112,7 +122,7 @@ fn opening(place: &Place) -> Vec<u8> {
 }
 
 /// The finished item; `text` is escaped.
-fn item(place: &Place, status: &str, text: &str, baggage: Option<&Baggage>) -> Vec<u8> {
+fn item(place: &ItemPosition, status: &str, text: &str, baggage: Option<&Baggage>) -> Vec<u8> {
     let mut item = Vec::with_capacity(text.len() * 3 + 160);
     item.push(b'{');
     json::field(&mut item, "id", &place.id);

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::super::frames::Frames;
+use super::super::event_buffer::EventBuffer;
 use crate::json;
 
 /// Numbers events and items, and keeps the finished items.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct ItemWriter {
     pub(super) sequence: u64,
     /// Finished items, separated by commas, exactly as they were sent.
     pub(super) output: Vec<u8>,
@@ -21,12 +21,12 @@ pub(super) struct Writer {
 
 /// An item's place in the output.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ItemPosition {
     pub(super) id: String,
     pub(super) index: u32,
 }
 
-impl Writer {
+impl ItemWriter {
     pub(super) fn new(response_id: &str) -> Self {
         let token = response_id
             .split_once('_')
@@ -47,22 +47,32 @@ impl Writer {
     }
 
     /// The next place, with an id of this prefix: `msg`, `rs`, `fc` ….
-    pub(super) fn place(&mut self, prefix: &str) -> Place {
+    pub(super) fn next_position(&mut self, prefix: &str) -> ItemPosition {
         let index = self.next_index;
         self.next_index += 1;
-        Place {
+        ItemPosition {
             id: format!("{prefix}_{}_{index}", self.token),
             index,
         }
     }
 
     /// Writes `response.output_item.added`.
-    pub(super) fn added(&mut self, place: &Place, item: &[u8], frames: &mut Frames) {
+    pub(super) fn item_added(
+        &mut self,
+        place: &ItemPosition,
+        item: &[u8],
+        frames: &mut EventBuffer,
+    ) {
         self.item_event("response.output_item.added", place, item, frames);
     }
 
     /// Writes `response.output_item.done` and keeps the item for the output.
-    pub(super) fn done(&mut self, place: &Place, item: &[u8], frames: &mut Frames) {
+    pub(super) fn item_done(
+        &mut self,
+        place: &ItemPosition,
+        item: &[u8],
+        frames: &mut EventBuffer,
+    ) {
         self.item_event("response.output_item.done", place, item, frames);
         if !self.output.is_empty() {
             self.output.push(b',');
@@ -80,12 +90,18 @@ impl Writer {
             .filter_map(|(id, range)| Some((id.as_str(), self.output.get(range.clone())?)))
     }
 
-    fn item_event(&mut self, name: &str, place: &Place, item: &[u8], frames: &mut Frames) {
-        let out = frames.open(name, self.next_sequence());
+    fn item_event(
+        &mut self,
+        name: &str,
+        place: &ItemPosition,
+        item: &[u8],
+        frames: &mut EventBuffer,
+    ) {
+        let out = frames.begin_event(name, self.next_sequence());
         json::field(out, "output_index", &place.index);
         out.extend_from_slice(b",\"item\":");
         out.extend_from_slice(item);
-        frames.close();
+        frames.end_event();
     }
 
     /// Writes an event about a place: `locate` is what [`locator`] made, the
@@ -94,19 +110,19 @@ impl Writer {
         &mut self,
         name: &str,
         locate: &[u8],
-        frames: &mut Frames,
+        frames: &mut EventBuffer,
         rest: impl FnOnce(&mut Vec<u8>),
     ) {
-        let out = frames.open(name, self.next_sequence());
+        let out = frames.begin_event(name, self.next_sequence());
         out.extend_from_slice(locate);
         rest(out);
-        frames.close();
+        frames.end_event();
     }
 }
 
 /// The fields that say where an event belongs, made once for many deltas:
 /// `,"item_id":…,"output_index":…` and, if given, an index inside the item.
-pub(super) fn locator(place: &Place, inside: Option<(&str, usize)>) -> Vec<u8> {
+pub(super) fn location_fields(place: &ItemPosition, inside: Option<(&str, usize)>) -> Vec<u8> {
     let mut out = Vec::new();
     json::field(&mut out, "item_id", &place.id);
     json::field(&mut out, "output_index", &place.index);
@@ -127,12 +143,12 @@ pub(super) fn push_escaped(out: &mut Vec<u8>, name: &str, escaped: &str) {
 /// Text as it grows, still escaped. An upstream may cut between the halves of
 /// a surrogate pair; the first half waits for the second.
 #[derive(Debug, Default)]
-pub(super) struct Growing {
+pub(super) struct StreamedText {
     pub(super) text: String,
     half: String,
 }
 
-impl Growing {
+impl StreamedText {
     /// Appends a piece and returns what may be sent of it.
     pub(super) fn push<'f>(&mut self, escaped: &'f str) -> Cow<'f, str> {
         let whole =
@@ -141,7 +157,7 @@ impl Growing {
             } else {
                 let mut joined = std::mem::take(&mut self.half);
                 joined.push_str(escaped);
-                if let Some(at) = json::lone_surrogate(&joined)
+                if let Some(at) = json::find_lone_surrogate(&joined)
                     && at + 6 == joined.len()
                     && json::is_high_surrogate(&joined, at)
                 {
@@ -154,7 +170,7 @@ impl Growing {
     }
 
     /// The half that never got its partner, as U+FFFD.
-    pub(super) fn rest(&mut self) -> Option<&'static str> {
+    pub(super) fn flush(&mut self) -> Option<&'static str> {
         if self.half.is_empty() {
             return None;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use adapters::mend::{Levels, Mend, Parameter};
 use libtest_mimic::Trial;
 use registry::{
-    CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, Set, SystemRole,
+    CallContent, CallIds, EnumSet, MaxTokensField, ReasoningRequired, ResponseFormat, SystemRole,
 };
 use respondent::sandbox::Player;
 use serde_json::{Value, json};
@@ -143,7 +143,7 @@ fn lessons() -> Vec<Mend> {
         Mend::NoThinkingSwitch,
         Mend::NoSampling,
         Mend::MaxTemperature(100),
-        Mend::WithoutToolChoice(Set::none()),
+        Mend::WithoutToolChoice(EnumSet::empty()),
         Mend::ResponseFormat(ResponseFormat::None),
         Mend::SystemRole(SystemRole::User),
         Mend::SystemFirst,
@@ -156,7 +156,7 @@ fn lessons() -> Vec<Mend> {
         Mend::CallContent(CallContent::Empty),
         Mend::CallIds(CallIds::Word),
         Mend::ToolNames,
-        Mend::Schema(Set::none()),
+        Mend::Schema(EnumSet::empty()),
         Mend::WholeCalls,
     ];
     lessons.extend(parameters.map(Mend::Without));

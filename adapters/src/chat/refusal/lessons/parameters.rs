@@ -1,6 +1,6 @@
 //! Parameters that are refused by name, and values that are.
 
-use registry::{MaxTokensField, ResponseFormat, Set, ToolChoice};
+use registry::{EnumSet, MaxTokensField, ResponseFormat, ToolChoiceMode};
 
 use super::super::find::{any, quoted, word};
 use super::super::said::Said;
@@ -208,8 +208,12 @@ fn thinking(lower: &str) -> Option<Mend> {
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
 ///   is supported for tool_choice`
 fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
-    const FORCED: [ToolChoice; 2] = [ToolChoice::Required, ToolChoice::Named];
-    const ALL: [ToolChoice; 3] = [ToolChoice::None, ToolChoice::Required, ToolChoice::Named];
+    const FORCED: [ToolChoiceMode; 2] = [ToolChoiceMode::Required, ToolChoiceMode::Named];
+    const ALL: [ToolChoiceMode; 3] = [
+        ToolChoiceMode::None,
+        ToolChoiceMode::Required,
+        ToolChoiceMode::Named,
+    ];
     if word(lower, "tool_choice").is_none() && last_step(said) != "tool_choice" {
         return None;
     }
@@ -266,21 +270,21 @@ fn tool_choice(said: &Said, lower: &str) -> Option<Mend> {
         })
     };
     let value = if refused("required") {
-        ToolChoice::Required
+        ToolChoiceMode::Required
     } else if refused("specified") || refused("function") {
-        ToolChoice::Named
+        ToolChoiceMode::Named
     } else if refused("none") {
-        ToolChoice::None
+        ToolChoiceMode::None
     } else {
         return None;
     };
     Some(without(&[value]))
 }
 
-fn without(values: &[ToolChoice]) -> Mend {
+fn without(values: &[ToolChoiceMode]) -> Mend {
     let set = values
         .iter()
-        .fold(Set::none(), |set, value| set.with(*value));
+        .fold(EnumSet::empty(), |set, value| set.with(*value));
     Mend::WithoutToolChoice(set)
 }
 

@@ -1,6 +1,6 @@
 //! Schemas of tools that are refused.
 
-use registry::{SchemaRule, Set};
+use registry::{EnumSet, SchemaRule};
 
 use super::super::find::any;
 use super::super::said::Said;
@@ -99,5 +99,9 @@ pub(super) fn lesson(said: &Said, lower: &str) -> Option<Mend> {
 }
 
 fn rules(rules: &[SchemaRule]) -> Mend {
-    Mend::Schema(rules.iter().fold(Set::none(), |set, rule| set.with(*rule)))
+    Mend::Schema(
+        rules
+            .iter()
+            .fold(EnumSet::empty(), |set, rule| set.with(*rule)),
+    )
 }

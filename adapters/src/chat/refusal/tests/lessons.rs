@@ -1,18 +1,18 @@
 //! Texts of providers that teach something, and such that do not.
 
 use registry::{
-    CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, SchemaRule, Set,
-    SystemRole, ToolChoice,
+    CallContent, CallIds, EnumSet, MaxTokensField, ReasoningRequired, ResponseFormat, SchemaRule,
+    SystemRole, ToolChoiceMode,
 };
 
 use super::{openai, told};
 use crate::fault::{Kind, Retry};
 use crate::mend::{Levels, Mend, Parameter};
 
-fn without(values: &[ToolChoice]) -> Mend {
+fn without(values: &[ToolChoiceMode]) -> Mend {
     let set = values
         .iter()
-        .fold(Set::none(), |set, value| set.with(*value));
+        .fold(EnumSet::empty(), |set, value| set.with(*value));
     Mend::WithoutToolChoice(set)
 }
 
@@ -51,11 +51,11 @@ fn a_known_refusal_teaches_one_thing() {
         ),
         (
             "Thinking mode does not support this tool_choice",
-            without(&[ToolChoice::Required, ToolChoice::Named]),
+            without(&[ToolChoiceMode::Required, ToolChoiceMode::Named]),
         ),
         (
             "Thinking may not be enabled when tool_choice forces tool use.",
-            without(&[ToolChoice::Required, ToolChoice::Named]),
+            without(&[ToolChoiceMode::Required, ToolChoiceMode::Named]),
         ),
         (
             "`temperature` may only be set to 1 when thinking is enabled.",
@@ -164,15 +164,15 @@ fn a_known_refusal_teaches_one_thing() {
         ),
         (
             "The tool_choice parameter does not support being set to required or object in thinking mode",
-            without(&[ToolChoice::Required, ToolChoice::Named]),
+            without(&[ToolChoiceMode::Required, ToolChoiceMode::Named]),
         ),
         (
             "tool_choice 'required' is incompatible with thinking enabled",
-            without(&[ToolChoice::Required]),
+            without(&[ToolChoiceMode::Required]),
         ),
         (
             "tool_choice 'specified' is incompatible with thinking enabled",
-            without(&[ToolChoice::Named]),
+            without(&[ToolChoiceMode::Named]),
         ),
         (
             "This response_format type is unavailable now",
@@ -304,7 +304,7 @@ fn a_refused_schema_turns_rules_on() {
         let Some(Mend::Schema(rules)) = told(400, body).mend else {
             panic!("{body}");
         };
-        assert!(rules.has(some), "{body}");
+        assert!(rules.contains(some), "{body}");
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::plan::bound::limits::NOTICE;
 use crate::plan::{Bounds, Form, Keeping, Outputs, Plan, plan};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// Calls that are made together, by the length of their outputs, and whether each was
 /// read back; then perhaps a message of the user.
@@ -47,7 +47,7 @@ impl Round {
 }
 
 fn planned(items: &[Value], bounds: &Bounds) -> Plan {
-    let source = Source::new(json!({"model": "m", "input": items}).to_string());
+    let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     plan(&source.turn().unwrap(), bounds)
 }
 

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{Dialect, Family, Fields};
-use crate::lookup::{EVERY_MODEL, Found, Registry, Route};
+use crate::dialect::{BodyFields, Dialect, ModelFamily};
+use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::model::Model;
-use crate::provider::{Provider, Spec, Timeouts, Wire};
+use crate::provider::{Provider, ProviderSpec, Timeouts, Wire};
 
 /// The routes of a turn.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct RegistrySnapshot {
     /// The model name of the request.
     pub asked: String,
     /// Nobody knew the name: the default model answered.
     pub default: bool,
     /// The first choice and what stands in for it; where the name led nowhere,
     /// the models whose names are near.
-    pub routes: Vec<RouteSettings>,
+    pub routes: Vec<RouteSnapshot>,
     /// The name led nowhere.
     pub unresolved: bool,
     /// Then the providers that take any name with theirs in front.
@@ -31,7 +31,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
-pub struct RouteSettings {
+pub struct RouteSnapshot {
     pub provider: String,
     pub name: String,
     pub wire: Wire,
@@ -48,22 +48,22 @@ pub struct RouteSettings {
     pub max_retries: u32,
 }
 
-impl Settings {
+impl RegistrySnapshot {
     /// What a turn that asked for `asked` and goes along `routes` uses.
-    pub fn of(asked: &str, routes: &[Route]) -> Self {
+    pub fn new(asked: &str, routes: &[Route]) -> Self {
         Self {
             asked: asked.to_owned(),
             default: routes
                 .first()
-                .is_some_and(|route| route.found == Found::Default),
-            routes: routes.iter().map(RouteSettings::of).collect(),
+                .is_some_and(|route| route.resolved_by == ResolvedBy::Default),
+            routes: routes.iter().map(RouteSnapshot::of).collect(),
             unresolved: false,
             open: Vec::new(),
         }
     }
 
     /// What a turn uses whose model name led nowhere, or near these names.
-    pub fn nowhere(asked: &str, registry: &Registry, near: &[String]) -> Self {
+    pub fn for_unknown_model(asked: &str, registry: &Registry, near: &[String]) -> Self {
         let routes: Vec<Route> = near
             .iter()
             .filter_map(|name| registry.resolve(name, false).ok())
@@ -76,12 +76,12 @@ impl Settings {
                 .filter(|provider| provider.passthrough)
                 .map(|provider| provider.id.clone())
                 .collect(),
-            ..Self::of(asked, &routes)
+            ..Self::new(asked, &routes)
         }
     }
 
     /// A registry in which the turn takes the same routes.
-    pub fn registry(&self) -> Registry {
+    pub fn to_registry(&self) -> Registry {
         let mut registry = Registry::default();
         for route in &self.routes {
             route.add_to(&mut registry.providers);
@@ -90,7 +90,7 @@ impl Settings {
             let providers = &mut registry.providers;
             for id in &self.open {
                 if !providers.iter().any(|provider| provider.id == *id) {
-                    providers.push(Arc::new(Spec::default().provider(id)));
+                    providers.push(Arc::new(ProviderSpec::default().to_provider(id)));
                 }
             }
             for provider in providers {
@@ -98,7 +98,7 @@ impl Settings {
             }
             return registry;
         }
-        let mut names = self.routes.iter().map(RouteSettings::full_name);
+        let mut names = self.routes.iter().map(RouteSnapshot::full_name);
         if let Some(first) = names.next() {
             if self.default {
                 registry.default_model = Some(first);
@@ -114,7 +114,7 @@ impl Settings {
     }
 }
 
-impl RouteSettings {
+impl RouteSnapshot {
     fn of(route: &Route) -> Self {
         let provider = &route.provider;
         Self {
@@ -143,10 +143,10 @@ impl RouteSettings {
     /// Adds the provider, or the model to the provider that is there already.
     fn add_to(&self, providers: &mut Vec<Arc<Provider>>) {
         let family = (
-            Family {
+            ModelFamily {
                 patterns: vec![self.model.id.clone()],
                 quirks: self.dialect.quirks,
-                body: Fields(self.dialect.body.clone()),
+                body: BodyFields(self.dialect.body.clone()),
             },
             Arc::new(self.dialect.clone()),
         );
@@ -188,10 +188,10 @@ impl RouteSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::Spec;
+    use crate::provider::ProviderSpec;
 
     fn registry() -> Registry {
-        let spec = |toml: &str| toml::from_str::<Spec>(toml).unwrap();
+        let spec = |toml: &str| toml::from_str::<ProviderSpec>(toml).unwrap();
         let lab = spec(
             "base_url = \"https://lab.example\"\nmodels = [{ id = \"one\", window = 9 }, { id = \"two\" }]\n\
              [[families]]\nmatch = [\"two\"]\nquirks = { tool_choice = [\"none\"], schema = [\"no_const\"] }",
@@ -199,8 +199,8 @@ mod tests {
         let hall = spec("base_url = \"https://hall.example\"\npassthrough = true");
         Registry {
             providers: vec![
-                Arc::new(lab.provider("lab")),
-                Arc::new(hall.provider("hall")),
+                Arc::new(lab.to_provider("lab")),
+                Arc::new(hall.to_provider("hall")),
             ],
             aliases: vec![("fast".into(), "lab/two".into())],
             default_model: Some("one".into()),
@@ -229,10 +229,10 @@ mod tests {
             ("gpt", true),
         ] {
             let routes_before = routes(&registry, asked, codex);
-            let kept = Settings::of(asked, &routes_before);
+            let kept = RegistrySnapshot::new(asked, &routes_before);
             let json = serde_json::to_string(&kept).unwrap();
-            let kept: Settings = serde_json::from_str(&json).unwrap();
-            let routes_after = routes(&kept.registry(), asked, codex);
+            let kept: RegistrySnapshot = serde_json::from_str(&json).unwrap();
+            let routes_after = routes(&kept.to_registry(), asked, codex);
             assert_eq!(routes_after.len(), routes_before.len(), "{asked}");
             for (after, before) in routes_after.iter().zip(&routes_before) {
                 assert_eq!(after.full_name(), before.full_name());
@@ -240,8 +240,8 @@ mod tests {
                 let all = |route: &Route| serde_json::to_string(&*route.dialect).unwrap();
                 assert_eq!(all(after), all(before));
                 assert_eq!(
-                    after.found == Found::Default,
-                    before.found == Found::Default
+                    after.resolved_by == ResolvedBy::Default,
+                    before.resolved_by == ResolvedBy::Default
                 );
             }
         }
@@ -251,15 +251,15 @@ mod tests {
     fn a_name_that_led_nowhere_leads_nowhere_in_the_same_words() {
         let mut registry = registry();
         // Two that take any name: none of them does without its own in front.
-        let another = toml::from_str::<Spec>(
+        let another = toml::from_str::<ProviderSpec>(
             "base_url = \"https://shed.example\"\npassthrough = true\nmodels = [{ id = \"any\" }]",
         );
-        let another = Arc::new(another.unwrap().provider("shed"));
+        let another = Arc::new(another.unwrap().to_provider("shed"));
         registry.providers.push(another);
         for asked in ["twoo", "anyy", "nobody/knows"] {
             let lost = registry.resolve(asked, false).unwrap_err();
-            let kept = Settings::nowhere(asked, &registry, &lost.near);
-            let again = kept.registry().resolve(asked, false).unwrap_err();
+            let kept = RegistrySnapshot::for_unknown_model(asked, &registry, &lost.suggestions);
+            let again = kept.to_registry().resolve(asked, false).unwrap_err();
             assert_eq!(again.to_string(), lost.to_string());
         }
     }

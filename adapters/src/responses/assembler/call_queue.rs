@@ -3,34 +3,34 @@
 
 use std::collections::VecDeque;
 
-use super::super::frames::Frames;
-use super::call::Call;
-use super::writer::Writer;
+use super::super::event_buffer::EventBuffer;
+use super::call::CallItem;
+use super::writer::ItemWriter;
 use crate::event::Fragment;
 use crate::notes::Notes;
 
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    queue: VecDeque<Call>,
+pub(super) struct CallQueue {
+    queue: VecDeque<CallItem>,
 }
 
-impl Calls {
+impl CallQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
     /// Adds a call.
-    pub(super) fn start(&mut self, call: Call) {
+    pub(super) fn push_back(&mut self, call: CallItem) {
         self.queue.push_back(call);
     }
 
     /// Adds arguments; false when the call is closed already.
-    pub(super) fn arguments(
+    pub(super) fn push_arguments(
         &mut self,
         slot: u32,
         fragment: &Fragment<'_>,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        frames: &mut EventBuffer,
     ) -> bool {
         let Some(position) = self.queue.iter().position(|call| call.slot == slot) else {
             return false;
@@ -46,15 +46,15 @@ impl Calls {
 
     /// Closes calls from the front as long as their arguments are whole: all
     /// of them, or (`all` is false) all but the last, which may go on.
-    pub(super) fn settle(
+    pub(super) fn close_complete(
         &mut self,
-        writer: &mut Writer,
+        writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut Frames,
+        frames: &mut EventBuffer,
         all: bool,
     ) {
         let keep = usize::from(!all);
-        while self.queue.len() > keep && self.queue.front().is_some_and(Call::is_whole) {
+        while self.queue.len() > keep && self.queue.front().is_some_and(CallItem::is_complete) {
             if let Some(call) = self.queue.pop_front() {
                 call.close("completed", writer, notes, frames);
             }
@@ -69,25 +69,30 @@ impl Calls {
     pub(super) fn finish(
         &mut self,
         whole: bool,
-        writer: &mut Writer,
+        writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut Frames,
+        frames: &mut EventBuffer,
     ) {
         for call in self.queue.drain(..) {
-            if whole || call.is_whole() {
+            if whole || call.is_complete() {
                 call.close("completed", writer, notes, frames);
             } else {
-                call.give_up(writer, notes, frames);
+                call.close_incomplete(writer, notes, frames);
             }
         }
     }
 
     /// Closes what is open: the answer broke off, so that no call is known to
     /// be whole. Calls that the client has not seen stay unseen.
-    pub(super) fn fail(&mut self, writer: &mut Writer, notes: &mut Notes, frames: &mut Frames) {
+    pub(super) fn fail(
+        &mut self,
+        writer: &mut ItemWriter,
+        notes: &mut Notes,
+        frames: &mut EventBuffer,
+    ) {
         for call in self.queue.drain(..) {
             if call.is_open() {
-                call.give_up(writer, notes, frames);
+                call.close_incomplete(writer, notes, frames);
             }
         }
     }

@@ -8,8 +8,8 @@ use crate::json;
 /// freely put raw line ends and lone backslashes into it; both are kept as the
 /// text they mean.
 #[derive(Debug, Default)]
-pub(super) struct Unwrap {
-    state: State,
+pub(super) struct InputExtractor {
+    state: ExtractorState,
     /// The arguments so far, as far as they decide the state.
     head: String,
     /// The beginning of an escape that was cut.
@@ -21,7 +21,7 @@ pub(super) struct Unwrap {
 }
 
 #[derive(Debug, Default, PartialEq)]
-enum State {
+enum ExtractorState {
     /// Before the text.
     #[default]
     Head,
@@ -31,22 +31,22 @@ enum State {
     Over,
 }
 
-impl Unwrap {
+impl InputExtractor {
     /// Takes more JSON text and returns more of the tool's text, as the inside
     /// of a JSON string. No escape is cut.
-    pub(super) fn feed(&mut self, json: &str) -> String {
+    pub(super) fn push(&mut self, json: &str) -> String {
         let mut rest = json;
         let joined;
-        if self.state == State::Head {
+        if self.state == ExtractorState::Head {
             self.head.push_str(json);
             match text_start(&self.head) {
-                Start::Unknown => return String::new(),
-                Start::Other => {
-                    self.state = State::Over;
+                InputStart::Unknown => return String::new(),
+                InputStart::Other => {
+                    self.state = ExtractorState::Over;
                     return String::new();
                 }
-                Start::At(at) => {
-                    self.state = State::Text;
+                InputStart::At(at) => {
+                    self.state = ExtractorState::Text;
                     joined = self.head.split_off(at);
                     rest = &joined;
                 }
@@ -54,21 +54,21 @@ impl Unwrap {
         }
         let mut out = String::new();
         let mut rest = rest.chars();
-        while self.state == State::Text
+        while self.state == ExtractorState::Text
             && let Some(c) = rest.next()
         {
-            self.take(c, &mut out);
+            self.push_char(c, &mut out);
         }
-        if self.state == State::Over {
+        if self.state == ExtractorState::Over {
             self.behind.push_str(rest.as_str());
         }
         out
     }
 
-    fn take(&mut self, c: char, out: &mut String) {
+    fn push_char(&mut self, c: char, out: &mut String) {
         if !self.escape.is_empty() {
             if self.escape == "\\" && matches!(c, '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't') {
-                self.give_half_up(out);
+                self.replace_high_surrogate(out);
                 self.escape.push(c);
                 out.push_str(&std::mem::take(&mut self.escape));
                 return;
@@ -76,12 +76,12 @@ impl Unwrap {
             if (self.escape == "\\" && c == 'u') || (self.escape != "\\" && c.is_ascii_hexdigit()) {
                 self.escape.push(c);
                 if self.escape.len() == 6 {
-                    self.unit(out);
+                    self.push_unicode_escape(out);
                 }
                 return;
             }
             // No escape: the backslash means itself.
-            self.give_half_up(out);
+            self.replace_high_surrogate(out);
             out.push('\\');
             out.push_str(&std::mem::take(&mut self.escape));
         }
@@ -89,22 +89,22 @@ impl Unwrap {
             self.escape.push(c);
             return;
         }
-        self.give_half_up(out);
+        self.replace_high_surrogate(out);
         match c {
-            '"' => self.state = State::Over,
+            '"' => self.state = ExtractorState::Over,
             '\0'..='\x1f' => out.push_str(&json::escape(c.encode_utf8(&mut [0; 4]))),
             _ => out.push(c),
         }
     }
 
     /// Takes a `\uXXXX` that is whole.
-    fn unit(&mut self, out: &mut String) {
+    fn push_unicode_escape(&mut self, out: &mut String) {
         let unit = std::mem::take(&mut self.escape);
         if json::is_high_surrogate(&unit, 0) {
-            self.give_half_up(out);
+            self.replace_high_surrogate(out);
             self.half = unit;
-        } else if json::lone_surrogate(&unit).is_none() {
-            self.give_half_up(out);
+        } else if json::find_lone_surrogate(&unit).is_none() {
+            self.replace_high_surrogate(out);
             out.push_str(&unit);
         } else if self.half.is_empty() {
             out.push_str("\\ufffd");
@@ -115,7 +115,7 @@ impl Unwrap {
     }
 
     /// A first surrogate without its second is no character.
-    fn give_half_up(&mut self, out: &mut String) {
+    fn replace_high_surrogate(&mut self, out: &mut String) {
         if !self.half.is_empty() {
             self.half.clear();
             out.push_str("\\ufffd");
@@ -123,33 +123,33 @@ impl Unwrap {
     }
 }
 
-enum Start {
+enum InputStart {
     Unknown,
     At(usize),
     Other,
 }
 
 /// Where the text of `input` begins.
-fn text_start(head: &str) -> Start {
+fn text_start(head: &str) -> InputStart {
     let mut rest = head;
     for token in ["{", "\"input\"", ":", "\""] {
         rest = rest.trim_start();
         match rest.strip_prefix(token) {
             Some(after) => rest = after,
-            None if token.starts_with(rest) => return Start::Unknown,
-            None => return Start::Other,
+            None if token.starts_with(rest) => return InputStart::Unknown,
+            None => return InputStart::Other,
         }
     }
-    Start::At(head.len() - rest.len())
+    InputStart::At(head.len() - rest.len())
 }
 
 /// The text in whole arguments: `input`, else the only string there is, else
 /// the arguments themselves: a model that ignores the form means the text.
-pub(super) fn input(arguments: &str) -> String {
+pub(super) fn complete_input(arguments: &str) -> String {
     let Ok(Value::Object(object)) = serde_json::from_str::<Value>(arguments) else {
         return match serde_json::from_str::<Value>(arguments) {
             Ok(Value::String(text)) => text,
-            _ => loose_input(arguments).unwrap_or_else(|| arguments.to_owned()),
+            _ => input_from_invalid_json(arguments).unwrap_or_else(|| arguments.to_owned()),
         };
     };
     match object.get("input") {
@@ -161,10 +161,10 @@ pub(super) fn input(arguments: &str) -> String {
 
 /// The text in arguments that broke off: less of the form than its beginning
 /// holds no text yet.
-pub(super) fn input_so_far(arguments: &str) -> String {
+pub(super) fn partial_input(arguments: &str) -> String {
     match text_start(arguments) {
-        Start::Unknown => String::new(),
-        Start::At(_) | Start::Other => input(arguments),
+        InputStart::Unknown => String::new(),
+        InputStart::At(_) | InputStart::Other => complete_input(arguments),
     }
 }
 
@@ -179,14 +179,14 @@ fn only_string(object: &Map<String, Value>) -> Option<String> {
 /// The text of arguments that are no JSON: cut, or written without escapes.
 /// `None` when more than the closing brace stands behind the text, so that its
 /// end is a guess.
-fn loose_input(arguments: &str) -> Option<String> {
-    let mut unwrap = Unwrap::default();
-    let text = unwrap.feed(arguments);
+fn input_from_invalid_json(arguments: &str) -> Option<String> {
+    let mut unwrap = InputExtractor::default();
+    let text = unwrap.push(arguments);
     let behind = unwrap.behind.trim();
     let sure = match unwrap.state {
-        State::Head => false,
-        State::Text => true,
-        State::Over => !text.is_empty() && matches!(behind, "" | "}"),
+        ExtractorState::Head => false,
+        ExtractorState::Text => true,
+        ExtractorState::Over => !text.is_empty() && matches!(behind, "" | "}"),
     };
     sure.then(|| json::unescape(&text).into_owned())
 }
@@ -203,9 +203,9 @@ mod tests {
         let ascii = plain.replace('\u{1F600}', "\\ud83d\\ude00");
         for json in [plain.clone(), plain.replace("{\"", "{ \n\""), ascii, loose] {
             for cut in (0..=json.len()).filter(|at| json.is_char_boundary(*at)) {
-                let mut unwrap = Unwrap::default();
+                let mut unwrap = InputExtractor::default();
                 let (a, b) = (json.get(..cut).unwrap(), json.get(cut..).unwrap());
-                let parts = [unwrap.feed(a), unwrap.feed(b)];
+                let parts = [unwrap.push(a), unwrap.push(b)];
                 for part in &parts {
                     assert!(
                         serde_json::from_str::<String>(&format!("\"{part}\"")).is_ok(),
@@ -214,7 +214,7 @@ mod tests {
                 }
                 assert_eq!(json::unescape(&parts.concat()), text, "cut at {cut}");
             }
-            assert_eq!(input(&json), text);
+            assert_eq!(complete_input(&json), text);
         }
     }
 
@@ -234,12 +234,12 @@ mod tests {
             (r#"{"input":"\d+ \u12 C:\users"}"#, r"\d+ \u12 C:\users"),
             (r#"{"input":"say "hi" now"}"#, r#"{"input":"say "hi" now"}"#),
         ] {
-            assert_eq!(input(arguments), text);
+            assert_eq!(complete_input(arguments), text);
         }
         for beginning in ["", "{", "{ \"inp", "{\"input\": "] {
-            assert_eq!(input_so_far(beginning), "");
+            assert_eq!(partial_input(beginning), "");
         }
-        assert_eq!(input_so_far("{\"input\":\"cut of"), "cut of");
-        assert_eq!(input_so_far("plain"), "plain");
+        assert_eq!(partial_input("{\"input\":\"cut of"), "cut of");
+        assert_eq!(partial_input("plain"), "plain");
     }
 }

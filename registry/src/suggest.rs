@@ -3,11 +3,11 @@
 /// The known word nearest to `word`, if it is near enough to be worth a guess:
 /// at most a third of its letters differ, or one contains the other.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    ranked(word, known).into_iter().next()
+    similar(word, known).into_iter().next()
 }
 
 /// All near words, the nearest first; ties keep their order.
-pub fn ranked<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = word.to_lowercase();
     let mut near: Vec<(usize, &str)> = known
         .into_iter()

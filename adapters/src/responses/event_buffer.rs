@@ -5,12 +5,12 @@ use std::ops::Range;
 use crate::json;
 
 /// Room for one event with a piece of text, so that it does not grow bit by bit.
-const USUAL: usize = 512;
+const USUAL_EVENT_BYTES: usize = 512;
 
 /// A run of events: the bytes of an SSE stream, and where the JSON documents
 /// are, for sinks that send them another way.
 #[derive(Debug, Default)]
-pub struct Frames {
+pub struct EventBuffer {
     bytes: Vec<u8>,
     /// The response object of the terminal event, once there is one.
     terminal: Option<Range<usize>>,
@@ -18,7 +18,7 @@ pub struct Frames {
     closed: usize,
 }
 
-impl Frames {
+impl EventBuffer {
     /// Whether there is no event.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -49,14 +49,14 @@ impl Frames {
     }
 
     /// Ends the stream with `[DONE]`.
-    pub(super) fn done(&mut self) {
+    pub(super) fn push_done_marker(&mut self) {
         self.bytes.extend_from_slice(b"data: [DONE]\n\n");
     }
 
     /// Begins an event; the caller adds fields and calls [`Frames::close`].
-    pub(super) fn open(&mut self, name: &str, sequence: u64) -> &mut Vec<u8> {
+    pub(super) fn begin_event(&mut self, name: &str, sequence: u64) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
-            self.bytes.reserve(USUAL);
+            self.bytes.reserve(USUAL_EVENT_BYTES);
         }
         self.bytes.extend_from_slice(b"event: ");
         self.bytes.extend_from_slice(name.as_bytes());
@@ -69,13 +69,13 @@ impl Frames {
     }
 
     /// Ends the open event.
-    pub(super) fn close(&mut self) {
+    pub(super) fn end_event(&mut self) {
         self.bytes.extend_from_slice(b"}\n\n");
         self.closed = self.bytes.len();
     }
 
     /// Forgets an event that was begun and not ended: a defect cut it.
-    pub fn drop_open(&mut self) {
+    pub fn discard_open_event(&mut self) {
         self.bytes.truncate(self.closed);
     }
 

@@ -7,32 +7,32 @@ use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
 /// A set of values that number less than 32.
-pub struct Set<T> {
+pub struct EnumSet<T> {
     bits: u32,
     of: PhantomData<T>,
 }
 
 /// A value of a [`Set`]: its number.
-pub trait Member: Copy + 'static {
+pub trait EnumSetValue: Copy + 'static {
     /// Every value.
     const ALL: &'static [Self];
 
     /// Its place, less than 32.
-    fn place(self) -> u8;
+    fn index(self) -> u8;
 }
 
-impl<T> Set<T> {
+impl<T> EnumSet<T> {
     /// No value.
-    pub const fn none() -> Self {
-        Self::of_bits(0)
+    pub const fn empty() -> Self {
+        Self::from_bits(0)
     }
 
     /// Every value.
     pub const fn all() -> Self {
-        Self::of_bits(u32::MAX)
+        Self::from_bits(u32::MAX)
     }
 
-    const fn of_bits(bits: u32) -> Self {
+    const fn from_bits(bits: u32) -> Self {
         Self {
             bits,
             of: PhantomData,
@@ -41,8 +41,8 @@ impl<T> Set<T> {
 
     /// The values of both sets.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
-        Self::of_bits(self.bits | other.bits)
+    pub const fn union(self, other: Self) -> Self {
+        Self::from_bits(self.bits | other.bits)
     }
 
     /// Whether there is no value.
@@ -51,64 +51,64 @@ impl<T> Set<T> {
     }
 }
 
-impl<T: Member> Set<T> {
+impl<T: EnumSetValue> EnumSet<T> {
     /// Whether the value is in the set.
-    pub fn has(self, value: T) -> bool {
+    pub fn contains(self, value: T) -> bool {
         self.bits & bit(value) != 0
     }
 
     /// The set and the value.
     #[must_use]
     pub fn with(self, value: T) -> Self {
-        Self::of_bits(self.bits | bit(value))
+        Self::from_bits(self.bits | bit(value))
     }
 
     /// The set without the value.
     #[must_use]
     pub fn without(self, value: T) -> Self {
-        Self::of_bits(self.bits & !bit(value))
+        Self::from_bits(self.bits & !bit(value))
     }
 }
 
-fn bit<T: Member>(value: T) -> u32 {
-    1_u32.checked_shl(value.place().into()).unwrap_or(0)
+fn bit<T: EnumSetValue>(value: T) -> u32 {
+    1_u32.checked_shl(value.index().into()).unwrap_or(0)
 }
 
 /// What no value stands for does not count: the set of all that was made as
 /// such is the one that names them.
-impl<T: Member> PartialEq for Set<T> {
+impl<T: EnumSetValue> PartialEq for EnumSet<T> {
     fn eq(&self, other: &Self) -> bool {
         T::ALL
             .iter()
-            .all(|value| self.has(*value) == other.has(*value))
+            .all(|value| self.contains(*value) == other.contains(*value))
     }
 }
 
-impl<T: Member> Eq for Set<T> {}
+impl<T: EnumSetValue> Eq for EnumSet<T> {}
 
-impl<T> Clone for Set<T> {
+impl<T> Clone for EnumSet<T> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<T> Copy for Set<T> {}
+impl<T> Copy for EnumSet<T> {}
 
-impl<T> fmt::Debug for Set<T> {
+impl<T> fmt::Debug for EnumSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Set({:b})", self.bits)
     }
 }
 
-impl<'de, T: Member + Deserialize<'de>> Deserialize<'de> for Set<T> {
+impl<'de, T: EnumSetValue + Deserialize<'de>> Deserialize<'de> for EnumSet<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let values = Vec::<T>::deserialize(from)?;
-        Ok(values.into_iter().fold(Self::none(), Self::with))
+        Ok(values.into_iter().fold(Self::empty(), Self::with))
     }
 }
 
-impl<T: Member + Serialize> Serialize for Set<T> {
+impl<T: EnumSetValue + Serialize> Serialize for EnumSet<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(T::ALL.iter().filter(|value| self.has(**value)))
+        to.collect_seq(T::ALL.iter().filter(|value| self.contains(**value)))
     }
 }

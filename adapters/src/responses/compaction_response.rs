@@ -12,7 +12,7 @@ use crate::json;
 
 /// What is answered besides the user messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Compacted<'a> {
+pub struct CompactionResponse<'a> {
     /// `resp_` and a token; the item's id is made of it.
     pub id: &'a str,
     /// Unix seconds.
@@ -22,19 +22,19 @@ pub struct Compacted<'a> {
     /// What was sent to be summarized, and what came back.
     pub usage: Usage,
     /// The most bytes of user messages; the oldest go first.
-    pub most: usize,
+    pub max_message_bytes: usize,
 }
 
 /// A request body, as far as it is repeated.
 #[derive(Deserialize)]
-struct Body<'a> {
+struct CompactRequestBody<'a> {
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
 /// An item, as far as it must be known.
 #[derive(Deserialize)]
-struct Item<'a> {
+struct CompactRequestItem<'a> {
     #[serde(rename = "type", borrow)]
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -43,11 +43,11 @@ struct Item<'a> {
     content: Option<&'a RawValue>,
 }
 
-impl Compacted<'_> {
+impl CompactionResponse<'_> {
     /// Writes the answer to this request body. The second value is the number of user
     /// messages that there was no room for.
-    pub fn answer(&self, body: &str) -> (Vec<u8>, usize) {
-        let (messages, dropped) = self.messages(body);
+    pub fn to_json(&self, body: &str) -> (Vec<u8>, usize) {
+        let (messages, dropped) = self.user_messages(body);
         let token = self.id.split_once('_').map_or(self.id, |(_, token)| token);
         let mut out = vec![b'{'];
         json::field(&mut out, "id", self.id);
@@ -71,8 +71,8 @@ impl Compacted<'_> {
     }
 
     /// The user messages that there is room for, and how many more there were.
-    fn messages(&self, body: &str) -> (Vec<String>, usize) {
-        let body: Option<Body<'_>> = serde_json::from_str(body).ok();
+    fn user_messages(&self, body: &str) -> (Vec<String>, usize) {
+        let body: Option<CompactRequestBody<'_>> = serde_json::from_str(body).ok();
         let Some(input) = body.and_then(|body| body.input) else {
             return (Vec::new(), 0);
         };
@@ -81,7 +81,7 @@ impl Compacted<'_> {
         }
         let items: Vec<&RawValue> = serde_json::from_str(input.get()).unwrap_or_default();
         let all: Vec<String> = items.into_iter().filter_map(user_message).collect();
-        let mut room = self.most;
+        let mut room = self.max_message_bytes;
         let kept = all.iter().rev().take_while(|message| {
             let fits = message.len() <= room;
             room = room.saturating_sub(message.len());
@@ -94,9 +94,9 @@ impl Compacted<'_> {
 
 /// The item as it came if it is a user message; its short forms are written out.
 fn user_message(raw: &RawValue) -> Option<String> {
-    let item: Item<'_> = serde_json::from_str(raw.get()).ok()?;
+    let item: CompactRequestItem<'_> = serde_json::from_str(raw.get()).ok()?;
     let is = |value: Option<&RawValue>, name: &str| {
-        value.and_then(|value| json::inner(value.get())) == Some(name)
+        value.and_then(|value| json::unquote(value.get())) == Some(name)
     };
     if !is(item.role, "user") || !(item.kind.is_none() || is(item.kind, "message")) {
         return None;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn answer(body: &Value, most: usize) -> (Value, usize) {
-        let compacted = Compacted {
+        let compacted = CompactionResponse {
             id: "resp_7",
             created_at: 9,
             blob: "b",
@@ -136,9 +136,9 @@ mod tests {
                 output: 2,
                 ..Usage::default()
             },
-            most,
+            max_message_bytes: most,
         };
-        let (json, dropped) = compacted.answer(&body.to_string());
+        let (json, dropped) = compacted.to_json(&body.to_string());
         (serde_json::from_slice(&json).unwrap(), dropped)
     }
 
