@@ -1,19 +1,21 @@
-//! Everything pure about a turn: no sockets, clock, randomness or environment.
+//! The translation of a turn, as pure code: it uses no sockets, clock, randomness or
+//! environment.
 //!
-//! The path of the data:
+//! A turn passes through these modules:
 //!
-//! 1. [`responses::request`] parses a request body into a borrowed [`turn::Turn`];
-//! 2. [`plan`] decides what will be sent of each item;
-//! 3. a wire ([`chat`]) encodes turn and plan into [`encoded::Encoded`];
-//! 4. [`sse`] cuts the upstream's bytes into events, the wire decodes them into
-//!    [`event::Event`]s;
-//! 5. [`responses::assembler`] is the only writer of Responses events.
+//! 1. [`responses::request`] parses the client's request body into a [`turn::Turn`];
+//! 2. [`compact`] inserts and reads the summaries of a compacted history;
+//! 3. [`plan`] decides for each item of the turn whether and how much of it is sent;
+//! 4. a wire ([`chat`]) encodes turn and plan into [`encoded::Encoded`];
+//! 5. [`sse`] splits the bytes of the answer into server-sent events, which the wire
+//!    decodes into [`event::Event`]s;
+//! 6. [`responses::assembler`] writes the Responses events for the client.
 //!
-//! [`drive`] runs the whole path without a network, [`golden`] says what must
-//! come out of it.
-//!
-//! A thing that goes wrong is a [`fault::Fault`]; a thing that was changed on
-//! the way is a [`notes::Note`].
+//! Shared types: [`text`] is text that stays escaped, [`json`] reads and writes JSON
+//! without a tree, [`tools`] maps tool names, [`baggage`] is provider state that the client
+//! keeps, [`mend`] changes the quirks of a provider after an error, [`fault::Fault`] is
+//! every error, and [`notes::Note`] records every change of a turn. [`drive`] and
+//! [`golden`] run the whole path without a network, for tests.
 
 pub mod baggage;
 pub mod chat;

@@ -7,10 +7,9 @@ use serde_json::value::RawValue;
 
 use super::encode::limit::Media;
 use crate::fault::Fault;
-use crate::json;
+use crate::json::{self, string_value};
 use crate::notes::Notes;
 use crate::text::Text;
-use crate::turn::string;
 
 /// The parts of some content in the order in which they came.
 #[derive(Debug, Default)]
@@ -199,7 +198,7 @@ impl Part<'_> {
             Part::Image(url, _) => match takes.images {
                 Images::Any => None,
                 Images::Data => {
-                    let url = string(Some(url)).filter(|url| is_web(url))?;
+                    let url = string_value(Some(url)).filter(|url| is_web(url))?;
                     notes.add(
                         "image_dropped",
                         "the provider takes images by data URL only",
@@ -214,7 +213,7 @@ impl Part<'_> {
                 }
             },
             Part::File(_, name) if !takes.files => {
-                let name = string(*name).unwrap_or_else(|| "a file".into());
+                let name = string_value(*name).unwrap_or_else(|| "a file".into());
                 notes.add(
                     "file_dropped",
                     format!("{name}: the provider takes no files"),
@@ -283,7 +282,9 @@ fn read_part<'a>(
             };
             let url = serde_json::from_str::<ImageUrl<'a>>(image.get())
                 .map_or(image, |nested| nested.url);
-            let detail = part.detail.filter(|detail| string(Some(detail)).is_some());
+            let detail = part
+                .detail
+                .filter(|detail| string_value(Some(detail)).is_some());
             Ok(Some(Part::Image(url, detail)))
         }
         Some("input_file" | "file") => match (part.file_data, part.file_id, part.file_url) {

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::json::string_value;
 use crate::plan::output;
 use crate::plan::words;
-use crate::turn::{Item, ItemKind, string};
+use crate::turn::{Item, ItemKind};
 
 /// The command of a call in one line, where it runs one.
 pub(super) fn command(item: &Item<'_>) -> Option<String> {
@@ -23,7 +24,7 @@ pub(super) fn command(item: &Item<'_>) -> Option<String> {
     let arguments = words::arguments(item);
     let run: Run<'_> = serde_json::from_str(&arguments).ok()?;
     let raw = run.cmd.or(run.command).or(run.commands)?;
-    let command = match string(Some(raw)) {
+    let command = match string_value(Some(raw)) {
         Some(text) => text.into_owned(),
         None => serde_json::from_str::<Vec<String>>(raw.get())
             .ok()?

@@ -1,43 +1,46 @@
-//! Events on their way out, already in SSE form.
+//! The buffer between the assembler and the connection of the client.
 
 use std::ops::Range;
 
 use crate::json;
 
-/// Room for one event with a piece of text, so that it does not grow bit by bit.
+/// The initial capacity: enough for a text delta, so that the buffer does not grow in small
+/// steps.
 const USUAL_EVENT_BYTES: usize = 512;
 
-/// A run of events: the bytes of an SSE stream, and where the JSON documents
-/// are, for sinks that send them another way.
+/// Events that were written and not yet sent, as the bytes of an SSE stream.
+///
+/// The assembler appends events; a sink takes them, either as they are or, for a client
+/// that wants one JSON object, only the response object of the terminal event.
 #[derive(Debug, Default)]
 pub struct EventBuffer {
     bytes: Vec<u8>,
-    /// The response object of the terminal event, once there is one.
+    /// The bytes of the response object in the terminal event, once that is written.
     terminal: Option<Range<usize>>,
-    /// The end of the last whole event.
+    /// The end of the last complete event.
     closed: usize,
 }
 
 impl EventBuffer {
-    /// Whether there is no event.
+    /// Whether the buffer holds no event.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The events as they stand in the stream.
+    /// The buffered bytes of the SSE stream.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Takes all events as they stand in the stream.
+    /// Takes the buffered bytes of the SSE stream and leaves the buffer empty.
     pub fn take(&mut self) -> Vec<u8> {
         self.terminal = None;
         self.closed = 0;
         std::mem::take(&mut self.bytes)
     }
 
-    /// Forgets all events but the final response object, for a client that
-    /// wants only that.
+    /// Takes the response object of the terminal event, if there is one, and discards all
+    /// events.
     pub fn take_response(&mut self) -> Option<Vec<u8>> {
         let range = self.terminal.take();
         let response = range
@@ -48,12 +51,12 @@ impl EventBuffer {
         response
     }
 
-    /// Ends the stream with `[DONE]`.
+    /// Appends `data: [DONE]`, the last line of a stream.
     pub(super) fn push_done_marker(&mut self) {
         self.bytes.extend_from_slice(b"data: [DONE]\n\n");
     }
 
-    /// Begins an event; the caller adds fields and calls [`Frames::close`].
+    /// Begins an event. The caller appends its fields and calls [`Self::end_event`].
     pub(super) fn begin_event(&mut self, name: &str, sequence: u64) -> &mut Vec<u8> {
         if self.bytes.capacity() == 0 {
             self.bytes.reserve(USUAL_EVENT_BYTES);
@@ -68,18 +71,19 @@ impl EventBuffer {
         &mut self.bytes
     }
 
-    /// Ends the open event.
+    /// Ends the event that was begun last.
     pub(super) fn end_event(&mut self) {
         self.bytes.extend_from_slice(b"}\n\n");
         self.closed = self.bytes.len();
     }
 
-    /// Forgets an event that was begun and not ended: a defect cut it.
+    /// Discards an event that was begun and not ended, which happens only if writing it
+    /// panicked.
     pub fn discard_open_event(&mut self) {
         self.bytes.truncate(self.closed);
     }
 
-    /// Marks the bytes since `start` as the final response object.
+    /// Records that the bytes from `start` on are the response object of the terminal event.
     pub(super) fn mark_terminal(&mut self, start: usize) {
         self.terminal = Some(start..self.bytes.len());
     }

@@ -1,4 +1,10 @@
-//! The client's dialect: the Responses API.
+//! The Responses API, which clients speak.
+//!
+//! [`request`] parses a request body with [`request_body`] (its top level),
+//! [`parameters`] and [`tool_choice`]. [`assembler`] writes the events of the answer
+//! into an [`event_buffer::EventBuffer`]; [`envelope`] is the response object around the
+//! output. [`patch`] repairs the input of `apply_patch` calls, and
+//! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
 pub mod compaction_response;
@@ -8,4 +14,4 @@ mod parameters;
 pub mod patch;
 pub mod request;
 mod request_body;
-pub(crate) mod tools;
+mod tool_choice;

@@ -1,4 +1,4 @@
-//! The parameters of a request that are not its input, read and checked.
+//! Reads and checks the parameters of a request other than its input and its tools.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
+use crate::json::string_value;
 use crate::notes::Notes;
 use crate::text::Text;
-use crate::turn::{Controls, TextFormat, string};
+use crate::turn::{Controls, TextFormat};
 
-/// At most 16 pairs of strings, keys up to 64 and values up to 512 characters.
+/// The limits of OpenAI's API: at most 16 pairs of strings, keys of up to 64 and values of
+/// up to 512 characters.
 pub(super) fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
     let Some(metadata) = metadata else {
         return Ok(());
@@ -34,9 +36,9 @@ pub(super) fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the start of a history that does not fit may be dropped.
+/// `truncation`: whether the oldest items may be dropped if the history does not fit.
 pub(super) fn read_truncation(raw: Option<&RawValue>) -> Result<bool, Fault> {
-    match raw.map(|raw| string(Some(raw))) {
+    match raw.map(|raw| string_value(Some(raw))) {
         None => Ok(false),
         Some(Some(mode)) if mode == "disabled" => Ok(false),
         Some(Some(mode)) if mode == "auto" => Ok(true),
@@ -47,12 +49,12 @@ pub(super) fn read_truncation(raw: Option<&RawValue>) -> Result<bool, Fault> {
     }
 }
 
-/// Below this a history could not even hold what stays of it (OpenAI's reference:
-/// `compact_threshold` is at least 1000).
+/// OpenAI's reference: `compact_threshold` is at least 1000. With less, the items that
+/// compaction keeps would not fit.
 const MIN_COMPACT_THRESHOLD: u64 = 1_000;
 
-/// From how many tokens on the history is to be compacted: `u64::MAX` where only
-/// the window says so.
+/// `context_management`: the smallest `compact_threshold` in tokens, `u64::MAX` for an
+/// entry without one, `None` without an entry.
 pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u64>, Fault> {
     #[derive(Deserialize)]
     struct ContextManagementEntry<'a> {
@@ -70,7 +72,7 @@ pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u
     })?;
     let mut from: Option<u64> = None;
     for (index, entry) in entries.iter().enumerate() {
-        if string(entry.kind).as_deref() != Some("compaction") {
+        if string_value(entry.kind).as_deref() != Some("compaction") {
             return Err(Fault::invalid(
                 format!("context_management[{index}].type"),
                 "The only type of context management is 'compaction'.",
@@ -87,11 +89,13 @@ pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u
     Ok(from)
 }
 
+/// Reads the parameter `text` (format and verbosity) into `controls`.
 pub(super) fn read_text<'a>(
     raw: Option<&'a RawValue>,
     controls: &mut Controls<'a>,
 ) -> Result<(), Fault> {
     #[derive(Deserialize)]
+    #[serde(expecting = "struct Part")]
     struct TextParameter<'a> {
         #[serde(borrow)]
         format: Option<TextFormatFields<'a>>,
@@ -99,6 +103,7 @@ pub(super) fn read_text<'a>(
         verbosity: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
+    #[serde(expecting = "struct FormatFields")]
     struct TextFormatFields<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<Cow<'a, str>>,
@@ -118,7 +123,7 @@ pub(super) fn read_text<'a>(
         )
     })?;
     if part.verbosity.is_some() {
-        controls.verbosity = string(part.verbosity);
+        controls.verbosity = string_value(part.verbosity);
     }
     let Some(format) = part.format else {
         return Ok(());
@@ -151,6 +156,7 @@ pub(super) fn read_text<'a>(
     Ok(())
 }
 
+/// Reads the effort of the parameter `reasoning` into `controls`.
 pub(super) fn read_reasoning<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) {
     #[derive(Deserialize)]
     struct ReasoningParameter<'a> {
@@ -158,11 +164,12 @@ pub(super) fn read_reasoning<'a>(raw: Option<&'a RawValue>, controls: &mut Contr
         effort: Option<&'a RawValue>,
     }
     let part = raw.and_then(|raw| serde_json::from_str::<ReasoningParameter<'a>>(raw.get()).ok());
-    if let Some(effort) = part.and_then(|part| string(part.effort)) {
+    if let Some(effort) = part.and_then(|part| string_value(part.effort)) {
         controls.effort = Some(effort);
     }
 }
 
+/// Reads the parameter `include` into `controls`; a note lists unknown entries.
 pub(super) fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, notes: &mut Notes) {
     let list: Vec<Cow<'_, str>> = raw
         .and_then(|raw| serde_json::from_str(raw.get()).ok())

@@ -1,4 +1,4 @@
-//! A request body becomes a [`Turn`] that borrows from it.
+//! Parses the body of `POST /v1/responses` into a [`Turn`] that borrows from it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,34 +10,39 @@ use super::parameters::{
     read_reasoning, read_text, read_truncation,
 };
 use super::request_body::{RequestBody, RequestInput};
-use super::tools;
+use super::tool_choice::read_tool_choice;
 use crate::compact::{self, Purpose};
 use crate::fault::Fault;
-use crate::json;
+use crate::json::{self, string_value};
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::tools::Toolbox;
-use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn, string};
+use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 
-/// The deepest nesting of a request: twice what most JSON readers allow.
+/// The deepest nesting of arrays and objects in a request: twice what most JSON parsers
+/// allow.
 const MAX_DEPTH: usize = 256;
 
-/// The bytes of a turn. A [`Turn`] borrows from them.
+/// The documents that a [`Turn`] borrows from: the request body, and stored items that
+/// the body refers to.
+///
+/// Made once for each client request. Further rounds of the same request share the body
+/// and differ in the items or the purpose.
 #[derive(Debug)]
 pub struct TurnSource {
     body: Arc<String>,
-    /// Items that the body only refers to, by their ids.
+    /// The JSON of the items that the body refers to, by item id.
     items: HashMap<String, Arc<str>>,
     purpose: Purpose,
 }
 
 impl TurnSource {
-    /// Takes a request body.
+    /// A source that owns the request body and answers it.
     pub fn new(body: String) -> Self {
         Self::from_shared(Arc::new(body))
     }
 
-    /// Takes a request body that others read, too.
+    /// As [`Self::new`], for a body that is also used elsewhere.
     pub fn from_shared(body: Arc<String>) -> Self {
         Self {
             body,
@@ -46,12 +51,13 @@ impl TurnSource {
         }
     }
 
-    /// The length of the body.
+    /// The size of the request body in bytes.
     pub fn body_len(&self) -> usize {
         self.body.len()
     }
 
-    /// The same request with the items that it refers to, as they were sent.
+    /// The same request, with the items that its `item_reference` items refer to: their
+    /// JSON by item id.
     #[must_use]
     pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {
         Self {
@@ -71,12 +77,13 @@ impl TurnSource {
         }
     }
 
-    /// The request body.
+    /// The request body, as the client sent it.
     pub fn body(&self) -> &str {
         &self.body
     }
 
-    /// Reads the turn. Errors are the client's and name the parameter.
+    /// Parses the request. An error is an invalid request of the client and names the
+    /// parameter.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
         let tools = match &self.purpose {
             Purpose::Summary { tools, .. } => tools.as_deref(),
@@ -89,7 +96,8 @@ impl TurnSource {
     }
 }
 
-/// Reads a turn; `tools` stand for those of the request.
+/// Parses a request body. `known` holds items by id, to replace references; `tools` is a
+/// JSON list that replaces the tools of the request.
 fn parse<'a>(
     json: &'a str,
     known: &'a HashMap<String, Arc<str>>,
@@ -111,7 +119,7 @@ fn parse<'a>(
             return Err(Fault::invalid("model", "The parameter 'model' is missing.")
                 .with_code("missing_required_parameter"));
         }
-        Some(_) => string(body.model)
+        Some(_) => string_value(body.model)
             .filter(|model| !model.trim().is_empty())
             .ok_or_else(|| {
                 Fault::invalid("model", "The parameter 'model' must be a non-empty string.")
@@ -163,7 +171,7 @@ fn parse<'a>(
         frequency_penalty: read_number(body.frequency_penalty, "frequency_penalty", -2.0..=2.0)?,
         top_logprobs: read_integer(body.top_logprobs, "top_logprobs", 0..=20)?,
         max_output_tokens: read_integer(body.max_output_tokens, "max_output_tokens", 1..=u64::MAX)?,
-        service_tier: string(body.service_tier),
+        service_tier: string_value(body.service_tier),
         prompt_cache_key: body.prompt_cache_key.and_then(Text::from_raw),
         ..Controls::default()
     };
@@ -194,12 +202,12 @@ fn parse<'a>(
         None => body.tools,
     };
     for list in offered.into_iter().chain(inside.filter_map(Item::tools)) {
-        tools::collect(list, &mut toolbox, &mut dropped)?;
+        toolbox.add_definitions(list, &mut dropped)?;
     }
     for kind in &dropped {
         notes.add("tool_dropped", kind.clone());
     }
-    let choice = tools::choice(body.tool_choice, &toolbox, &dropped)?;
+    let tool_choice = read_tool_choice(body.tool_choice, &toolbox, &dropped)?;
 
     Ok(Turn {
         model,
@@ -209,7 +217,7 @@ fn parse<'a>(
         items,
         replaced_items: Vec::new(),
         tools: toolbox,
-        tool_choice: choice,
+        tool_choice,
         parallel_tool_calls: read_bool(body.parallel_tool_calls, "parallel_tool_calls")?,
         controls,
         echo: EchoedParams {
@@ -232,8 +240,8 @@ fn parse<'a>(
     })
 }
 
-/// A request that ends with a compaction trigger is one for a summary; elsewhere it
-/// says nothing.
+/// A `compaction_trigger` as the last item asks for a summary; anywhere else it has no
+/// meaning and is an error.
 fn refuse_early_trigger(items: &[Item<'_>]) -> Result<(), Fault> {
     let earlier = items.split_last().map_or(&[][..], |(_, earlier)| earlier);
     let found = earlier
@@ -248,7 +256,8 @@ fn refuse_early_trigger(items: &[Item<'_>]) -> Result<(), Fault> {
     }
 }
 
-/// The message for a body that does not parse, with the place.
+/// The error for a body that does not parse. The message of serde contains line and
+/// column.
 fn unreadable_body(json: &str, error: &serde_json::Error) -> Fault {
     let what = match error.classify() {
         serde_json::error::Category::Data => "does not fit the Responses API",
@@ -263,9 +272,10 @@ fn unreadable_body(json: &str, error: &serde_json::Error) -> Fault {
         .with_code("invalid_json")
 }
 
-/// Nothing is stored yet: what refers to stored things cannot be found.
+/// Refuses parameters that refer to stored responses, conversations or prompts: nothing
+/// is stored.
 fn refuse_store_references(body: &RequestBody<'_>) -> Result<(), Fault> {
-    if let Some(id) = string(body.previous_response_id) {
+    if let Some(id) = string_value(body.previous_response_id) {
         return Err(Fault::invalid("previous_response_id", format!("Previous response with id '{id}' not found. Responses are not stored: send the whole input."))
             .with_code("previous_response_not_found"));
     }
@@ -298,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_makes_no_sense_is_told_where() {
+    fn an_invalid_request_names_the_parameter() {
         for (body, param, code) in [
             ("", "body", Some("invalid_json")),
             ("[]", "body", Some("invalid_json")),
@@ -426,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_no_error() {
+    fn unknown_parameters_items_and_tools_are_accepted() {
         for body in [
             r#"{"model":"m","input":"a","client_metadata":{"a":"b"},"access_programs":[]}"#,
             r#"{"model":"m","input":[{"type":"new_item","x":[1]}]}"#,

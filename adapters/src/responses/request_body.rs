@@ -1,5 +1,5 @@
-//! The top level of a request. Scalars stay raw, so that a wrong type gets a
-//! message that names it.
+//! The top level of a request body. Parameters stay raw JSON, so that the error for a
+//! value of the wrong type can name the parameter.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,25 +11,26 @@ use serde_json::value::RawValue;
 use crate::text::Text;
 use crate::turn::{Item, ItemFields};
 
-/// At most this many unknown parameters are named.
+/// At most this many unknown parameters are listed in the notes of the turn.
 const MAX_NAMED_UNKNOWN: usize = 8;
 
-/// Declares the parameters that are read: a derived struct could not tell
-/// which others there were.
+/// Declares [`RequestBody`] with a field for each known parameter. A derived
+/// `Deserialize` could not report the unknown ones.
 macro_rules! body {
     ($($name:ident),* $(,)?) => {
-        /// The parameters of a request.
+        /// The parameters of a request. `null` counts as absent.
         #[derive(Default)]
         pub(super) struct RequestBody<'a> {
             pub(super) input: Option<RequestInput<'a>>,
             $(pub(super) $name: Option<&'a RawValue>,)*
-            /// Parameters that nobody here knows.
+            /// The names of unknown parameters, each cut to 64 characters.
             pub(super) unknown: Vec<String>,
+            /// The values of unknown and ignored parameters.
             unread: Vec<&'a RawValue>,
         }
 
         impl<'a> RequestBody<'a> {
-            /// Every parameter but the input.
+            /// The values of all parameters except `input`.
             pub(super) fn parameters(&self) -> impl Iterator<Item = &'a RawValue> {
                 let unread = self.unread.iter().copied();
                 [$(self.$name),*].into_iter().flatten().chain(unread)
@@ -84,19 +85,19 @@ body! {
     moderation,
 }
 
-/// Parameters that say nothing to a provider: Codex's own data, and what
-/// streaming adds.
+/// Parameters that are ignored without a note because they mean nothing to a provider:
+/// Codex's metadata, and options of the event stream.
 const IGNORED: [&str; 2] = ["client_metadata", "stream_options"];
 
 fn set_once<T, E: de::Error>(
-    place: &mut Option<T>,
+    field: &mut Option<T>,
     name: &'static str,
     value: Option<T>,
 ) -> Result<(), E> {
-    if place.is_some() {
+    if field.is_some() {
         return Err(E::duplicate_field(name));
     }
-    *place = value;
+    *field = value;
     Ok(())
 }
 
@@ -122,7 +123,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestBody<'a> {
     }
 }
 
-/// `input` is a string or a list of items.
+/// The parameter `input`: a string or a list of items.
 pub(super) enum RequestInput<'a> {
     Text(Text<'a>),
     Items(Vec<Item<'a>>),
@@ -150,7 +151,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for RequestInput<'a> {
                 Ok(RequestInput::Items(items))
             }
         }
-        // Known by its first character: a history is read in one pass.
+        // The JSON parser knows the type from the first character, so that a long history is
+        // read in one pass.
         deserializer.deserialize_any(InputVisitor)
     }
 }

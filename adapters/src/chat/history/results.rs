@@ -72,7 +72,7 @@ pub(super) fn push_output(
     if item.kind == ItemKind::ToolSearchOutput {
         let names = item
             .tools()
-            .map(crate::responses::tools::wire_names)
+            .map(crate::tools::wire_names)
             .unwrap_or_default();
         let text = if names.is_empty() {
             "No tool was found.".to_owned()

@@ -211,7 +211,7 @@ impl Measuring<'_, '_> {
         };
         unit.frame += RESULT + self.name_and_id(index, item);
         if item.kind == ItemKind::ToolSearchOutput {
-            let names = item.tools().map(crate::responses::tools::wire_names);
+            let names = item.tools().map(crate::tools::wire_names);
             let names = names.unwrap_or_default();
             unit.frame += names.iter().map(|name| name.len() + 2).sum::<usize>();
             return;

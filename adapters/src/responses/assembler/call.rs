@@ -80,12 +80,12 @@ impl CallItem {
     }
 
     /// Writes what can be written of the call that is the first in the queue.
-    pub(super) fn advance(&mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) {
+    pub(super) fn advance(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
         if self.held {
             return;
         }
         if self.open.is_none() {
-            self.open(writer, frames);
+            self.open(writer, events);
         }
         if self.seen == 0 && self.has_no_arguments() {
             // They become `{}` if nothing follows.
@@ -102,7 +102,7 @@ impl CallItem {
             (Some(opened), ToolKind::Custom) => opened.unwrap.push(&json::unescape(&news)),
             _ => news,
         };
-        self.delta(&delta, writer, frames);
+        self.delta(&delta, writer, events);
     }
 
     /// Writes the call to its end.
@@ -111,7 +111,7 @@ impl CallItem {
         status: &'static str,
         writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         if let Some(rest) = self.arguments.flush() {
             notes.add(
@@ -121,7 +121,7 @@ impl CallItem {
         }
         let content = self.content(status == "completed", notes);
         if self.open.is_none() {
-            self.open(writer, frames);
+            self.open(writer, events);
         }
         let rest = self
             .open
@@ -129,7 +129,7 @@ impl CallItem {
             .and_then(|opened| content.strip_prefix(opened.sent.as_str()))
             .map(str::to_owned);
         if let Some(rest) = &rest {
-            self.delta(rest, writer, frames);
+            self.delta(rest, writer, events);
         }
         let Some(opened) = self.open.take() else {
             return;
@@ -137,12 +137,12 @@ impl CallItem {
         // What was sent is the truth should the whole read otherwise.
         let content = if rest.is_some() { content } else { opened.sent };
         if let Some((_, done, field)) = self.stream_events() {
-            writer.event(done, &opened.locate, frames, |out| {
+            writer.event(done, &opened.locate, events, |out| {
                 push_escaped(out, field, &content);
             });
         }
         let item = self.item(&opened.place, status, &content);
-        writer.item_done(&opened.place, &item, frames);
+        writer.item_done(&opened.place, &item, events);
     }
 
     /// Ends a call that lacks arguments. A held one was never shown, and a
@@ -151,17 +151,17 @@ impl CallItem {
         self,
         writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         notes.add("call_truncated", self.target.name.clone());
         if self.open.is_some() || !self.held {
-            self.close("incomplete", writer, notes, frames);
+            self.close("incomplete", writer, notes, events);
         }
     }
 
-    fn open(&mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) {
+    fn open(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
         if let Some(baggage) = self.baggage.take() {
-            reasoning::write_baggage_item("completed", &baggage, writer, frames);
+            reasoning::write_baggage_item("completed", &baggage, writer, events);
         }
         let place = writer.next_position(match self.target.kind {
             ToolKind::Function => "fc",
@@ -178,7 +178,7 @@ impl CallItem {
             | ToolKind::Shell
             | ToolKind::ApplyPatch => self.arguments.text.clone(),
         };
-        writer.item_added(&place, &self.item(&place, "in_progress", &content), frames);
+        writer.item_added(&place, &self.item(&place, "in_progress", &content), events);
         let locate = location_fields(&place, None);
         self.open = Some(StartedCall {
             place,
@@ -188,7 +188,7 @@ impl CallItem {
         });
     }
 
-    fn delta(&mut self, escaped: &str, writer: &mut ItemWriter, frames: &mut EventBuffer) {
+    fn delta(&mut self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
         let Some((name, _, _)) = self.stream_events() else {
             return;
         };
@@ -196,7 +196,7 @@ impl CallItem {
             return;
         };
         opened.sent.push_str(escaped);
-        writer.event(name, &opened.locate, frames, |out| {
+        writer.event(name, &opened.locate, events, |out| {
             push_escaped(out, "delta", escaped);
         });
     }

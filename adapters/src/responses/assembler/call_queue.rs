@@ -30,7 +30,7 @@ impl CallQueue {
         slot: u32,
         fragment: &Fragment<'_>,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) -> bool {
         let Some(position) = self.queue.iter().position(|call| call.slot == slot) else {
             return false;
@@ -38,7 +38,7 @@ impl CallQueue {
         if let Some(call) = self.queue.get_mut(position) {
             call.push(fragment);
             if position == 0 {
-                call.advance(writer, frames);
+                call.advance(writer, events);
             }
         }
         true
@@ -50,17 +50,17 @@ impl CallQueue {
         &mut self,
         writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
         all: bool,
     ) {
         let keep = usize::from(!all);
         while self.queue.len() > keep && self.queue.front().is_some_and(CallItem::is_complete) {
             if let Some(call) = self.queue.pop_front() {
-                call.close("completed", writer, notes, frames);
+                call.close("completed", writer, notes, events);
             }
         }
         if let Some(front) = self.queue.front_mut() {
-            front.advance(writer, frames);
+            front.advance(writer, events);
         }
     }
 
@@ -71,13 +71,13 @@ impl CallQueue {
         whole: bool,
         writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         for call in self.queue.drain(..) {
             if whole || call.is_complete() {
-                call.close("completed", writer, notes, frames);
+                call.close("completed", writer, notes, events);
             } else {
-                call.close_incomplete(writer, notes, frames);
+                call.close_incomplete(writer, notes, events);
             }
         }
     }
@@ -88,11 +88,11 @@ impl CallQueue {
         &mut self,
         writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         for call in self.queue.drain(..) {
             if call.is_open() {
-                call.close_incomplete(writer, notes, frames);
+                call.close_incomplete(writer, notes, events);
             }
         }
     }

@@ -28,7 +28,7 @@ struct MessagePart {
 }
 
 impl MessageItem {
-    pub(super) fn open(writer: &mut ItemWriter, frames: &mut EventBuffer) -> Self {
+    pub(super) fn open(writer: &mut ItemWriter, events: &mut EventBuffer) -> Self {
         let place = writer.next_position("msg");
         let mut item = Vec::new();
         item.push(b'{');
@@ -36,7 +36,7 @@ impl MessageItem {
         item.extend_from_slice(
             br#","type":"message","status":"in_progress","role":"assistant","content":[]}"#,
         );
-        writer.item_added(&place, &item, frames);
+        writer.item_added(&place, &item, events);
         Self {
             place,
             parts: Vec::new(),
@@ -51,21 +51,21 @@ impl MessageItem {
         escaped: &str,
         logprobs: Option<&str>,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         if self
             .part
             .as_ref()
             .is_some_and(|part| part.refusal != refusal)
         {
-            self.close_part(writer, frames);
+            self.close_part(writer, events);
         }
         let part = self.part.get_or_insert_with(|| {
             let index = self.count;
             self.count += 1;
-            MessagePart::open(&self.place, index, refusal, writer, frames)
+            MessagePart::open(&self.place, index, refusal, writer, events)
         });
-        part.delta(escaped, logprobs, writer, frames);
+        part.delta(escaped, logprobs, writer, events);
     }
 
     /// Whether an annotation can be added now: text is open.
@@ -78,19 +78,19 @@ impl MessageItem {
         &mut self,
         annotation: String,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         if let Some(part) = self.part.as_mut().filter(|part| !part.refusal) {
-            part.annotation(annotation, writer, frames);
+            part.annotation(annotation, writer, events);
         }
     }
 
-    fn close_part(&mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) {
+    fn close_part(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
         if let Some(part) = self.part.take() {
             if !self.parts.is_empty() {
                 self.parts.push(b',');
             }
-            self.parts.extend(part.close(writer, frames));
+            self.parts.extend(part.close(writer, events));
         }
     }
 
@@ -99,9 +99,9 @@ impl MessageItem {
         status: &str,
         phase: &str,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
-        self.close_part(writer, frames);
+        self.close_part(writer, events);
         let mut item = Vec::with_capacity(self.parts.len() + 160);
         item.push(b'{');
         json::field(&mut item, "id", &self.place.id);
@@ -113,7 +113,7 @@ impl MessageItem {
         item.push(b'[');
         item.extend_from_slice(&self.parts);
         item.extend_from_slice(b"]}");
-        writer.item_done(&self.place, &item, frames);
+        writer.item_done(&self.place, &item, events);
     }
 }
 
@@ -123,7 +123,7 @@ impl MessagePart {
         index: usize,
         refusal: bool,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) -> Self {
         let part = Self {
             refusal,
@@ -133,7 +133,7 @@ impl MessagePart {
             logprobs: String::new(),
         };
         let empty = part.json();
-        writer.event("response.content_part.added", &part.locate, frames, |out| {
+        writer.event("response.content_part.added", &part.locate, events, |out| {
             out.extend_from_slice(b",\"part\":");
             out.extend_from_slice(&empty);
         });
@@ -145,7 +145,7 @@ impl MessagePart {
         escaped: &str,
         logprobs: Option<&str>,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         let list = logprobs.and_then(token_logprobs).unwrap_or_default();
         if !list.is_empty() {
@@ -156,7 +156,7 @@ impl MessagePart {
         }
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
-            self.send(&whole, &list, writer, frames);
+            self.send(&whole, &list, writer, events);
         }
     }
 
@@ -165,7 +165,7 @@ impl MessagePart {
         escaped: &str,
         logprobs: &str,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         let name = if self.refusal {
             "response.refusal.delta"
@@ -173,7 +173,7 @@ impl MessagePart {
             "response.output_text.delta"
         };
         let refusal = self.refusal;
-        writer.event(name, &self.locate, frames, |out| {
+        writer.event(name, &self.locate, events, |out| {
             push_escaped(out, "delta", escaped);
             if !refusal {
                 // Without a copy: this is written for every piece of text.
@@ -188,7 +188,7 @@ impl MessagePart {
         &mut self,
         annotation: String,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         if self.annotations.contains(&annotation) {
             return;
@@ -197,7 +197,7 @@ impl MessagePart {
         writer.event(
             "response.output_text.annotation.added",
             &self.locate,
-            frames,
+            events,
             |out| {
                 json::field(out, "annotation_index", &index);
                 json::raw_field(out, "annotation", &annotation);
@@ -206,23 +206,23 @@ impl MessagePart {
         self.annotations.push(annotation);
     }
 
-    fn close(mut self, writer: &mut ItemWriter, frames: &mut EventBuffer) -> Vec<u8> {
+    fn close(mut self, writer: &mut ItemWriter, events: &mut EventBuffer) -> Vec<u8> {
         if let Some(rest) = self.text.flush() {
-            self.send(rest, "", writer, frames);
+            self.send(rest, "", writer, events);
         }
         let (name, field) = if self.refusal {
             ("response.refusal.done", "refusal")
         } else {
             ("response.output_text.done", "text")
         };
-        writer.event(name, &self.locate, frames, |out| {
+        writer.event(name, &self.locate, events, |out| {
             push_escaped(out, field, &self.text.text);
             if !self.refusal {
                 json::raw_field(out, "logprobs", &format!("[{}]", self.logprobs));
             }
         });
         let json = self.json();
-        writer.event("response.content_part.done", &self.locate, frames, |out| {
+        writer.event("response.content_part.done", &self.locate, events, |out| {
             out.extend_from_slice(b",\"part\":");
             out.extend_from_slice(&json);
         });

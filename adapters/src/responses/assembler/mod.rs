@@ -132,9 +132,9 @@ impl Assembler {
     }
 
     /// Writes `response.created` and `response.in_progress`.
-    pub fn begin(&mut self, frames: &mut EventBuffer) {
-        self.write_lifecycle_event("response.created", frames);
-        self.write_lifecycle_event("response.in_progress", frames);
+    pub fn begin(&mut self, events: &mut EventBuffer) {
+        self.write_lifecycle_event("response.created", events);
+        self.write_lifecycle_event("response.in_progress", events);
     }
 
     /// Another provider answers than was thought. Nothing of an answer was
@@ -144,9 +144,9 @@ impl Assembler {
     }
 
     /// Writes a sign of life with the output so far.
-    pub fn heartbeat(&mut self, frames: &mut EventBuffer) {
+    pub fn heartbeat(&mut self, events: &mut EventBuffer) {
         if self.outcome.is_none() {
-            self.write_lifecycle_event("response.in_progress", frames);
+            self.write_lifecycle_event("response.in_progress", events);
         }
     }
 
@@ -157,7 +157,7 @@ impl Assembler {
         &mut self,
         event: Event<'_>,
         now: u64,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) -> Result<(), Fault> {
         if self.outcome.is_some() {
             return Ok(());
@@ -166,7 +166,7 @@ impl Assembler {
             Event::Started => {}
             Event::Text(fragment, logprobs) => {
                 let logprobs = logprobs.map(serde_json::value::RawValue::get);
-                self.add_text(TextKind::Output, &fragment, logprobs, frames);
+                self.add_text(TextKind::Output, &fragment, logprobs, events);
             }
             Event::Refusal(fragment) => {
                 let kind = if self.settings.caller_is_codex {
@@ -174,17 +174,17 @@ impl Assembler {
                 } else {
                     TextKind::Refusal
                 };
-                self.add_text(kind, &fragment, None, frames);
+                self.add_text(kind, &fragment, None, events);
             }
             Event::Reasoning(fragment) => {
-                self.add_text(TextKind::Reasoning, &fragment, None, frames)
+                self.add_text(TextKind::Reasoning, &fragment, None, events)
             }
-            Event::CallStart { slot, id, name } => self.start_call(slot, &id, &name, frames),
+            Event::CallStart { slot, id, name } => self.start_call(slot, &id, &name, events),
             Event::CallArguments(slot, fragment) => {
                 self.count_bytes(fragment.escaped().len());
                 let taken = self
                     .calls
-                    .push_arguments(slot, &fragment, &mut self.writer, frames);
+                    .push_arguments(slot, &fragment, &mut self.writer, events);
                 if !taken && !fragment.is_blank() {
                     self.notes
                         .add("arguments_after_end", format!("call {slot}"));
@@ -204,7 +204,7 @@ impl Assembler {
             Event::Annotation(raw) => {
                 self.count_bytes(raw.get().len());
                 match self.citations.annotation(raw) {
-                    Some(annotation) => self.add_annotation(annotation, frames),
+                    Some(annotation) => self.add_annotation(annotation, events),
                     None => self
                         .notes
                         .add("annotation_dropped", "it is no url_citation"),
@@ -213,7 +213,7 @@ impl Assembler {
             Event::Source { url, title } => {
                 if let Some(annotation) = self.citations.source(&url, &title) {
                     self.count_bytes(annotation.len());
-                    self.add_annotation(annotation, frames);
+                    self.add_annotation(annotation, events);
                 }
             }
             Event::Usage(usage) => self.usage = Some(usage),
@@ -224,7 +224,7 @@ impl Assembler {
                 let message = "The provider's content filter cut the answer off.";
                 return Err(Fault::new(Kind::ContentFilter, message));
             }
-            Event::Finish(finish) => self.finish(finish, now, frames),
+            Event::Finish(finish) => self.finish(finish, now, events),
             Event::Failed(fault) => return Err(fault),
         }
         if self.size > self.settings.max_bytes && self.outcome.is_none() {
@@ -240,7 +240,7 @@ impl Assembler {
     /// Writes a compaction item with this `encrypted_content`. It stands alone:
     /// nothing is open, and what follows it is another item or the end. OpenAI's own
     /// items have an id and no status.
-    pub fn write_compaction(&mut self, blob: &str, frames: &mut EventBuffer) {
+    pub fn write_compaction(&mut self, blob: &str, events: &mut EventBuffer) {
         if self.outcome.is_some() {
             return;
         }
@@ -250,13 +250,13 @@ impl Assembler {
         json::field(&mut item, "type", "compaction");
         json::field(&mut item, "encrypted_content", blob);
         item.push(b'}');
-        self.writer.item_added(&place, &item, frames);
-        self.writer.item_done(&place, &item, frames);
+        self.writer.item_added(&place, &item, events);
+        self.writer.item_done(&place, &item, events);
     }
 
     /// Ends the answer with `response.failed`; open items become incomplete, but
     /// stay open for Codex.
-    pub fn fail(&mut self, fault: &Fault, frames: &mut EventBuffer) {
+    pub fn fail(&mut self, fault: &Fault, events: &mut EventBuffer) {
         if self.outcome.is_some() {
             return;
         }
@@ -265,10 +265,10 @@ impl Assembler {
             self.waiting.clear();
             self.details.clear();
         }
-        self.close_text("incomplete", true, frames);
-        self.calls.fail(&mut self.writer, &mut self.notes, frames);
-        self.flush_waiting(frames);
-        self.close_text("incomplete", true, frames);
+        self.close_text("incomplete", true, events);
+        self.calls.fail(&mut self.writer, &mut self.notes, events);
+        self.flush_waiting(events);
+        self.close_text("incomplete", true, events);
         self.drop_citations();
         self.ensure_usage();
         let message = fault.response_message().into_owned();
@@ -278,7 +278,7 @@ impl Assembler {
             usage: self.usage,
             ..self.state()
         };
-        self.write_terminal_event("response.failed", &state, frames);
+        self.write_terminal_event("response.failed", &state, events);
         self.outcome = Some(ResponseStatus::Failed);
     }
 
@@ -311,7 +311,7 @@ impl Assembler {
         kind: TextKind,
         fragment: &Fragment<'_>,
         logprobs: Option<&str>,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         self.count_bytes(fragment.escaped().len());
         if !self.calls.is_empty() && self.waiting.is_empty() && fragment.is_blank() {
@@ -323,11 +323,11 @@ impl Assembler {
         }
         if !self.calls.is_empty() {
             self.calls
-                .close_complete(&mut self.writer, &mut self.notes, frames, true);
+                .close_complete(&mut self.writer, &mut self.notes, events, true);
         }
         if self.calls.is_empty() {
-            self.flush_waiting(frames);
-            self.write_text(kind, fragment.escaped(), logprobs, frames);
+            self.flush_waiting(events);
+            self.write_text(kind, fragment.escaped(), logprobs, events);
         } else {
             match self.waiting.last_mut() {
                 Some((last, text)) if *last == kind => text.push_str(fragment.escaped()),
@@ -348,7 +348,7 @@ impl Assembler {
         kind: TextKind,
         escaped: &str,
         logprobs: Option<&str>,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         let fits = match (&self.open, kind) {
             (OpenItem::Message(_), TextKind::Output | TextKind::Refusal)
@@ -364,7 +364,7 @@ impl Assembler {
                 }
                 return;
             }
-            self.close_text("completed", true, frames);
+            self.close_text("completed", true, events);
             if kind == TextKind::Output && !self.blank.is_empty() {
                 self.blank.push_str(escaped);
                 held = std::mem::take(&mut self.blank);
@@ -373,10 +373,10 @@ impl Assembler {
             self.blank.clear();
             self.open = match kind {
                 TextKind::Output | TextKind::Refusal => {
-                    OpenItem::Message(MessageItem::open(&mut self.writer, frames))
+                    OpenItem::Message(MessageItem::open(&mut self.writer, events))
                 }
                 TextKind::Reasoning => {
-                    OpenItem::Reasoning(ReasoningItem::open(&mut self.writer, frames))
+                    OpenItem::Reasoning(ReasoningItem::open(&mut self.writer, events))
                 }
             };
         }
@@ -387,28 +387,28 @@ impl Assembler {
                     escaped,
                     logprobs,
                     &mut self.writer,
-                    frames,
+                    events,
                 );
                 if message.is_text() {
                     for annotation in self.citations.waiting.drain(..) {
-                        message.annotation(annotation, &mut self.writer, frames);
+                        message.annotation(annotation, &mut self.writer, events);
                     }
                 }
             }
-            OpenItem::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, frames),
+            OpenItem::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, events),
             OpenItem::Nothing => {}
         }
     }
 
-    fn flush_waiting(&mut self, frames: &mut EventBuffer) {
+    fn flush_waiting(&mut self, events: &mut EventBuffer) {
         for (kind, text) in std::mem::take(&mut self.waiting) {
-            self.write_text(kind, &text, None, frames);
+            self.write_text(kind, &text, None, events);
         }
     }
 
     /// Closes the open message or reasoning. A message that something follows
     /// is commentary.
-    fn close_text(&mut self, status: &'static str, followed: bool, frames: &mut EventBuffer) {
+    fn close_text(&mut self, status: &'static str, followed: bool, events: &mut EventBuffer) {
         match std::mem::replace(&mut self.open, OpenItem::Nothing) {
             OpenItem::Nothing => {}
             OpenItem::Message(message) => {
@@ -417,18 +417,18 @@ impl Assembler {
                 } else {
                     "final_answer"
                 };
-                message.close(status, phase, &mut self.writer, frames);
+                message.close(status, phase, &mut self.writer, events);
             }
             OpenItem::Reasoning(reasoning) => {
                 let seals = self.settings.params.seal_reasoning || !self.details.is_empty();
                 let baggage = seals.then(|| self.take_baggage());
-                reasoning.close(status, baggage, &mut self.writer, frames);
+                reasoning.close(status, baggage, &mut self.writer, events);
             }
         }
         // Inside an open call they wait for its end.
         if !self.details.is_empty() && self.calls.is_empty() {
             let baggage = self.take_baggage();
-            reasoning::write_baggage_item(status, &baggage, &mut self.writer, frames);
+            reasoning::write_baggage_item(status, &baggage, &mut self.writer, events);
         }
     }
 
@@ -446,10 +446,10 @@ impl Assembler {
         }
     }
 
-    fn add_annotation(&mut self, annotation: String, frames: &mut EventBuffer) {
+    fn add_annotation(&mut self, annotation: String, events: &mut EventBuffer) {
         match &mut self.open {
             OpenItem::Message(message) if message.is_text() => {
-                message.annotation(annotation, &mut self.writer, frames);
+                message.annotation(annotation, &mut self.writer, events);
             }
             OpenItem::Message(_) | OpenItem::Reasoning(_) | OpenItem::Nothing => {
                 self.citations.wait(annotation);
@@ -467,10 +467,10 @@ impl Assembler {
         }
     }
 
-    fn start_call(&mut self, slot: u32, id: &str, name: &str, frames: &mut EventBuffer) {
+    fn start_call(&mut self, slot: u32, id: &str, name: &str, events: &mut EventBuffer) {
         self.blank.clear();
         if self.calls.is_empty() {
-            self.close_text("completed", true, frames);
+            self.close_text("completed", true, events);
         }
         self.count_bytes(id.len() + name.len());
         let resolved = self.settings.tool_names.resolve(name);
@@ -490,7 +490,7 @@ impl Assembler {
         self.calls
             .push_back(CallItem::new(slot, call_id, resolved.target, held, baggage));
         self.calls
-            .close_complete(&mut self.writer, &mut self.notes, frames, false);
+            .close_complete(&mut self.writer, &mut self.notes, events, false);
     }
 
     /// The upstream's call id if it can be used, else one made from what the
@@ -517,16 +517,16 @@ impl Assembler {
         }
     }
 
-    fn finish(&mut self, finish: Finish, now: u64, frames: &mut EventBuffer) {
+    fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
         let whole = finish == Finish::Stop;
         let called = !self.calls.is_empty();
         let status = if whole { "completed" } else { "incomplete" };
         self.calls
-            .finish(whole, &mut self.writer, &mut self.notes, frames);
+            .finish(whole, &mut self.writer, &mut self.notes, events);
         if called {
-            self.flush_waiting(frames);
+            self.flush_waiting(events);
         }
-        self.close_text(status, false, frames);
+        self.close_text(status, false, events);
         self.drop_citations();
         self.ensure_usage();
         let state = ResponseState {
@@ -557,7 +557,7 @@ impl Assembler {
                 },
             ),
         };
-        self.write_terminal_event(name, &state, frames);
+        self.write_terminal_event(name, &state, events);
         self.outcome = Some(outcome);
     }
 
@@ -597,12 +597,12 @@ impl Assembler {
         }
     }
 
-    fn write_lifecycle_event(&mut self, name: &'static str, frames: &mut EventBuffer) {
+    fn write_lifecycle_event(&mut self, name: &'static str, events: &mut EventBuffer) {
         let sequence = self.writer.next_sequence();
-        let out = frames.begin_event(name, sequence);
+        let out = events.begin_event(name, sequence);
         out.extend_from_slice(b",\"response\":");
         self.settings.envelope.push(out, &self.state());
-        frames.end_event();
+        events.end_event();
     }
 
     /// Writes the event that ends the stream, and `[DONE]`. No number follows
@@ -611,14 +611,14 @@ impl Assembler {
         &self,
         name: &'static str,
         state: &ResponseState<'_>,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
-        let out = frames.begin_event(name, self.writer.sequence);
+        let out = events.begin_event(name, self.writer.sequence);
         out.extend_from_slice(b",\"response\":");
         let start = out.len();
         self.settings.envelope.push(out, state);
-        frames.mark_terminal(start);
-        frames.end_event();
-        frames.push_done_marker();
+        events.mark_terminal(start);
+        events.end_event();
+        events.push_done_marker();
     }
 }

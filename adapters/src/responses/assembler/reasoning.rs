@@ -15,9 +15,9 @@ pub(super) struct ReasoningItem {
 }
 
 impl ReasoningItem {
-    pub(super) fn open(writer: &mut ItemWriter, frames: &mut EventBuffer) -> Self {
+    pub(super) fn open(writer: &mut ItemWriter, events: &mut EventBuffer) -> Self {
         let place = writer.next_position("rs");
-        writer.item_added(&place, &opening(&place), frames);
+        writer.item_added(&place, &opening(&place), events);
         let locate = location_fields(&place, Some(("summary_index", 0)));
         let reasoning = Self {
             place,
@@ -27,7 +27,7 @@ impl ReasoningItem {
         writer.event(
             "response.reasoning_summary_part.added",
             &reasoning.locate,
-            frames,
+            events,
             |out| {
                 reasoning.push_part(out);
             },
@@ -39,19 +39,19 @@ impl ReasoningItem {
         &mut self,
         escaped: &str,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
-            self.send(&whole, writer, frames);
+            self.send(&whole, writer, events);
         }
     }
 
-    fn send(&self, escaped: &str, writer: &mut ItemWriter, frames: &mut EventBuffer) {
+    fn send(&self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
         writer.event(
             "response.reasoning_summary_text.delta",
             &self.locate,
-            frames,
+            events,
             |out| {
                 push_escaped(out, "delta", escaped);
             },
@@ -64,15 +64,15 @@ impl ReasoningItem {
         status: &str,
         baggage: Option<Baggage>,
         writer: &mut ItemWriter,
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
         if let Some(rest) = self.text.flush() {
-            self.send(rest, writer, frames);
+            self.send(rest, writer, events);
         }
         writer.event(
             "response.reasoning_summary_text.done",
             &self.locate,
-            frames,
+            events,
             |out| {
                 push_escaped(out, "text", &self.text.text);
             },
@@ -80,7 +80,7 @@ impl ReasoningItem {
         writer.event(
             "response.reasoning_summary_part.done",
             &self.locate,
-            frames,
+            events,
             |out| {
                 self.push_part(out);
             },
@@ -90,7 +90,7 @@ impl ReasoningItem {
             ..baggage
         });
         let item = item(&self.place, status, &self.text.text, baggage.as_ref());
-        writer.item_done(&self.place, &item, frames);
+        writer.item_done(&self.place, &item, events);
     }
 
     fn push_part(&self, out: &mut Vec<u8>) {
@@ -105,12 +105,12 @@ pub(super) fn write_baggage_item(
     status: &str,
     baggage: &Baggage,
     writer: &mut ItemWriter,
-    frames: &mut EventBuffer,
+    events: &mut EventBuffer,
 ) {
     let place = writer.next_position("rs");
-    writer.item_added(&place, &opening(&place), frames);
+    writer.item_added(&place, &opening(&place), events);
     let item = item(&place, status, "", Some(baggage));
-    writer.item_done(&place, &item, frames);
+    writer.item_done(&place, &item, events);
 }
 
 /// The item as it is added.

@@ -61,9 +61,9 @@ impl ItemWriter {
         &mut self,
         place: &ItemPosition,
         item: &[u8],
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
-        self.item_event("response.output_item.added", place, item, frames);
+        self.item_event("response.output_item.added", place, item, events);
     }
 
     /// Writes `response.output_item.done` and keeps the item for the output.
@@ -71,9 +71,9 @@ impl ItemWriter {
         &mut self,
         place: &ItemPosition,
         item: &[u8],
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
-        self.item_event("response.output_item.done", place, item, frames);
+        self.item_event("response.output_item.done", place, item, events);
         if !self.output.is_empty() {
             self.output.push(b',');
         }
@@ -95,13 +95,13 @@ impl ItemWriter {
         name: &str,
         place: &ItemPosition,
         item: &[u8],
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
     ) {
-        let out = frames.begin_event(name, self.next_sequence());
+        let out = events.begin_event(name, self.next_sequence());
         json::field(out, "output_index", &place.index);
         out.extend_from_slice(b",\"item\":");
         out.extend_from_slice(item);
-        frames.end_event();
+        events.end_event();
     }
 
     /// Writes an event about a place: `locate` is what [`locator`] made, the
@@ -110,13 +110,13 @@ impl ItemWriter {
         &mut self,
         name: &str,
         locate: &[u8],
-        frames: &mut EventBuffer,
+        events: &mut EventBuffer,
         rest: impl FnOnce(&mut Vec<u8>),
     ) {
-        let out = frames.begin_event(name, self.next_sequence());
+        let out = events.begin_event(name, self.next_sequence());
         out.extend_from_slice(locate);
         rest(out);
-        frames.end_event();
+        events.end_event();
     }
 }
 
