@@ -151,7 +151,7 @@ impl Output {
         for chunk in chunks {
             self.step(|mut emit| reader.feed(chunk, &mut emit))?;
             send(&mut self.frames);
-            if self.assembler.outcome().is_some() {
+            if self.assembler.final_status().is_some() {
                 return Ok(());
             }
         }

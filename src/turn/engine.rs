@@ -330,7 +330,7 @@ impl<'e, S: Sink> Engine<'e, S> {
 
     async fn send(&mut self) {
         self.record.event();
-        if let Some(outcome) = self.output.assembler.outcome() {
+        if let Some(outcome) = self.output.assembler.final_status() {
             // Told before the last event goes out: a client may leave with it.
             self.record.usage = self.output.assembler.usage();
             if let Some(usage) = self.record.usage {

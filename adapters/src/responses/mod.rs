@@ -1,7 +1,7 @@
 //! The Responses API, which clients speak.
 //!
-//! [`request`] parses a request body with [`request_body`] (its top level),
-//! [`parameters`] and [`tool_choice`]. [`assembler`] writes the events of the answer
+//! [`request`] parses a request body with `request_body` (its top level),
+//! `parameters` and `tool_choice`. [`assembler`] writes the events of the answer
 //! into an [`event_buffer::EventBuffer`]; [`envelope`] is the response object around the
 //! output. [`patch`] repairs the input of `apply_patch` calls, and
 //! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.

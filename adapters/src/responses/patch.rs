@@ -1,10 +1,10 @@
-//! Repair of `apply_patch` calls (the V4A format).
+//! Repair of the input of `apply_patch` calls (the V4A format).
 //!
-//! Models that were not trained on the format wrap it, lose its end markers or
-//! forget the `+` of new lines. What can mean only one thing is mended; all
-//! else is left to the client, whose error message the model can act on. The
-//! measure is the grammar that Codex sends with the tool: whatever it accepts
-//! is never touched, and only what it accepts is ever returned.
+//! Models that were not trained on the format wrap the patch, lose its end marker or forget
+//! the `+` of new lines. An error with only one possible meaning is repaired; all others are
+//! left to the client, whose error message the model can act on. The reference is the grammar
+//! that Codex sends with the tool: a patch that it accepts is never changed, and only a patch
+//! that it accepts is returned.
 
 use std::borrow::Cow;
 
@@ -13,19 +13,19 @@ mod wrapper;
 
 use grammar::{BEGIN, END, FileHeader, is_patch};
 
-/// A patch that the grammar accepts, made from one that it refused.
+/// A valid patch that [`repair`] made from an invalid one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepairedPatch {
     /// The whole patch, from `*** Begin Patch` to `*** End Patch`, LF only.
     pub text: String,
-    /// What was mended, in the order it was done; never empty.
+    /// The repairs, in the order in which they were made; never empty.
     pub notes: Vec<&'static str>,
 }
 
-/// Mends `input`, or returns `None` when it is valid or its meaning uncertain.
+/// Repairs `input`. `None` if it is valid already or its meaning is ambiguous.
 ///
-/// Only for calls that the model finished: a patch that was cut off by the
-/// output limit can look like one that merely lacks its end marker.
+/// Use it only for calls that the model finished: a patch that was cut off by the output
+/// limit can look like one that only lacks its end marker.
 pub fn repair(input: &str) -> Option<RepairedPatch> {
     if is_patch(input) {
         return None;
@@ -36,7 +36,7 @@ pub fn repair(input: &str) -> Option<RepairedPatch> {
     is_patch(&text).then_some(RepairedPatch { text, notes })
 }
 
-/// One file's part of a patch.
+/// The part of a patch that changes one file.
 struct FileSection<'a> {
     kind: FileHeader,
     header: &'a str,
@@ -55,7 +55,7 @@ fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     let terminated = text.trim_end_matches([' ', '\t']).ends_with('\n');
     let mut lines: Vec<&str> = trimmed.split('\n').collect();
 
-    // A context line keeps its blanks, a marker does not need them.
+    // Trailing blanks belong to a context line, but not to a marker.
     if trimmed.len() != text.strip_suffix('\n').unwrap_or(&text).len() {
         add_note(notes, "blank lines and spaces around the patch removed");
     }
@@ -99,8 +99,8 @@ fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     Some(out)
 }
 
-/// Splits the lines between the markers; `None` when something stands before
-/// the first file header.
+/// Splits the lines between the begin and end markers into files. `None` if text other than
+/// blank lines comes before the first file header.
 fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<FileSection<'a>>> {
     let mut sections: Vec<FileSection<'a>> = Vec::new();
     for line in lines {
@@ -122,9 +122,9 @@ fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<
 }
 
 impl FileSection<'_> {
-    /// Whether the patch can end here although its end marker is missing.
-    /// Without a line end a path may be cut, and lines without `+` may run
-    /// into prose.
+    /// Whether the patch can end with this file although the end marker is missing. Without
+    /// a final line end (`terminated`) the path may be cut off, and lines without `+` may be
+    /// prose after the patch.
     fn is_complete(&self, terminated: bool) -> bool {
         match self.kind {
             FileHeader::Delete => terminated,
@@ -147,7 +147,8 @@ impl FileSection<'_> {
         }
     }
 
-    /// The lines of a new file, each with its `+`.
+    /// The lines of a new file, with `+` added where it is missing. `None` if it is unclear
+    /// which lines belong to the file.
     fn added_lines(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
         let filled = |line: &&&str| !line.trim().is_empty();
         let marked = self
@@ -156,8 +157,8 @@ impl FileSection<'_> {
             .filter(|line| line.starts_with('+'))
             .count();
         if marked == 0 {
-            // A line end before the next marker may be a line of the file or
-            // not, and a column of spaces may be a diff margin or not.
+            // It is ambiguous whether a blank line before the next marker belongs to the
+            // file, and whether a leading space on every line is the margin of a diff.
             let blank_end = self.body.last().is_none_or(|line| line.trim().is_empty());
             let margin = self
                 .body
@@ -203,8 +204,8 @@ impl FileSection<'_> {
         )
     }
 
-    /// The changes of a file, with the space that empty context lines lost.
-    /// At the end of a change an empty line is context that says nothing.
+    /// The changes of a file, with the leading space added to empty context lines. Empty
+    /// lines at the end of a change are removed, because they locate nothing.
     fn updated_lines(&self, notes: &mut Vec<&'static str>) -> Vec<Cow<'_, str>> {
         let mut out = Vec::with_capacity(self.body.len());
         let mut empty = 0;

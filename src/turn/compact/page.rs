@@ -136,7 +136,7 @@ impl<'p, S: Sink> Page<'p, S> {
     fn ended(&self, record: &mut Record) {
         record.usage = self.assembler.usage();
         record.notes.extend(self.assembler.notes());
-        if let Some(outcome) = self.assembler.outcome() {
+        if let Some(outcome) = self.assembler.final_status() {
             record.ended(outcome);
         }
     }

@@ -1,5 +1,5 @@
-//! The calls of an answer that are not closed yet, in the order in which they
-//! began. Only the first is open to the client; the others gather arguments.
+//! The calls of an answer that are not closed yet, in the order in which they began. Only the
+//! first one is written to the client; the others collect their arguments.
 
 use std::collections::VecDeque;
 
@@ -19,12 +19,11 @@ impl CallQueue {
         self.queue.is_empty()
     }
 
-    /// Adds a call.
     pub(super) fn push_back(&mut self, call: CallItem) {
         self.queue.push_back(call);
     }
 
-    /// Adds arguments; false when the call is closed already.
+    /// Adds arguments to the call in `slot`; false if that call is closed already.
     pub(super) fn push_arguments(
         &mut self,
         slot: u32,
@@ -44,8 +43,8 @@ impl CallQueue {
         true
     }
 
-    /// Closes calls from the front as long as their arguments are whole: all
-    /// of them, or (`all` is false) all but the last, which may go on.
+    /// Closes calls from the front as long as their arguments are complete. The last call
+    /// of the queue may still receive arguments and is closed only if `all` is true.
     pub(super) fn close_complete(
         &mut self,
         writer: &mut ItemWriter,
@@ -64,17 +63,17 @@ impl CallQueue {
         }
     }
 
-    /// Closes all calls: the answer is over. When it was cut (`whole` is
-    /// false), a call without its last arguments is incomplete.
+    /// Closes all calls at the end of the answer. If the answer was cut off (`complete` is
+    /// false), calls with incomplete arguments are marked as incomplete.
     pub(super) fn finish(
         &mut self,
-        whole: bool,
+        complete: bool,
         writer: &mut ItemWriter,
         notes: &mut Notes,
         events: &mut EventBuffer,
     ) {
         for call in self.queue.drain(..) {
-            if whole || call.is_complete() {
+            if complete || call.is_complete() {
                 call.close("completed", writer, notes, events);
             } else {
                 call.close_incomplete(writer, notes, events);
@@ -82,8 +81,8 @@ impl CallQueue {
         }
     }
 
-    /// Closes what is open: the answer broke off, so that no call is known to
-    /// be whole. Calls that the client has not seen stay unseen.
+    /// Ends all calls because the answer broke off, so that none is known to be complete.
+    /// Calls that the client has not seen are dropped.
     pub(super) fn fail(
         &mut self,
         writer: &mut ItemWriter,
@@ -91,7 +90,7 @@ impl CallQueue {
         events: &mut EventBuffer,
     ) {
         for call in self.queue.drain(..) {
-            if call.is_open() {
+            if call.is_started() {
                 call.close_incomplete(writer, notes, events);
             }
         }

@@ -1,52 +1,51 @@
-//! A custom tool's text travels as `{"input": "…"}`; here it is taken out.
+//! The text input of a custom tool. A provider has function tools only and sends it as
+//! `{"input": "…"}`; this module takes the text out of the arguments.
 
 use serde_json::{Map, Value};
 
 use crate::json;
 
-/// Takes the text out while the arguments still come. Models that write JSON
-/// freely put raw line ends and lone backslashes into it; both are kept as the
-/// text they mean.
+/// Takes the text out while the arguments still arrive. Models that write invalid JSON put
+/// unescaped line ends and single backslashes into the string; both are kept as text.
 #[derive(Debug, Default)]
 pub(super) struct InputExtractor {
     state: ExtractorState,
-    /// The arguments so far, as far as they decide the state.
+    /// The arguments before the text.
     head: String,
-    /// The beginning of an escape that was cut.
+    /// The beginning of an escape that is split between two pieces.
     escape: String,
-    /// The escape of a first surrogate, which waits for the second.
-    half: String,
-    /// What stood behind the text in the piece that ended it.
-    behind: String,
+    /// The escape of a high surrogate that waits for the low one.
+    high_surrogate: String,
+    /// The rest of the piece in which the text ended.
+    after_text: String,
 }
 
 #[derive(Debug, Default, PartialEq)]
 enum ExtractorState {
-    /// Before the text.
     #[default]
-    Head,
-    Text,
-    /// Behind the text, or the form is another one: the rest is told at the
-    /// end.
-    Over,
+    BeforeText,
+    InText,
+    /// After the text, or the arguments do not have the expected form: the input is taken
+    /// from the complete arguments at the end.
+    Done,
 }
 
 impl InputExtractor {
-    /// Takes more JSON text and returns more of the tool's text, as the inside
-    /// of a JSON string. No escape is cut.
+    /// Takes the next piece of the arguments and returns the next piece of the text, as the
+    /// content of a JSON string. Escapes are never split.
     pub(super) fn push(&mut self, json: &str) -> String {
         let mut rest = json;
         let joined;
-        if self.state == ExtractorState::Head {
+        if self.state == ExtractorState::BeforeText {
             self.head.push_str(json);
             match text_start(&self.head) {
-                InputStart::Unknown => return String::new(),
+                InputStart::Incomplete => return String::new(),
                 InputStart::Other => {
-                    self.state = ExtractorState::Over;
+                    self.state = ExtractorState::Done;
                     return String::new();
                 }
                 InputStart::At(at) => {
-                    self.state = ExtractorState::Text;
+                    self.state = ExtractorState::InText;
                     joined = self.head.split_off(at);
                     rest = &joined;
                 }
@@ -54,13 +53,13 @@ impl InputExtractor {
         }
         let mut out = String::new();
         let mut rest = rest.chars();
-        while self.state == ExtractorState::Text
+        while self.state == ExtractorState::InText
             && let Some(c) = rest.next()
         {
             self.push_char(c, &mut out);
         }
-        if self.state == ExtractorState::Over {
-            self.behind.push_str(rest.as_str());
+        if self.state == ExtractorState::Done {
+            self.after_text.push_str(rest.as_str());
         }
         out
     }
@@ -80,7 +79,7 @@ impl InputExtractor {
                 }
                 return;
             }
-            // No escape: the backslash means itself.
+            // Not a valid escape, so the backslash is part of the text.
             self.replace_high_surrogate(out);
             out.push('\\');
             out.push_str(&std::mem::take(&mut self.escape));
@@ -91,60 +90,63 @@ impl InputExtractor {
         }
         self.replace_high_surrogate(out);
         match c {
-            '"' => self.state = ExtractorState::Over,
+            '"' => self.state = ExtractorState::Done,
             '\0'..='\x1f' => out.push_str(&json::escape(c.encode_utf8(&mut [0; 4]))),
             _ => out.push(c),
         }
     }
 
-    /// Takes a `\uXXXX` that is whole.
+    /// Handles a complete `\uXXXX` escape.
     fn push_unicode_escape(&mut self, out: &mut String) {
         let unit = std::mem::take(&mut self.escape);
         if json::is_high_surrogate(&unit, 0) {
             self.replace_high_surrogate(out);
-            self.half = unit;
+            self.high_surrogate = unit;
         } else if json::find_lone_surrogate(&unit).is_none() {
             self.replace_high_surrogate(out);
             out.push_str(&unit);
-        } else if self.half.is_empty() {
+        } else if self.high_surrogate.is_empty() {
             out.push_str("\\ufffd");
         } else {
-            out.push_str(&std::mem::take(&mut self.half));
+            out.push_str(&std::mem::take(&mut self.high_surrogate));
             out.push_str(&unit);
         }
     }
 
-    /// A first surrogate without its second is no character.
+    /// Writes U+FFFD for a high surrogate that no low one follows.
     fn replace_high_surrogate(&mut self, out: &mut String) {
-        if !self.half.is_empty() {
-            self.half.clear();
+        if !self.high_surrogate.is_empty() {
+            self.high_surrogate.clear();
             out.push_str("\\ufffd");
         }
     }
 }
 
+/// Where the text of `input` begins.
 enum InputStart {
-    Unknown,
+    /// More arguments are needed to decide.
+    Incomplete,
+    /// At this byte offset.
     At(usize),
+    /// The arguments do not begin with `{"input":"`.
     Other,
 }
 
-/// Where the text of `input` begins.
 fn text_start(head: &str) -> InputStart {
     let mut rest = head;
     for token in ["{", "\"input\"", ":", "\""] {
         rest = rest.trim_start();
         match rest.strip_prefix(token) {
             Some(after) => rest = after,
-            None if token.starts_with(rest) => return InputStart::Unknown,
+            None if token.starts_with(rest) => return InputStart::Incomplete,
             None => return InputStart::Other,
         }
     }
     InputStart::At(head.len() - rest.len())
 }
 
-/// The text in whole arguments: `input`, else the only string there is, else
-/// the arguments themselves: a model that ignores the form means the text.
+/// The text in complete arguments: the value of `input`, else the only string value, else
+/// the arguments themselves, because a model that ignores the schema writes the plain text.
 pub(super) fn complete_input(arguments: &str) -> String {
     let Ok(Value::Object(object)) = serde_json::from_str::<Value>(arguments) else {
         return match serde_json::from_str::<Value>(arguments) {
@@ -159,11 +161,10 @@ pub(super) fn complete_input(arguments: &str) -> String {
     }
 }
 
-/// The text in arguments that broke off: less of the form than its beginning
-/// holds no text yet.
+/// The text in arguments that broke off. Empty if they end before the text begins.
 pub(super) fn partial_input(arguments: &str) -> String {
     match text_start(arguments) {
-        InputStart::Unknown => String::new(),
+        InputStart::Incomplete => String::new(),
         InputStart::At(_) | InputStart::Other => complete_input(arguments),
     }
 }
@@ -176,19 +177,19 @@ fn only_string(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// The text of arguments that are no JSON: cut, or written without escapes.
-/// `None` when more than the closing brace stands behind the text, so that its
-/// end is a guess.
+/// The text of arguments that are not valid JSON, because they were cut off or written
+/// without escapes. `None` if more than the closing brace follows the text, because then
+/// the end of the text is ambiguous.
 fn input_from_invalid_json(arguments: &str) -> Option<String> {
-    let mut unwrap = InputExtractor::default();
-    let text = unwrap.push(arguments);
-    let behind = unwrap.behind.trim();
-    let sure = match unwrap.state {
-        ExtractorState::Head => false,
-        ExtractorState::Text => true,
-        ExtractorState::Over => !text.is_empty() && matches!(behind, "" | "}"),
+    let mut extractor = InputExtractor::default();
+    let text = extractor.push(arguments);
+    let after_text = extractor.after_text.trim();
+    let unambiguous = match extractor.state {
+        ExtractorState::BeforeText => false,
+        ExtractorState::InText => true,
+        ExtractorState::Done => !text.is_empty() && matches!(after_text, "" | "}"),
     };
-    sure.then(|| json::unescape(&text).into_owned())
+    unambiguous.then(|| json::unescape(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -196,16 +197,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_text_is_the_same_however_it_is_cut() {
+    fn the_text_is_the_same_for_every_split() {
         let text = "say \"hi\"\\\n\ttab 漢 \u{1F600} \u{7}";
         let plain = serde_json::json!({ "input": text }).to_string();
         let loose = plain.replace("\\n", "\n").replace("\\t", "\t");
         let ascii = plain.replace('\u{1F600}', "\\ud83d\\ude00");
         for json in [plain.clone(), plain.replace("{\"", "{ \n\""), ascii, loose] {
             for cut in (0..=json.len()).filter(|at| json.is_char_boundary(*at)) {
-                let mut unwrap = InputExtractor::default();
+                let mut extractor = InputExtractor::default();
                 let (a, b) = (json.get(..cut).unwrap(), json.get(cut..).unwrap());
-                let parts = [unwrap.push(a), unwrap.push(b)];
+                let parts = [extractor.push(a), extractor.push(b)];
                 for part in &parts {
                     assert!(
                         serde_json::from_str::<String>(&format!("\"{part}\"")).is_ok(),
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_keep_their_text() {
+    fn arguments_of_other_forms_keep_their_text() {
         for (arguments, text) in [
             (r#"{"patch":"a"}"#, "a"),
             (r#""bare""#, "bare"),

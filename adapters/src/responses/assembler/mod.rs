@@ -1,8 +1,18 @@
-//! The only writer of Responses events.
+//! The assembler turns upstream events into the events of the Responses API. Nothing else
+//! writes them.
 //!
-//! It owns ids, `output_index`, `sequence_number`, the opening and closing of
-//! items and parts, and the final object. Items follow one another: one is
-//! closed before the next is opened, and what an upstream interleaves waits.
+//! It assigns ids, `output_index` and `sequence_number`, opens and closes items and their
+//! parts, and writes the final response object. Items are strictly sequential: one is closed
+//! before the next is opened. If an upstream interleaves text and calls, the later item is
+//! held back until the earlier one is complete.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `writer` | sequence numbers, item ids, the finished items |
+//! | `message`, `reasoning` | the items of text |
+//! | `call_queue`, `call` | the items of tool calls |
+//! | `custom_input` | the text input of custom tools, taken out of JSON arguments |
+//! | `citations` | annotations that wait for the text they belong to |
 
 mod call;
 mod call_queue;
@@ -29,70 +39,77 @@ use crate::json;
 use crate::notes::Notes;
 use crate::tools::ToolNames;
 
-/// What a turn's answer is written with.
+/// What an [`Assembler`] needs to know of the turn. Built by the engine before the first
+/// upstream request.
 #[derive(Debug)]
 pub struct AssemblerSettings {
-    /// The response object around the output.
+    /// The constant part of the response object.
     pub envelope: ResponseEnvelope,
-    /// From the wire's tool names back to the client's.
+    /// Maps wire names in calls to the client's tools.
     pub tool_names: ToolNames,
-    /// Call ids that the history has already.
+    /// The call ids of the history; a new call gets a different one.
     pub known_call_ids: HashSet<String>,
-    /// Codex takes every item that is done for whole: it runs a call at once and
-    /// keeps a text for its next try. So calls are held back until they are
-    /// whole, and what is open when an answer breaks off is never said to be
-    /// done. It drops refusals, so they are written as text.
+    /// Whether the client is Codex. Codex treats every `response.output_item.done` as
+    /// complete: it runs a call at once and keeps a text for its next attempt. Therefore
+    /// calls are held back until they are complete, and an item that is open when the
+    /// answer breaks off gets no `done`. Codex ignores refusals, so that they are written as
+    /// ordinary text.
     pub caller_is_codex: bool,
-    /// What depends on the provider.
+    /// The parameters that depend on the provider.
     pub params: AnswerParams,
-    /// The most bytes that an answer may have.
+    /// Upper bound of the answer in bytes, as received; a larger one fails.
     pub max_bytes: usize,
 }
 
-/// What an answer's writer must know of the provider.
+/// The parameters of an answer that depend on the provider and model. They change when
+/// another route takes over, before any content was written.
 #[derive(Clone, Debug)]
 pub struct AnswerParams {
-    /// Reasoning items carry the baggage that the provider wants back.
+    /// Whether reasoning items carry sealed [`Baggage`], because the provider wants its
+    /// reasoning back or the client asked for `reasoning.encrypted_content`.
     pub seal_reasoning: bool,
-    /// Where the answer is from, for the baggage: `provider/model`.
+    /// The provider and model as `provider/model`, for the baggage.
     pub origin: String,
-    /// The input's size in tokens, if the provider does not say it.
+    /// An estimate of the input tokens, for a provider that reports no usage.
     pub estimated_input_tokens: u64,
-    /// Bytes of text a token, for the same purpose.
+    /// Bytes of text per token, to estimate the output tokens in the same case.
     pub bytes_per_token: f32,
 }
 
-/// The state of one answer.
+/// Writes the Responses events of one answer.
+///
+/// Made with the answer. It accepts upstream events until the terminal event is written (by
+/// [`Event::Finish`] or [`Assembler::fail`]) and ignores calls after that.
 #[derive(Debug)]
 pub struct Assembler {
     settings: AssemblerSettings,
     writer: ItemWriter,
     open: OpenItem,
     calls: CallQueue,
-    /// The `reasoning_details` of the open reasoning, or of what was said since
-    /// the last item was closed: objects, separated by commas.
-    details: String,
-    /// The `extra_content` of the call that begins next.
-    call_extra: Option<String>,
+    /// The `reasoning_details` that no item carries yet: JSON objects, separated by
+    /// commas.
+    reasoning_details: String,
+    /// The `extra_content` of the next call, as JSON.
+    extra_content: Option<String>,
     citations: Citations,
-    /// Text or reasoning that came while a call was still open.
-    waiting: Vec<(TextKind, String)>,
-    /// White space that may turn out to be the beginning of a text.
-    blank: String,
+    /// Text and reasoning that arrived while a call was still open, escaped.
+    waiting_text: Vec<(TextKind, String)>,
+    /// White space that becomes the beginning of the next text, if text follows.
+    leading_blanks: String,
     usage: Option<Usage>,
     notes: Notes,
-    size: usize,
-    outcome: Option<ResponseStatus>,
+    received_bytes: usize,
+    final_status: Option<ResponseStatus>,
 }
 
-/// How an answer ended.
+/// The final status of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseStatus {
-    /// `response.completed`
+    /// The answer is complete: `response.completed`.
     Completed,
-    /// `response.incomplete`
+    /// The output limit or a content filter ended it: `response.incomplete`.
     Incomplete,
-    /// `response.failed`
+    /// The answer broke off: `response.failed`.
     Failed,
 }
 
@@ -103,7 +120,6 @@ enum OpenItem {
     Reasoning(ReasoningItem),
 }
 
-/// The kinds of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextKind {
     Output,
@@ -112,22 +128,22 @@ enum TextKind {
 }
 
 impl Assembler {
-    /// An assembler that has not said anything yet.
+    /// An assembler that has written no event.
     pub fn new(settings: AssemblerSettings) -> Self {
         Self {
             writer: ItemWriter::new(settings.envelope.id()),
             settings,
             open: OpenItem::Nothing,
             calls: CallQueue::default(),
-            details: String::new(),
-            call_extra: None,
+            reasoning_details: String::new(),
+            extra_content: None,
             citations: Citations::default(),
-            waiting: Vec::new(),
-            blank: String::new(),
+            waiting_text: Vec::new(),
+            leading_blanks: String::new(),
             usage: None,
             notes: Notes::default(),
-            size: 0,
-            outcome: None,
+            received_bytes: 0,
+            final_status: None,
         }
     }
 
@@ -137,29 +153,30 @@ impl Assembler {
         self.write_lifecycle_event("response.in_progress", events);
     }
 
-    /// Another provider answers than was thought. Nothing of an answer was
-    /// written yet.
-    pub fn switch_provider(&mut self, terms: AnswerParams) {
-        self.settings.params = terms;
+    /// Replaces the parameters because another provider answers. Only valid before the
+    /// first content event.
+    pub fn switch_provider(&mut self, params: AnswerParams) {
+        self.settings.params = params;
     }
 
-    /// Writes a sign of life with the output so far.
+    /// Writes `response.in_progress` with the output so far, so that a silent connection
+    /// does not look dead.
     pub fn heartbeat(&mut self, events: &mut EventBuffer) {
-        if self.outcome.is_none() {
+        if self.final_status.is_none() {
             self.write_lifecycle_event("response.in_progress", events);
         }
     }
 
-    /// Takes one event of the upstream. `now` is in Unix seconds. The fault is
-    /// the upstream's, or that the answer cannot be passed on; it is not
-    /// written: see [`Assembler::fail`].
+    /// Handles one upstream event. `now` is in Unix seconds. An error is the upstream's
+    /// fault or means that the answer cannot be passed on; the caller writes it with
+    /// [`Assembler::fail`] or tries again.
     pub fn event(
         &mut self,
         event: Event<'_>,
         now: u64,
         events: &mut EventBuffer,
     ) -> Result<(), Fault> {
-        if self.outcome.is_some() {
+        if self.final_status.is_some() {
             return Ok(());
         }
         match event {
@@ -192,18 +209,18 @@ impl Assembler {
             }
             Event::ReasoningDetails(list) => {
                 self.count_bytes(list.len());
-                if !self.details.is_empty() {
-                    self.details.push(',');
+                if !self.reasoning_details.is_empty() {
+                    self.reasoning_details.push(',');
                 }
-                self.details.push_str(&list);
+                self.reasoning_details.push_str(&list);
             }
             Event::CallExtraContent(extra) => {
                 self.count_bytes(extra.len());
-                self.call_extra = Some(extra.into_owned());
+                self.extra_content = Some(extra.into_owned());
             }
             Event::Annotation(raw) => {
                 self.count_bytes(raw.get().len());
-                match self.citations.annotation(raw) {
+                match self.citations.parse_annotation(raw) {
                     Some(annotation) => self.add_annotation(annotation, events),
                     None => self
                         .notes
@@ -211,7 +228,7 @@ impl Assembler {
                 }
             }
             Event::Source { url, title } => {
-                if let Some(annotation) = self.citations.source(&url, &title) {
+                if let Some(annotation) = self.citations.source_annotation(&url, &title) {
                     self.count_bytes(annotation.len());
                     self.add_annotation(annotation, events);
                 }
@@ -219,15 +236,15 @@ impl Assembler {
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Note(code, detail) => self.notes.add(code, detail),
             Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
-                // Codex takes an answer that is incomplete for this reason for
-                // a broken connection and asks again and again.
+                // Codex mistakes a response that is incomplete for this reason for a
+                // broken connection and repeats the request again and again.
                 let message = "The provider's content filter cut the answer off.";
                 return Err(Fault::new(Kind::ContentFilter, message));
             }
             Event::Finish(finish) => self.finish(finish, now, events),
             Event::Failed(fault) => return Err(fault),
         }
-        if self.size > self.settings.max_bytes && self.outcome.is_none() {
+        if self.received_bytes > self.settings.max_bytes && self.final_status.is_none() {
             let message = format!(
                 "The provider's answer is larger than {} bytes.",
                 self.settings.max_bytes
@@ -237,39 +254,38 @@ impl Assembler {
         Ok(())
     }
 
-    /// Writes a compaction item with this `encrypted_content`. It stands alone:
-    /// nothing is open, and what follows it is another item or the end. OpenAI's own
-    /// items have an id and no status.
+    /// Writes a compaction item with this `encrypted_content`. No item may be open. Like
+    /// OpenAI's compaction items it has an id and no status.
     pub fn write_compaction(&mut self, blob: &str, events: &mut EventBuffer) {
-        if self.outcome.is_some() {
+        if self.final_status.is_some() {
             return;
         }
-        let place = self.writer.next_position("cmp");
+        let position = self.writer.next_position("cmp");
         let mut item = vec![b'{'];
-        json::field(&mut item, "id", &place.id);
+        json::field(&mut item, "id", &position.id);
         json::field(&mut item, "type", "compaction");
         json::field(&mut item, "encrypted_content", blob);
         item.push(b'}');
-        self.writer.item_added(&place, &item, events);
-        self.writer.item_done(&place, &item, events);
+        self.writer.item_added(&position, &item, events);
+        self.writer.item_done(&position, &item, events);
     }
 
-    /// Ends the answer with `response.failed`; open items become incomplete, but
-    /// stay open for Codex.
+    /// Ends the answer with `response.failed`. Open items are closed as incomplete; for
+    /// Codex they stay open (see [`AssemblerSettings::caller_is_codex`]).
     pub fn fail(&mut self, fault: &Fault, events: &mut EventBuffer) {
-        if self.outcome.is_some() {
+        if self.final_status.is_some() {
             return;
         }
         if self.settings.caller_is_codex {
             self.open = OpenItem::Nothing;
-            self.waiting.clear();
-            self.details.clear();
+            self.waiting_text.clear();
+            self.reasoning_details.clear();
         }
         self.close_text("incomplete", true, events);
         self.calls.fail(&mut self.writer, &mut self.notes, events);
-        self.flush_waiting(events);
+        self.flush_waiting_text(events);
         self.close_text("incomplete", true, events);
-        self.drop_citations();
+        self.drop_pending_citations();
         self.ensure_usage();
         let message = fault.response_message().into_owned();
         let state = ResponseState {
@@ -279,31 +295,32 @@ impl Assembler {
             ..self.state()
         };
         self.write_terminal_event("response.failed", &state, events);
-        self.outcome = Some(ResponseStatus::Failed);
+        self.final_status = Some(ResponseStatus::Failed);
     }
 
-    /// How the answer ended, once it has.
-    pub fn outcome(&self) -> Option<ResponseStatus> {
-        self.outcome
+    /// The final status, once the terminal event is written.
+    pub fn final_status(&self) -> Option<ResponseStatus> {
+        self.final_status
     }
 
-    /// The finished items, each with its id, as JSON.
+    /// The finished items: item id and JSON.
     pub fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.writer.items()
     }
 
-    /// The token counts: the provider's, or an estimate once it has ended.
+    /// The token counts that the provider sent; after the end of the answer an estimate if
+    /// it sent none.
     pub fn usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// What was repaired on the way.
+    /// What was repaired or dropped in the answer.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
 
     fn count_bytes(&mut self, bytes: usize) {
-        self.size += bytes;
+        self.received_bytes += bytes;
     }
 
     fn add_text(
@@ -314,10 +331,10 @@ impl Assembler {
         events: &mut EventBuffer,
     ) {
         self.count_bytes(fragment.escaped().len());
-        if !self.calls.is_empty() && self.waiting.is_empty() && fragment.is_blank() {
-            // White space behind a call says nothing unless text follows it.
+        if !self.calls.is_empty() && self.waiting_text.is_empty() && fragment.is_blank() {
+            // White space after a call is dropped unless text follows it.
             if kind == TextKind::Output {
-                self.blank.push_str(fragment.escaped());
+                self.leading_blanks.push_str(fragment.escaped());
             }
             return;
         }
@@ -326,18 +343,18 @@ impl Assembler {
                 .close_complete(&mut self.writer, &mut self.notes, events, true);
         }
         if self.calls.is_empty() {
-            self.flush_waiting(events);
+            self.flush_waiting_text(events);
             self.write_text(kind, fragment.escaped(), logprobs, events);
         } else {
-            match self.waiting.last_mut() {
+            match self.waiting_text.last_mut() {
                 Some((last, text)) if *last == kind => text.push_str(fragment.escaped()),
                 _ => {
-                    let mut text = std::mem::take(&mut self.blank);
+                    let mut text = std::mem::take(&mut self.leading_blanks);
                     if kind != TextKind::Output {
                         text.clear();
                     }
                     text.push_str(fragment.escaped());
-                    self.waiting.push((kind, text));
+                    self.waiting_text.push((kind, text));
                 }
             }
         }
@@ -355,22 +372,22 @@ impl Assembler {
             | (OpenItem::Reasoning(_), TextKind::Reasoning) => true,
             (OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_), _) => false,
         };
-        let held;
+        let with_blanks;
         let mut escaped = escaped;
         if !fits {
             if Fragment::from_escaped(escaped).is_blank() {
                 if kind == TextKind::Output {
-                    self.blank.push_str(escaped);
+                    self.leading_blanks.push_str(escaped);
                 }
                 return;
             }
             self.close_text("completed", true, events);
-            if kind == TextKind::Output && !self.blank.is_empty() {
-                self.blank.push_str(escaped);
-                held = std::mem::take(&mut self.blank);
-                escaped = &held;
+            if kind == TextKind::Output && !self.leading_blanks.is_empty() {
+                self.leading_blanks.push_str(escaped);
+                with_blanks = std::mem::take(&mut self.leading_blanks);
+                escaped = &with_blanks;
             }
-            self.blank.clear();
+            self.leading_blanks.clear();
             self.open = match kind {
                 TextKind::Output | TextKind::Refusal => {
                     OpenItem::Message(MessageItem::open(&mut self.writer, events))
@@ -382,32 +399,32 @@ impl Assembler {
         }
         match &mut self.open {
             OpenItem::Message(message) => {
-                message.text(
+                message.add_text(
                     kind == TextKind::Refusal,
                     escaped,
                     logprobs,
                     &mut self.writer,
                     events,
                 );
-                if message.is_text() {
-                    for annotation in self.citations.waiting.drain(..) {
-                        message.annotation(annotation, &mut self.writer, events);
+                if message.accepts_annotations() {
+                    for annotation in self.citations.pending.drain(..) {
+                        message.add_annotation(annotation, &mut self.writer, events);
                     }
                 }
             }
-            OpenItem::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, events),
+            OpenItem::Reasoning(reasoning) => reasoning.add_text(escaped, &mut self.writer, events),
             OpenItem::Nothing => {}
         }
     }
 
-    fn flush_waiting(&mut self, events: &mut EventBuffer) {
-        for (kind, text) in std::mem::take(&mut self.waiting) {
+    fn flush_waiting_text(&mut self, events: &mut EventBuffer) {
+        for (kind, text) in std::mem::take(&mut self.waiting_text) {
             self.write_text(kind, &text, None, events);
         }
     }
 
-    /// Closes the open message or reasoning. A message that something follows
-    /// is commentary.
+    /// Closes the open message or reasoning item, if any. The phase of a message is
+    /// `commentary` if something follows it, else `final_answer`.
     fn close_text(&mut self, status: &'static str, followed: bool, events: &mut EventBuffer) {
         match std::mem::replace(&mut self.open, OpenItem::Nothing) {
             OpenItem::Nothing => {}
@@ -420,21 +437,22 @@ impl Assembler {
                 message.close(status, phase, &mut self.writer, events);
             }
             OpenItem::Reasoning(reasoning) => {
-                let seals = self.settings.params.seal_reasoning || !self.details.is_empty();
-                let baggage = seals.then(|| self.take_baggage());
+                let carries_baggage =
+                    self.settings.params.seal_reasoning || !self.reasoning_details.is_empty();
+                let baggage = carries_baggage.then(|| self.take_baggage());
                 reasoning.close(status, baggage, &mut self.writer, events);
             }
         }
-        // Inside an open call they wait for its end.
-        if !self.details.is_empty() && self.calls.is_empty() {
+        // While a call is open, they wait for its end.
+        if !self.reasoning_details.is_empty() && self.calls.is_empty() {
             let baggage = self.take_baggage();
             reasoning::write_baggage_item(status, &baggage, &mut self.writer, events);
         }
     }
 
-    /// What a reasoning item carries: takes the details.
+    /// Takes the collected `reasoning_details` as the baggage of a reasoning item.
     fn take_baggage(&mut self) -> Baggage {
-        let details = std::mem::take(&mut self.details);
+        let details = std::mem::take(&mut self.reasoning_details);
         Baggage {
             origin: self.settings.params.origin.clone(),
             reasoning_details: if details.is_empty() {
@@ -448,27 +466,27 @@ impl Assembler {
 
     fn add_annotation(&mut self, annotation: String, events: &mut EventBuffer) {
         match &mut self.open {
-            OpenItem::Message(message) if message.is_text() => {
-                message.annotation(annotation, &mut self.writer, events);
+            OpenItem::Message(message) if message.accepts_annotations() => {
+                message.add_annotation(annotation, &mut self.writer, events);
             }
             OpenItem::Message(_) | OpenItem::Reasoning(_) | OpenItem::Nothing => {
-                self.citations.wait(annotation);
+                self.citations.keep_pending(annotation);
             }
         }
     }
 
-    /// Says which citations found no text.
-    fn drop_citations(&mut self) {
-        let lost = self.citations.waiting.len();
+    /// Drops the citations for which no text came, with a note.
+    fn drop_pending_citations(&mut self) {
+        let lost = self.citations.pending.len();
         if lost > 0 {
             let detail = format!("{lost} without a text that they belong to");
             self.notes.add("annotation_dropped", detail);
-            self.citations.waiting.clear();
+            self.citations.pending.clear();
         }
     }
 
     fn start_call(&mut self, slot: u32, id: &str, name: &str, events: &mut EventBuffer) {
-        self.blank.clear();
+        self.leading_blanks.clear();
         if self.calls.is_empty() {
             self.close_text("completed", true, events);
         }
@@ -481,20 +499,25 @@ impl Assembler {
             );
         }
         let call_id = self.unique_call_id(id, name, slot);
-        let baggage = self.call_extra.take().map(|call_extra| Baggage {
+        let baggage = self.extra_content.take().map(|call_extra| Baggage {
             origin: self.settings.params.origin.clone(),
             extra_content: call_extra,
             ..Baggage::default()
         });
-        let held = self.settings.caller_is_codex;
-        self.calls
-            .push_back(CallItem::new(slot, call_id, resolved.target, held, baggage));
+        let hold_back = self.settings.caller_is_codex;
+        self.calls.push_back(CallItem::new(
+            slot,
+            call_id,
+            resolved.target,
+            hold_back,
+            baggage,
+        ));
         self.calls
             .close_complete(&mut self.writer, &mut self.notes, events, false);
     }
 
-    /// The upstream's call id if it can be used, else one made from what the
-    /// model called: the same call gets the same id when it is replayed.
+    /// The upstream's call id if it is valid and not in use, else one derived from the
+    /// call, so that a replay of the answer produces the same id.
     fn unique_call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
         if (1..=64).contains(&id.len()) && self.settings.known_call_ids.insert(id.to_owned()) {
             return id.to_owned();
@@ -518,16 +541,16 @@ impl Assembler {
     }
 
     fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
-        let whole = finish == Finish::Stop;
-        let called = !self.calls.is_empty();
-        let status = if whole { "completed" } else { "incomplete" };
+        let complete = finish == Finish::Stop;
+        let had_calls = !self.calls.is_empty();
+        let status = if complete { "completed" } else { "incomplete" };
         self.calls
-            .finish(whole, &mut self.writer, &mut self.notes, events);
-        if called {
-            self.flush_waiting(events);
+            .finish(complete, &mut self.writer, &mut self.notes, events);
+        if had_calls {
+            self.flush_waiting_text(events);
         }
         self.close_text(status, false, events);
-        self.drop_citations();
+        self.drop_pending_citations();
         self.ensure_usage();
         let state = ResponseState {
             usage: self.usage,
@@ -558,10 +581,10 @@ impl Assembler {
             ),
         };
         self.write_terminal_event(name, &state, events);
-        self.outcome = Some(outcome);
+        self.final_status = Some(outcome);
     }
 
-    /// Estimates the token counts if the provider sent none.
+    /// Sets estimated token counts if the provider sent none.
     fn ensure_usage(&mut self) {
         if self.usage.is_none() {
             self.notes
@@ -577,8 +600,8 @@ impl Assembler {
         reason = "an estimate"
     )]
     fn estimated_usage(&self) -> Usage {
-        let output =
-            (self.size as f32 / self.settings.params.bytes_per_token.max(0.1)).ceil() as u64;
+        let output = (self.received_bytes as f32 / self.settings.params.bytes_per_token.max(0.1))
+            .ceil() as u64;
         Usage {
             input: self.settings.params.estimated_input_tokens,
             output,
@@ -605,8 +628,7 @@ impl Assembler {
         events.end_event();
     }
 
-    /// Writes the event that ends the stream, and `[DONE]`. No number follows
-    /// its own.
+    /// Writes the terminal event and `[DONE]`. Its sequence number is the last one.
     fn write_terminal_event(
         &self,
         name: &'static str,

@@ -1,32 +1,32 @@
-//! A reasoning item: one summary part that holds the thinking, or none where
-//! it only carries baggage.
+//! The reasoning item. It has one summary part with the reasoning text, or none if it only
+//! carries baggage.
 
 use super::super::event_buffer::EventBuffer;
 use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
 use crate::baggage::Baggage;
 use crate::json;
 
-/// The open reasoning.
+/// A reasoning item that is open.
 #[derive(Debug)]
 pub(super) struct ReasoningItem {
-    place: ItemPosition,
-    locate: Vec<u8>,
+    position: ItemPosition,
+    location: Vec<u8>,
     text: StreamedText,
 }
 
 impl ReasoningItem {
     pub(super) fn open(writer: &mut ItemWriter, events: &mut EventBuffer) -> Self {
-        let place = writer.next_position("rs");
-        writer.item_added(&place, &opening(&place), events);
-        let locate = location_fields(&place, Some(("summary_index", 0)));
+        let position = writer.next_position("rs");
+        writer.item_added(&position, &item_in_progress(&position), events);
+        let location = location_fields(&position, Some(("summary_index", 0)));
         let reasoning = Self {
-            place,
-            locate,
+            position,
+            location,
             text: StreamedText::default(),
         };
         writer.event(
             "response.reasoning_summary_part.added",
-            &reasoning.locate,
+            &reasoning.location,
             events,
             |out| {
                 reasoning.push_part(out);
@@ -35,7 +35,7 @@ impl ReasoningItem {
         reasoning
     }
 
-    pub(super) fn text(
+    pub(super) fn add_text(
         &mut self,
         escaped: &str,
         writer: &mut ItemWriter,
@@ -43,14 +43,14 @@ impl ReasoningItem {
     ) {
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
-            self.send(&whole, writer, events);
+            self.write_delta(&whole, writer, events);
         }
     }
 
-    fn send(&self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
+    fn write_delta(&self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
         writer.event(
             "response.reasoning_summary_text.delta",
-            &self.locate,
+            &self.location,
             events,
             |out| {
                 push_escaped(out, "delta", escaped);
@@ -58,7 +58,7 @@ impl ReasoningItem {
         );
     }
 
-    /// Closes it. `baggage` is what is carried, but for the thinking itself.
+    /// Closes the item. The reasoning text is added to `baggage`.
     pub(super) fn close(
         mut self,
         status: &str,
@@ -67,11 +67,11 @@ impl ReasoningItem {
         events: &mut EventBuffer,
     ) {
         if let Some(rest) = self.text.flush() {
-            self.send(rest, writer, events);
+            self.write_delta(rest, writer, events);
         }
         writer.event(
             "response.reasoning_summary_text.done",
-            &self.locate,
+            &self.location,
             events,
             |out| {
                 push_escaped(out, "text", &self.text.text);
@@ -79,7 +79,7 @@ impl ReasoningItem {
         );
         writer.event(
             "response.reasoning_summary_part.done",
-            &self.locate,
+            &self.location,
             events,
             |out| {
                 self.push_part(out);
@@ -89,8 +89,8 @@ impl ReasoningItem {
             reasoning: json::unescape(&self.text.text).into_owned(),
             ..baggage
         });
-        let item = item(&self.place, status, &self.text.text, baggage.as_ref());
-        writer.item_done(&self.place, &item, events);
+        let item = finished_item(&self.position, status, &self.text.text, baggage.as_ref());
+        writer.item_done(&self.position, &item, events);
     }
 
     fn push_part(&self, out: &mut Vec<u8>) {
@@ -100,32 +100,36 @@ impl ReasoningItem {
     }
 }
 
-/// Writes an item without thinking, which carries something back.
+/// Writes a reasoning item without text that carries `baggage`.
 pub(super) fn write_baggage_item(
     status: &str,
     baggage: &Baggage,
     writer: &mut ItemWriter,
     events: &mut EventBuffer,
 ) {
-    let place = writer.next_position("rs");
-    writer.item_added(&place, &opening(&place), events);
-    let item = item(&place, status, "", Some(baggage));
-    writer.item_done(&place, &item, events);
+    let position = writer.next_position("rs");
+    writer.item_added(&position, &item_in_progress(&position), events);
+    let item = finished_item(&position, status, "", Some(baggage));
+    writer.item_done(&position, &item, events);
 }
 
-/// The item as it is added.
-fn opening(place: &ItemPosition) -> Vec<u8> {
+fn item_in_progress(position: &ItemPosition) -> Vec<u8> {
     let mut item = vec![b'{'];
-    json::field(&mut item, "id", &place.id);
+    json::field(&mut item, "id", &position.id);
     item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
     item
 }
 
 /// The finished item; `text` is escaped.
-fn item(place: &ItemPosition, status: &str, text: &str, baggage: Option<&Baggage>) -> Vec<u8> {
+fn finished_item(
+    position: &ItemPosition,
+    status: &str,
+    text: &str,
+    baggage: Option<&Baggage>,
+) -> Vec<u8> {
     let mut item = Vec::with_capacity(text.len() * 3 + 160);
     item.push(b'{');
-    json::field(&mut item, "id", &place.id);
+    json::field(&mut item, "id", &position.id);
     json::field(&mut item, "type", "reasoning");
     json::field(&mut item, "status", status);
     json::key(&mut item, "summary");

@@ -1,5 +1,5 @@
-//! The grammar of a patch, as Codex 0.169 sends it in the definition of its
-//! `apply_patch` tool:
+//! The grammar of a patch, which Codex 0.169 sends in the definition of its `apply_patch`
+//! tool:
 //!
 //! ```text
 //! start: "*** Begin Patch" LF hunk+ "*** End Patch" LF?
@@ -15,7 +15,7 @@ pub(super) const END: &str = "*** End Patch";
 const MOVE: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
 
-/// The line that opens one file's part.
+/// The header line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FileHeader {
     Add,
@@ -38,7 +38,7 @@ impl FileHeader {
     }
 }
 
-/// Where in a patch the next line stands.
+/// The state of the grammar before the next line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GrammarState {
     Start,
@@ -61,25 +61,25 @@ pub(super) fn is_patch(text: &str) -> bool {
         .and_then(|rest| rest.strip_prefix('\n'))
         .and_then(|rest| rest.strip_suffix('\n'));
     let Some(inner) = inner else { return false };
-    let mut place = GrammarState::Start;
+    let mut state = GrammarState::Start;
     for line in inner.split('\n') {
-        match next_state(place, line) {
-            Some(after) => place = after,
+        match next_state(state, line) {
+            Some(after) => state = after,
             None => return false,
         }
     }
-    !matches!(place, GrammarState::Start | GrammarState::AddEmpty)
+    !matches!(state, GrammarState::Start | GrammarState::AddEmpty)
 }
 
-fn next_state(place: GrammarState, line: &str) -> Option<GrammarState> {
+fn next_state(state: GrammarState, line: &str) -> Option<GrammarState> {
     if let Some(header) = FileHeader::parse(line) {
-        return (place != GrammarState::AddEmpty).then_some(match header {
+        return (state != GrammarState::AddEmpty).then_some(match header {
             FileHeader::Add => GrammarState::AddEmpty,
             FileHeader::Delete => GrammarState::Delete,
             FileHeader::Update => GrammarState::UpdateEmpty,
         });
     }
-    match place {
+    match state {
         GrammarState::Start | GrammarState::Delete | GrammarState::AtEnd => None,
         GrammarState::AddEmpty | GrammarState::Add => {
             line.starts_with('+').then_some(GrammarState::Add)
@@ -94,13 +94,14 @@ fn next_state(place: GrammarState, line: &str) -> Option<GrammarState> {
     }
 }
 
-/// Whether a line, without blanks at its end, is one of the `***` lines.
+/// Whether a line (without trailing blanks) is a `***` marker.
 pub(super) fn is_marker(line: &str) -> bool {
     [BEGIN, END, END_OF_FILE].contains(&line)
         || has_name_after(line, MOVE)
         || FileHeader::parse(line).is_some()
 }
 
+/// Whether the line is `prefix` and a name that is not empty.
 fn has_name_after(line: &str, prefix: &str) -> bool {
     line.strip_prefix(prefix)
         .is_some_and(|name| !name.is_empty())

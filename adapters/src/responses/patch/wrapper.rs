@@ -1,6 +1,6 @@
-//! Packing that models put around a patch: Markdown fences, JSON, a shell
-//! heredoc. A command line with anything beside `apply_patch` stays, since
-//! dropping the rest (a `cd`, say) would change what happens.
+//! Removes what models put around a patch: Markdown fences, JSON, a shell heredoc. A command
+//! line that contains more than `apply_patch` is not changed, because dropping the rest, for
+//! example a `cd`, would change its effect.
 
 use std::borrow::Cow;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::add_note;
 use super::grammar::{BEGIN, END};
 
-/// Peels wrappers until none is left.
+/// Removes nested wrappers until none is left.
 pub(super) fn strip_wrappers<'a>(input: &'a str, notes: &mut Vec<&'static str>) -> Cow<'a, str> {
     let mut text = Cow::Borrowed(input);
-    // Deeper nesting than this was never meant as a patch.
+    // Deeper nesting is not meant as a patch.
     for _ in 0..4 {
         let inner = from_json(&text)
             .map(|inner| (inner, "JSON wrapper removed"))
@@ -26,8 +26,8 @@ pub(super) fn strip_wrappers<'a>(input: &'a str, notes: &mut Vec<&'static str>) 
     text
 }
 
-/// A JSON string, `{"input": …}`, `{"patch": …}` or the argument list of the
-/// shell form, with nothing else beside it.
+/// The patch in a JSON string, `{"input": …}`, `{"patch": …}` or `{"command":
+/// ["apply_patch", …]}`, if the JSON contains nothing else.
 fn from_json(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '"', '[']) {
         return None;
@@ -53,8 +53,8 @@ fn from_json(text: &str) -> Option<String> {
     }
 }
 
-/// The lines between a leading and a trailing fence, or the patch before a
-/// fence that was closed without being opened.
+/// The lines between an opening and a closing Markdown fence, or the patch before a closing
+/// fence that was never opened.
 fn from_fence(text: &str) -> Option<String> {
     let (body, close) = text.trim().rsplit_once('\n')?;
     if close.trim_end() != "```" {
@@ -91,14 +91,14 @@ fn from_heredoc(text: &str) -> Option<String> {
     if !plain || close.trim_end() != delimiter || body.lines().any(|line| line == delimiter) {
         return None;
     }
-    // Without quotes a shell would have expanded these.
+    // Without quotes around the delimiter a shell would expand these characters.
     if quoted.is_none() && body.contains(['$', '`', '\\']) {
         return None;
     }
     Some(format!("{body}\n"))
 }
 
-/// A patch on one line whose line ends and quotes are all still escaped.
+/// A patch on one line in which all line ends and quotes are JSON escapes.
 fn from_escaped_line(text: &str) -> Option<String> {
     let text = text.trim();
     let one_line = text.starts_with(BEGIN) && text.contains("\\n") && !text.contains('\n');
