@@ -1,4 +1,4 @@
-//! A small set of the values of an enum, a list in TOML.
+//! A set of values of an enum, written as a list in TOML.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,28 +6,28 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-/// A set of values that number less than 32.
+/// A set of values of an enum with fewer than 32 values, one bit for each value.
 pub struct EnumSet<T> {
     bits: u32,
     of: PhantomData<T>,
 }
 
-/// A value of a [`Set`]: its number.
+/// An enum whose values an [`EnumSet`] can hold.
 pub trait EnumSetValue: Copy + 'static {
-    /// Every value.
+    /// All values of the enum.
     const ALL: &'static [Self];
 
-    /// Its place, less than 32.
+    /// The number of the value, less than 32.
     fn index(self) -> u8;
 }
 
 impl<T> EnumSet<T> {
-    /// No value.
+    /// The empty set.
     pub const fn empty() -> Self {
         Self::from_bits(0)
     }
 
-    /// Every value.
+    /// The set of all values.
     pub const fn all() -> Self {
         Self::from_bits(u32::MAX)
     }
@@ -45,7 +45,7 @@ impl<T> EnumSet<T> {
         Self::from_bits(self.bits | other.bits)
     }
 
-    /// Whether there is no value.
+    /// Whether the set has no value.
     pub fn is_empty(self) -> bool {
         self.bits == 0
     }
@@ -57,13 +57,13 @@ impl<T: EnumSetValue> EnumSet<T> {
         self.bits & bit(value) != 0
     }
 
-    /// The set and the value.
+    /// The set with the value added.
     #[must_use]
     pub fn with(self, value: T) -> Self {
         Self::from_bits(self.bits | bit(value))
     }
 
-    /// The set without the value.
+    /// The set with the value removed.
     #[must_use]
     pub fn without(self, value: T) -> Self {
         Self::from_bits(self.bits & !bit(value))
@@ -74,8 +74,8 @@ fn bit<T: EnumSetValue>(value: T) -> u32 {
     1_u32.checked_shl(value.index().into()).unwrap_or(0)
 }
 
-/// What no value stands for does not count: the set of all that was made as
-/// such is the one that names them.
+/// Bits without a value are ignored, so that [`EnumSet::all`] equals a set that lists all
+/// values.
 impl<T: EnumSetValue> PartialEq for EnumSet<T> {
     fn eq(&self, other: &Self) -> bool {
         T::ALL
@@ -96,7 +96,7 @@ impl<T> Copy for EnumSet<T> {}
 
 impl<T> fmt::Debug for EnumSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Set({:b})", self.bits)
+        write!(f, "EnumSet({:b})", self.bits)
     }
 }
 

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A string or a list of strings. Without `Debug`: it may hold keys.
+/// A string or a list of strings. It has no `Debug`, because it may contain keys.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct OneOrMany(pub Vec<String>);
 
-/// A table in the order of its file.
+/// A TOML table whose entries keep the order of the file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Pairs<T>(pub Vec<(String, T)>);
 

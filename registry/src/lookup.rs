@@ -1,4 +1,4 @@
-//! From the model name of a request to a provider and its model.
+//! Resolves the model name of a request to a route: a provider and a model.
 
 use std::sync::Arc;
 
@@ -8,100 +8,104 @@ use crate::model::Model;
 use crate::provider::Provider;
 use crate::suggest;
 
-/// The providers that are on, and the names that people gave.
+/// The enabled providers, with the aliases, default model and fallbacks of the configuration.
+///
+/// Made when the configuration is loaded; replaced when it is loaded again.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    /// In the order of the configuration.
+    /// The enabled providers, in the order of the configuration.
     pub providers: Vec<Arc<Provider>>,
-    /// Own names, as (alias, model name).
+    /// Aliases, as (alias, model name).
     pub aliases: Vec<(String, String)>,
-    /// Answers Codex where nobody knows the name.
+    /// The model for unknown names that Codex asks for.
     pub default_model: Option<String>,
-    /// Where a turn goes instead, as (model name or `*`, model names in order).
+    /// Fallbacks, as (model name or [`EVERY_MODEL`], the model names to try instead, in
+    /// order).
     pub fallbacks: Vec<(String, Vec<String>)>,
 }
 
-/// Where a turn goes.
+/// The provider and model that answer a turn. Made by [`Registry::resolve`] and
+/// [`Registry::fallbacks`] for each turn.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The provider.
     pub provider: Arc<Provider>,
-    /// The model, described by its name alone if it is not listed.
+    /// The listed model, or [`Model::unlisted`].
     pub model: Arc<Model>,
-    /// How the model is spoken to.
+    /// The dialect of the model.
     pub dialect: Arc<Dialect>,
-    /// The name in the upstream request.
+    /// The model name in the upstream request.
     pub upstream_model: String,
-    /// How the name was found.
+    /// Which rule resolved the name.
     pub resolved_by: ResolvedBy,
 }
 
 impl Route {
-    /// The name that always leads here: provider, slash, model.
+    /// `provider/model`, which always resolves to this route.
     pub fn full_name(&self) -> String {
         self.provider.prefixed_name(&self.upstream_model)
     }
 }
 
-/// How a name was found.
+/// The rule by which a model name was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResolvedBy {
-    /// The whole name is a listed model.
+    /// The name is the id of a listed model.
     Exact,
-    /// Its prefix is a provider.
+    /// The name begins with the id of a provider and a slash.
     Prefixed,
-    /// It is an alias.
+    /// The name is an alias.
     Alias,
-    /// Nobody knows it; the default model answers.
+    /// The name is unknown; the default model answers.
     Default,
-    /// Nobody lists it; the only provider that takes any name gets it.
+    /// The name is not listed; it is passed to the only provider that accepts any name.
     Passthrough,
 }
 
-/// A name that leads nowhere. The text is fit for the client.
+/// The error for a model name that no provider serves. The message is meant for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("The model '{requested}' does not exist or no provider is on for it.{hint}")]
 pub struct UnknownModel {
-    /// The name of the request.
+    /// The model name that was requested.
     pub requested: String,
-    /// Known names that are near, the nearest first, three at most.
+    /// At most three similar known names, the most similar first.
     pub suggestions: Vec<String>,
     hint: String,
 }
 
-/// Names that cannot work, found at load.
+/// A name in the configuration that cannot be resolved; found when it is loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// An alias of an alias, which may be a cycle.
+    /// An alias of an alias: alias, target. Aliases have one level, so that there are no
+    /// cycles.
     #[error("alias '{0}' points to '{1}', which is an alias itself; aliases have one level")]
     AliasOfAlias(String, String),
-    /// An alias that leads nowhere.
+    /// An alias whose target is unknown.
     #[error("alias '{0}' leads nowhere. {1}")]
     UnresolvedAlias(String, UnknownModel),
-    /// A default model that leads nowhere.
+    /// The default model is unknown.
     #[error("default_model leads nowhere. {0}")]
     UnresolvedDefault(UnknownModel),
-    /// Fallbacks of a name that leads nowhere, or to one: the name they are
-    /// for comes first.
+    /// The name that has fallbacks (first field) or one of the fallbacks is unknown.
     #[error("fallbacks of '{0}': '{name}' leads nowhere. {1}", name = .1.requested)]
     UnresolvedFallback(String, UnknownModel),
 }
 
-/// Stands for every model in [`Registry::fallbacks`].
+/// The name in [`Registry::fallbacks`] that means every model.
 pub const EVERY_MODEL: &str = "*";
 
 impl Registry {
-    /// The route of `name`. In this order:
+    /// The route for the model name `name`. The first rule that applies decides:
     ///
-    /// 1. an alias,
-    /// 2. `provider/model` of a provider that is on and lists the model or passes
-    ///    any on,
-    /// 3. a model id as a whole (ids may contain slashes), the first provider
-    ///    that lists it,
-    /// 4. the default model, for Codex only: it asks for helper models by names
-    ///    of its own, which a server that takes any name would refuse or mistake,
-    /// 5. the provider that passes any name on, if there is exactly one and the
-    ///    name does not begin with another provider's prefix.
+    /// 1. The name is an alias.
+    /// 2. It is `provider/model` of an enabled provider that lists the model or accepts any
+    ///    name.
+    /// 3. It is a model id (ids may contain slashes); the first provider that lists it
+    ///    answers.
+    /// 4. The default model answers, for Codex only. Codex requests helper models by fixed
+    ///    names, which a provider that accepts any name would refuse or misunderstand.
+    /// 5. Exactly one provider accepts any name, and the name does not begin with the id of
+    ///    another provider.
     pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, UnknownModel> {
         if let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) {
             let route = self.resolve_target(target);
@@ -128,11 +132,11 @@ impl Registry {
             .ok_or_else(|| self.unknown_model(name))
     }
 
-    /// Where the turn of `route`, which `asked` led to, goes instead, in order:
-    /// what is given for the name that was asked for, for what it stands for
-    /// if it is an alias or unknown, for the model, and for every model. Each
-    /// model comes once; `route` itself does not.
-    pub fn fallbacks(&self, asked: &str, route: &Route) -> Vec<Route> {
+    /// The routes to try if `route`, to which the name `requested` was resolved, fails. In
+    /// order: the fallbacks of the requested name, of the name that an alias or the default
+    /// model stands for, of the model, and of every model. Each model appears once, `route`
+    /// itself not at all.
+    pub fn fallbacks(&self, requested: &str, route: &Route) -> Vec<Route> {
         if self.fallbacks.is_empty() {
             return Vec::new();
         }
@@ -149,8 +153,8 @@ impl Registry {
             let alias = self.aliases.iter().find(|(alias, _)| alias == name);
             alias.map(|(_, target)| target.as_str())
         };
-        let mut names = vec![asked];
-        names.extend(target(asked));
+        let mut names = vec![requested];
+        names.extend(target(requested));
         names.extend(default);
         names.extend(default.and_then(target));
         names.extend([full.as_str(), &public, EVERY_MODEL]);
@@ -162,8 +166,8 @@ impl Registry {
                 continue;
             }
             used.push(name);
-            let given = self.fallbacks.iter().filter(|(of, _)| of == name);
-            for other in given.flat_map(|(_, others)| others) {
+            let entries = self.fallbacks.iter().filter(|(of, _)| of == name);
+            for other in entries.flat_map(|(_, others)| others) {
                 if let Some(other) = self.resolve_without_default(other)
                     && !seen.contains(&other.full_name())
                 {
@@ -175,8 +179,8 @@ impl Registry {
         routes
     }
 
-    /// The name by which `GET /v1/models` lists a model: its id, or with the
-    /// provider in front where the id alone leads elsewhere.
+    /// The name under which `GET /v1/models` lists a model: its id, or `provider/model` if the
+    /// id resolves to something else.
     pub fn public_name(&self, provider: &Provider, model: &Model) -> String {
         let leads_here = self
             .resolve(&model.id, false)
@@ -188,19 +192,19 @@ impl Registry {
         }
     }
 
-    /// Every listed model with its provider, in the order of lookup.
+    /// All listed models with their providers, in the order of resolution.
     pub fn models(&self) -> impl Iterator<Item = (&Arc<Provider>, &Arc<Model>)> {
         self.providers
             .iter()
             .flat_map(|provider| provider.models.iter().map(move |model| (provider, model)))
     }
 
-    /// The provider with this id, if it is on.
+    /// The provider with this id, if it is enabled.
     pub fn provider(&self, id: &str) -> Option<&Arc<Provider>> {
         self.providers.iter().find(|provider| provider.id == id)
     }
 
-    /// Tells the address of a provider whose port is known only once it runs.
+    /// Sets the address of a provider whose port is known only after it has started.
     pub fn set_base_url(&mut self, id: &str, base_url: &str) {
         for provider in &mut self.providers {
             if provider.id == id {
@@ -209,7 +213,7 @@ impl Registry {
         }
     }
 
-    /// Whether every alias, the default model and every fallback lead somewhere.
+    /// Checks that all aliases, the default model and all fallbacks can be resolved.
     pub fn check(&self) -> Result<(), RegistryError> {
         for (alias, target) in &self.aliases {
             if self.aliases.iter().any(|(other, _)| other == target) {
@@ -228,15 +232,15 @@ impl Registry {
             return Err(RegistryError::UnresolvedDefault(self.unknown_model(name)));
         }
         for (of, others) in &self.fallbacks {
-            let given = Some(of).filter(|of| *of != EVERY_MODEL);
-            if let Some(lost) = given
+            let subject = Some(of).filter(|of| *of != EVERY_MODEL);
+            if let Some(unknown) = subject
                 .into_iter()
                 .chain(others)
                 .find(|name| self.resolve_without_default(name).is_none())
             {
                 return Err(RegistryError::UnresolvedFallback(
                     of.clone(),
-                    self.unknown_model(lost),
+                    self.unknown_model(unknown),
                 ));
             }
         }
@@ -294,7 +298,7 @@ impl Registry {
         })
     }
 
-    fn unknown_model(&self, asked: &str) -> UnknownModel {
+    fn unknown_model(&self, requested: &str) -> UnknownModel {
         let mut known: Vec<String> = self
             .aliases
             .iter()
@@ -304,39 +308,40 @@ impl Registry {
             known.push(model.id.clone());
             known.push(provider.prefixed_name(&model.id));
         }
-        let near: Vec<String> = suggest::similar(asked, known.iter().map(String::as_str))
-            .into_iter()
-            .take(3)
-            .map(str::to_owned)
-            .collect();
+        let suggestions: Vec<String> =
+            suggest::similar(requested, known.iter().map(String::as_str))
+                .into_iter()
+                .take(3)
+                .map(str::to_owned)
+                .collect();
         UnknownModel {
-            hint: self.hint(asked, &near),
-            requested: asked.to_owned(),
-            suggestions: near,
+            hint: self.hint(requested, &suggestions),
+            requested: requested.to_owned(),
+            suggestions,
         }
     }
 
-    fn hint(&self, asked: &str, near: &[String]) -> String {
-        let prefix = asked.split_once('/').map(|(prefix, _)| prefix);
-        let off = prefix
+    fn hint(&self, requested: &str, suggestions: &[String]) -> String {
+        let prefix = requested.split_once('/').map(|(prefix, _)| prefix);
+        let disabled = prefix
             .filter(|prefix| builtin::is_builtin(prefix))
-            .or_else(|| builtin::provider_listing(asked))
+            .or_else(|| builtin::provider_listing(requested))
             .filter(|id| self.provider(id).is_none());
-        if let Some(off) = off {
-            let way = match builtin::key_env(off).first() {
+        if let Some(id) = disabled {
+            let remedy = match builtin::key_env(id).first() {
                 Some(variable) => format!("set {variable} or configure it"),
                 None => "configure it".to_owned(),
             };
-            return format!(" The provider '{off}' is known but off: {way}.");
+            return format!(" The provider '{id}' is known but off: {remedy}.");
         }
-        if !near.is_empty() {
-            return format!(" Near: {}.", near.join(", "));
+        if !suggestions.is_empty() {
+            return format!(" Near: {}.", suggestions.join(", "));
         }
         let open: Vec<String> = self
             .providers
             .iter()
             .filter(|provider| provider.passthrough)
-            .map(|provider| provider.prefixed_name(asked))
+            .map(|provider| provider.prefixed_name(requested))
             .collect();
         if open.is_empty() {
             " GET /v1/models lists the models.".to_owned()

@@ -1,4 +1,4 @@
-//! A provider: where it is, what it speaks, which models it has.
+//! A provider: its address, wire, keys, timeouts and models.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,53 +13,57 @@ use crate::lists::{OneOrMany, Pairs};
 use crate::model::Model;
 use crate::quirks::Quirks;
 
-/// A provider as the program uses it.
+/// A provider that is enabled.
 ///
-/// `Debug` shows the id and the address only: headers, query and proxy may hold
-/// secrets.
+/// Made from a [`ProviderSpec`] when the configuration is loaded; replaced when it is loaded
+/// again. `Debug` shows only the id and the address, because headers, query and proxy may
+/// contain secrets.
 #[derive(Clone, PartialEq)]
 pub struct Provider {
-    /// Its id, the prefix of its model names: `vllm` in `vllm/qwen3`.
+    /// The id, which is the prefix of its model names: `vllm` in `vllm/qwen3`.
     pub id: String,
-    /// The name people know it by.
+    /// The name for people.
     pub name: String,
-    /// The wire it speaks.
+    /// The protocol of its API.
     pub wire: Wire,
-    /// Where paths such as `/chat/completions` are appended, without a final
-    /// slash. Empty until known for a provider inside this program.
+    /// The URL to which paths such as `/chat/completions` are appended, without a final
+    /// slash. For the sandbox inside this program it is empty until its port is known.
     pub base_url: String,
-    /// Environment variables that usually hold its key, the preferred one first.
+    /// Environment variables that usually contain its key, the preferred one first.
     pub key_env: Vec<String>,
-    /// Whether it refuses requests without a key.
+    /// Whether the provider refuses requests without a key.
     pub key_required: bool,
-    /// How its models are spoken to, unless they are of a family.
+    /// The dialect of the models that belong to no family.
     pub dialect: Arc<Dialect>,
-    /// Families of models, in the order of the file.
+    /// Families of models with their dialects, in the order of the file.
     pub families: Vec<(ModelFamily, Arc<Dialect>)>,
     /// The listed models, in the order of the file.
     pub models: Vec<Arc<Model>>,
-    /// Whether names outside `models` are passed on as they are.
+    /// Whether model names that are not in `models` are passed to the provider.
     pub passthrough: bool,
-    /// The header that carries the key as it is, for servers that want no
+    /// The name of the header that carries the key, for servers that do not use
     /// `Authorization: Bearer`.
     pub key_header: Option<String>,
-    /// How often each key is used, beside the others; empty: in their order.
+    /// The weight of each key in the choice between keys; empty if they are used in
+    /// order.
     pub key_weights: Vec<u32>,
-    /// The most requests at once; the others wait.
+    /// Upper bound of concurrent requests; further requests wait.
     pub max_concurrent: Option<u32>,
     /// Extra request headers.
     pub headers: Vec<(String, String)>,
     /// Extra query parameters.
     pub query: Vec<(String, String)>,
-    /// Proxy URL for this provider alone; without one the system's applies.
+    /// The URL of an HTTP proxy for this provider; without one the system's proxy settings
+    /// apply.
     pub proxy: Option<String>,
-    /// PEM file with certificate authorities to trust besides the built-in ones.
+    /// A PEM file with additional certificate authorities to trust.
     pub ca_file: Option<PathBuf>,
-    /// How long to wait.
+    /// How long to wait for the provider.
     pub timeouts: Timeouts,
-    /// Attempts after the first, all before the first content event.
+    /// Upper bound of retries after the first attempt. Nothing is retried after the first
+    /// content event.
     pub max_retries: u32,
-    /// Whether an address that is unsafe to send keys to is allowed all the same.
+    /// Whether `base_url` may be an unencrypted `http` address of another host.
     pub allow_http: bool,
 }
 
@@ -69,13 +73,13 @@ impl Provider {
         self.models.iter().find(|model| model.id == id)
     }
 
-    /// Whether `base_url` is a form that the user fills in: a part stands between
-    /// braces.
+    /// Whether `base_url` is a template with a placeholder in braces that the user must
+    /// replace by an own address.
     pub fn has_address_placeholder(&self) -> bool {
         self.base_url.contains('{')
     }
 
-    /// How the model with this id is spoken to.
+    /// The dialect of the model with this id.
     pub fn dialect_for(&self, model: &str) -> &Arc<Dialect> {
         self.families
             .iter()
@@ -83,7 +87,7 @@ impl Provider {
             .map_or(&self.dialect, |(_, dialect)| dialect)
     }
 
-    /// The name that reaches `model` whatever other providers have.
+    /// `provider/model`, the name that resolves to this provider regardless of the others.
     pub fn prefixed_name(&self, model: &str) -> String {
         format!("{}/{model}", self.id)
     }
@@ -98,7 +102,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The protocol a provider is spoken to in.
+/// The protocol of a provider's API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wire {
@@ -107,17 +111,17 @@ pub enum Wire {
     Chat,
 }
 
-/// How long to wait for an upstream, written as `"10s"` or `"500ms"`.
+/// How long to wait for a provider; in TOML `"10s"` or `"500ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct Timeouts {
-    /// For the connection, TLS included.
+    /// For the connection, including TLS.
     #[serde(with = "duration")]
     pub connect: Duration,
-    /// From the end of the request to the first byte of the answer.
+    /// Between the end of the request and the first byte of the answer.
     #[serde(with = "duration")]
     pub first_byte: Duration,
-    /// Between two pieces of the answer.
+    /// Between two reads of the answer.
     #[serde(with = "duration")]
     pub idle: Duration,
 }
@@ -132,8 +136,8 @@ impl Default for Timeouts {
     }
 }
 
-/// The schema of a provider in TOML: an embedded file, a file in `providers/`
-/// or a `[providers.<id>]` table. Every key may be left out.
+/// The TOML form of a provider: an embedded file, a file in `providers/` or a
+/// `[providers.<id>]` table. Every key is optional.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
@@ -143,18 +147,18 @@ impl Default for Timeouts {
 pub struct ProviderSpec {
     /// See [`Provider::name`].
     pub name: Option<String>,
-    /// `false` turns off a provider that would otherwise be on.
+    /// `false` disables the provider.
     pub enabled: bool,
     /// See [`Provider::wire`].
     pub wire: Wire,
     /// See [`Provider::base_url`].
     pub base_url: Option<String>,
-    /// Variables that hold a key each.
+    /// Environment variables that contain one key each.
     pub api_key_env: Option<OneOrMany>,
-    /// File that holds one key a line.
+    /// A file with one key per line.
     pub api_key_file: Option<PathBuf>,
-    /// Prints one key a line: a string is run by the shell, a list is a program
-    /// and its arguments.
+    /// A command that prints one key per line: a string is run by the shell, a list is a
+    /// program and its arguments.
     pub api_key_command: Option<OneOrMany>,
     /// The keys themselves.
     pub api_key: Option<OneOrMany>,
@@ -188,7 +192,7 @@ pub struct ProviderSpec {
     pub body: BodyFields,
     /// See [`Provider::families`].
     pub families: Vec<ModelFamily>,
-    /// See [`Provider::models`]; laid over a built-in by id.
+    /// See [`Provider::models`]; merged by id with the models of a built-in provider.
     pub models: Vec<Model>,
 }
 
@@ -224,7 +228,7 @@ impl Default for ProviderSpec {
 }
 
 impl ProviderSpec {
-    /// The provider that this describes under `id`.
+    /// Makes the provider with this id. Keys are read elsewhere.
     pub fn to_provider(&self, id: &str) -> Provider {
         Provider {
             id: id.to_owned(),
@@ -262,7 +266,8 @@ impl ProviderSpec {
         }
     }
 
-    /// A family's fields stand beside those of the provider.
+    /// The dialect of a family: its quirks, and its body fields in addition to those of the
+    /// provider.
     fn family_dialect(&self, family: &ModelFamily) -> (ModelFamily, Arc<Dialect>) {
         let mut body = self.body.0.clone();
         body.retain(|(name, _)| family.body.0.iter().all(|(over, _)| over != name));

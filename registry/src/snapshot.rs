@@ -1,5 +1,5 @@
-//! What one turn used of the registry: its routes with everything that decides
-//! how they are spoken to. It can be kept, and makes a registry again.
+//! The part of the registry that one turn used: its routes with everything that influences
+//! their requests. Diagnostics store it, and a replay makes a registry from it.
 
 use std::sync::Arc;
 
@@ -10,24 +10,25 @@ use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::model::Model;
 use crate::provider::{Provider, ProviderSpec, Timeouts, Wire};
 
-/// The routes of a turn.
+/// The routes of one turn. The diagnostics of a turn contain one, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegistrySnapshot {
-    /// The model name of the request.
+    /// The requested model name.
     pub asked: String,
-    /// Nobody knew the name: the default model answered.
+    /// Whether the name was unknown and the default model answered.
     pub default: bool,
-    /// The first choice and what stands in for it; where the name led nowhere,
-    /// the models whose names are near.
+    /// The preferred route and its fallbacks; for an unknown name the routes of similar
+    /// names.
     pub routes: Vec<RouteSnapshot>,
-    /// The name led nowhere.
+    /// Whether the name was unknown and no route was found.
     pub unresolved: bool,
-    /// Then the providers that take any name with theirs in front.
+    /// In that case the ids of the providers that accept any name.
     pub open: Vec<String>,
 }
 
-/// One route. It holds no key; header and query values may be secrets.
+/// One route with the settings of its provider. It contains no API key, but header and query
+/// values may be secrets.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
@@ -49,7 +50,7 @@ pub struct RouteSnapshot {
 }
 
 impl RegistrySnapshot {
-    /// What a turn that asked for `asked` and goes along `routes` uses.
+    /// The snapshot of a turn that requested `asked` and has these routes.
     pub fn new(asked: &str, routes: &[Route]) -> Self {
         Self {
             asked: asked.to_owned(),
@@ -62,7 +63,8 @@ impl RegistrySnapshot {
         }
     }
 
-    /// What a turn uses whose model name led nowhere, or near these names.
+    /// The snapshot of a turn whose model name is unknown. `near` are the similar names that
+    /// the error suggests.
     pub fn for_unknown_model(asked: &str, registry: &Registry, near: &[String]) -> Self {
         let routes: Vec<Route> = near
             .iter()
@@ -80,7 +82,7 @@ impl RegistrySnapshot {
         }
     }
 
-    /// A registry in which the turn takes the same routes.
+    /// A registry in which the same turn gets the same routes, or the same error.
     pub fn to_registry(&self) -> Registry {
         let mut registry = Registry::default();
         for route in &self.routes {
@@ -135,12 +137,12 @@ impl RouteSnapshot {
         }
     }
 
-    /// As [`Route::full_name`].
+    /// See [`Route::full_name`].
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.provider, self.upstream_model)
     }
 
-    /// Adds the provider, or the model to the provider that is there already.
+    /// Adds the provider with its model, or only the model if the provider is there already.
     fn add_to(&self, providers: &mut Vec<Arc<Provider>>) {
         let family = (
             ModelFamily {
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_of_kept_settings_leads_the_same_ways() {
+    fn a_restored_registry_resolves_to_the_same_routes() {
         let registry = registry();
         for (asked, codex) in [
             ("fast", false),
@@ -229,10 +231,10 @@ mod tests {
             ("gpt", true),
         ] {
             let routes_before = routes(&registry, asked, codex);
-            let kept = RegistrySnapshot::new(asked, &routes_before);
-            let json = serde_json::to_string(&kept).unwrap();
-            let kept: RegistrySnapshot = serde_json::from_str(&json).unwrap();
-            let routes_after = routes(&kept.to_registry(), asked, codex);
+            let snapshot = RegistrySnapshot::new(asked, &routes_before);
+            let json = serde_json::to_string(&snapshot).unwrap();
+            let snapshot: RegistrySnapshot = serde_json::from_str(&json).unwrap();
+            let routes_after = routes(&snapshot.to_registry(), asked, codex);
             assert_eq!(routes_after.len(), routes_before.len(), "{asked}");
             for (after, before) in routes_after.iter().zip(&routes_before) {
                 assert_eq!(after.full_name(), before.full_name());
@@ -248,19 +250,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_led_nowhere_leads_nowhere_in_the_same_words() {
+    fn a_restored_registry_has_the_same_error_for_an_unknown_name() {
         let mut registry = registry();
-        // Two that take any name: none of them does without its own in front.
+        // With two providers that accept any name, a name without a provider is unknown.
         let another = toml::from_str::<ProviderSpec>(
             "base_url = \"https://shed.example\"\npassthrough = true\nmodels = [{ id = \"any\" }]",
         );
         let another = Arc::new(another.unwrap().to_provider("shed"));
         registry.providers.push(another);
         for asked in ["twoo", "anyy", "nobody/knows"] {
-            let lost = registry.resolve(asked, false).unwrap_err();
-            let kept = RegistrySnapshot::for_unknown_model(asked, &registry, &lost.suggestions);
-            let again = kept.to_registry().resolve(asked, false).unwrap_err();
-            assert_eq!(again.to_string(), lost.to_string());
+            let error = registry.resolve(asked, false).unwrap_err();
+            let snapshot =
+                RegistrySnapshot::for_unknown_model(asked, &registry, &error.suggestions);
+            let restored = snapshot.to_registry().resolve(asked, false).unwrap_err();
+            assert_eq!(restored.to_string(), error.to_string());
         }
     }
 }

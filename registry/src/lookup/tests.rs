@@ -3,7 +3,7 @@ use toml::Table;
 use super::*;
 use crate::builtin::build;
 
-fn own(id: &str, over: Table) -> Arc<Provider> {
+fn provider(id: &str, over: Table) -> Arc<Provider> {
     Arc::new(build(id, over).unwrap().to_provider(id))
 }
 
@@ -14,11 +14,11 @@ fn registry(providers: &[Arc<Provider>]) -> Registry {
     }
 }
 
-/// Two providers with listed models; the second passes any other name on.
+/// Two providers with listed models, of which the second accepts any name.
 fn two() -> Registry {
     registry(&[
-        own("openai", Table::new()),
-        own(
+        provider("openai", Table::new()),
+        provider(
             "lab",
             toml::toml! {
                 base_url = "https://lab.example/v1"
@@ -34,7 +34,7 @@ fn full_name_and_match(registry: &Registry, name: &str) -> (String, ResolvedBy) 
 }
 
 #[test]
-fn a_prefix_comes_before_a_whole_name() {
+fn a_provider_prefix_has_precedence_over_a_model_id() {
     let two = two();
     assert_eq!(
         full_name_and_match(&two, "lab/gpt-5"),
@@ -61,7 +61,7 @@ fn a_model_id_may_contain_slashes() {
 }
 
 #[test]
-fn unlisted_names_go_to_the_only_provider_that_takes_them() {
+fn unlisted_names_go_to_the_only_provider_that_accepts_them() {
     let mut two = two();
     let qwen = "lab/qwen3".to_owned();
     assert_eq!(
@@ -75,7 +75,7 @@ fn unlisted_names_go_to_the_only_provider_that_takes_them() {
     assert!(two.resolve("lab/", false).is_err());
     assert!(two.resolve("openai/gpt-99", false).is_err());
 
-    two.providers.push(own("vllm", Table::new()));
+    two.providers.push(provider("vllm", Table::new()));
     let error = two.resolve("qwen3", false).unwrap_err().to_string();
     assert!(error.contains("lab/qwen3 or vllm/qwen3"), "{error}");
     assert_eq!(
@@ -108,8 +108,8 @@ fn an_alias_of_an_alias_is_refused() {
 }
 
 #[test]
-fn names_that_lead_nowhere_are_refused_at_load() {
-    let mut only = registry(&[own("openai", Table::new())]);
+fn unknown_names_in_the_configuration_are_refused() {
+    let mut only = registry(&[provider("openai", Table::new())]);
     only.aliases = vec![("fast".into(), "gpt-5-mimi".into())];
     let error = only.check().unwrap_err().to_string();
     assert!(
@@ -125,8 +125,8 @@ fn names_that_lead_nowhere_are_refused_at_load() {
 }
 
 #[test]
-fn the_default_model_answers_codex_alone() {
-    let mut only = registry(&[own("openai", Table::new())]);
+fn the_default_model_answers_only_codex() {
+    let mut only = registry(&[provider("openai", Table::new())]);
     only.aliases = vec![("best".into(), "openai/gpt-5".into())];
     only.default_model = Some("best".into());
     assert_eq!(only.check(), Ok(()));
@@ -143,7 +143,7 @@ fn the_default_model_answers_codex_alone() {
 }
 
 #[test]
-fn the_default_model_comes_before_a_provider_that_takes_any_name() {
+fn the_default_model_has_precedence_over_a_provider_that_accepts_any_name() {
     let mut two = two();
     two.default_model = Some("gpt-5".into());
     assert_eq!(
@@ -157,8 +157,8 @@ fn the_default_model_comes_before_a_provider_that_takes_any_name() {
 }
 
 #[test]
-fn the_refusal_names_what_is_near() {
-    let only = registry(&[own("openai", Table::new())]);
+fn the_error_suggests_similar_names() {
+    let only = registry(&[provider("openai", Table::new())]);
     let error = only.resolve("gpt-5-mimi", false).unwrap_err();
     assert_eq!(
         error.suggestions.first().map(String::as_str),
@@ -182,7 +182,7 @@ fn the_refusal_names_what_is_near() {
 }
 
 #[test]
-fn a_shadowed_model_is_listed_with_its_provider() {
+fn a_shadowed_model_is_listed_as_provider_and_model() {
     let two = two();
     let names: Vec<String> = two.models().map(|(p, m)| two.public_name(p, m)).collect();
     assert!(names.contains(&"gpt-5".to_owned()) && names.contains(&"lab/gpt-5".to_owned()));
@@ -199,8 +199,8 @@ fn a_shadowed_model_is_listed_with_its_provider() {
 }
 
 #[test]
-fn the_address_of_an_embedded_provider_is_told_later() {
-    let mut sandbox = registry(&[own(builtin::SANDBOX, Table::new())]);
+fn the_address_of_an_embedded_provider_is_set_later() {
+    let mut sandbox = registry(&[provider(builtin::SANDBOX, Table::new())]);
     let before = sandbox.clone();
     sandbox.set_base_url(builtin::SANDBOX, "http://127.0.0.1:1/v1");
     let route = sandbox.resolve("sandbox-1", false).unwrap();
@@ -208,10 +208,10 @@ fn the_address_of_an_embedded_provider_is_told_later() {
     assert_eq!(before.providers[0].base_url, "");
 }
 
-/// The routes instead of the one that `asked` leads to.
-fn fallback_names(registry: &Registry, asked: &str) -> Vec<String> {
-    let route = registry.resolve(asked, true).unwrap();
-    let routes = registry.fallbacks(asked, &route);
+/// The full names of the fallbacks of `requested`.
+fn fallback_names(registry: &Registry, requested: &str) -> Vec<String> {
+    let route = registry.resolve(requested, true).unwrap();
+    let routes = registry.fallbacks(requested, &route);
     routes.iter().map(Route::full_name).collect()
 }
 
@@ -229,7 +229,7 @@ fn with_fallbacks(fallbacks: &[(&str, &[&str])]) -> Registry {
 }
 
 #[test]
-fn fallbacks_go_from_the_name_to_every_model() {
+fn fallbacks_are_ordered_from_the_name_to_every_model() {
     let two = with_fallbacks(&[
         ("*", &["lab/last", "lab/for-alias"]),
         ("openai/gpt-5", &["lab/for-model"]),
@@ -263,7 +263,7 @@ fn fallbacks_go_from_the_name_to_every_model() {
 }
 
 #[test]
-fn the_default_model_has_its_fallbacks_for_unknown_names() {
+fn unknown_names_have_the_fallbacks_of_the_default_model() {
     let mut two = with_fallbacks(&[("gpt-5", &["lab/gpt-5"])]);
     two.default_model = Some("fast".into());
     assert_eq!(fallback_names(&two, "gpt-unknown"), ["lab/gpt-5"]);
@@ -271,13 +271,13 @@ fn the_default_model_has_its_fallbacks_for_unknown_names() {
 }
 
 #[test]
-fn a_fallback_from_or_to_nowhere_is_refused() {
-    for (of, other, lost) in [
+fn an_unknown_name_with_or_as_a_fallback_is_refused() {
+    for (of, other, unknown) in [
         ("*", "openai/gpt-99", "openai/gpt-99"),
         ("openai/gpt-98", "gpt-5", "openai/gpt-98"),
     ] {
         let error = with_fallbacks(&[(of, &[other])]).check().unwrap_err();
-        let words = format!("fallbacks of '{of}': '{lost}' leads nowhere.");
+        let words = format!("fallbacks of '{of}': '{unknown}' leads nowhere.");
         assert!(error.to_string().starts_with(&words), "{error}");
     }
 }
