@@ -96,7 +96,7 @@ impl<T> Copy for EnumSet<T> {}
 
 impl<T> fmt::Debug for EnumSet<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EnumSet({:b})", self.bits)
+        write!(f, "Set({:b})", self.bits)
     }
 }
 
