@@ -42,7 +42,7 @@ pub(super) fn cut(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     match turn.purpose.form() {
         Some(compact::Form::Cut) => squeeze(turn, bounds, plan),
         Some(compact::Form::NextTurn) | None if turn.may_truncate => {
-            start::drop(turn, bounds, plan)
+            start::drop(turn, bounds, plan);
         }
         Some(compact::Form::NextTurn) | None => {}
     }

@@ -320,7 +320,7 @@ impl CallItem {
                 );
             }
             ToolKind::Shell => {
-                json::field(&mut out, "action", &shell_action(&parse_object(content)))
+                json::field(&mut out, "action", &shell_action(&parse_object(content)));
             }
             ToolKind::ApplyPatch => {
                 json::field(

@@ -194,7 +194,7 @@ impl Assembler {
                 self.add_text(kind, &fragment, None, events);
             }
             Event::Reasoning(fragment) => {
-                self.add_text(TextKind::Reasoning, &fragment, None, events)
+                self.add_text(TextKind::Reasoning, &fragment, None, events);
             }
             Event::CallStart { slot, id, name } => self.start_call(slot, &id, &name, events),
             Event::CallArguments(slot, fragment) => {
