@@ -215,7 +215,7 @@ fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
             models.push(format!("and {} more", listed - models.len()));
         }
         if provider.passthrough {
-            models.push(format!("{} (any name)", provider.prefixed("...")));
+            models.push(format!("{} (any name)", provider.prefixed_name("...")));
         }
         lines.push(format!("  {}: {}", provider.id, models.join(", ")));
     }

@@ -11,9 +11,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
+use crate::json::string_value;
 use crate::notes::Notes;
 use crate::text::Text;
-use crate::turn::string;
 
 /// One element of a content list. The fields stay raw JSON, and any of them may
 /// be missing: which ones a part needs depends on its type.
@@ -123,7 +123,7 @@ impl<'a> MessageContent<'a> {
                     out.extend_from_slice(separator.as_bytes());
                 }
                 first = false;
-                text.push_inner(out);
+                text.push_escaped(out);
             }
         }
     }
@@ -190,7 +190,7 @@ fn read_part<'a>(
         )
         .with_code("unsupported_content")
     };
-    match string(part.kind).as_deref() {
+    match string_value(part.kind).as_deref() {
         Some("input_image" | "image_url" | "computer_screenshot") => {
             let Some(image) = part.image_url else {
                 return Err(invalid(
@@ -199,7 +199,9 @@ fn read_part<'a>(
             };
             let url = serde_json::from_str::<ImageUrl<'a>>(image.get())
                 .map_or(image, |nested| nested.url);
-            let detail = part.detail.filter(|detail| string(Some(detail)).is_some());
+            let detail = part
+                .detail
+                .filter(|detail| string_value(Some(detail)).is_some());
             Ok(Some(MessagePart::Image(url, detail)))
         }
         Some("input_file" | "file") => match (part.file_data, part.file_id, part.file_url) {

@@ -7,9 +7,9 @@ use crate::event::Event;
 use crate::fault::Fault;
 use crate::notes::Notes;
 use crate::reader::UpstreamReader;
-use crate::responses::assembler::{Assembler, Settings, Terms};
-use crate::responses::envelope::Envelope;
-use crate::responses::frames::Frames;
+use crate::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
+use crate::responses::envelope::ResponseEnvelope;
+use crate::responses::event_buffer::EventBuffer;
 use crate::turn::Turn;
 
 /// The clock of all tests, in Unix seconds.
@@ -18,26 +18,26 @@ pub const NOW: u64 = 1_790_000_000;
 pub const ID: &str = "resp_0123456789abcdef";
 
 /// The settings for an answer to this turn, as a server makes them.
-pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings {
-    Settings {
-        envelope: Envelope::new(turn, ID, NOW),
-        tools: turn.tools.names(),
-        known_calls: turn.call_ids(),
-        codex,
-        terms: Terms {
+pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AssemblerSettings {
+    AssemblerSettings {
+        envelope: ResponseEnvelope::new(turn, ID, NOW),
+        tool_names: turn.tools.names(),
+        known_call_ids: turn.call_ids(),
+        caller_is_codex: codex,
+        params: AnswerParams {
             seal_reasoning,
             origin: "acme/m".to_owned(),
-            estimated_input: 100,
+            estimated_input_tokens: 100,
             bytes_per_token: 2.7,
         },
-        limit: 64 << 20,
+        max_bytes: 64 << 20,
     }
 }
 
 /// The stream for a client that wants events, or the fault that comes before
 /// the first one. Each chunk is one read of the upstream's socket.
 pub fn stream<'c>(
-    settings: Settings,
+    settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
@@ -46,11 +46,11 @@ pub fn stream<'c>(
 
 /// The same with what was repaired on the way.
 pub fn told<'c>(
-    settings: Settings,
+    settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<(String, Notes), Fault> {
-    let codex = settings.codex;
+    let codex = settings.caller_is_codex;
     let read = read(settings, quirks, chunks, true);
     match read.fault {
         Some(fault) if !read.begun && !fault.is_reported_in_stream(codex) => Err(fault),
@@ -60,7 +60,7 @@ pub fn told<'c>(
 
 /// The response for a client that wants only that, or the fault.
 pub fn whole<'c>(
-    settings: Settings,
+    settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
@@ -90,14 +90,14 @@ pub struct Read {
 
 /// Reads an answer, for a client that wants events or one that does not.
 pub fn read<'c>(
-    settings: Settings,
+    settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
 ) -> Read {
     let mut turn = Output::new(settings);
     let mut body = Vec::new();
-    let mut send = |frames: &mut Frames| {
+    let mut send = |frames: &mut EventBuffer| {
         if streams {
             body.extend(frames.take());
         } else {
@@ -121,15 +121,15 @@ pub fn read<'c>(
 
 struct Output {
     assembler: Assembler,
-    frames: Frames,
+    frames: EventBuffer,
     begun: bool,
 }
 
 impl Output {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: AssemblerSettings) -> Self {
         Self {
             assembler: Assembler::new(settings),
-            frames: Frames::default(),
+            frames: EventBuffer::default(),
             begun: false,
         }
     }
@@ -145,13 +145,13 @@ impl Output {
         &mut self,
         quirks: &Quirks,
         chunks: impl IntoIterator<Item = &'c [u8]>,
-        mut send: impl FnMut(&mut Frames),
+        mut send: impl FnMut(&mut EventBuffer),
     ) -> Result<(), Fault> {
         let mut reader = UpstreamReader::new(quirks);
         for chunk in chunks {
             self.step(|mut emit| reader.feed(chunk, &mut emit))?;
             send(&mut self.frames);
-            if self.assembler.outcome().is_some() {
+            if self.assembler.final_status().is_some() {
                 return Ok(());
             }
         }

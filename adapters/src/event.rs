@@ -1,4 +1,7 @@
-//! What an upstream says, whatever wire it spoke.
+//! The events of an upstream answer, independent of the provider's protocol.
+//!
+//! The decoder of a wire produces them, and
+//! [`crate::responses::assembler::Assembler`] turns them into Responses events.
 
 use std::borrow::Cow;
 
@@ -8,63 +11,68 @@ use serde_json::value::RawValue;
 use crate::fault::Fault;
 use crate::json;
 
-/// All that a decoder may emit.
+/// One event of an upstream answer. A decoder emits them in the order of the stream and
+/// ends with [`Event::Finish`] or [`Event::Failed`].
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// The upstream has begun to answer.
+    /// The upstream sent its first bytes of an answer.
     Started,
-    /// Visible text, with the `logprobs` array of this piece if there is one.
+    /// Text for the user, with the `logprobs.content` array of this piece as raw JSON if
+    /// the upstream sent one.
     Text(Fragment<'a>, Option<&'a RawValue>),
-    /// Text by which the model declines.
+    /// Text with which the model refuses.
     Refusal(Fragment<'a>),
-    /// Thinking.
+    /// Reasoning text.
     Reasoning(Fragment<'a>),
-    /// What the provider wants back of the thinking before this point: the
-    /// objects of a `reasoning_details` array as JSON, separated by commas.
+    /// Objects of a `reasoning_details` array (OpenRouter's API) as JSON, separated by
+    /// commas. The provider wants them back with the reasoning before this event.
     ReasoningDetails(String),
-    /// The `extra_content` of the call that begins next, as JSON.
-    CallExtra(Cow<'a, str>),
-    /// A call begins in `slot`, a number of the decoder's choice, new for each
-    /// call of the answer.
+    /// The `extra_content` of the next call as JSON: Gemini's thought signature in its
+    /// OpenAI-compatible API. The provider wants it back with the call.
+    CallExtraContent(Cow<'a, str>),
+    /// A tool call begins.
     CallStart {
-        /// The call's key for the fragments that follow.
+        /// A number that the decoder chooses, unique within the answer, to which
+        /// [`Event::CallArguments`] refer.
         slot: u32,
-        /// The upstream's call id; empty when it has none.
+        /// The upstream's call id; empty if it sent none.
         id: Cow<'a, str>,
-        /// The tool's name on the wire.
+        /// The wire name of the tool.
         name: Cow<'a, str>,
     },
-    /// More of the arguments of the call in this slot.
+    /// The next piece of the JSON arguments of the call in this slot.
     CallArguments(u32, Fragment<'a>),
-    /// A citation in the wire's form: `{type, url_citation: {…}}`, or the same
-    /// without nesting.
+    /// A citation as the upstream sent it: `{type, url_citation: {…}}` as in Chat
+    /// Completions, or with the fields of `url_citation` at the top level.
     Annotation(&'a RawValue),
-    /// A page that the answer as a whole is drawn from.
+    /// A web page on which the answer as a whole is based.
     Source {
-        /// Its address.
+        /// The address of the page.
         url: Cow<'a, str>,
-        /// Its title, if known.
+        /// The title of the page; empty if unknown.
         title: Cow<'a, str>,
     },
-    /// Token counts; a later one replaces an earlier one.
+    /// Token counts of the whole answer so far; they replace earlier ones.
     Usage(Usage),
-    /// Something was repaired or not understood: a note's code and detail.
+    /// The code and detail of a [`crate::notes::Note`]: the decoder repaired or skipped
+    /// something.
     Note(&'static str, String),
-    /// The answer is over; nothing follows.
+    /// The answer ended normally. No event follows.
     Finish(Finish),
-    /// The answer broke off; nothing follows.
+    /// The answer broke off. No event follows.
     Failed(Fault),
 }
 
 impl Event<'_> {
-    /// Whether this is content: after it a turn cannot be tried again.
+    /// Whether the event carries content for the client. After the first content event the
+    /// request cannot be retried.
     pub fn is_content(&self) -> bool {
         match self {
             Self::Text(..)
             | Self::Refusal(_)
             | Self::Reasoning(_)
             | Self::ReasoningDetails(_)
-            | Self::CallExtra(_)
+            | Self::CallExtraContent(_)
             | Self::CallStart { .. }
             | Self::CallArguments(..)
             | Self::Annotation(_)
@@ -76,64 +84,64 @@ impl Event<'_> {
     }
 }
 
-/// Why an answer is over.
+/// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The model was done, with or without calls.
+    /// The model finished, with or without calls.
     Stop,
-    /// The output limit was hit.
+    /// The limit of output tokens was reached.
     Length,
-    /// A filter of the provider cut it.
+    /// The provider's content filter stopped the answer.
     ContentFilter,
 }
 
-/// Token counts in the terms of the Responses API.
+/// Token counts as the Responses API defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Usage {
-    /// Everything that was sent, cached included.
+    /// All input tokens, including cached ones.
     pub input: u64,
-    /// The part of `input` that came from the provider's cache.
+    /// Tokens of `input` that were read from the provider's cache.
     pub cached: u64,
-    /// The part of `input` that was written to the provider's cache.
+    /// Tokens of `input` that were written to the provider's cache.
     pub cache_write: u64,
-    /// Everything that was generated, reasoning included.
+    /// All generated tokens, including reasoning.
     pub output: u64,
-    /// The part of `output` that was reasoning.
+    /// Tokens of `output` that were reasoning.
     pub reasoning: u64,
 }
 
-/// A piece of text as the inside of a JSON string, still escaped: it goes to
-/// the client without being unescaped.
+/// A piece of streamed text as the content of a JSON string, still escaped, so that it can
+/// be passed to the client without being unescaped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment<'a>(Cow<'a, str>);
 
 impl<'a> Fragment<'a> {
-    /// The fragment of a JSON string literal; `None` for another value.
+    /// The content of a JSON string literal; `None` for other JSON values.
     pub fn from_raw(raw: &'a RawValue) -> Option<Self> {
-        json::inner(raw.get()).map(|inner| Self(inner.into()))
+        json::unquote(raw.get()).map(|inner| Self(inner.into()))
     }
 
-    /// A fragment from the inside of a JSON string.
+    /// A fragment from text that is escaped already.
     pub fn from_escaped(escaped: impl Into<Cow<'a, str>>) -> Self {
         Self(escaped.into())
     }
 
-    /// The inside of the JSON string.
+    /// The escaped text, without quotes.
     pub fn escaped(&self) -> &str {
         &self.0
     }
 
-    /// The text itself.
+    /// The unescaped text.
     pub fn decoded(&self) -> Cow<'_, str> {
         json::unescape(&self.0)
     }
 
-    /// Whether there is no character.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether there is nothing but blanks and line ends.
+    /// Whether the text is empty or consists of spaces, tabs and line ends.
     pub fn is_blank(&self) -> bool {
         let mut bytes = self.0.bytes();
         while let Some(byte) = bytes.next() {

@@ -26,8 +26,8 @@ use crate::encoded::Encoded;
 use crate::fault::{Fault, Retry};
 use crate::plan::{Bounds, plan};
 use crate::provider_error;
-use crate::responses::assembler::Settings;
-use crate::responses::request::Source;
+use crate::responses::assembler::AssemblerSettings;
+use crate::responses::request::TurnSource;
 use crate::turn::Turn;
 
 /// The client's request.
@@ -236,7 +236,7 @@ impl<O> Case<O> {
 
     /// The request to the upstream.
     pub fn encode(&self) -> Result<Encoded, Fault> {
-        let source = Source::new(self.request.clone());
+        let source = TurnSource::new(self.request.clone());
         let turn = source.turn()?;
         let name = self.model(&turn);
         let unlisted = Model::unlisted(name);
@@ -246,7 +246,7 @@ impl<O> Case<O> {
             None => format!("case/{name}"),
         };
         let options = EncodeOptions {
-            dialect: self.provider.dialect_of(name),
+            dialect: self.provider.dialect_for(name),
             model,
             upstream_model: name,
             origin: &origin,
@@ -268,11 +268,11 @@ impl<O> Case<O> {
 
     fn reads<T>(
         &self,
-        read: impl FnOnce(Settings, &Quirks) -> Result<T, Fault>,
+        read: impl FnOnce(AssemblerSettings, &Quirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let source = Source::new(self.request.clone());
+        let source = TurnSource::new(self.request.clone());
         let turn = source.turn()?;
-        let quirks = &self.provider.dialect_of(self.model(&turn)).quirks;
+        let quirks = &self.provider.dialect_for(self.model(&turn)).quirks;
         let seals = quirks.wants_baggage() || turn.controls.encrypted_reasoning;
         read(drive::settings(&turn, self.choices.codex, seals), quirks)
     }

@@ -25,7 +25,7 @@ const TEXT_PART_FRAME: usize = r#"{"type":"text","text":""},"#.len();
 /// Measures a content that is a string or a list of parts.
 pub(crate) fn content_size(raw: Option<&RawValue>) -> ContentSize {
     let json = raw.map_or("", RawValue::get);
-    if let Some(inner) = json::inner(json) {
+    if let Some(inner) = json::unquote(json) {
         return ContentSize {
             bytes: inner.len(),
             media: 0,
@@ -50,20 +50,20 @@ pub(crate) fn content_size(raw: Option<&RawValue>) -> ContentSize {
 
 /// The text of a message: its content string, or the texts of its parts, one per line.
 pub(crate) fn message_text<'a>(item: &Item<'a>) -> Cow<'a, str> {
-    if let Some(text) = item.said() {
+    if let Some(text) = item.plain_text() {
         return text.decoded().into_owned().into();
     }
     let Some(raw) = item.content() else {
         return "".into();
     };
-    if let Some(inner) = json::inner(raw.get()) {
+    if let Some(inner) = json::unquote(raw.get()) {
         return json::unescape(inner);
     }
     let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(raw.get()) else {
         return raw.get().into();
     };
     let texts = parts.iter().filter_map(ContentPart::text);
-    let texts = texts.filter_map(|raw| json::inner(raw.get()));
+    let texts = texts.filter_map(|raw| json::unquote(raw.get()));
     let texts: Vec<Cow<'_, str>> = texts
         .filter(|text| !text.is_empty())
         .map(json::unescape)
@@ -88,9 +88,9 @@ pub(crate) fn arguments_json<'a>(item: &Item<'a>) -> Cow<'a, str> {
             let Some(raw) = item.arguments() else {
                 return "{}".into();
             };
-            match json::inner(raw.get()).map(json::unescape) {
+            match json::unquote(raw.get()).map(json::unescape) {
                 Some(text) if text.is_empty() => "{}".into(),
-                Some(text) if json::is_sound_object(&text) => text,
+                Some(text) if json::is_valid_object(&text) => text,
                 None if raw.get().starts_with('{') => raw.get().into(),
                 Some(text) => wrapped("arguments", &text.into_owned().into()).into(),
                 None => wrapped("arguments", &raw.get().into()).into(),
@@ -103,10 +103,10 @@ pub(crate) fn arguments_json<'a>(item: &Item<'a>) -> Cow<'a, str> {
 /// call.
 pub(crate) fn escaped_arguments_len(item: &Item<'_>) -> usize {
     // The client sent these arguments escaped already.
-    let raw = item.arguments().and_then(|raw| json::inner(raw.get()));
+    let raw = item.arguments().and_then(|raw| json::unquote(raw.get()));
     match (item.kind, raw) {
         (ItemKind::FunctionCall | ItemKind::ToolSearchCall, Some(inner))
-            if json::is_sound_object(&json::unescape(inner)) =>
+            if json::is_valid_object(&json::unescape(inner)) =>
         {
             inner.len()
         }

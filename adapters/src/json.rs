@@ -1,12 +1,15 @@
-//! Writing JSON into a byte buffer without building a tree.
+//! JSON without building a tree: writing values into a byte buffer, and reading and
+//! repairing the escapes of strings. "Escaped" text is the content of a JSON string literal
+//! without its quotes.
 
 use std::borrow::Cow;
 
 use serde::Serialize;
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 
-/// Appends `value` as JSON. Values of this crate always serialise; a value
-/// that does not would leave `null`, so that the document stays well formed.
+/// Appends `value` as JSON. The values of this crate always serialise; one that does not
+/// becomes `null`, so that the document stays valid.
 pub fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let start = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
@@ -15,9 +18,9 @@ pub fn push<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     }
 }
 
-/// Appends `,"key":` (or `"key":` directly after an opening brace). The fields
-/// of a buffer that begins without a brace are taken to follow others. The name
-/// must need no escape.
+/// Appends `,"name":`, without the comma directly after an opening brace. `name` must not
+/// need escapes. A buffer that does not begin with a brace gets the comma before its first
+/// key, too: such buffers are appended to other fields.
 pub fn key(out: &mut Vec<u8>, name: &str) {
     if out.last() != Some(&b'{') {
         out.push(b',');
@@ -33,9 +36,9 @@ pub fn field<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
     push(out, value);
 }
 
-/// Appends a key and a value that is JSON already. Its line ends, which can
-/// only stand between tokens, become blanks: in an event stream a line end
-/// would be the end of the field.
+/// Appends a key and a value that is JSON already. Line ends, which JSON allows only between
+/// tokens, become spaces, because a line end would end the `data` field of a server-sent
+/// event.
 pub fn raw_field(out: &mut Vec<u8>, name: &str, json: &str) {
     key(out, name);
     let mut rest = json.as_bytes();
@@ -49,8 +52,8 @@ pub fn raw_field(out: &mut Vec<u8>, name: &str, json: &str) {
     out.extend_from_slice(rest);
 }
 
-/// Appends text that is free of control characters (JSON is) as the inside of
-/// a JSON string: only quotes and backslashes need an escape.
+/// Appends JSON as the content of a JSON string. Valid JSON has no control characters but
+/// white space, so that only quotes, backslashes and white space are escaped.
 pub fn escape_json_text(out: &mut Vec<u8>, json: &str) {
     for byte in json.bytes() {
         match byte {
@@ -63,13 +66,18 @@ pub fn escape_json_text(out: &mut Vec<u8>, json: &str) {
     }
 }
 
-/// The string between the quotes of a JSON string, still escaped.
-pub fn inner(json_string: &str) -> Option<&str> {
+/// The content of a JSON string literal, still escaped; `None` for other JSON values.
+pub fn unquote(json_string: &str) -> Option<&str> {
     json_string.strip_prefix('"')?.strip_suffix('"')
 }
 
-/// Undoes the escapes of the inside of a JSON string. Lone surrogates become
-/// U+FFFD: they cannot be text. Empty where an escape is none.
+/// The text of a JSON value that is a string; `None` for any other value.
+pub(crate) fn string_value(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
+    unquote(raw?.get()).map(unescape)
+}
+
+/// Decodes the escapes of a JSON string's content. Lone surrogates become U+FFFD, because
+/// they cannot be text. An invalid escape makes the result empty.
 pub fn unescape(escaped: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\\', escaped.as_bytes()).is_none() {
         return escaped.into();
@@ -78,7 +86,7 @@ pub fn unescape(escaped: &str) -> Cow<'_, str> {
 }
 
 fn unescaped(escaped: &str) -> Option<String> {
-    // No escape is shorter than what it stands for.
+    // The decoded text is never longer than the escaped one.
     let mut text = String::with_capacity(escaped.len());
     let mut rest = escaped;
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
@@ -104,7 +112,8 @@ fn unescaped(escaped: &str) -> Option<String> {
     Some(text)
 }
 
-/// The character whose `\u` was read, and what follows it.
+/// Decodes the digits after a `\u`, with the second half of a surrogate pair. Returns the
+/// character and the rest.
 fn code_point(digits: &str) -> Option<(char, &str)> {
     let (high, after) = four_digits(digits)?;
     if let Some(char) = char::from_u32(high) {
@@ -129,21 +138,21 @@ fn four_digits(text: &str) -> Option<(u32, &str)> {
     Some((value, after))
 }
 
-/// The inside of a JSON string for `text`.
+/// `text` as the content of a JSON string.
 pub fn escape(text: &str) -> String {
     let quoted = serde_json::to_string(text).unwrap_or_default();
-    inner(&quoted).unwrap_or_default().to_owned()
+    unquote(&quoted).unwrap_or_default().to_owned()
 }
 
-/// Whether arrays and objects lie deeper than `limit` inside one another. Raw values
-/// are passed on without a look, and their reader may work by recursion.
-pub fn deeper_than(json: &str, limit: usize) -> bool {
+/// Whether arrays and objects are nested deeper than `limit`. Raw values are passed on
+/// without being parsed, and a recursive parser behind them could overflow its stack.
+pub fn is_deeper_than(json: &str, limit: usize) -> bool {
     let mut rest = json.as_bytes();
     let mut depth = 0_usize;
     while let Some((byte, tail)) = rest.split_first() {
         rest = tail;
         match byte {
-            b'"' => rest = behind_string(rest),
+            b'"' => rest = skip_string(rest),
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
@@ -155,24 +164,24 @@ pub fn deeper_than(json: &str, limit: usize) -> bool {
     false
 }
 
-/// The deepest arguments of a call: less than the readers that count allow.
+/// The deepest nesting of a call's arguments: less than common JSON parsers allow.
 const ARGUMENTS_DEPTH: usize = 100;
 
-/// Whether this is one JSON object that any reader takes: not too deep, and
-/// without halves of characters, which no UTF-8 can hold.
-pub fn is_sound_object(text: &str) -> bool {
+/// Whether `text` is one JSON object that every parser accepts: not nested too deep, and
+/// without lone surrogates, which UTF-8 cannot represent.
+pub fn is_valid_object(text: &str) -> bool {
     text.trim_start().starts_with('{')
-        && !deeper_than(text, ARGUMENTS_DEPTH)
-        && !lone_surrogate_anywhere(text)
+        && !is_deeper_than(text, ARGUMENTS_DEPTH)
+        && !has_lone_surrogate(text)
         && serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// The bytes of a text inside a JSON string.
+/// The number of bytes that `text` takes in a JSON string.
 pub fn escaped_len(text: &str) -> usize {
     text.bytes().map(escaped_byte_len).sum()
 }
 
-/// The bytes of a byte of text inside a JSON string.
+/// The number of bytes that one byte of text takes in a JSON string.
 pub fn escaped_byte_len(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
@@ -181,8 +190,8 @@ pub fn escaped_byte_len(byte: u8) -> usize {
     }
 }
 
-/// What follows a string whose first quote was read.
-fn behind_string(mut rest: &[u8]) -> &[u8] {
+/// The bytes after a string whose opening quote was consumed.
+fn skip_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         if rest.get(at) == Some(&b'"') {
             return rest.get(at + 1..).unwrap_or_default();
@@ -192,27 +201,27 @@ fn behind_string(mut rest: &[u8]) -> &[u8] {
     &[]
 }
 
-/// Whether a JSON document holds a lone surrogate. Documents without any
-/// surrogate escape, nearly all, are only searched for `\ud`.
-pub fn lone_surrogate_anywhere(json: &str) -> bool {
+/// Whether a JSON document contains a lone surrogate. Most documents have no surrogate
+/// escape at all and are only searched for `\ud`.
+pub fn has_lone_surrogate(json: &str) -> bool {
     let bytes = json.as_bytes();
     let any = memchr::memmem::find(bytes, b"\\ud").is_some()
         || memchr::memmem::find(bytes, b"\\uD").is_some();
-    any && lone_surrogate(json).is_some()
+    any && find_lone_surrogate(json).is_some()
 }
 
-/// Where in a JSON document a `\uD800`–`\uDFFF` escape stands without its
-/// partner, as a byte offset. Such a document has no Unicode meaning.
-pub fn lone_surrogate(json: &str) -> Option<usize> {
+/// The byte offset of the first `\uD800`–`\uDFFF` escape without its partner. Such a string
+/// is not valid Unicode.
+pub fn find_lone_surrogate(json: &str) -> Option<usize> {
     surrogates(json).find_map(|(at, lone)| lone.then_some(at))
 }
 
-/// Whether the escape at this offset is the first half of a pair.
+/// Whether the escape at this byte offset is a high surrogate, the first half of a pair.
 pub fn is_high_surrogate(json: &str, at: usize) -> bool {
-    unit(json.as_bytes(), at).is_some_and(|unit| (0xD800..0xDC00).contains(&unit))
+    utf16_unit(json.as_bytes(), at).is_some_and(|unit| (0xD800..0xDC00).contains(&unit))
 }
 
-/// Replaces each lone surrogate escape by `\ufffd`.
+/// Replaces every lone surrogate escape by `\ufffd`.
 pub fn replace_lone_surrogates(json: &str) -> String {
     let mut bytes = json.as_bytes().to_vec();
     for (at, lone) in surrogates(json) {
@@ -223,21 +232,21 @@ pub fn replace_lone_surrogates(json: &str) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Every surrogate escape that starts a pair or is alone: offset, lone.
+/// All surrogate pairs and lone surrogates: byte offset, and whether it is a lone one.
 fn surrogates(json: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     let bytes = json.as_bytes();
     let mut from = 0;
     std::iter::from_fn(move || {
         loop {
             let at = from + memchr::memchr(b'\\', bytes.get(from..)?)?;
-            let Some(unit) = unit(bytes, at) else {
+            let Some(unit) = utf16_unit(bytes, at) else {
                 from = at + 2;
                 continue;
             };
             from = at + 6;
             if (0xD800..0xDC00).contains(&unit) {
-                let paired =
-                    self::unit(bytes, from).is_some_and(|low| (0xDC00..0xE000).contains(&low));
+                let paired = self::utf16_unit(bytes, from)
+                    .is_some_and(|low| (0xDC00..0xE000).contains(&low));
                 if paired {
                     from += 6;
                 }
@@ -250,7 +259,8 @@ fn surrogates(json: &str) -> impl Iterator<Item = (usize, bool)> + '_ {
     })
 }
 
-fn unit(bytes: &[u8], at: usize) -> Option<u32> {
+/// The code unit of the `\uXXXX` escape at this offset.
+fn utf16_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
@@ -271,9 +281,9 @@ mod tests {
             (r#""\uD83D\u0041""#, Some(1)),
             (r#""plain""#, None),
         ] {
-            assert_eq!(lone_surrogate(json), lone, "{json}");
+            assert_eq!(find_lone_surrogate(json), lone, "{json}");
             assert_eq!(
-                lone_surrogate(&replace_lone_surrogates(json)),
+                find_lone_surrogate(&replace_lone_surrogates(json)),
                 None,
                 "{json}"
             );
@@ -287,7 +297,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn strings_are_read_as_by_serde(pieces in prop::collection::vec(piece(), 0..12)) {
+        fn strings_are_decoded_as_by_serde(pieces in prop::collection::vec(piece(), 0..12)) {
             let escaped = pieces.concat();
             let sound = replace_lone_surrogates(&format!("\"{escaped}\""));
             let read = serde_json::from_str::<String>(&sound);
@@ -295,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Mostly what a JSON string may hold.
+    /// A piece of a JSON string, mostly valid.
     fn piece() -> impl Strategy<Value = String> {
         let unit = prop_oneof![0_u32..0x80, 0xD7F0_u32..0xE010, 0_u32..0x1_0000];
         prop_oneof![

@@ -1,20 +1,21 @@
-//! Everything pure about a turn: no sockets, clock, randomness or environment.
+//! The translation of a turn, as pure code: it uses no sockets, clock, randomness or
+//! environment.
 //!
-//! The path of the data:
+//! A turn passes through these modules:
 //!
-//! 1. [`responses::request`] parses a request body into a borrowed [`turn::Turn`];
-//! 2. [`plan`] decides what will be sent of each item;
-//! 3. a wire ([`chat`]) encodes turn and plan into [`encoded::Encoded`];
-//! 4. [`reader`] and [`sse`] split the upstream's bytes into chunks, which the wire
-//!    decodes into [`event::Event`]s;
-//! 5. [`responses::assembler`] is the only writer of Responses events.
+//! 1. [`responses::request`] parses the client's request body into a [`turn::Turn`];
+//! 2. [`compact`] inserts and reads the summaries of a compacted history;
+//! 3. [`plan`] decides for each item of the turn whether and how much of it is sent;
+//! 4. a wire ([`chat`]) encodes turn and plan into [`encoded::Encoded`];
+//! 5. [`reader`] and [`sse`] split the bytes of the answer into chunks, which the wire decodes
+//!    into [`event::Event`]s;
+//! 6. [`responses::assembler`] writes the Responses events for the client.
 //!
-//! [`drive`] runs the whole path without a network, [`golden`] says what must
-//! come out of it.
-//!
-//! A failure is a [`fault::Fault`], which [`provider_error`] makes of a provider's
-//! error; a change that a known refusal leads to is a [`quirk_patch::QuirkPatch`].
-//! What was changed on the way is a [`notes::Note`].
+//! Shared types: [`text`] is text that stays escaped, [`json`] reads and writes JSON
+//! without a tree, [`tools`] maps tool names, [`baggage`] is provider state that the client
+//! keeps, and [`notes::Note`] records every change of a turn. Every error is a
+//! [`fault::Fault`]; [`provider_error`] makes one of what a provider answers, with a
+//! [`quirk_patch::QuirkPatch`] if the request can be adapted.
 
 pub mod baggage;
 pub mod chat;

@@ -7,9 +7,9 @@
 use std::fmt;
 
 use registry::{
-    CallContent, CallExtra, CallIds, MaxTokensField, Model, Quirks, ReasoningControl,
-    ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, Set, SystemPlace, SystemRole,
-    ToolChoice,
+    CallContent, CallIds, EnumSet, ExtraContentReplay, MaxTokensField, Model, Quirks,
+    ReasoningControl, ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace,
+    SystemRole, ToolChoiceMode,
 };
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ pub enum QuirkPatch {
     #[serde(rename = "without")]
     OmitParameter(Parameter),
     /// Values of `tool_choice` that are not accepted.
-    WithoutToolChoice(Set<ToolChoice>),
+    WithoutToolChoice(EnumSet<ToolChoiceMode>),
     /// The most capable `response_format` that is accepted.
     ResponseFormat(ResponseFormat),
     /// The role of system messages.
@@ -76,7 +76,7 @@ pub enum QuirkPatch {
     /// Tool messages must name their tool.
     ToolNames,
     /// Rules for tool schemas, in addition to those already in force.
-    Schema(Set<SchemaRule>),
+    Schema(EnumSet<SchemaRule>),
     /// Requests with tools must not be streamed.
     #[serde(rename = "whole_calls")]
     NoCallStreaming,
@@ -150,8 +150,8 @@ impl QuirkPatch {
                 quirks.reasoning_required = ReasoningRequired::Never;
                 quirks.reasoning_replay = ReasoningReplay::None;
             }
-            Self::RequireSignatures => quirks.call_extra = CallExtra::Required,
-            Self::NoSignatures => quirks.call_extra = CallExtra::Placeholder,
+            Self::RequireSignatures => quirks.call_extra = ExtraContentReplay::Required,
+            Self::NoSignatures => quirks.call_extra = ExtraContentReplay::Placeholder,
             Self::Efforts(levels) => {
                 model.reasoning = levels.names().map(str::to_owned).collect();
                 if let Some(first) = &model.default_reasoning
@@ -172,8 +172,12 @@ impl QuirkPatch {
             }
             Self::OmitParameter(parameter) => *quirk_flag(*parameter, quirks) = false,
             Self::WithoutToolChoice(values) => {
-                for value in [ToolChoice::None, ToolChoice::Required, ToolChoice::Named] {
-                    if values.has(value) {
+                for value in [
+                    ToolChoiceMode::None,
+                    ToolChoiceMode::Required,
+                    ToolChoiceMode::Named,
+                ] {
+                    if values.contains(value) {
                         quirks.tool_choice = quirks.tool_choice.without(value);
                     }
                 }
@@ -190,7 +194,7 @@ impl QuirkPatch {
             Self::CallContent(content) => quirks.call_content = *content,
             Self::CallIds(form) => quirks.call_ids = *form,
             Self::ToolNames => quirks.tool_names = true,
-            Self::Schema(rules) => quirks.schema = quirks.schema.and(*rules),
+            Self::Schema(rules) => quirks.schema = quirks.schema.union(*rules),
             Self::NoCallStreaming => quirks.stream_tools = false,
         }
     }
@@ -344,8 +348,8 @@ mod tests {
             ..Quirks::default()
         };
         let model = Model::unlisted("m");
-        let none = |values: &[ToolChoice]| {
-            let set = values.iter().fold(Set::none(), |set, v| set.with(*v));
+        let none = |values: &[ToolChoiceMode]| {
+            let set = values.iter().fold(EnumSet::empty(), |set, v| set.with(*v));
             QuirkPatch::WithoutToolChoice(set)
         };
         for (patch, change) in [
@@ -395,8 +399,11 @@ mod tests {
                 "verbosity: false",
             ),
             (
-                none(&[ToolChoice::None]),
-                &format!("tool_choice: {:?}", Set::all().without(ToolChoice::None)),
+                none(&[ToolChoiceMode::None]),
+                &format!(
+                    "tool_choice: {:?}",
+                    EnumSet::all().without(ToolChoiceMode::None)
+                ),
             ),
             (
                 QuirkPatch::ResponseFormat(ResponseFormat::JsonObject),
@@ -420,7 +427,7 @@ mod tests {
             (QuirkPatch::CallIds(CallIds::Word), "call_ids: Word"),
             (QuirkPatch::ToolNames, "tool_names: true"),
             (
-                QuirkPatch::Schema(Set::none().with(SchemaRule::LoneRefs)),
+                QuirkPatch::Schema(EnumSet::empty().with(SchemaRule::LoneRefs)),
                 "schema: Set(10)",
             ),
             (QuirkPatch::NoCallStreaming, "stream_tools: false"),

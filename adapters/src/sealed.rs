@@ -1,20 +1,20 @@
-//! What the client carries for us: `<version>.<crc32>.<base64 of JSON>`. Versioned, so
-//! that a later form can be told apart, and checksummed, so that a blob of somebody
-//! else or a damaged one is never taken for ours.
+//! The format of blobs that clients keep for the proxy:
+//! `<version>.<crc32>.<base64 of JSON>`. The version distinguishes formats; the checksum
+//! rejects damaged blobs and those of other servers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The blob. It needs no escape in a JSON string.
+/// Encodes `content` as a blob, which needs no escapes in a JSON string.
 pub(crate) fn seal<T: Serialize>(version: &str, content: &T) -> String {
     let json = serde_json::to_vec(content).unwrap_or_default();
     let sum = crc32fast::hash(&json);
     format!("{version}.{sum:08x}.{}", URL_SAFE_NO_PAD.encode(json))
 }
 
-/// The content of a blob that we sealed; `None` for any other string.
+/// Decodes a blob that [`seal`] made with this version; `None` for any other string.
 pub(crate) fn open<T: DeserializeOwned>(version: &str, blob: &str) -> Option<T> {
     let (sum, encoded) = blob
         .strip_prefix(version)?

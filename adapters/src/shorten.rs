@@ -136,7 +136,7 @@ fn shorten_values(arguments: &str, bytes: usize) -> Option<String> {
             out.extend_from_slice(value.get().as_bytes());
             continue;
         }
-        let text = json::inner(value.get()).map_or(value.get().into(), json::unescape);
+        let text = json::unquote(value.get()).map_or(value.get().into(), json::unescape);
         // Without the string's own quotes, which are escaped.
         let text = shorten(&text, share - 4, usize::MAX, EscapeDepth::Twice);
         json::push(&mut out, text.as_ref());

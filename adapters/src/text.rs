@@ -1,4 +1,4 @@
-//! Text as it travels: still escaped where it came from a request.
+//! Text of a request that stays in its escaped JSON form.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,39 +7,39 @@ use serde_json::value::RawValue;
 
 use crate::json;
 
-/// A string of a turn. A raw one is copied to the upstream body without ever
-/// being unescaped.
+/// A string of a turn. A raw string is copied into the upstream request without being
+/// unescaped and escaped again.
 #[derive(Clone, Debug)]
 pub enum Text<'a> {
-    /// A JSON string literal of the request, quotes included.
+    /// A JSON string literal of the request, with its quotes.
     Raw(&'a RawValue),
-    /// Text made by us.
+    /// Unescaped text that the proxy made.
     Owned(Arc<str>),
 }
 
 impl<'a> Text<'a> {
-    /// The text of a JSON value, if that is a string.
+    /// The text of a JSON value; `None` if that is not a string.
     pub fn from_raw(raw: &'a RawValue) -> Option<Self> {
         raw.get().starts_with('"').then_some(Self::Raw(raw))
     }
 
-    /// The JSON string's inside, escaped.
+    /// The text as the content of a JSON string, without quotes.
     pub fn escaped(&self) -> Cow<'_, str> {
         match self {
-            Self::Raw(raw) => json::inner(raw.get()).unwrap_or_default().into(),
+            Self::Raw(raw) => json::unquote(raw.get()).unwrap_or_default().into(),
             Self::Owned(text) => json::escape(text).into(),
         }
     }
 
-    /// The text itself.
+    /// The unescaped text.
     pub fn decoded(&self) -> Cow<'_, str> {
         match self {
-            Self::Raw(raw) => json::unescape(json::inner(raw.get()).unwrap_or_default()),
+            Self::Raw(raw) => json::unescape(json::unquote(raw.get()).unwrap_or_default()),
             Self::Owned(text) => Cow::Borrowed(text),
         }
     }
 
-    /// Whether there is no character.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Raw(raw) => raw.get().len() <= 2,
@@ -47,20 +47,20 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// Appends the text as the inside of a JSON string.
-    pub fn push_inner(&self, out: &mut Vec<u8>) {
+    /// Appends the text as the content of a JSON string, without quotes.
+    pub fn push_escaped(&self, out: &mut Vec<u8>) {
         match self {
             Self::Raw(raw) => {
-                out.extend_from_slice(json::inner(raw.get()).unwrap_or_default().as_bytes());
+                out.extend_from_slice(json::unquote(raw.get()).unwrap_or_default().as_bytes());
             }
             Self::Owned(_) => out.extend_from_slice(self.escaped().as_bytes()),
         }
     }
 
-    /// Appends the text as a JSON string.
-    pub fn push(&self, out: &mut Vec<u8>) {
+    /// Appends the text as a JSON string literal.
+    pub fn push_json(&self, out: &mut Vec<u8>) {
         out.push(b'"');
-        self.push_inner(out);
+        self.push_escaped(out);
         out.push(b'"');
     }
 }

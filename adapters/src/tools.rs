@@ -1,5 +1,11 @@
-//! The tools of a turn under the flat names that every wire understands, and
-//! the way back to what the client offered.
+//! The tools of a turn.
+//!
+//! The client's tools may have namespaces and names of any characters; providers accept
+//! flat function names only. A [`Toolbox`] gives each tool a wire name, the request is
+//! encoded with these names, and [`ToolNames`] maps the names in the provider's calls
+//! back to the client's tools.
+
+mod definitions;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::text::Text;
 
-/// The longest function name that providers accept.
+/// The longest function name that providers accept, in characters.
 const NAME_LIMIT: usize = 64;
 
 /// One tool that the model may call.
@@ -16,28 +22,28 @@ const NAME_LIMIT: usize = 64;
 pub struct Tool<'a> {
     /// The function name on the wire: `[A-Za-z0-9_-]{1,64}`.
     pub wire_name: String,
-    /// What the client calls it, and how its calls look.
-    pub target: Target,
-    /// What it does, for the model.
+    /// The client's tool.
+    pub target: ToolTarget,
+    /// The description for the model.
     pub description: Option<Text<'a>>,
-    /// JSON Schema of the arguments.
+    /// The JSON Schema of the arguments, as the client sent it.
     pub parameters: Option<&'a RawValue>,
-    /// Whether the schema is to be kept to strictly.
+    /// Whether the arguments must follow the schema exactly.
     pub strict: Option<bool>,
 }
 
-/// What a call on the wire means to the client.
+/// A tool as the client knows it: how a call of it is written to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// The form of the client's call item.
+pub struct ToolTarget {
+    /// The type of the call item.
     pub kind: ToolKind,
-    /// The tool's own name.
+    /// The name without the namespace.
     pub name: String,
-    /// The namespace it came in.
+    /// The namespace in which the tool was offered.
     pub namespace: Option<String>,
 }
 
-/// The forms of call items.
+/// The types of call items that a tool's calls become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolKind {
     /// `function_call` with JSON arguments.
@@ -56,39 +62,40 @@ pub enum ToolKind {
     ApplyPatch,
 }
 
-/// Which tools the model must or may call.
+/// Which tools the model may or must call: `tool_choice` of the Responses API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Choice {
-    /// It is free to.
+pub enum ToolChoice {
+    /// Any tool, or none.
     #[default]
     Auto,
-    /// It must not.
+    /// The model must not call a tool.
     None,
-    /// It must call some tool.
+    /// The model must call at least one tool.
     Required,
-    /// It must call this one (wire name).
+    /// The model must call the tool with this wire name.
     Named(String),
-    /// It is free to call one of these (wire names), or must.
+    /// Only some of the tools may be called.
     Allowed {
-        /// Whether it must.
+        /// Whether the model must call one of them.
         required: bool,
-        /// Wire names.
+        /// The wire names of these tools.
         names: Vec<String>,
     },
 }
 
-/// The tools of a turn, each once.
+/// The tools of a turn in the order in which the client offered them, without
+/// duplicates.
 #[derive(Debug, Default)]
 pub struct Toolbox<'a> {
     tools: Vec<Tool<'a>>,
 }
 
 impl<'a> Toolbox<'a> {
-    /// Adds a tool under a wire name of its own. A tool that was offered
-    /// before stays as it was.
+    /// Adds a tool under a unique wire name. If a tool of the same name and namespace
+    /// is there already, nothing changes.
     pub fn add(
         &mut self,
-        target: Target,
+        target: ToolTarget,
         description: Option<Text<'a>>,
         parameters: Option<&'a RawValue>,
         strict: Option<bool>,
@@ -98,7 +105,11 @@ impl<'a> Toolbox<'a> {
         }
         let flat = wire_name(target.namespace.as_deref(), &target.name);
         let taken = self.tools.iter().any(|tool| tool.wire_name == flat);
-        let wire_name = if taken { hashed(&flat, &target) } else { flat };
+        let wire_name = if taken {
+            hashed_name(&flat, &target)
+        } else {
+            flat
+        };
         self.tools.push(Tool {
             wire_name,
             target,
@@ -108,18 +119,19 @@ impl<'a> Toolbox<'a> {
         });
     }
 
-    /// The tools in the order in which they were offered.
+    /// The tools in the order in which the client offered them.
     pub fn iter(&self) -> impl Iterator<Item = &Tool<'a>> {
         self.tools.iter()
     }
 
-    /// Whether no tool is offered.
+    /// Whether the client offers no tool.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
-    /// The wire name of a tool by the client's names, offered or not: a call
-    /// in the history is written as the tool is offered now.
+    /// The wire name of the tool with this name and namespace, whether or not it is
+    /// offered: a call in the history gets the name under which the tool is offered in
+    /// this request.
     pub fn wire_name(&self, namespace: Option<&str>, name: &str) -> Cow<'_, str> {
         self.tools
             .iter()
@@ -130,7 +142,7 @@ impl<'a> Toolbox<'a> {
             )
     }
 
-    /// The wire name of the first tool of this kind and, if given, name.
+    /// The wire name of the first tool of one of these kinds and, if given, this name.
     pub fn find(&self, kinds: &[ToolKind], name: Option<&str>) -> Option<&str> {
         self.tools
             .iter()
@@ -141,7 +153,7 @@ impl<'a> Toolbox<'a> {
             .map(|tool| tool.wire_name.as_str())
     }
 
-    /// The way back, owned: it outlives the request.
+    /// The mapping from wire names to tools, as an owned value that outlives the request.
     pub fn names(&self) -> ToolNames {
         ToolNames {
             by_wire_name: self
@@ -153,27 +165,29 @@ impl<'a> Toolbox<'a> {
     }
 }
 
-impl Target {
+impl ToolTarget {
     fn same_tool(&self, other: &Self) -> bool {
         self.name == other.name && self.namespace == other.namespace
     }
 }
 
-/// From wire names back to the client's tools.
+/// Maps wire names in the provider's calls to the client's tools. Made by
+/// [`Toolbox::names`] and owned by the [`crate::responses::assembler::Assembler`].
 #[derive(Clone, Debug, Default)]
 pub struct ToolNames {
-    by_wire_name: HashMap<String, Target>,
+    by_wire_name: HashMap<String, ToolTarget>,
 }
 
 impl ToolNames {
-    /// What a call of `wire_name` means. A name that was not offered is first
-    /// taken for the bare name of exactly one tool in a namespace, which
-    /// models write often, then for a function that the client may know.
-    pub fn resolve(&self, wire_name: &str) -> Resolved {
+    /// The tool that a call of `wire_name` means. Models often leave out the namespace
+    /// or write `namespace.name`, so that a name that was not offered means the only
+    /// tool with that bare name, if there is exactly one. Any other name is passed to
+    /// the client as a function.
+    pub fn resolve(&self, wire_name: &str) -> ResolvedTool {
         if let Some(target) = self.by_wire_name.get(wire_name) {
-            return Resolved {
+            return ResolvedTool {
                 target: target.clone(),
-                guessed: false,
+                name_repaired: false,
             };
         }
         let mut bare = self.by_wire_name.values().filter(|target| {
@@ -186,32 +200,43 @@ impl ToolNames {
                     .is_some_and(|rest| rest == target.name)
         });
         match (bare.next(), bare.next()) {
-            (Some(target), None) => Resolved {
+            (Some(target), None) => ResolvedTool {
                 target: target.clone(),
-                guessed: true,
+                name_repaired: true,
             },
-            _ => Resolved {
-                target: Target {
+            _ => ResolvedTool {
+                target: ToolTarget {
                     kind: ToolKind::Function,
                     name: wire_name.to_owned(),
                     namespace: None,
                 },
-                guessed: false,
+                name_repaired: false,
             },
         }
     }
 }
 
-/// The tool behind a name of the wire.
+/// The tool that a wire name means.
 #[derive(Debug)]
-pub struct Resolved {
+pub struct ResolvedTool {
     /// The client's tool.
-    pub target: Target,
-    /// Whether the name was not the one that was offered.
-    pub guessed: bool,
+    pub target: ToolTarget,
+    /// Whether the name differs from the offered wire name.
+    pub name_repaired: bool,
 }
 
-/// `namespace__name`, only in characters that providers accept, at most 64.
+/// The wire names of the tools in a JSON list of tool definitions, for a message that
+/// names them. Empty if the list cannot be read.
+pub(crate) fn wire_names(list: &RawValue) -> Vec<String> {
+    let mut toolbox = Toolbox::default();
+    match toolbox.add_definitions(list, &mut Vec::new()) {
+        Ok(()) => toolbox.iter().map(|tool| tool.wire_name.clone()).collect(),
+        Err(_) => Vec::new(),
+    }
+}
+
+/// `namespace__name` with every character that providers refuse replaced by `_`. If that
+/// changes the name or it is too long, a hash makes it unique.
 fn wire_name(namespace: Option<&str>, name: &str) -> String {
     let full = match namespace {
         Some(namespace) => format!("{namespace}__{name}"),
@@ -230,17 +255,18 @@ fn wire_name(namespace: Option<&str>, name: &str) -> String {
     if clean == full && (1..=NAME_LIMIT).contains(&clean.len()) {
         clean
     } else {
-        let target = Target {
+        let target = ToolTarget {
             kind: ToolKind::Function,
             name: name.to_owned(),
             namespace: namespace.map(str::to_owned),
         };
-        hashed(&clean, &target)
+        hashed_name(&clean, &target)
     }
 }
 
-/// `clean` cut and marked with a hash of the full name: the same every time.
-fn hashed(clean: &str, target: &Target) -> String {
+/// `clean`, cut to leave room for a hash of name and namespace. The same tool always
+/// gets the same name.
+fn hashed_name(clean: &str, target: &ToolTarget) -> String {
     let full = format!(
         "{}\0{}",
         target.namespace.as_deref().unwrap_or_default(),
@@ -255,8 +281,8 @@ fn hashed(clean: &str, target: &Target) -> String {
 mod tests {
     use super::*;
 
-    fn target(namespace: Option<&str>, name: &str) -> Target {
-        Target {
+    fn target(namespace: Option<&str>, name: &str) -> ToolTarget {
+        ToolTarget {
             kind: ToolKind::Function,
             name: name.into(),
             namespace: namespace.map(str::to_owned),
@@ -264,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wire_name_is_legal_unique_and_leads_back() {
+    fn wire_names_are_valid_unique_and_map_back_to_their_tools() {
         let long = "n".repeat(80);
         let targets = [
             target(None, "exec_command"),
@@ -294,14 +320,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_name_finds_its_only_namespace() {
+    fn a_name_without_namespace_means_the_only_tool_of_that_name() {
         let mut toolbox = Toolbox::default();
         toolbox.add(target(Some("mcp__demo"), "echo"), None, None, None);
         let names = toolbox.names();
         for called in ["echo", "mcp__demo.echo"] {
             let resolved = names.resolve(called);
             assert_eq!(resolved.target, target(Some("mcp__demo"), "echo"));
-            assert!(resolved.guessed);
+            assert!(resolved.name_repaired);
         }
         assert_eq!(names.resolve("other").target, target(None, "other"));
     }

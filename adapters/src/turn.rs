@@ -1,4 +1,9 @@
-//! What a client asks for, whatever it spoke. Everything borrows the request.
+//! One request of a client, independent of the provider that will answer it.
+//!
+//! [`crate::responses::request::TurnSource`] owns the request body and parses it into
+//! a [`Turn`] that borrows from it. Strings stay escaped as long as possible
+//! ([`Text`]), so that large tool outputs are copied to the upstream request without
+//! being unescaped.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -7,103 +12,112 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json;
+use crate::json::string_value;
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::text::Text;
-use crate::tools::{Choice, Toolbox};
+use crate::tools::{ToolChoice, Toolbox};
 
-/// One request of a client.
+/// One request of a client, parsed and checked.
+///
+/// Made by [`crate::responses::request::TurnSource::turn`] for every encoding of the
+/// request (attempts, other routes, compaction), and dropped after it.
 #[derive(Debug)]
 pub struct Turn<'a> {
-    /// The model's name as the client wrote it.
+    /// The model's name as the client wrote it, before aliases are resolved.
     pub model: Cow<'a, str>,
-    /// Whether the client wants events.
+    /// Whether the client wants server-sent events instead of one JSON object.
     pub stream: bool,
-    /// Whether the client will refer to the answer's items by their ids.
+    /// The parameter `store` (default true): a later request may refer to the items of
+    /// this answer by their ids.
     pub store: bool,
-    /// Instructions that stand before all items.
+    /// The system prompt, which comes before all items.
     pub instructions: Option<Text<'a>>,
-    /// The history and the new input.
+    /// The conversation so far and the new input, oldest first.
     pub items: Vec<Item<'a>>,
-    /// Items that a summary among the others replaces.
-    pub replaced: Vec<Item<'a>>,
-    /// The tools that the model may call.
+    /// Items that are not sent because a compaction item in `items` replaces them. They
+    /// still identify the session.
+    pub replaced_items: Vec<Item<'a>>,
+    /// The tools that the client offers.
     pub tools: Toolbox<'a>,
-    /// Which of them it must or may call.
-    pub choice: Choice,
-    /// Whether several calls at once are wanted.
-    pub parallel: Option<bool>,
-    /// How the model shall answer.
+    /// Which of the tools the model may or must call.
+    pub tool_choice: ToolChoice,
+    /// Whether the model may call several tools in one answer; `None` if the client
+    /// did not say.
+    pub parallel_tool_calls: Option<bool>,
+    /// Sampling, output format, limits and reasoning.
     pub controls: Controls<'a>,
-    /// Parameters that the response repeats as they came.
-    pub echo: Echo<'a>,
-    /// What the request is for.
+    /// Parameters that the response object repeats unchanged.
+    pub echo: EchoedParams<'a>,
+    /// What the upstream request is made for: an answer or a summary.
     pub purpose: Purpose,
-    /// Whether the start of a history that does not fit may be dropped.
-    pub truncate: bool,
-    /// From how many tokens on the client wants the history compacted.
-    pub compact_from: Option<u64>,
-    /// What was skipped or changed while reading the request.
+    /// `truncation: "auto"`: the oldest items may be dropped if the history does not
+    /// fit into the window.
+    pub may_truncate: bool,
+    /// The `compact_threshold` of `context_management` in tokens; `u64::MAX` if
+    /// compaction is wanted without a threshold, `None` if it is not wanted.
+    pub compact_threshold: Option<u64>,
+    /// What the parser ignored or changed.
     pub notes: Notes,
 }
 
-/// How the model shall answer.
+/// Parameters of the generation. `None` leaves the choice to the provider.
 #[derive(Debug, Default)]
 pub struct Controls<'a> {
-    /// Sampling temperature.
+    /// Sampling temperature, 0 to 2.
     pub temperature: Option<f64>,
-    /// Nucleus sampling.
+    /// Nucleus sampling, 0 to 1.
     pub top_p: Option<f64>,
-    /// Presence penalty.
+    /// Presence penalty, -2 to 2.
     pub presence_penalty: Option<f64>,
-    /// Frequency penalty.
+    /// Frequency penalty, -2 to 2.
     pub frequency_penalty: Option<f64>,
-    /// How many alternatives per token are reported.
+    /// How many alternative tokens to report at each position, 0 to 20.
     pub top_logprobs: Option<u64>,
-    /// Whether log probabilities are wanted at all.
+    /// Whether `include` asks for `message.output_text.logprobs`.
     pub logprobs: bool,
-    /// The most tokens to generate, reasoning included.
+    /// Upper bound of generated tokens, reasoning included.
     pub max_output_tokens: Option<u64>,
-    /// The wanted form of the text.
-    pub format: Format<'a>,
-    /// `low`, `medium`, `high`.
+    /// The required format of the text output (`text.format`).
+    pub format: TextFormat<'a>,
+    /// `text.verbosity`: `low`, `medium` or `high`.
     pub verbosity: Option<Cow<'a, str>>,
-    /// Reasoning effort.
+    /// `reasoning.effort`, as the client wrote it.
     pub effort: Option<Cow<'a, str>>,
-    /// Service tier.
+    /// `service_tier`, as the client wrote it.
     pub service_tier: Option<Cow<'a, str>>,
-    /// The key under which the provider caches the prefix.
+    /// `prompt_cache_key`: the provider caches requests with the same key together.
     pub prompt_cache_key: Option<Text<'a>>,
-    /// Whether `reasoning.encrypted_content` was asked for.
+    /// Whether `include` asks for `reasoning.encrypted_content`.
     pub encrypted_reasoning: bool,
 }
 
-/// The wanted form of the text.
+/// The required format of the text output: `text.format` of the Responses API.
 #[derive(Debug, Default)]
-pub enum Format<'a> {
+pub enum TextFormat<'a> {
     /// Free text.
     #[default]
     Text,
-    /// Any JSON object.
+    /// Any JSON object (`json_object`).
     JsonObject,
-    /// JSON of a schema: the fields of `text.format` as they came.
+    /// JSON that follows a schema (`json_schema`).
     JsonSchema {
-        /// The schema's name.
+        /// The name of the schema.
         name: Text<'a>,
-        /// The schema.
+        /// The JSON Schema, unchanged.
         schema: &'a RawValue,
-        /// Whether it is to be kept to strictly.
+        /// Whether the output must follow the schema exactly.
         strict: Option<bool>,
-        /// What it is for.
+        /// An explanation of the schema for the model.
         description: Option<Text<'a>>,
     },
 }
 
-/// Parameters that the response repeats, as raw JSON.
+/// Parameters that the response object repeats, as raw JSON. `None` if the client did
+/// not send the parameter.
 #[derive(Debug, Default)]
 #[expect(missing_docs, reason = "the names of the Responses API")]
-pub struct Echo<'a> {
+pub struct EchoedParams<'a> {
     pub instructions: Option<&'a RawValue>,
     pub metadata: Option<&'a RawValue>,
     pub prompt_cache_key: Option<&'a RawValue>,
@@ -117,17 +131,21 @@ pub struct Echo<'a> {
     pub user: Option<&'a RawValue>,
 }
 
-/// One item of the input. The fields are raw: whatever they hold, the item
-/// reads; what a field must be is checked where it is used.
+/// One item of the input.
+///
+/// The fields are kept as raw JSON, so that any JSON type in any field is accepted
+/// here. Each accessor returns `None` for a value of the wrong type.
 #[derive(Debug)]
 pub struct Item<'a> {
-    /// What it is.
+    /// The item type.
     pub kind: ItemKind,
-    fields: Fields<'a>,
-    said: Option<Text<'a>>,
+    fields: ItemFields<'a>,
+    /// The text of an item that was not parsed from an item object: the message of a
+    /// string `input`, or the blob of a compaction item that the proxy inserted.
+    plain_text: Option<Text<'a>>,
 }
 
-/// The kinds of items.
+/// The types of input items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     missing_docs,
@@ -155,16 +173,18 @@ pub enum ItemKind {
     ItemReference,
     Compaction,
     CompactionTrigger,
-    /// A call that only a hosted tool makes, or one of its companions.
+    /// Items of tools that run on OpenAI's servers: MCP, file search, code interpreter,
+    /// image generation, computer use.
     Hosted,
-    /// A type that nobody here knows.
+    /// Any other type.
     Unknown,
 }
 
-/// The fields of every item type in one flat struct: tagged enums buffer the
-/// whole item and cannot hold raw values.
+/// The fields of all item types in one flat struct. A serde enum with a tag would
+/// buffer the whole item and could not borrow raw values.
 #[derive(Debug, Default, Deserialize)]
-pub(crate) struct Fields<'a> {
+#[serde(expecting = "struct Fields")]
+pub(crate) struct ItemFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -204,7 +224,7 @@ pub(crate) struct Fields<'a> {
 }
 
 impl Turn<'_> {
-    /// The call ids of the history: a new call must not repeat one.
+    /// The call ids of the history. A new call must not reuse one of them.
     pub fn call_ids(&self) -> HashSet<String> {
         let calls = self.items.iter().filter(|item| item.kind.is_call());
         calls
@@ -213,14 +233,15 @@ impl Turn<'_> {
             .collect()
     }
 
-    /// Whether the request asks for nothing but a summary of its history.
+    /// Whether the last item is a `compaction_trigger`: the client asks for a summary
+    /// of the history instead of an answer.
     pub fn wants_compaction(&self) -> bool {
         let last = self.items.last();
         last.is_some_and(|item| item.kind == ItemKind::CompactionTrigger)
     }
 
-    /// The ids of the items that are only referred to.
-    pub fn references(&self) -> Vec<String> {
+    /// The ids of the `item_reference` items.
+    pub fn referenced_ids(&self) -> Vec<String> {
         let references = self
             .items
             .iter()
@@ -233,8 +254,8 @@ impl Turn<'_> {
 }
 
 impl<'a> Item<'a> {
-    pub(crate) fn new(fields: Fields<'a>) -> Self {
-        let kind = match string(fields.kind).as_deref() {
+    pub(crate) fn new(fields: ItemFields<'a>) -> Self {
+        let kind = match string_value(fields.kind).as_deref() {
             Some(name) => ItemKind::from_name(name),
             None if fields.role.is_some() => ItemKind::Message,
             None if fields.id.is_some() => ItemKind::ItemReference,
@@ -243,25 +264,25 @@ impl<'a> Item<'a> {
         Self {
             kind,
             fields,
-            said: None,
+            plain_text: None,
         }
     }
 
-    /// A user message of one text, as the string form of `input` means it.
+    /// A user message with one text: the meaning of a string `input`.
     pub(crate) fn user(text: Text<'a>) -> Self {
         Self {
             kind: ItemKind::Message,
-            fields: Fields::default(),
-            said: Some(text),
+            fields: ItemFields::default(),
+            plain_text: Some(text),
         }
     }
 
-    /// A compaction item with this `encrypted_content`.
+    /// A compaction item with `blob` as its `encrypted_content`.
     pub(crate) fn compaction(blob: &Arc<str>) -> Self {
         Self {
             kind: ItemKind::Compaction,
-            fields: Fields::default(),
-            said: Some(Text::Owned(Arc::clone(blob))),
+            fields: ItemFields::default(),
+            plain_text: Some(Text::Owned(Arc::clone(blob))),
         }
     }
 
@@ -270,14 +291,15 @@ impl<'a> Item<'a> {
         self.kind == ItemKind::Message && matches!(self.role().as_ref(), "system" | "developer")
     }
 
-    /// The text of a message that came without parts, as the string form of
-    /// `input`.
-    pub fn said(&self) -> Option<&Text<'a>> {
-        self.said.as_ref()
+    /// The text of an item that has no `content`: the message of a string `input`, or
+    /// the blob of a compaction item that the proxy inserted.
+    pub fn plain_text(&self) -> Option<&Text<'a>> {
+        self.plain_text.as_ref()
     }
 
-    /// The fields that may hold more than text.
-    pub(crate) fn trees(&self) -> impl Iterator<Item = &'a RawValue> + use<'a> {
+    /// The fields that hold an array, an object or a scalar, for the check of the
+    /// nesting depth.
+    pub(crate) fn nested_values(&self) -> impl Iterator<Item = &'a RawValue> + use<'a> {
         let fields = &self.fields;
         [
             fields.content,
@@ -295,8 +317,8 @@ impl<'a> Item<'a> {
         .filter(|raw| !raw.get().starts_with('"'))
     }
 
-    /// Puts the item in the place of a reference to it.
-    pub(crate) fn resolve(&mut self, known: &'a HashMap<String, Arc<str>>) {
+    /// Replaces an `item_reference` by the item with its id, if `known` has it.
+    pub(crate) fn resolve_reference(&mut self, known: &'a HashMap<String, Arc<str>>) {
         if self.kind == ItemKind::ItemReference
             && let Some(json) = self.id().and_then(|id| known.get(id.as_ref()))
             && let Ok(fields) = serde_json::from_str(json)
@@ -305,118 +327,121 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The `type` as the client wrote it.
+    /// The `type` as the client wrote it; empty if there is none.
     pub fn type_name(&self) -> Cow<'a, str> {
-        string(self.fields.kind).unwrap_or_default()
+        string_value(self.fields.kind).unwrap_or_default()
     }
 
-    /// A message's role; `user` when there is none.
+    /// The role of a message; `user` if there is none.
     pub fn role(&self) -> Cow<'a, str> {
-        string(self.fields.role).unwrap_or(Cow::Borrowed("user"))
+        string_value(self.fields.role).unwrap_or(Cow::Borrowed("user"))
     }
 
-    /// The item's own id.
+    /// The id of the item itself.
     pub fn id(&self) -> Option<Cow<'a, str>> {
-        string(self.fields.id)
+        string_value(self.fields.id)
     }
 
-    /// The id that pairs a call with its output. The first local shell items
-    /// had only `id`.
+    /// The id that pairs a call with its output: `call_id`, else `id`, because the
+    /// first local shell items had only `id`.
     pub fn call_id(&self) -> Option<Cow<'a, str>> {
-        self.own_call_id().or_else(|| self.id())
+        self.explicit_call_id().or_else(|| self.id())
     }
 
-    /// The call id without the item's own id in its place.
-    pub(crate) fn own_call_id(&self) -> Option<Cow<'a, str>> {
-        string(self.fields.call_id).filter(|id| !id.is_empty())
+    /// `call_id` alone, if it is not empty.
+    pub(crate) fn explicit_call_id(&self) -> Option<Cow<'a, str>> {
+        string_value(self.fields.call_id).filter(|id| !id.is_empty())
     }
 
-    /// The called tool.
+    /// The name of the called tool, as the client offers it.
     pub fn name(&self) -> Option<Cow<'a, str>> {
-        string(self.fields.name)
+        string_value(self.fields.name)
     }
 
-    /// The namespace of the called tool.
+    /// The namespace of the called tool, if it is not empty.
     pub fn namespace(&self) -> Option<Cow<'a, str>> {
-        string(self.fields.namespace).filter(|name| !name.is_empty())
+        string_value(self.fields.namespace).filter(|name| !name.is_empty())
     }
 
-    /// A message's or reasoning item's content: a string or a list of parts.
+    /// The `content` (a string or a list of parts) of a message or a reasoning item;
+    /// without one, the field `text`.
     pub fn content(&self) -> Option<&'a RawValue> {
         self.fields.content.or(self.fields.text)
     }
 
-    /// A call's arguments: a string, for tool search an object.
+    /// The arguments of a call: a JSON string; an object for tool search.
     pub fn arguments(&self) -> Option<&'a RawValue> {
         self.fields.arguments
     }
 
-    /// A custom call's input. What is no string stands as its JSON.
+    /// The input of a custom tool call. A value that is not a string is returned as
+    /// its JSON text.
     pub fn input(&self) -> Option<Text<'a>> {
         let raw = self.fields.input?;
         Some(Text::from_raw(raw).unwrap_or_else(|| raw.get().into()))
     }
 
-    /// A tool's output: a string or a list.
+    /// The output of a tool: a string or a list of content parts.
     pub fn output(&self) -> Option<&'a RawValue> {
         self.fields.output
     }
 
-    /// All that a result tells: two that are equal here say the same.
-    pub(crate) fn told(&self) -> [Option<&'a str>; 3] {
+    /// The raw JSON of `output`, `tools` and (only without `output`) `status`: two
+    /// results with equal values have the same content.
+    pub(crate) fn result_fields(&self) -> [Option<&'a str>; 3] {
         let fields = &self.fields;
         let status = fields.status.filter(|_| fields.output.is_none());
         [fields.output, fields.tools, status].map(|raw| raw.map(RawValue::get))
     }
 
-    /// A reasoning item's summary parts.
+    /// The summary parts of a reasoning item.
     pub fn summary(&self) -> Option<&'a RawValue> {
         self.fields.summary
     }
 
-    /// The blob of a reasoning or compaction item.
+    /// The opaque string that a reasoning or compaction item carries.
     pub fn encrypted_content(&self) -> Option<Cow<'a, str>> {
         let made = self
-            .said
+            .plain_text
             .as_ref()
             .filter(|_| self.kind == ItemKind::Compaction);
-        string(self.fields.encrypted_content)
+        string_value(self.fields.encrypted_content)
             .or_else(|| made.map(|blob| Cow::Owned(blob.decoded().into_owned())))
     }
 
-    /// What a shell or web search call does.
+    /// The `action` of a shell or web search call.
     pub fn action(&self) -> Option<&'a RawValue> {
         self.fields.action
     }
 
-    /// What an apply_patch call does.
+    /// The `operation` of an `apply_patch_call`.
     pub fn operation(&self) -> Option<&'a RawValue> {
         self.fields.operation
     }
 
-    /// The item's status.
+    /// The `status` of the item.
     pub fn status(&self) -> Option<Cow<'a, str>> {
-        string(self.fields.status)
+        string_value(self.fields.status)
     }
 
-    /// Tools that arrive inside the input.
+    /// The tools of an `additional_tools` or `tool_search_output` item.
     pub fn tools(&self) -> Option<&'a RawValue> {
         self.fields.tools
     }
 
-    /// The `reasoning` of a configuration update.
+    /// The `reasoning` of a `configuration_update`.
     pub fn reasoning(&self) -> Option<&'a RawValue> {
         self.fields.reasoning
     }
 
-    /// The `text` of a configuration update.
+    /// The `text` of a `configuration_update`.
     pub fn text(&self) -> Option<&'a RawValue> {
         self.fields.text
     }
 }
 
 impl ItemKind {
-    /// Whether the model called a tool of the client.
+    /// Whether the item is a call of a tool that the client runs.
     pub fn is_call(self) -> bool {
         matches!(
             self,
@@ -429,7 +454,7 @@ impl ItemKind {
         )
     }
 
-    /// Whether it is what a tool of the client answered.
+    /// Whether the item is the result of a tool that the client ran.
     pub fn is_output(self) -> bool {
         matches!(
             self,
@@ -479,9 +504,4 @@ impl ItemKind {
             _ => Self::Unknown,
         }
     }
-}
-
-/// The text of a raw JSON string; `None` for any other value.
-pub(crate) fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
-    json::inner(raw?.get()).map(json::unescape)
 }

@@ -17,7 +17,7 @@ use adapters::encoded::Encoded;
 use adapters::plan::output::{self, SHORTENED_MARK};
 use adapters::plan::{Bounds, OutputPolicy, Plan, Retention, plan};
 use adapters::purpose::{Purpose, SummaryMode};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ struct Sent {
 fn send(request: &Value, purpose: Purpose, bounds: &Bounds, dialect: &Dialect) -> Sent {
     let mut request = request.clone();
     request["model"] = json!("m");
-    let source = Source::new(request.to_string()).with_purpose(purpose);
+    let source = TurnSource::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
     let plan = plan(&turn, bounds);
     let model = Model::unlisted("m");
@@ -368,7 +368,7 @@ fn a_compaction_inherits_no_more_than_the_turns_saw() {
                     .contains(&output::artifact_id(&lines(9_000)))
             );
         }
-        let source = Source::new(json!({"model": "m", "input": items}).to_string());
+        let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
         let asked = source.turn().unwrap();
         let extract = extract(&asked, &plan(&asked, &bounds), 20_000);
         assert!(!extract.contains(deep), "{extract}");

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 
 use adapters::baggage::Baggage;
 use adapters::drive::{self, settings};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use common::judge;
 use kit::strict;
 use registry::Quirks;
@@ -29,7 +29,7 @@ const REQUEST: &str = r#"{"model":"m","stream":true,"input":"go","tools":[
 /// the notes, in short.
 fn read(quirks: &str, body: &str) -> Vec<String> {
     let quirks: Quirks = toml::from_str(quirks).unwrap();
-    let source = Source::new(REQUEST.to_owned());
+    let source = TurnSource::new(REQUEST.to_owned());
     let turn = source.turn().unwrap();
     let settings = || settings(&turn, false, false);
     let bytes = body.as_bytes();
@@ -69,7 +69,12 @@ fn item(item: &Value) -> String {
             if let Some(baggage) = Baggage::open(&text(&item["encrypted_content"])) {
                 assert_eq!(baggage.origin, "acme/m");
                 assert_eq!(baggage.reasoning, text(&item["summary"][0]["text"]));
-                write!(told, " + {}{}", baggage.details, baggage.call_extra).unwrap();
+                write!(
+                    told,
+                    " + {}{}",
+                    baggage.reasoning_details, baggage.extra_content
+                )
+                .unwrap();
             }
             told
         }

@@ -171,7 +171,7 @@ impl Folder {
         let case = Case {
             request: text(file(golden::REQUEST).unwrap_or_else(|| wrong(&"no request.json"))),
             choices,
-            provider: spec.provider("case"),
+            provider: spec.to_provider("case"),
             baggage: file(golden::BAGGAGE)
                 .map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|error| wrong(&error)))
                 .unwrap_or_default(),

@@ -7,12 +7,12 @@
 use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use registry::{Dialect, Model};
 
 /// The upstream request for a body.
 fn encoded(body: String) -> Result<String, Fault> {
-    let source = Source::new(body);
+    let source = TurnSource::new(body);
     let turn = source.turn()?;
     let (dialect, model) = (Dialect::default(), Model::unlisted("m"));
     let options = EncodeOptions::new(&dialect, &model, "m");

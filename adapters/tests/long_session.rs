@@ -13,7 +13,7 @@
 use adapters::baggage::Baggage;
 use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, OutputPolicy, Retention, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use kit::session::{Agent, Script, Shape};
 use registry::{Dialect, Model};
 
@@ -65,7 +65,7 @@ impl Session {
         let mut course = Course::default();
         let mut last: Option<(Vec<u8>, u32)> = None;
         for turn in Script::new(self.seed, shape).take(self.turns) {
-            let source = Source::new(agent.request("m"));
+            let source = TurnSource::new(agent.request("m"));
             let asked = source.turn().unwrap();
             let plan = plan(&asked, &bounds);
             let encoded =
@@ -161,7 +161,7 @@ fn the_founding_case_fits() {
         ..Model::unlisted("m")
     };
     let dialect = Dialect::default();
-    let source = Source::new(agent.request("m"));
+    let source = TurnSource::new(agent.request("m"));
     let asked = source.turn().unwrap();
     let estimate = |outputs| {
         let bounds = Bounds::for_model(&model, outputs, Retention::Disk).for_dialect(&dialect);

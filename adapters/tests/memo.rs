@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use adapters::plan::{
     Bounds, CachedOutput, OutputPolicy, PlanCache, Retention, plan, plan_with_cache,
 };
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use kit::session::{Agent, Script, Shape};
 use registry::Model;
 
@@ -53,7 +53,7 @@ fn a_session_with_a_memo_has_the_plans_of_one_without() {
             let shape = Shape::of_window(bounds.window_bytes());
             let mut agent = Agent::new(shape);
             for turn in Script::new(7, shape).take(20) {
-                let source = Source::new(agent.request("m"));
+                let source = TurnSource::new(agent.request("m"));
                 let asked = source.turn().unwrap();
                 let fresh = plan(&asked, &bounds);
                 assert_eq!(plan_with_cache(&asked, &bounds, &memo), fresh);

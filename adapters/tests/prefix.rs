@@ -14,7 +14,7 @@ mod common;
 use adapters::baggage::Baggage;
 use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -154,8 +154,8 @@ fn sealed(reasoning: &str) -> Value {
     let baggage = Baggage {
         reasoning: reasoning.to_owned(),
         origin: "p/m".to_owned(),
-        details: r#"[{"type":"reasoning.encrypted","data":"d"}]"#.to_owned(),
-        call_extra: r#"{"google":{"thought_signature":"s"}}"#.to_owned(),
+        reasoning_details: r#"[{"type":"reasoning.encrypted","data":"d"}]"#.to_owned(),
+        extra_content: r#"{"google":{"thought_signature":"s"}}"#.to_owned(),
     };
     json!({"type": "reasoning", "summary": [], "encrypted_content": baggage.seal()})
 }
@@ -167,7 +167,7 @@ fn message(role: &str, content: &Value) -> Value {
 fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
     let tools = json!([{"type": "function", "name": "read", "parameters": {"type": "object"}}]);
     let request = json!({"model": "m", "instructions": "Be good.", "tools": tools, "input": items});
-    let source = Source::new(request.to_string());
+    let source = TurnSource::new(request.to_string());
     let turn = source.turn().unwrap();
     let model = Model {
         images,

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::encoded::Encoded;
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use registry::{Dialect, Model, Quirks, ReasoningReplay};
@@ -117,7 +117,7 @@ fn message(role: &str, text: &str) -> Value {
 }
 
 fn encoded(items: &[Value]) -> Encoded {
-    let source = Source::new(json!({"model": "m", "input": items}).to_string());
+    let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     let turn = source.turn().unwrap();
     let quirks = Quirks {
         reasoning_replay: ReasoningReplay::ReasoningContent,

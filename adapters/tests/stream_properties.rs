@@ -14,7 +14,7 @@
 mod common;
 
 use adapters::drive::{self, settings};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use common::judge;
 use common::script::{Call, End, Naming, Piecewise, Round, Script, Step, Tool, request};
 use common::wire::{Spelling, json_string, reads};
@@ -57,13 +57,13 @@ proptest! {
 
 #[test]
 fn an_answer_beyond_its_limit_fails() {
-    let source = Source::new(request());
+    let source = TurnSource::new(request());
     let turn = source.turn().unwrap();
     let chunk = b"data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"0123456789\"}}]}\n\n";
     let done = b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
     for (pieces, terminal) in [(10, "response.completed"), (11, "response.failed")] {
         let mut settings = settings(&turn, false, true);
-        settings.limit = 100;
+        settings.max_bytes = 100;
         let chunks = std::iter::repeat_n(&chunk[..], pieces).chain([&done[..]]);
         let stream = judge::stream(
             &drive::stream(settings, &Quirks::default(), chunks).unwrap(),
@@ -83,7 +83,7 @@ struct Answer {
 
 impl Answer {
     fn to(codex: bool, chunks: &[&[u8]]) -> Self {
-        let source = Source::new(request());
+        let source = TurnSource::new(request());
         let turn = source.turn().unwrap();
         let settings = || settings(&turn, codex, true);
         Self {

@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Makes registry/providers/*.toml: a head written by hand, then the models from
+"""Generates registry/providers/*.toml: each is a handwritten head, followed by models from
 public data.
 
     pip download --no-deps litellm==1.109.1 --dest /tmp/litellm
     registry/import/import.py --litellm /tmp/litellm/litellm-*.whl --models-dev api.json
     registry/import/import.py --check
 
-heads/ID.toml     everything but the models, with the source of each quirk
-models/ID.toml    which models, from where, and what is corrected by hand:
+heads/ID.toml     everything except the models, with the source of each quirk
+models/ID.toml    the selection of models and manual corrections:
     models_dev    the provider's key in models.dev
     litellm       the provider's prefix in LiteLLM's price file
-    prefer        which of both wins where they differ ("litellm" if left out)
-    ids           the models, in their order
-    switch        the levels of a model whose thinking is on or off alone
+    prefer        the source to use if both differ (default "litellm")
+    ids           the models, in this order
+    switch        the effort levels of models whose reasoning is only on or off
     prices        false for a subscription
-    [set."PATTERN"]  values for the models that fit; false leaves a value out
+    [set."PATTERN"]  values for the models that match; false removes a value
 
-The file of models.dev is its api.json. Prices are US dollars a million tokens.
-The same input gives the same bytes. The table of docs/providers.md is written too.
---check reads no data: it tells whether each provider file begins with its head and
-whether the table is the one of the files.
+The file of models.dev is its api.json. Prices are US dollars per million tokens.
+The same input always gives the same bytes. The table in docs/providers.md is written, too.
+--check reads no data. It checks that each provider file begins with its head and that the
+table agrees with the files.
 """
 
 import argparse
@@ -37,7 +37,7 @@ PROVIDERS = HERE.parent / "providers"
 DOCS = HERE.parent.parent / "docs" / "providers.md"
 PRICES = "litellm/model_prices_and_context_window_backup.json"
 EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-# The order of the keys of a model.
+# The keys of a model in the order in which they are written.
 KEYS = ["id", "name", "description", "window", "max_output", "images", "reasoning",
         "default_reasoning", "sampling", "price", "bytes_per_token"]
 
@@ -58,37 +58,37 @@ def main():
         text = head.read_text()
         selection = HERE / "models" / head.name
         if selection.exists():
-            text += models(tomllib.loads(selection.read_text()), sources, head.stem)
+            text += models_text(tomllib.loads(selection.read_text()), sources, head.stem)
         tomllib.loads(text)
         (PROVIDERS / head.name).write_text(text)
-    DOCS.write_text(documented())
+    DOCS.write_text(docs_with_table())
     return check()
 
 
 def check():
-    """Whether every provider file begins with its head and lists its models."""
+    """Checks that every provider file begins with its head and lists the selected models."""
     heads = {path.name for path in (HERE / "heads").glob("*.toml")}
     files = {path.name for path in PROVIDERS.glob("*.toml")}
-    wrong = [f"{name}: there is a head or a provider file alone" for name in heads ^ files]
+    problems = [f"{name}: there is a head or a provider file alone" for name in heads ^ files]
     for name in sorted(heads & files):
         text = (PROVIDERS / name).read_text()
         if not text.startswith((HERE / "heads" / name).read_text()):
-            wrong.append(f"{name}: it does not begin with its head")
+            problems.append(f"{name}: it does not begin with its head")
         selection = HERE / "models" / name
         if selection.exists():
             wanted = tomllib.loads(selection.read_text())["ids"]
             found = [model["id"] for model in tomllib.loads(text)["models"]]
             if wanted != found:
-                wrong.append(f"{name}: its models are not the selected ones")
-    if DOCS.read_text() != documented():
-        wrong.append("docs/providers.md: its table is not the one of the files")
-    for line in wrong:
+                problems.append(f"{name}: its models are not the selected ones")
+    if DOCS.read_text() != docs_with_table():
+        problems.append("docs/providers.md: its table is not the one of the files")
+    for line in problems:
         print(line, file=sys.stderr)
-    return 1 if wrong else 0
+    return 1 if problems else 0
 
 
 class Sources:
-    """Both data files and how they call themselves."""
+    """Both data files and their versions."""
 
     def __init__(self, wheel, models_dev):
         with zipfile.ZipFile(wheel) as archive:
@@ -96,17 +96,17 @@ class Sources:
         version = re.match(r"litellm-([^-]+)-", wheel.name)
         if not version:
             sys.exit(f"{wheel.name} is not a wheel of litellm")
-        bytes_ = models_dev.read_bytes()
-        data = json.loads(bytes_)
+        raw = models_dev.read_bytes()
+        data = json.loads(raw)
         self.models_dev = data.get("providers", data)
-        stamp = data.get("commit") if "providers" in data else hashlib.sha256(bytes_).hexdigest()[:9]
+        stamp = data.get("commit") if "providers" in data else hashlib.sha256(raw).hexdigest()[:9]
         self.names = {
             "litellm": f"litellm {version[1]}",
             "models_dev": f"models.dev {stamp}",
         }
 
-    def of(self, selection, model):
-        """What both say of a model, in our terms."""
+    def facts(self, selection, model):
+        """The facts of models.dev and of LiteLLM about a model, with the keys of the registry."""
         provider = self.models_dev.get(selection.get("models_dev"), {})
         dev = provider.get("models", {}).get(model)
         prefix = selection.get("litellm")
@@ -119,18 +119,18 @@ class Sources:
                 from_litellm(entry, selection) if entry else {})
 
 
-def models(selection, sources, provider):
-    """The text of the models of a provider."""
+def models_text(selection, sources, provider):
+    """The TOML text of the models of a provider."""
     used, blocks = set(), []
     for model in selection["ids"]:
-        dev, entry = sources.of(selection, model)
+        dev, entry = sources.facts(selection, model)
         used |= {name for name, found in (("models_dev", dev), ("litellm", entry)) if found}
         first, second = (dev, entry) if selection.get("prefer") == "models_dev" else (entry, dev)
-        # An output limit as large as the window is how LiteLLM fills the field.
+        # LiteLLM fills an unknown output limit with the size of the window.
         if "max_output" in dev and entry.get("max_output", 0) >= entry.get("window", 1):
             entry.pop("max_output")
         facts = {"id": model, **second, **first}
-        # People name models in models.dev; its levels are listed one by one.
+        # models.dev has names written by people and lists the effort levels of each model.
         for key in ("name", "reasoning"):
             if dev.get(key) and dev[key] != model:
                 facts[key] = dev[key]
@@ -145,15 +145,15 @@ def models(selection, sources, provider):
             sys.exit(f"{provider}: nothing tells the window of {model}")
         if facts.get("name", model) == model:
             facts["name"] = title(model)
-        settle_levels(facts)
-        blocks.append(block(facts))
+        choose_default_level(facts)
+        blocks.append(model_block(facts))
     names = " and ".join(sources.names[name] for name in sorted(used))
     note = f"# Models: {names or 'by hand'}, with the corrections of registry/import/models/{provider}.toml."
     return f"\n{note}\n" + "".join(blocks)
 
 
-def settle_levels(facts):
-    """The level that clients are offered first is one that there is."""
+def choose_default_level(facts):
+    """Sorts the effort levels and chooses the default from those that exist."""
     levels = [level for level in EFFORTS if level in facts.get("reasoning", [])]
     levels += [level for level in facts.get("reasoning", []) if level not in EFFORTS]
     facts["reasoning"] = levels
@@ -161,8 +161,8 @@ def settle_levels(facts):
     facts["default_reasoning"] = next((level for level in wanted if level in levels), None)
 
 
-def documented():
-    """docs/providers.md with the table of the provider files."""
+def docs_with_table():
+    """The text of docs/providers.md with the current table."""
     before, rest = DOCS.read_text().split(BEGIN, 1)
     _, after = rest.split(END, 1)
     order = re.findall(r'"\.\./providers/([^"]+)\.toml"', (HERE.parent / "src/builtin.rs").read_text())
@@ -175,36 +175,36 @@ def documented():
 def row(name, file):
     keys = file.get("api_key_env", [])
     listed = str(len(file.get("models", []))) if file.get("models") else ""
-    any_ = "any" if file.get("passthrough") else ""
-    said = differences(file.get("quirks", {}))
+    passthrough = "any" if file.get("passthrough") else ""
+    parts = differences(file.get("quirks", {}))
     if "key_header" in file:
-        said.append(f"key in the header `{file['key_header']}`")
-    said += [f"sends `{field}`" for field in file.get("body", {})]
+        parts.append(f"key in the header `{file['key_header']}`")
+    parts += [f"sends `{field}`" for field in file.get("body", {})]
     for family in file.get("families", []):
         matches = ", ".join(f"`{pattern}`" for pattern in family["match"])
         own = differences(family.get("quirks", {})) + [f"sends `{field}`" for field in family.get("body", {})]
-        said.append(f"{matches}: {', '.join(own)}")
+        parts.append(f"{matches}: {', '.join(own)}")
     cells = [f"`{name}`", f"`{file['base_url']}`", " or ".join(f"`{key}`" for key in keys) or "none",
-             ", ".join(filter(None, [listed, any_])), "; ".join(said)]
+             ", ".join(filter(None, [listed, passthrough])), "; ".join(parts)]
     return "| " + " | ".join(cells) + " |"
 
 
 def differences(quirks):
-    """Quirks in words; a quirk without words stands by its name."""
-    said = []
+    """Descriptions of quirks; a quirk without a description appears by its name."""
+    parts = []
     for key, value in quirks.items():
-        text = WORDS.get((key, value) if isinstance(value, (str, bool)) else key)
+        text = DESCRIPTIONS.get((key, value) if isinstance(value, (str, bool)) else key)
         if text is None:
-            text = WORDS.get(key, f"{key} {value}")
+            text = DESCRIPTIONS.get(key, f"{key} {value}")
         if text:
             listed = ", ".join(["auto", *value]) if isinstance(value, list) else value
-            said.append(text.format(listed))
-    return said
+            parts.append(text.format(listed))
+    return parts
 
 
 BEGIN = "<!-- table: registry/import/import.py -->"
 END = "<!-- end -->"
-WORDS = {
+DESCRIPTIONS = {
     ("max_tokens_field", "max_completion_tokens"): "`max_completion_tokens`",
     ("system_role", "developer"): "`developer` role",
     ("system_role", "user"): "no system role",
@@ -258,7 +258,7 @@ def from_models_dev(model, selection):
     limit = model.get("limit", {})
     facts = {
         "name": model.get("name"),
-        # Input and output share the context; a listed input limit is what runs out.
+        # Input and output share the context. If an input limit is listed, it is reached first.
         "window": limit.get("input") or limit.get("context"),
         "max_output": limit.get("output"),
         "images": "image" in model.get("modalities", {}).get("input", []),
@@ -306,9 +306,9 @@ def litellm_levels(model, selection):
         return model["reasoning_effort_levels"]
     if not model.get("supports_reasoning"):
         return []
-    told = {level for level in EFFORTS if model.get(f"supports_{level}_reasoning_effort")}
-    if told:
-        return sorted(told | {"low", "medium", "high"}, key=EFFORTS.index)
+    listed = {level for level in EFFORTS if model.get(f"supports_{level}_reasoning_effort")}
+    if listed:
+        return sorted(listed | {"low", "medium", "high"}, key=EFFORTS.index)
     return selection.get("switch", [])
 
 
@@ -316,8 +316,8 @@ def litellm_prices(model):
     names = {"input": "input_cost_per_token", "cached_input": "cache_read_input_token_cost",
              "cache_write": "cache_creation_input_token_cost", "output": "output_cost_per_token"}
 
-    def read(table, end=""):
-        found = {ours: table.get(theirs + end) for ours, theirs in names.items()}
+    def read(table, suffix=""):
+        found = {ours: table.get(theirs + suffix) for ours, theirs in names.items()}
         return {name: None if cost is None else cost * 1e6 for name, cost in found.items()}
 
     pricing = model.get("tiered_pricing")
@@ -329,43 +329,43 @@ def litellm_prices(model):
 
 
 def price(prices):
-    """A price table, none where input or output is unknown or all is free."""
+    """A price table; None if the price of input or output is unknown or both are free."""
     base, tiers = prices
     if base["input"] is None or base["output"] is None:
         return None
     if not base["input"] and not base["output"]:
         return None
-    table = {key: cents(value) for key, value in base.items() if value is not None}
-    # Nothing is free of a thing that costs, and what is written costs more.
+    table = {key: rounded(value) for key, value in base.items() if value is not None}
+    # A cached price of zero is an unknown one, and cache writes cost more than input.
     if not table.get("cached_input"):
         table.pop("cached_input", None)
     if table.get("cache_write", 0) <= table["input"]:
         table.pop("cache_write", None)
     tiers = [
-        {"above": above, "input": cents(tier["input"]),
-         **({"cached_input": cents(tier["cached_input"])} if tier["cached_input"] else {}),
-         "output": cents(tier["output"])}
+        {"above": above, "input": rounded(tier["input"]),
+         **({"cached_input": rounded(tier["cached_input"])} if tier["cached_input"] else {}),
+         "output": rounded(tier["output"])}
         for above, tier in tiers
         if tier["input"] is not None and tier["output"] is not None
     ]
-    # A tier that costs the same is none.
+    # Drop tiers with the base price.
     tiers = [tier for tier in tiers
              if (tier["input"], tier["output"]) != (table["input"], table["output"])]
     return {**table, **({"tiers": tiers} if tiers else {})}
 
 
-def cents(value):
+def rounded(value):
     return float(f"{value:.6g}")
 
 
 def title(model):
-    """A name for people from an id."""
+    """A readable name made from an id."""
     last = model.rsplit("/", 1)[-1]
     return " ".join(word if any(c.isupper() for c in word) else word.capitalize()
                     for word in re.split(r"[-_ ]", last))
 
 
-def block(facts):
+def model_block(facts):
     lines = [f"{key} = {toml(facts[key])}" for key in KEYS
              if facts.get(key) not in (None, [], "") and (facts[key] is not False or key == "sampling")]
     return "\n[[models]]\n" + "\n".join(lines) + "\n"

@@ -1,19 +1,21 @@
-//! The embedded providers, and how a configuration is laid over them.
+//! The built-in providers, which are TOML files embedded in the program, and the merge of a
+//! configuration with them.
 
 use toml::{Table, Value};
 
-use crate::provider::{OneOrMany, Spec};
+use crate::lists::OneOrMany;
+use crate::provider::ProviderSpec;
 
-/// The id of the scripted offline model inside this program.
+/// The id of the provider inside this program, whose scripted models work offline.
 pub const SANDBOX: &str = "sandbox";
 
-/// The base of every provider that is not built in; no provider itself.
+/// The file with the defaults of providers that are not built in. It is not a provider
+/// itself.
 pub const GENERIC: &str = "openai-compatible";
 
-/// Every file of `providers/`, as (id, text). This order is the order of
-/// providers that are on without a configuration: vendors, then those that serve
-/// the models of many, then servers of one's own. Of two that have the same key
-/// variable the first is on.
+/// The files of `providers/`, as (id, text). Without a configuration, providers are enabled in
+/// this order: vendors, then hosts of other vendors' models, then local servers. Of two
+/// providers with the same key variable the first one is enabled.
 const FILES: &[(&str, &str)] = &[
     ("openai", include_str!("../providers/openai.toml")),
     ("moonshot", include_str!("../providers/moonshot.toml")),
@@ -59,18 +61,18 @@ pub fn ids() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(id, _)| *id).filter(|id| *id != GENERIC)
 }
 
-/// The environment variables that usually hold the key of a built-in provider.
-/// Reads the head of its file alone: at every start all are asked.
+/// The environment variables that usually contain the key of a built-in provider. Parses only
+/// the top-level keys of its file, because this is called for every provider at every start.
 pub fn key_env(id: &str) -> Vec<String> {
     #[derive(serde::Deserialize)]
-    struct Head {
+    struct KeyEnvHead {
         #[serde(default)]
         api_key_env: OneOrMany,
     }
     let file = FILES.iter().find(|(known, _)| *known == id);
     let text = file.map_or("", |(_, text)| *text);
     let head = text.split_once("\n[").map_or(text, |(head, _)| head);
-    toml::from_str::<Head>(head).map_or_else(|_| Vec::new(), |head| head.api_key_env.0)
+    toml::from_str::<KeyEnvHead>(head).map_or_else(|_| Vec::new(), |head| head.api_key_env.0)
 }
 
 /// Whether a provider with this id is built in.
@@ -78,17 +80,17 @@ pub fn is_builtin(id: &str) -> bool {
     ids().any(|known| known == id)
 }
 
-/// The first built-in provider that lists a model of this id.
-pub fn listing(model: &str) -> Option<&'static str> {
+/// The id of the first built-in provider that lists a model with this id.
+pub fn provider_listing(model: &str) -> Option<&'static str> {
     let line = format!("\nid = \"{model}\"\n");
     let file = FILES.iter().find(|(_, text)| text.contains(&line));
     file.map(|(id, _)| *id)
 }
 
-/// The provider `id` with `over` laid over its embedded file, or over the
-/// generic base if none has its name: values replace values, tables join, models
-/// join by their id, families stand in front.
-pub fn build(id: &str, over: Table) -> Result<Spec, toml::de::Error> {
+/// The description of the provider `id`: its embedded file, or the generic defaults if it is
+/// not built in, with the configuration `over` merged into it. Tables are merged key by key,
+/// models by id, families of `over` come first, and any other value replaces the embedded one.
+pub fn build(id: &str, over: Table) -> Result<ProviderSpec, toml::de::Error> {
     let base = FILES
         .iter()
         .find(|(known, _)| *known == id)
@@ -98,13 +100,14 @@ pub fn build(id: &str, over: Table) -> Result<Spec, toml::de::Error> {
     if !is_builtin(id) {
         table.remove("name");
     }
-    lay(&mut table, over);
-    lay_families(&mut table);
+    overlay(&mut table, over);
+    inherit_family_quirks(&mut table);
     table.try_into()
 }
 
-/// A family says only how it differs from its provider.
-fn lay_families(table: &mut Table) {
+/// Fills the quirks of every family with those of its provider: the file lists only the
+/// differences.
+fn inherit_family_quirks(table: &mut Table) {
     let quirks = table.get("quirks").cloned();
     let (Some(Value::Table(quirks)), Some(Value::Array(families))) =
         (quirks, table.get_mut("families"))
@@ -117,18 +120,18 @@ fn lay_families(table: &mut Table) {
         };
         let mut whole = quirks.clone();
         if let Some(Value::Table(own)) = family.remove("quirks") {
-            lay(&mut whole, own);
+            overlay(&mut whole, own);
         }
         family.insert("quirks".to_owned(), Value::Table(whole));
     }
 }
 
-fn lay(base: &mut Table, over: Table) {
+fn overlay(base: &mut Table, over: Table) {
     for (key, value) in over {
         match (base.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => lay(below, above),
+            (Some(Value::Table(below)), Value::Table(above)) => overlay(below, above),
             (Some(Value::Array(below)), Value::Array(above)) if key == "models" => {
-                lay_models(below, above);
+                overlay_models(below, above);
             }
             (Some(Value::Array(below)), Value::Array(mut above)) if key == "families" => {
                 above.append(below);
@@ -141,12 +144,12 @@ fn lay(base: &mut Table, over: Table) {
     }
 }
 
-fn lay_models(base: &mut Vec<Value>, over: Vec<Value>) {
+fn overlay_models(base: &mut Vec<Value>, over: Vec<Value>) {
     for model in over {
         let id = model.get("id").cloned();
         let known = base.iter_mut().find(|below| below.get("id") == id.as_ref());
         match (known, model) {
-            (Some(Value::Table(below)), Value::Table(above)) => lay(below, above),
+            (Some(Value::Table(below)), Value::Table(above)) => overlay(below, above),
             (_, model) => base.push(model),
         }
     }
@@ -172,9 +175,9 @@ mod tests {
     }
 
     #[test]
-    fn every_embedded_provider_is_sound() {
+    fn every_embedded_provider_is_valid() {
         for id in ids() {
-            let provider = build(id, Table::new()).unwrap().provider(id);
+            let provider = build(id, Table::new()).unwrap().to_provider(id);
             assert_eq!(provider.base_url.is_empty(), id == SANDBOX, "{id}");
             assert_eq!(key_env(id), provider.key_env, "{id}");
             assert_eq!(provider.key_required, !provider.key_env.is_empty(), "{id}");
@@ -191,7 +194,7 @@ mod tests {
                     assert!(model.reasoning.contains(level), "{}", model.id);
                 }
                 assert!(
-                    model.price.as_ref().is_none_or(sensible),
+                    model.price.as_ref().is_none_or(is_plausible),
                     "{id}/{}: {:?}",
                     model.id,
                     model.price
@@ -200,9 +203,9 @@ mod tests {
         }
     }
 
-    /// A million tokens cost cents or a few dollars, the cached ones less, those of
-    /// long requests not less.
-    fn sensible(price: &Price) -> bool {
+    /// Prices per million tokens are cents or a few dollars; cached tokens cost less, and long
+    /// requests do not cost less.
+    fn is_plausible(price: &Price) -> bool {
         let tiers = price.tiers.windows(2);
         price.input > 0.0
             && price.output >= price.input
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_begins_with_its_head() {
+    fn every_file_begins_with_its_handwritten_head() {
         let head = |id: &str| {
             let path = format!("{}/import/heads/{id}.toml", env!("CARGO_MANIFEST_DIR"));
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -226,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn quirks_are_set_only_beside_a_source() {
+    fn every_quirk_has_a_comment_with_its_source() {
         let sets = |line: &str| {
             ["[quirks]", "[body]", "quirks =", "body ="]
                 .iter()
@@ -243,17 +246,17 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_lies_over_a_builtin() {
+    fn a_configuration_overrides_a_builtin_provider() {
         let over = toml::toml! {
             base_url = "https://gateway.example/v1/"
             quirks = { files = false }
             families = [{ match = ["o*"], quirks = { penalties = false } }]
             models = [{ id = "gpt-4o", window = 1000 }, { id = "gpt-next" }]
         };
-        let plain = build("openai", Table::new()).unwrap().provider("openai");
-        let provider = build("openai", over).unwrap().provider("openai");
+        let plain = build("openai", Table::new()).unwrap().to_provider("openai");
+        let provider = build("openai", over).unwrap().to_provider("openai");
         assert_eq!(provider.base_url, "https://gateway.example/v1");
-        let (quirks, family) = (provider.dialect.quirks, provider.dialect_of("o9").quirks);
+        let (quirks, family) = (provider.dialect.quirks, provider.dialect_for("o9").quirks);
         assert!(!quirks.files && quirks.system_role == SystemRole::Developer);
         assert!(!family.files && !family.penalties && quirks.penalties);
         assert_eq!(provider.models.len(), plain.models.len() + 1);
@@ -262,15 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn an_own_provider_stands_on_the_generic_base() {
+    fn another_provider_has_the_generic_defaults() {
         let over = toml::toml! { base_url = "https://llm.example/v1" };
-        let provider = build("mine", over).unwrap().provider("mine");
+        let provider = build("mine", over).unwrap().to_provider("mine");
         assert!(provider.passthrough && !provider.key_required);
         assert_eq!(provider.name, "mine");
     }
 
     #[test]
-    fn a_key_that_nobody_knows_is_an_error() {
+    fn an_unknown_key_is_an_error() {
         assert!(build("mine", toml::toml! { base_ur = "x" }).is_err());
         assert!(build("mine", toml::toml! { quirks = { verbose = true } }).is_err());
     }

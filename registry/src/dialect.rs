@@ -1,51 +1,54 @@
-//! How one model of a provider is spoken to: quirks and fields of its own.
-//! A provider has one dialect, and others for families of its models.
+//! The dialect of a model: how requests to it differ from plain Chat Completions. A provider
+//! has one dialect for most of its models, and others for families of models.
 
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
-use crate::provider::Pairs;
+use crate::lists::Pairs;
 use crate::quirks::Quirks;
 
-/// How a model is spoken to.
+/// How requests to a model are written and its answers are read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dialect {
-    /// Departures from the plain wire.
+    /// The differences from plain Chat Completions.
     pub quirks: Quirks,
-    /// Fields that every request body has, as (name, JSON text).
+    /// Extra fields of every request body, as (name, JSON text).
     pub body: Vec<(String, String)>,
 }
 
-/// Models of a provider that are spoken to in their own way; in TOML a table of
-/// `[[families]]`. Its quirks lie over those of the provider. The first family
-/// that matches a model counts.
+/// Models of a provider with a dialect of their own; a table of `[[families]]` in TOML. Its
+/// quirks override those of the provider. If several families match a model, the first one
+/// applies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
-pub struct Family {
-    /// Model ids; `*` stands for any characters, case does not count.
+pub struct ModelFamily {
+    /// Patterns of model ids; `*` matches any characters, case is ignored.
     #[serde(rename = "match")]
     pub patterns: Vec<String>,
-    /// See [`Dialect::quirks`].
+    /// See [`Dialect::quirks`]; already merged with those of the provider.
     #[serde(default)]
     pub quirks: Quirks,
     /// See [`Dialect::body`].
     #[serde(default)]
-    pub body: Fields,
+    pub body: BodyFields,
 }
 
-impl Family {
+impl ModelFamily {
     /// Whether the model belongs to this family.
-    pub fn has(&self, model: &str) -> bool {
-        self.patterns.iter().any(|pattern| fits(pattern, model))
+    pub fn matches(&self, model: &str) -> bool {
+        self.patterns
+            .iter()
+            .any(|pattern| matches_pattern(pattern, model))
     }
 }
 
-/// Fields of a request body: a TOML table whose values become JSON.
+/// Extra fields of a request body, as (name, JSON text): a TOML table whose values are
+/// converted to JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Fields(pub Vec<(String, String)>);
+pub struct BodyFields(pub Vec<(String, String)>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for BodyFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let table = Pairs::<toml::Value>::deserialize(from)?;
         let json = |(name, value): (String, toml::Value)| {
@@ -61,8 +64,8 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
-/// Whether `text` is what `pattern` describes.
-fn fits(pattern: &str, text: &str) -> bool {
+/// Whether `text` matches `pattern`, in which `*` matches any characters.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_ascii_lowercase(), text.to_ascii_lowercase());
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -86,8 +89,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stands_for_anything() {
-        for (pattern, text, is) in [
+    fn a_star_matches_any_characters() {
+        for (pattern, text, expected) in [
             ("k3", "k3", true),
             ("k3", "k3.1", false),
             ("kimi-k2*", "Kimi-K2.5", true),
@@ -98,13 +101,13 @@ mod tests {
             ("a*a", "a", false),
             ("*", "", true),
         ] {
-            assert_eq!(fits(pattern, text), is, "{pattern} {text}");
+            assert_eq!(matches_pattern(pattern, text), expected, "{pattern} {text}");
         }
     }
 
     #[test]
     fn fields_become_json() {
-        let fields: Fields =
+        let fields: BodyFields =
             toml::from_str("split = true\nthinking = { keep = \"all\", n = 1.5 }").unwrap();
         assert_eq!(
             fields.0,

@@ -1,5 +1,5 @@
-//! Durations in configuration: `"250ms"`, `"10s"`, `"5m"`, `"1h"`; the module is
-//! fit for `#[serde(with)]`.
+//! Durations in configuration, such as `"250ms"`, `"10s"`, `"5m"` and `"1h"`. The module can
+//! be named in `#[serde(with)]`.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde::Serializer;
 use serde::de::{Deserializer, Error, Visitor};
 
-/// A whole number and a unit, without a sign or a fraction.
+/// Parses a whole number and a unit (`ms`, `s`, `m` or `h`). `None` for anything else, such as
+/// a sign or a fraction.
 pub fn parse(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = (text.get(..digits)?, text.get(digits..)?);
@@ -21,10 +22,10 @@ pub fn parse(text: &str) -> Option<Duration> {
     }
 }
 
-/// For `#[serde(deserialize_with)]`.
+/// Deserializes a string that [`parse`] accepts.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    struct Text;
-    impl Visitor<'_> for Text {
+    struct DurationVisitor;
+    impl Visitor<'_> for DurationVisitor {
         type Value = Duration;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,10 +36,10 @@ pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Er
             parse(text).ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(text), &self))
         }
     }
-    from.deserialize_str(Text)
+    from.deserialize_str(DurationVisitor)
 }
 
-/// For `#[serde(with)]`: in milliseconds.
+/// Serializes a duration in milliseconds, such as `"1500ms"`.
 pub fn serialize<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(&format_args!("{}ms", duration.as_millis()))
 }

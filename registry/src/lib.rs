@@ -1,38 +1,41 @@
-//! Who we talk to, as data: providers and their models, and the lookup of a
-//! model name. No wire format lives here, only which one a provider speaks.
+//! Providers and their models, as data, and the resolution of model names to routes. The
+//! registry says which wire (protocol) a provider uses, but contains no wire format.
 //!
-//! | module | noun |
+//! | module | contents |
 //! |---|---|
-//! | [`lookup`] | `Registry`, from a model name to a `Route` |
-//! | [`provider`] | `Provider`, its wire, timeouts and where its keys are |
-//! | [`quirks`] | how a provider departs from the plain chat wire |
-//! | [`dialect`] | `Dialect` and `Family`, quirks by model |
-//! | [`set`] | `Set`, a list of an enum's values |
-//! | [`model`] | `Model`, `Price` and the `Window` |
-//! | [`builtin`] | the embedded files and how a configuration is laid over them |
-//! | [`settings`] | what one turn used of all this, to be kept and used again |
-//! | [`duration`] | `"10s"` as a duration |
-//! | [`near`] | the nearest known word to a mistyped one |
+//! | [`lookup`] | [`Registry`], which resolves a model name to a [`Route`] |
+//! | [`provider`] | [`Provider`], its wire, timeouts and keys; [`ProviderSpec`], its TOML form |
+//! | [`quirks`] | how a provider differs from plain Chat Completions |
+//! | [`dialect`] | [`Dialect`]: quirks and extra body fields; [`ModelFamily`]: those of some models |
+//! | [`model`] | [`Model`], [`Price`] and [`Window`] |
+//! | [`builtin`] | the embedded TOML files, and a configuration laid over them |
+//! | [`snapshot`] | the routes of one turn, stored in diagnostics and restored for a replay |
+//! | [`duration`] | durations in TOML, such as `"10s"` |
+//! | [`enum_set`] | [`EnumSet`], a set of enum values |
+//! | [`lists`] | a string or a list, and a table in file order |
+//! | [`suggest`] | known words similar to a misspelt one |
 
 pub mod builtin;
 pub mod dialect;
 pub mod duration;
+pub mod enum_set;
+pub mod lists;
 pub mod lookup;
 pub mod model;
-pub mod near;
 pub mod provider;
 pub mod quirks;
-pub mod set;
-pub mod settings;
+pub mod snapshot;
+pub mod suggest;
 
 pub use builtin::{SANDBOX, build};
-pub use dialect::{Dialect, Family};
-pub use lookup::{EVERY_MODEL, Found, Refused, Registry, Route, Unresolved};
+pub use dialect::{Dialect, ModelFamily};
+pub use enum_set::EnumSet;
+pub use lookup::{EVERY_MODEL, Registry, RegistryError, ResolvedBy, Route, UnknownModel};
 pub use model::{Model, Price, Window, WindowSource};
-pub use provider::{Provider, Spec, Timeouts, Wire};
+pub use provider::{Provider, ProviderSpec, Timeouts, Wire};
 pub use quirks::{
-    CallContent, CallExtra, CallIds, MaxTokensField, Quirks, ReasoningControl, ReasoningReplay,
-    ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole, ThinkTags, ToolChoice,
+    CallContent, CallIds, ExtraContentReplay, MaxTokensField, Quirks, ReasoningControl,
+    ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole,
+    ThinkTags, ToolChoiceMode,
 };
-pub use set::Set;
-pub use settings::{RouteSettings, Settings};
+pub use snapshot::{RegistrySnapshot, RouteSnapshot};

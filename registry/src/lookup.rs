@@ -1,152 +1,160 @@
-//! From the model name of a request to a provider and its model.
+//! Resolves the model name of a request to a route: a provider and a model.
 
 use std::sync::Arc;
 
 use crate::builtin;
 use crate::dialect::Dialect;
 use crate::model::Model;
-use crate::near;
 use crate::provider::Provider;
+use crate::suggest;
 
-/// The providers that are on, and the names that people gave.
+/// The enabled providers, with the aliases, default model and fallbacks of the configuration.
+///
+/// Made when the configuration is loaded; replaced when it is loaded again.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    /// In the order of the configuration.
+    /// The enabled providers, in the order of the configuration.
     pub providers: Vec<Arc<Provider>>,
-    /// Own names, as (alias, model name).
+    /// Aliases, as (alias, model name).
     pub aliases: Vec<(String, String)>,
-    /// Answers Codex where nobody knows the name.
+    /// The model for unknown names that Codex asks for.
     pub default_model: Option<String>,
-    /// Where a turn goes instead, as (model name or `*`, model names in order).
+    /// Fallbacks, as (model name or [`EVERY_MODEL`], the model names to try instead, in
+    /// order).
     pub fallbacks: Vec<(String, Vec<String>)>,
 }
 
-/// Where a turn goes.
+/// The provider and model that answer a turn. Made by [`Registry::resolve`] and
+/// [`Registry::fallbacks`] for each turn.
 #[derive(Clone, Debug)]
 pub struct Route {
     /// The provider.
     pub provider: Arc<Provider>,
-    /// The model, described by its name alone if it is not listed.
+    /// The listed model, or [`Model::unlisted`].
     pub model: Arc<Model>,
-    /// How the model is spoken to.
+    /// The dialect of the model.
     pub dialect: Arc<Dialect>,
-    /// The name in the upstream request.
+    /// The model name in the upstream request.
     pub upstream_model: String,
-    /// How the name was found.
-    pub found: Found,
+    /// Which rule resolved the name.
+    pub resolved_by: ResolvedBy,
 }
 
 impl Route {
-    /// The name that always leads here: provider, slash, model.
+    /// `provider/model`, which always resolves to this route.
     pub fn full_name(&self) -> String {
-        self.provider.prefixed(&self.upstream_model)
+        self.provider.prefixed_name(&self.upstream_model)
     }
 }
 
-/// How a name was found.
+/// The rule by which a model name was resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// The whole name is a listed model.
+pub enum ResolvedBy {
+    /// The name is the id of a listed model.
     Exact,
-    /// Its prefix is a provider.
+    /// The name begins with the id of a provider and a slash.
     Prefixed,
-    /// It is an alias.
+    /// The name is an alias.
     Alias,
-    /// Nobody knows it; the default model answers.
+    /// The name is unknown; the default model answers.
     Default,
-    /// Nobody lists it; the only provider that takes any name gets it.
+    /// The name is not listed; it is passed to the only provider that accepts any name.
     Passthrough,
 }
 
-/// A name that leads nowhere. The text is fit for the client.
+/// The error for a model name that no provider serves. The message is meant for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("The model '{asked}' does not exist or no provider is on for it.{hint}")]
-pub struct Unresolved {
-    /// The name of the request.
-    pub asked: String,
-    /// Known names that are near, the nearest first, three at most.
-    pub near: Vec<String>,
+#[error("The model '{requested}' does not exist or no provider is on for it.{hint}")]
+pub struct UnknownModel {
+    /// The model name that was requested.
+    pub requested: String,
+    /// At most three similar known names, the most similar first.
+    pub suggestions: Vec<String>,
     hint: String,
 }
 
-/// Names that cannot work, found at load.
+/// A name in the configuration that cannot be resolved; found when it is loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// An alias of an alias, which may be a cycle.
+pub enum RegistryError {
+    /// An alias of an alias: alias, target. Aliases have one level, so that there are no
+    /// cycles.
     #[error("alias '{0}' points to '{1}', which is an alias itself; aliases have one level")]
-    Chain(String, String),
-    /// An alias that leads nowhere.
+    AliasOfAlias(String, String),
+    /// An alias whose target is unknown.
     #[error("alias '{0}' leads nowhere. {1}")]
-    Alias(String, Unresolved),
-    /// A default model that leads nowhere.
+    UnresolvedAlias(String, UnknownModel),
+    /// The default model is unknown.
     #[error("default_model leads nowhere. {0}")]
-    Default(Unresolved),
-    /// Fallbacks of a name that leads nowhere, or to one: the name they are
-    /// for comes first.
-    #[error("fallbacks of '{0}': '{name}' leads nowhere. {1}", name = .1.asked)]
-    Fallback(String, Unresolved),
+    UnresolvedDefault(UnknownModel),
+    /// The name that has fallbacks (first field) or one of the fallbacks is unknown.
+    #[error("fallbacks of '{0}': '{name}' leads nowhere. {1}", name = .1.requested)]
+    UnresolvedFallback(String, UnknownModel),
 }
 
-/// Stands for every model in [`Registry::fallbacks`].
+/// The name in [`Registry::fallbacks`] that means every model.
 pub const EVERY_MODEL: &str = "*";
 
 impl Registry {
-    /// The route of `name`. In this order:
+    /// The route for the model name `name`. The first rule that applies decides:
     ///
-    /// 1. an alias,
-    /// 2. `provider/model` of a provider that is on and lists the model or passes
-    ///    any on,
-    /// 3. a model id as a whole (ids may contain slashes), the first provider
-    ///    that lists it,
-    /// 4. the default model, for Codex only: it asks for helper models by names
-    ///    of its own, which a server that takes any name would refuse or mistake,
-    /// 5. the provider that passes any name on, if there is exactly one and the
-    ///    name does not begin with another provider's prefix.
-    pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, Unresolved> {
+    /// 1. The name is an alias.
+    /// 2. It is `provider/model` of an enabled provider that lists the model or accepts any
+    ///    name.
+    /// 3. It is a model id (ids may contain slashes); the first provider that lists it
+    ///    answers.
+    /// 4. The default model answers, for Codex only. Codex requests helper models by fixed
+    ///    names, which a provider that accepts any name would refuse or misunderstand.
+    /// 5. Exactly one provider accepts any name, and the name does not begin with the id of
+    ///    another provider.
+    pub fn resolve(&self, name: &str, caller_is_codex: bool) -> Result<Route, UnknownModel> {
         if let Some((_, target)) = self.aliases.iter().find(|(alias, _)| alias == name) {
-            let route = self.listed_or_passed(target);
+            let route = self.resolve_target(target);
             return route
                 .map(|route| Route {
-                    found: Found::Alias,
+                    resolved_by: ResolvedBy::Alias,
                     ..route
                 })
-                .ok_or_else(|| self.unresolved(name));
+                .ok_or_else(|| self.unknown_model(name));
         }
-        if let Some(route) = self.named(name) {
+        if let Some(route) = self.resolve_listed(name) {
             return Ok(route);
         }
         if caller_is_codex
             && let Some(default) = &self.default_model
-            && let Some(route) = self.without_default(default)
+            && let Some(route) = self.resolve_without_default(default)
         {
             return Ok(Route {
-                found: Found::Default,
+                resolved_by: ResolvedBy::Default,
                 ..route
             });
         }
-        self.passed(name).ok_or_else(|| self.unresolved(name))
+        self.resolve_passthrough(name)
+            .ok_or_else(|| self.unknown_model(name))
     }
 
-    /// Where the turn of `route`, which `asked` led to, goes instead, in order:
-    /// what is given for the name that was asked for, for what it stands for
-    /// if it is an alias or unknown, for the model, and for every model. Each
-    /// model comes once; `route` itself does not.
-    pub fn fallbacks(&self, asked: &str, route: &Route) -> Vec<Route> {
+    /// The routes to try if `route`, to which the name `requested` was resolved, fails. In
+    /// order: the fallbacks of the requested name, of the name that an alias or the default
+    /// model stands for, of the model, and of every model. Each model appears once, `route`
+    /// itself not at all.
+    pub fn fallbacks(&self, requested: &str, route: &Route) -> Vec<Route> {
         if self.fallbacks.is_empty() {
             return Vec::new();
         }
         let full = route.full_name();
         let public = self.public_name(&route.provider, &route.model);
-        let default = match route.found {
-            Found::Default => self.default_model.as_deref(),
-            Found::Exact | Found::Prefixed | Found::Alias | Found::Passthrough => None,
+        let default = match route.resolved_by {
+            ResolvedBy::Default => self.default_model.as_deref(),
+            ResolvedBy::Exact
+            | ResolvedBy::Prefixed
+            | ResolvedBy::Alias
+            | ResolvedBy::Passthrough => None,
         };
         let target = |name| {
             let alias = self.aliases.iter().find(|(alias, _)| alias == name);
             alias.map(|(_, target)| target.as_str())
         };
-        let mut names = vec![asked];
-        names.extend(target(asked));
+        let mut names = vec![requested];
+        names.extend(target(requested));
         names.extend(default);
         names.extend(default.and_then(target));
         names.extend([full.as_str(), &public, EVERY_MODEL]);
@@ -158,9 +166,9 @@ impl Registry {
                 continue;
             }
             used.push(name);
-            let given = self.fallbacks.iter().filter(|(of, _)| of == name);
-            for other in given.flat_map(|(_, others)| others) {
-                if let Some(other) = self.without_default(other)
+            let entries = self.fallbacks.iter().filter(|(of, _)| of == name);
+            for other in entries.flat_map(|(_, others)| others) {
+                if let Some(other) = self.resolve_without_default(other)
                     && !seen.contains(&other.full_name())
                 {
                     seen.push(other.full_name());
@@ -171,8 +179,8 @@ impl Registry {
         routes
     }
 
-    /// The name by which `GET /v1/models` lists a model: its id, or with the
-    /// provider in front where the id alone leads elsewhere.
+    /// The name under which `GET /v1/models` lists a model: its id, or `provider/model` if the
+    /// id resolves to something else.
     pub fn public_name(&self, provider: &Provider, model: &Model) -> String {
         let leads_here = self
             .resolve(&model.id, false)
@@ -180,23 +188,23 @@ impl Registry {
         if leads_here {
             model.id.clone()
         } else {
-            provider.prefixed(&model.id)
+            provider.prefixed_name(&model.id)
         }
     }
 
-    /// Every listed model with its provider, in the order of lookup.
+    /// All listed models with their providers, in the order of resolution.
     pub fn models(&self) -> impl Iterator<Item = (&Arc<Provider>, &Arc<Model>)> {
         self.providers
             .iter()
             .flat_map(|provider| provider.models.iter().map(move |model| (provider, model)))
     }
 
-    /// The provider with this id, if it is on.
+    /// The provider with this id, if it is enabled.
     pub fn provider(&self, id: &str) -> Option<&Arc<Provider>> {
         self.providers.iter().find(|provider| provider.id == id)
     }
 
-    /// Tells the address of a provider whose port is known only once it runs.
+    /// Sets the address of a provider whose port is known only after it has started.
     pub fn set_base_url(&mut self, id: &str, base_url: &str) {
         for provider in &mut self.providers {
             if provider.id == id {
@@ -205,67 +213,75 @@ impl Registry {
         }
     }
 
-    /// Whether every alias, the default model and every fallback lead somewhere.
-    pub fn check(&self) -> Result<(), Refused> {
+    /// Checks that all aliases, the default model and all fallbacks can be resolved.
+    pub fn check(&self) -> Result<(), RegistryError> {
         for (alias, target) in &self.aliases {
             if self.aliases.iter().any(|(other, _)| other == target) {
-                return Err(Refused::Chain(alias.clone(), target.clone()));
+                return Err(RegistryError::AliasOfAlias(alias.clone(), target.clone()));
             }
-            if self.listed_or_passed(target).is_none() {
-                return Err(Refused::Alias(alias.clone(), self.unresolved(target)));
+            if self.resolve_target(target).is_none() {
+                return Err(RegistryError::UnresolvedAlias(
+                    alias.clone(),
+                    self.unknown_model(target),
+                ));
             }
         }
         if let Some(name) = &self.default_model
-            && self.without_default(name).is_none()
+            && self.resolve_without_default(name).is_none()
         {
-            return Err(Refused::Default(self.unresolved(name)));
+            return Err(RegistryError::UnresolvedDefault(self.unknown_model(name)));
         }
         for (of, others) in &self.fallbacks {
-            let given = Some(of).filter(|of| *of != EVERY_MODEL);
-            if let Some(lost) = given
+            let subject = Some(of).filter(|of| *of != EVERY_MODEL);
+            if let Some(unknown) = subject
                 .into_iter()
                 .chain(others)
-                .find(|name| self.without_default(name).is_none())
+                .find(|name| self.resolve_without_default(name).is_none())
             {
-                return Err(Refused::Fallback(of.clone(), self.unresolved(lost)));
+                return Err(RegistryError::UnresolvedFallback(
+                    of.clone(),
+                    self.unknown_model(unknown),
+                ));
             }
         }
         Ok(())
     }
 
-    fn without_default(&self, name: &str) -> Option<Route> {
+    fn resolve_without_default(&self, name: &str) -> Option<Route> {
         self.resolve(name, false).ok()
     }
 
-    fn listed_or_passed(&self, name: &str) -> Option<Route> {
-        self.named(name).or_else(|| self.passed(name))
+    fn resolve_target(&self, name: &str) -> Option<Route> {
+        self.resolve_listed(name)
+            .or_else(|| self.resolve_passthrough(name))
     }
 
-    fn named(&self, name: &str) -> Option<Route> {
-        self.prefixed(name).or_else(|| self.exact(name))
+    fn resolve_listed(&self, name: &str) -> Option<Route> {
+        self.resolve_prefixed(name)
+            .or_else(|| self.resolve_exact(name))
     }
 
-    fn prefixed(&self, name: &str) -> Option<Route> {
+    fn resolve_prefixed(&self, name: &str) -> Option<Route> {
         let (prefix, rest) = name.split_once('/')?;
         let provider = self.provider(prefix)?;
         match provider.model(rest) {
-            Some(model) => Some(route(provider, Arc::clone(model), Found::Prefixed)),
+            Some(model) => Some(route(provider, Arc::clone(model), ResolvedBy::Prefixed)),
             None if provider.passthrough && !rest.is_empty() => {
                 let model = Arc::new(Model::unlisted(rest));
-                Some(route(provider, model, Found::Prefixed))
+                Some(route(provider, model, ResolvedBy::Prefixed))
             }
             None => None,
         }
     }
 
-    fn exact(&self, name: &str) -> Option<Route> {
+    fn resolve_exact(&self, name: &str) -> Option<Route> {
         self.providers.iter().find_map(|provider| {
             let model = provider.model(name)?;
-            Some(route(provider, Arc::clone(model), Found::Exact))
+            Some(route(provider, Arc::clone(model), ResolvedBy::Exact))
         })
     }
 
-    fn passed(&self, name: &str) -> Option<Route> {
+    fn resolve_passthrough(&self, name: &str) -> Option<Route> {
         let mut open = self
             .providers
             .iter()
@@ -273,11 +289,16 @@ impl Registry {
         let (only, more) = (open.next()?, open.next());
         let prefix = name.split_once('/').map(|(prefix, _)| prefix);
         let taken = prefix.is_some_and(|prefix| self.provider(prefix).is_some());
-        (more.is_none() && !taken && !name.is_empty())
-            .then(|| route(only, Arc::new(Model::unlisted(name)), Found::Passthrough))
+        (more.is_none() && !taken && !name.is_empty()).then(|| {
+            route(
+                only,
+                Arc::new(Model::unlisted(name)),
+                ResolvedBy::Passthrough,
+            )
+        })
     }
 
-    fn unresolved(&self, asked: &str) -> Unresolved {
+    fn unknown_model(&self, requested: &str) -> UnknownModel {
         let mut known: Vec<String> = self
             .aliases
             .iter()
@@ -285,41 +306,42 @@ impl Registry {
             .collect();
         for (provider, model) in self.models() {
             known.push(model.id.clone());
-            known.push(provider.prefixed(&model.id));
+            known.push(provider.prefixed_name(&model.id));
         }
-        let near: Vec<String> = near::ranked(asked, known.iter().map(String::as_str))
-            .into_iter()
-            .take(3)
-            .map(str::to_owned)
-            .collect();
-        Unresolved {
-            hint: self.hint(asked, &near),
-            asked: asked.to_owned(),
-            near,
+        let suggestions: Vec<String> =
+            suggest::similar(requested, known.iter().map(String::as_str))
+                .into_iter()
+                .take(3)
+                .map(str::to_owned)
+                .collect();
+        UnknownModel {
+            hint: self.hint(requested, &suggestions),
+            requested: requested.to_owned(),
+            suggestions,
         }
     }
 
-    fn hint(&self, asked: &str, near: &[String]) -> String {
-        let prefix = asked.split_once('/').map(|(prefix, _)| prefix);
-        let off = prefix
+    fn hint(&self, requested: &str, suggestions: &[String]) -> String {
+        let prefix = requested.split_once('/').map(|(prefix, _)| prefix);
+        let disabled = prefix
             .filter(|prefix| builtin::is_builtin(prefix))
-            .or_else(|| builtin::listing(asked))
+            .or_else(|| builtin::provider_listing(requested))
             .filter(|id| self.provider(id).is_none());
-        if let Some(off) = off {
-            let way = match builtin::key_env(off).first() {
+        if let Some(id) = disabled {
+            let remedy = match builtin::key_env(id).first() {
                 Some(variable) => format!("set {variable} or configure it"),
                 None => "configure it".to_owned(),
             };
-            return format!(" The provider '{off}' is known but off: {way}.");
+            return format!(" The provider '{id}' is known but off: {remedy}.");
         }
-        if !near.is_empty() {
-            return format!(" Near: {}.", near.join(", "));
+        if !suggestions.is_empty() {
+            return format!(" Near: {}.", suggestions.join(", "));
         }
         let open: Vec<String> = self
             .providers
             .iter()
             .filter(|provider| provider.passthrough)
-            .map(|provider| provider.prefixed(asked))
+            .map(|provider| provider.prefixed_name(requested))
             .collect();
         if open.is_empty() {
             " GET /v1/models lists the models.".to_owned()
@@ -329,13 +351,13 @@ impl Registry {
     }
 }
 
-fn route(provider: &Arc<Provider>, model: Arc<Model>, found: Found) -> Route {
+fn route(provider: &Arc<Provider>, model: Arc<Model>, found: ResolvedBy) -> Route {
     Route {
         provider: Arc::clone(provider),
-        dialect: Arc::clone(provider.dialect_of(&model.id)),
+        dialect: Arc::clone(provider.dialect_for(&model.id)),
         upstream_model: model.id.clone(),
         model,
-        found,
+        resolved_by: found,
     }
 }
 

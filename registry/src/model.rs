@@ -6,41 +6,42 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Model {
-    /// The id the provider knows it by; may contain slashes.
+    /// The id in requests to the provider; may contain slashes.
     pub id: String,
-    /// The name people know it by; the id when left out.
+    /// The name for people; empty if it is the id.
     #[serde(default)]
     pub name: String,
-    /// One sentence for model pickers.
+    /// One sentence for the model pickers of clients.
     #[serde(default)]
     pub description: String,
-    /// Tokens that input and output share.
+    /// The context window in tokens, shared by input and output.
     pub window: Option<u64>,
-    /// Tokens of one answer at most.
+    /// Upper bound of the output tokens of one answer.
     pub max_output: Option<u64>,
-    /// Whether messages may hold images.
+    /// Whether messages may contain images.
     #[serde(default)]
     pub images: bool,
-    /// Effort levels from the weakest; empty means no control.
+    /// The effort levels, weakest first; empty if reasoning cannot be controlled.
     #[serde(default)]
     pub reasoning: Vec<String>,
-    /// The level that clients are offered first.
+    /// The effort level that clients preselect.
     pub default_reasoning: Option<String>,
     /// Whether `temperature` and `top_p` are accepted.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub sampling: bool,
-    /// What a million tokens cost.
+    /// The price, if known.
     pub price: Option<Price>,
-    /// Bytes of request text a token, to reckon sizes before a provider counts.
+    /// Bytes of request text per token, to estimate the size of a request before the
+    /// provider counts its tokens.
     pub bytes_per_token: Option<f32>,
 }
 
 impl Model {
-    /// What is assumed of a model when nothing says otherwise.
+    /// The default of [`Self::bytes_per_token`].
     pub const BYTES_PER_TOKEN: f32 = 2.7;
 
-    /// A model that is passed on by name alone. Nothing is known of it, so
-    /// nothing is withheld: images go through.
+    /// A model that is not listed, of which only the name is known. Nothing is withheld from
+    /// it: images are sent, for example.
     pub fn unlisted(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -57,7 +58,7 @@ impl Model {
         }
     }
 
-    /// The listed window, else the assumed one.
+    /// The listed window, or the assumed one if none is listed.
     pub fn window(&self) -> Window {
         self.window.map_or_else(Window::assumed, |tokens| Window {
             tokens,
@@ -65,12 +66,12 @@ impl Model {
         })
     }
 
-    /// Bytes of request text a token.
+    /// Bytes of request text per token.
     pub fn bytes_per_token(&self) -> f32 {
         self.bytes_per_token.unwrap_or(Self::BYTES_PER_TOKEN)
     }
 
-    /// The name for people: the id when no name is given.
+    /// The name for people, or the id if there is none.
     pub fn display_name(&self) -> &str {
         if self.name.is_empty() {
             &self.id
@@ -80,39 +81,38 @@ impl Model {
     }
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
-/// US dollars a million tokens.
+/// Prices in US dollars per million tokens.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Price {
     /// Input that was not cached.
     pub input: f64,
-    /// Input read from the provider's cache; as input when left out.
+    /// Input read from the provider's cache; the price of `input` if absent.
     pub cached_input: Option<f64>,
-    /// Input written to the provider's cache; as input when left out.
+    /// Input written to the provider's cache; the price of `input` if absent.
     pub cache_write: Option<f64>,
-    /// Output, reasoning included.
+    /// Output, including reasoning.
     pub output: f64,
-    /// What long requests cost instead, the shortest first.
+    /// The prices of long requests, sorted by [`PriceTier::above`].
     #[serde(default)]
-    pub tiers: Vec<Tier>,
+    pub tiers: Vec<PriceTier>,
 }
 
 impl Price {
-    /// US dollars for a request of `input` tokens, of which `cached` were read from
-    /// the provider's cache and `cache_write` written to it, and an answer of
-    /// `output` tokens. The whole request has the price of the tier that its input
-    /// reaches.
+    /// The cost in US dollars of a request with `input` tokens, of which `cached` were read
+    /// from the provider's cache and `cache_write` written to it, and an answer with
+    /// `output` tokens. The tier that the input reaches applies to the whole request.
     pub fn cost(&self, input: u64, cached: u64, cache_write: u64, output: u64) -> f64 {
         let tier = self.tiers.iter().rfind(|tier| input > tier.above);
         let (plain, read, out) = match tier {
             Some(tier) => (tier.input, tier.cached_input, tier.output),
             None => (self.input, self.cached_input, self.output),
         };
-        // What is written costs more by the same factor in every tier.
+        // Cache writes cost more than input by the same factor in every tier.
         let write = match self.cache_write {
             Some(write) if self.input > 0.0 => write * plain / self.input,
             Some(write) => write,
@@ -134,11 +134,11 @@ fn tokens(count: u64) -> f64 {
     count as f64
 }
 
-/// What a request costs whose input is long.
+/// The prices of requests with long input, in US dollars per million tokens.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
-pub struct Tier {
-    /// From more than this many input tokens on.
+pub struct PriceTier {
+    /// The tier applies to requests with more input tokens than this.
     pub above: u64,
     /// See [`Price::input`].
     pub input: f64,
@@ -148,17 +148,17 @@ pub struct Tier {
     pub output: f64,
 }
 
-/// How many tokens input and output may take together.
+/// The context window of a model: how many tokens input and output may have together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Window {
-    /// The number.
+    /// The size in tokens.
     pub tokens: u64,
-    /// Where it is from.
+    /// How the size is known.
     pub source: WindowSource,
 }
 
 impl Window {
-    /// The window of a model that nobody describes.
+    /// The window that is assumed for a model of unknown size.
     pub const fn assumed() -> Self {
         Self {
             tokens: 131_072,
@@ -166,24 +166,25 @@ impl Window {
         }
     }
 
-    /// Tokens kept free for the answer.
+    /// The tokens that are reserved for the answer: a quarter of the window, at most
+    /// 20,000.
     pub const fn output_allowance(self) -> u64 {
         let quarter = self.tokens / 4;
         if quarter < 20_000 { quarter } else { 20_000 }
     }
 }
 
-/// Where a window is from, the surest first.
+/// How the size of a window is known, the most reliable source first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowSource {
-    /// The registry or the configuration.
+    /// Listed in the registry or the configuration.
     Listed,
-    /// The provider's own model list.
+    /// Reported in the model list of the provider.
     Reported,
-    /// The message of an overflow.
+    /// Learned from the error message of a request that was too long.
     Learned,
-    /// Nowhere.
+    /// Assumed, because nothing is known.
     Assumed,
 }
 
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quarter_of_a_small_window_is_left_for_the_answer() {
+    fn a_quarter_of_a_small_window_is_reserved_for_the_answer() {
         let small = Window {
             tokens: 8_192,
             source: WindowSource::Learned,
@@ -205,40 +206,40 @@ mod tests {
         toml::from_str(toml).unwrap()
     }
 
-    fn near(cost: f64, dollars: f64) {
+    fn assert_cost(cost: f64, dollars: f64) {
         assert!((cost - dollars).abs() < 1e-9, "{cost} is not {dollars}");
     }
 
     #[test]
     fn cached_and_written_input_have_their_own_prices() {
         let price = price("input = 2.0\ncached_input = 0.5\ncache_write = 2.5\noutput = 10.0");
-        near(price.cost(1_000_000, 0, 0, 0), 2.0);
-        near(price.cost(1_000_000, 400_000, 0, 100_000), 1.2 + 0.2 + 1.0);
-        near(price.cost(1_000_000, 400_000, 600_000, 0), 0.2 + 1.5);
-        // More cached than there was is what a provider once reports.
-        near(price.cost(100, 1_000_000, 1_000_000, 0), 0.5 * 100.0 / 1e6);
+        assert_cost(price.cost(1_000_000, 0, 0, 0), 2.0);
+        assert_cost(price.cost(1_000_000, 400_000, 0, 100_000), 1.2 + 0.2 + 1.0);
+        assert_cost(price.cost(1_000_000, 400_000, 600_000, 0), 0.2 + 1.5);
+        // A provider has been seen to report more cached tokens than input tokens.
+        assert_cost(price.cost(100, 1_000_000, 1_000_000, 0), 0.5 * 100.0 / 1e6);
     }
 
     #[test]
-    fn without_a_price_of_its_own_cached_input_is_input() {
+    fn cached_input_without_a_price_costs_as_input() {
         let price = price("input = 2.0\noutput = 10.0");
-        near(price.cost(1_000_000, 500_000, 500_000, 0), 2.0);
+        assert_cost(price.cost(1_000_000, 500_000, 500_000, 0), 2.0);
     }
 
     #[test]
-    fn a_long_request_has_the_price_of_its_tier() {
+    fn a_long_request_costs_the_price_of_its_tier() {
         let price = price(
             "input = 1.0\ncached_input = 0.1\ncache_write = 1.25\noutput = 5.0\n\
              tiers = [{ above = 200000, input = 2.0, cached_input = 0.2, output = 10.0 }, \
              { above = 500000, input = 4.0, output = 20.0 }]",
         );
-        near(price.cost(200_000, 0, 0, 1_000_000), 0.2 + 5.0);
-        near(
+        assert_cost(price.cost(200_000, 0, 0, 1_000_000), 0.2 + 5.0);
+        assert_cost(
             price.cost(200_001, 200_001, 0, 1_000_000),
             0.040_000_2 + 10.0,
         );
-        near(price.cost(400_000, 0, 400_000, 0), 1.0);
-        near(price.cost(1_000_000, 1_000_000, 0, 0), 4.0);
+        assert_cost(price.cost(400_000, 0, 400_000, 0), 1.0);
+        assert_cost(price.cost(1_000_000, 1_000_000, 0, 0), 4.0);
     }
 
     #[test]

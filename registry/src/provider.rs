@@ -1,4 +1,4 @@
-//! A provider: where it is, what it speaks, which models it has.
+//! A provider: its address, wire, keys, timeouts and models.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,58 +7,63 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{Dialect, Family, Fields};
+use crate::dialect::{BodyFields, Dialect, ModelFamily};
 use crate::duration;
+use crate::lists::{OneOrMany, Pairs};
 use crate::model::Model;
 use crate::quirks::Quirks;
 
-/// A provider as the program uses it.
+/// A provider that is enabled.
 ///
-/// `Debug` shows the id and the address only: headers, query and proxy may hold
-/// secrets.
+/// Made from a [`ProviderSpec`] when the configuration is loaded; replaced when it is loaded
+/// again. `Debug` shows only the id and the address, because headers, query and proxy may
+/// contain secrets.
 #[derive(Clone, PartialEq)]
 pub struct Provider {
-    /// Its id, the prefix of its model names: `vllm` in `vllm/qwen3`.
+    /// The id, which is the prefix of its model names: `vllm` in `vllm/qwen3`.
     pub id: String,
-    /// The name people know it by.
+    /// The name for people.
     pub name: String,
-    /// The wire it speaks.
+    /// The protocol of its API.
     pub wire: Wire,
-    /// Where paths such as `/chat/completions` are appended, without a final
-    /// slash. Empty until known for a provider inside this program.
+    /// The URL to which paths such as `/chat/completions` are appended, without a final
+    /// slash. For the sandbox inside this program it is empty until its port is known.
     pub base_url: String,
-    /// Environment variables that usually hold its key, the preferred one first.
+    /// Environment variables that usually contain its key, the preferred one first.
     pub key_env: Vec<String>,
-    /// Whether it refuses requests without a key.
+    /// Whether the provider refuses requests without a key.
     pub key_required: bool,
-    /// How its models are spoken to, unless they are of a family.
+    /// The dialect of the models that belong to no family.
     pub dialect: Arc<Dialect>,
-    /// Families of models, in the order of the file.
-    pub families: Vec<(Family, Arc<Dialect>)>,
+    /// Families of models with their dialects, in the order of the file.
+    pub families: Vec<(ModelFamily, Arc<Dialect>)>,
     /// The listed models, in the order of the file.
     pub models: Vec<Arc<Model>>,
-    /// Whether names outside `models` are passed on as they are.
+    /// Whether model names that are not in `models` are passed to the provider.
     pub passthrough: bool,
-    /// The header that carries the key as it is, for servers that want no
+    /// The name of the header that carries the key, for servers that do not use
     /// `Authorization: Bearer`.
     pub key_header: Option<String>,
-    /// How often each key is used, beside the others; empty: in their order.
+    /// The weight of each key in the choice between keys; empty if they are used in
+    /// order.
     pub key_weights: Vec<u32>,
-    /// The most requests at once; the others wait.
+    /// Upper bound of concurrent requests; further requests wait.
     pub max_concurrent: Option<u32>,
     /// Extra request headers.
     pub headers: Vec<(String, String)>,
     /// Extra query parameters.
     pub query: Vec<(String, String)>,
-    /// Proxy URL for this provider alone; without one the system's applies.
+    /// The URL of an HTTP proxy for this provider; without one the system's proxy settings
+    /// apply.
     pub proxy: Option<String>,
-    /// PEM file with certificate authorities to trust besides the built-in ones.
+    /// A PEM file with additional certificate authorities to trust.
     pub ca_file: Option<PathBuf>,
-    /// How long to wait.
+    /// How long to wait for the provider.
     pub timeouts: Timeouts,
-    /// Attempts after the first, all before the first content event.
+    /// Upper bound of retries after the first attempt. Nothing is retried after the first
+    /// content event.
     pub max_retries: u32,
-    /// Whether an address that is unsafe to send keys to is allowed all the same.
+    /// Whether `base_url` may be an unencrypted `http` address of another host.
     pub allow_http: bool,
 }
 
@@ -68,22 +73,22 @@ impl Provider {
         self.models.iter().find(|model| model.id == id)
     }
 
-    /// Whether `base_url` is a form that the user fills in: a part stands between
-    /// braces.
-    pub fn has_own_address(&self) -> bool {
+    /// Whether `base_url` is a template with a placeholder in braces that the user must
+    /// replace by an own address.
+    pub fn has_address_placeholder(&self) -> bool {
         self.base_url.contains('{')
     }
 
-    /// How the model with this id is spoken to.
-    pub fn dialect_of(&self, model: &str) -> &Arc<Dialect> {
+    /// The dialect of the model with this id.
+    pub fn dialect_for(&self, model: &str) -> &Arc<Dialect> {
         self.families
             .iter()
-            .find(|(family, _)| family.has(model))
+            .find(|(family, _)| family.matches(model))
             .map_or(&self.dialect, |(_, dialect)| dialect)
     }
 
-    /// The name that reaches `model` whatever other providers have.
-    pub fn prefixed(&self, model: &str) -> String {
+    /// `provider/model`, the name that resolves to this provider regardless of the others.
+    pub fn prefixed_name(&self, model: &str) -> String {
         format!("{}/{model}", self.id)
     }
 }
@@ -97,7 +102,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The protocol a provider is spoken to in.
+/// The protocol of a provider's API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wire {
@@ -106,17 +111,17 @@ pub enum Wire {
     Chat,
 }
 
-/// How long to wait for an upstream, written as `"10s"` or `"500ms"`.
+/// How long to wait for a provider; in TOML `"10s"` or `"500ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct Timeouts {
-    /// For the connection, TLS included.
+    /// For the connection, including TLS.
     #[serde(with = "duration")]
     pub connect: Duration,
-    /// From the end of the request to the first byte of the answer.
+    /// Between the end of the request and the first byte of the answer.
     #[serde(with = "duration")]
     pub first_byte: Duration,
-    /// Between two pieces of the answer.
+    /// Between two reads of the answer.
     #[serde(with = "duration")]
     pub idle: Duration,
 }
@@ -131,29 +136,29 @@ impl Default for Timeouts {
     }
 }
 
-/// The schema of a provider in TOML: an embedded file, a file in `providers/`
-/// or a `[providers.<id>]` table. Every key may be left out.
+/// The TOML form of a provider: an embedded file, a file in `providers/` or a
+/// `[providers.<id>]` table. Every key is optional.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of a file format"
 )]
-pub struct Spec {
+pub struct ProviderSpec {
     /// See [`Provider::name`].
     pub name: Option<String>,
-    /// `false` turns off a provider that would otherwise be on.
+    /// `false` disables the provider.
     pub enabled: bool,
     /// See [`Provider::wire`].
     pub wire: Wire,
     /// See [`Provider::base_url`].
     pub base_url: Option<String>,
-    /// Variables that hold a key each.
+    /// Environment variables that contain one key each.
     pub api_key_env: Option<OneOrMany>,
-    /// File that holds one key a line.
+    /// A file with one key per line.
     pub api_key_file: Option<PathBuf>,
-    /// Prints one key a line: a string is run by the shell, a list is a program
-    /// and its arguments.
+    /// A command that prints one key per line: a string is run by the shell, a list is a
+    /// program and its arguments.
     pub api_key_command: Option<OneOrMany>,
     /// The keys themselves.
     pub api_key: Option<OneOrMany>,
@@ -184,14 +189,14 @@ pub struct Spec {
     /// See [`Dialect::quirks`].
     pub quirks: Quirks,
     /// See [`Dialect::body`].
-    pub body: Fields,
+    pub body: BodyFields,
     /// See [`Provider::families`].
-    pub families: Vec<Family>,
-    /// See [`Provider::models`]; laid over a built-in by id.
+    pub families: Vec<ModelFamily>,
+    /// See [`Provider::models`]; merged by id with the models of a built-in provider.
     pub models: Vec<Model>,
 }
 
-impl Default for Spec {
+impl Default for ProviderSpec {
     fn default() -> Self {
         Self {
             name: None,
@@ -215,16 +220,16 @@ impl Default for Spec {
             max_retries: 3,
             allow_http: false,
             quirks: Quirks::default(),
-            body: Fields::default(),
+            body: BodyFields::default(),
             families: Vec::new(),
             models: Vec::new(),
         }
     }
 }
 
-impl Spec {
-    /// The provider that this describes under `id`.
-    pub fn provider(&self, id: &str) -> Provider {
+impl ProviderSpec {
+    /// Makes the provider with this id. Keys are read elsewhere.
+    pub fn to_provider(&self, id: &str) -> Provider {
         Provider {
             id: id.to_owned(),
             name: self.name.clone().unwrap_or_else(|| id.to_owned()),
@@ -247,7 +252,7 @@ impl Spec {
             families: self
                 .families
                 .iter()
-                .map(|family| self.family(family))
+                .map(|family| self.family_dialect(family))
                 .collect(),
             models: self.models.iter().cloned().map(Arc::new).collect(),
             passthrough: self.passthrough,
@@ -261,8 +266,9 @@ impl Spec {
         }
     }
 
-    /// A family's fields stand beside those of the provider.
-    fn family(&self, family: &Family) -> (Family, Arc<Dialect>) {
+    /// The dialect of a family: its quirks, and its body fields in addition to those of the
+    /// provider.
+    fn family_dialect(&self, family: &ModelFamily) -> (ModelFamily, Arc<Dialect>) {
         let mut body = self.body.0.clone();
         body.retain(|(name, _)| family.body.0.iter().all(|(over, _)| over != name));
         body.extend(family.body.0.iter().cloned());
@@ -273,74 +279,3 @@ impl Spec {
         (family.clone(), Arc::new(dialect))
     }
 }
-
-mod lists {
-    use std::fmt;
-    use std::marker::PhantomData;
-
-    use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-
-    /// A string or a list of strings. Without `Debug`: it may hold keys.
-    #[derive(Clone, Default, PartialEq, Eq)]
-    pub struct OneOrMany(pub Vec<String>);
-
-    /// A table in the order of its file.
-    #[derive(Clone, PartialEq, Eq)]
-    pub struct Pairs<T>(pub Vec<(String, T)>);
-
-    impl<T> Default for Pairs<T> {
-        fn default() -> Self {
-            Self(Vec::new())
-        }
-    }
-
-    impl<'de> Deserialize<'de> for OneOrMany {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            struct Strings;
-            impl<'de> Visitor<'de> for Strings {
-                type Value = OneOrMany;
-
-                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str("a string or a list of strings")
-                }
-
-                fn visit_str<E>(self, one: &str) -> Result<OneOrMany, E> {
-                    Ok(OneOrMany(vec![one.to_owned()]))
-                }
-
-                fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany, A::Error> {
-                    let mut many = Vec::new();
-                    while let Some(one) = seq.next_element()? {
-                        many.push(one);
-                    }
-                    Ok(OneOrMany(many))
-                }
-            }
-            from.deserialize_any(Strings)
-        }
-    }
-
-    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Pairs<T> {
-        fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-            struct Table<T>(PhantomData<T>);
-            impl<'de, T: Deserialize<'de>> Visitor<'de> for Table<T> {
-                type Value = Pairs<T>;
-
-                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str("a table")
-                }
-
-                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs<T>, A::Error> {
-                    let mut pairs = Vec::new();
-                    while let Some(pair) = map.next_entry()? {
-                        pairs.push(pair);
-                    }
-                    Ok(Pairs(pairs))
-                }
-            }
-            from.deserialize_map(Table(PhantomData))
-        }
-    }
-}
-
-pub use lists::{OneOrMany, Pairs};

@@ -1,12 +1,14 @@
-//! How a provider departs from the plain chat wire. Closed: a new quirk is a
-//! field here and its one use, and the TOML that sets it names the source that
-//! needs it.
+//! Quirks: how a provider differs from plain Chat Completions.
+//!
+//! The set is closed. A new quirk is one field here and one use in the wire, and the TOML that
+//! sets it cites its source: documentation, an issue or a recording.
 
 use serde::{Deserialize, Serialize};
 
-use crate::set::{Member, Set};
+use crate::enum_set::{EnumSet, EnumSetValue};
 
-/// The switches. The default is what every Chat Completions server accepts.
+/// The quirks of a provider or a model family. The default is what every Chat Completions
+/// server accepts. The fields are the keys of `[quirks]` in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(
@@ -14,50 +16,51 @@ use crate::set::{Member, Set};
     reason = "independent switches of a wire"
 )]
 pub struct Quirks {
-    /// The name of the output limit.
+    /// The request field for the limit of output tokens.
     pub max_tokens_field: MaxTokensField,
-    /// The output limit to ask for where the client asks for none: the
-    /// provider's own default cuts answers short.
+    /// The limit of output tokens to send if the client sends none, for a provider whose own
+    /// default is too small.
     pub default_max_tokens: Option<u64>,
 
     /// The role of system and developer messages.
     pub system_role: SystemRole,
-    /// Where system messages may stand.
+    /// Where system messages are allowed.
     pub system_place: SystemPlace,
-    /// Neighbouring user messages become one.
+    /// Join consecutive user messages.
     pub merge_user: bool,
-    /// A user message never follows a tool result: a short assistant message
-    /// stands between.
+    /// A user message must not follow a tool result: insert a short assistant message
+    /// between them.
     pub answer_after_tool: bool,
-    /// What `content` is in an assistant message that only calls.
+    /// The `content` of an assistant message that has only calls.
     pub call_content: CallContent,
-    /// Tool messages carry the `name` of their tool.
+    /// Send the `name` of the tool in tool messages.
     pub tool_names: bool,
-    /// The form of call ids.
+    /// The call ids that are accepted.
     pub call_ids: CallIds,
-    /// The most characters of one system or user message; a longer one is cut
-    /// into several.
+    /// Upper bound of the characters of one system or user message; a longer message is
+    /// split.
     pub message_limit: Option<u32>,
 
-    /// User messages may hold `file` parts.
+    /// User messages may contain `file` parts.
     pub files: bool,
-    /// Images may be given by an http or https URL; else by data URL only.
+    /// Images may be http or https URLs; else they must be data URLs.
     pub image_urls: bool,
-    /// A message with an image must hold text as well.
+    /// A message with an image must contain text as well.
     pub image_needs_text: bool,
 
     /// The values of `tool_choice` that are accepted.
-    pub tool_choice: Set<ToolChoice>,
+    pub tool_choice: EnumSet<ToolChoiceMode>,
     /// Send `parallel_tool_calls`.
     pub parallel_tool_calls: bool,
     /// Send `strict` in function definitions.
     pub strict_tools: bool,
-    /// What the schema of a tool must keep to.
-    pub schema: Set<SchemaRule>,
-    /// Calls are streamed; else a request with tools asks for a whole answer.
+    /// The rules that the schema of a tool's parameters must follow.
+    pub schema: EnumSet<SchemaRule>,
+    /// Requests with tools may be streamed; else they ask for a whole answer.
     pub stream_tools: bool,
 
-    /// The strongest `response_format`; a stronger wish is described in words.
+    /// The strictest `response_format` that is accepted; a stricter one is described in the
+    /// prompt.
     pub response_format: ResponseFormat,
 
     /// The highest `temperature`.
@@ -66,7 +69,7 @@ pub struct Quirks {
     pub penalties: bool,
     /// Send `logprobs` and `top_logprobs`.
     pub logprobs: bool,
-    /// Send `verbosity` to models with effort levels.
+    /// Send `verbosity` to models that have effort levels.
     pub verbosity: bool,
     /// Send `service_tier`.
     pub service_tier: bool,
@@ -75,33 +78,35 @@ pub struct Quirks {
 
     /// Send `prompt_cache_key`.
     pub prompt_cache_key: bool,
-    /// Mark the end of the system text and of the history with
-    /// `cache_control: {"type": "ephemeral"}`.
+    /// Put `cache_control: {"type": "ephemeral"}` at the end of the system text and of the
+    /// history.
     pub cache_control: bool,
 
-    /// How the depth of thinking is asked for.
+    /// How the reasoning effort is requested.
     pub reasoning_control: ReasoningControl,
-    /// How earlier reasoning goes back.
+    /// How the reasoning of earlier answers is sent back.
     pub reasoning_replay: ReasoningReplay,
     /// Which assistant messages are refused without their reasoning.
     pub reasoning_required: ReasoningRequired,
-    /// Whether `extra_content` of a call goes back with it.
-    pub call_extra: CallExtra,
+    /// Whether the `extra_content` of a call is sent back with it.
+    pub call_extra: ExtraContentReplay,
 
-    /// Thinking comes inside the text, between tags.
+    /// Whether reasoning arrives inside the text, between tags.
     pub think_tags: ThinkTags,
-    /// Calls may come inside the text, as `<tool_call>{…}</tool_call>` or with
-    /// tags in the place of JSON.
+    /// Calls may arrive inside the text, as `<tool_call>{…}</tool_call>` or with tags
+    /// instead of JSON.
     pub tool_call_tags: bool,
-    /// `completion_tokens` leaves the reasoning tokens out, and `prompt_tokens`
-    /// may leave the cached ones out.
+    /// `completion_tokens` excludes the reasoning tokens, and `prompt_tokens` may exclude the
+    /// cached tokens.
     pub usage_apart: bool,
 }
 
 impl Quirks {
-    /// Whether something of an answer goes back that its items do not say.
+    /// Whether a later request needs more of an answer than its items contain: reasoning or
+    /// thought signatures.
     pub fn wants_baggage(&self) -> bool {
-        self.reasoning_replay != ReasoningReplay::None || self.call_extra != CallExtra::None
+        self.reasoning_replay != ReasoningReplay::None
+            || self.call_extra != ExtraContentReplay::None
     }
 }
 
@@ -121,10 +126,10 @@ impl Default for Quirks {
             files: false,
             image_urls: true,
             image_needs_text: false,
-            tool_choice: Set::all(),
+            tool_choice: EnumSet::all(),
             parallel_tool_calls: true,
             strict_tools: false,
-            schema: Set::none(),
+            schema: EnumSet::empty(),
             stream_tools: true,
             response_format: ResponseFormat::default(),
             max_temperature: None,
@@ -138,7 +143,7 @@ impl Default for Quirks {
             reasoning_control: ReasoningControl::default(),
             reasoning_replay: ReasoningReplay::default(),
             reasoning_required: ReasoningRequired::default(),
-            call_extra: CallExtra::default(),
+            call_extra: ExtraContentReplay::default(),
             think_tags: ThinkTags::default(),
             tool_call_tags: false,
             usage_apart: false,
@@ -146,7 +151,7 @@ impl Default for Quirks {
     }
 }
 
-/// The field that limits the output.
+/// The request field for the limit of output tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
@@ -155,7 +160,7 @@ pub enum MaxTokensField {
     MaxTokens,
     /// `max_completion_tokens`
     MaxCompletionTokens,
-    /// Neither is accepted.
+    /// Neither field is accepted.
     None,
 }
 
@@ -168,23 +173,23 @@ pub enum SystemRole {
     System,
     /// `developer`
     Developer,
-    /// `user`, for models without a system role; the text says what it is.
+    /// `user`, for models without a system role; the text is labelled.
     User,
 }
 
-/// Where system messages may stand.
+/// Where system messages are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemPlace {
-    /// One, at the start: the leading ones are joined, a later one becomes a
-    /// user message that says what it is. Many chat templates refuse the rest.
+    /// One message at the start: the leading system messages are joined, and a later one
+    /// becomes a labelled user message. Many chat templates accept nothing else.
     #[default]
     First,
-    /// Anywhere, any number.
+    /// Any number, anywhere.
     Anywhere,
 }
 
-/// What `content` is in an assistant message that only calls.
+/// The `content` of an assistant message that has only calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallContent {
@@ -197,23 +202,23 @@ pub enum CallContent {
     Empty,
 }
 
-/// The form of call ids.
+/// The call ids that a provider accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallIds {
-    /// Any.
+    /// Any string.
     #[default]
     Any,
-    /// Nine letters and digits.
+    /// Exactly nine letters and digits.
     NineAlphanumeric,
-    /// Letters, digits, `_` and `-`, 64 at most.
+    /// At most 64 letters, digits, `_` and `-`.
     Word,
 }
 
-/// A value of `tool_choice`.
+/// A value of `tool_choice` other than `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ToolChoice {
+pub enum ToolChoiceMode {
     /// `"none"`
     None,
     /// `"required"`
@@ -226,72 +231,72 @@ pub enum ToolChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SchemaRule {
-    /// `$ref` is replaced by what it refers to.
+    /// `$ref` is replaced by the schema it refers to.
     InlineRefs,
-    /// A node with `$ref` has no other key.
+    /// A schema with `$ref` has no other keys.
     LoneRefs,
     /// Every property has a `type`.
     TypedProperties,
     /// `type` moves from beside `anyOf` into its branches.
     TypeInBranches,
-    /// `type` is one word: a list becomes `anyOf`, or `nullable`.
+    /// `type` is a string: a list becomes `anyOf`, or `nullable`.
     SingleType,
     /// `oneOf` becomes `anyOf`.
     AnyOfOnly,
-    /// Values of `enum` are strings, none is empty, and `type` says so; other
-    /// enums lose it.
+    /// The values of `enum` are non-empty strings and `type` is `string`; `enum` is removed
+    /// from other schemas.
     StringEnums,
-    /// `const` becomes an `enum` of one.
+    /// `const` becomes an `enum` with one value.
     NoConst,
-    /// `items` is one schema, and an array has it.
+    /// `items` is one schema, and every array has it.
     OneItemSchema,
     /// No `additionalProperties`.
     NoAdditionalProperties,
-    /// No `$schema`, `$id`, `$comment` and other keys about the schema.
+    /// No `$schema`, `$id`, `$comment` and other metadata.
     NoMetaKeys,
-    /// `required` names existing properties only.
+    /// `required` names only existing properties.
     KnownRequired,
-    /// No `pattern`, which a grammar compiler may not know.
+    /// No `pattern`, which the grammar compiler of a server may not support.
     NoPatterns,
-    /// No bounds of lengths, counts and numbers.
+    /// No bounds such as `minLength`, `maxItems` and `minimum`.
     NoBounds,
 }
 
-/// The strongest `response_format`.
+/// The strictest `response_format` that a provider accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseFormat {
-    /// `json_schema`, and all below.
+    /// `json_schema` and `json_object`.
     #[default]
     JsonSchema,
-    /// `json_object`, for which the word JSON must stand in the prompt.
+    /// `json_object`, which requires the word JSON in the prompt.
     JsonObject,
-    /// None at all.
+    /// `response_format` is not accepted.
     None,
 }
 
-/// How the depth of thinking is asked for. Levels are the model's.
+/// How the reasoning effort is requested. The levels are those of [`crate::Model::reasoning`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningControl {
-    /// It cannot be.
+    /// It cannot be requested.
     #[default]
     None,
     /// `reasoning_effort: "<level>"`
     Effort,
     /// `thinking: {"type": "enabled" | "disabled"}`
     Thinking,
-    /// Both: `thinking` alone for `none`, else with `reasoning_effort`.
+    /// `thinking` as above, with `reasoning_effort` unless the level is `none`.
     ThinkingAndEffort,
     /// `enable_thinking: true | false`
     EnableThinking,
-    /// `reasoning: {"effort": "<level>"}`, `{"enabled": false}` for `none`.
+    /// `reasoning: {"effort": "<level>"}`; `{"enabled": false}` for the level `none`.
     Reasoning,
     /// `chat_template_kwargs: {"enable_thinking": true | false}`
     TemplateSwitch,
 }
 
-/// How the reasoning of earlier assistant messages goes back.
+/// How the reasoning of earlier assistant messages is sent back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningReplay {
@@ -302,67 +307,68 @@ pub enum ReasoningReplay {
     ReasoningContent,
     /// As `reasoning` of the assistant message.
     Reasoning,
-    /// As the `reasoning_details` it came with, else as `reasoning`.
+    /// As the `reasoning_details` that were received with it, else as `reasoning`.
     ReasoningDetails,
-    /// In front of the text, as `<think>…</think>`.
+    /// Before the text, as `<think>…</think>`.
     ThinkTags,
     /// As `{"type": "thinking", …}` in a list of content parts.
     ThinkingParts,
 }
 
-/// Which assistant messages are refused without their reasoning.
+/// Which assistant messages a provider refuses without their reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningRequired {
     /// None.
     #[default]
     Never,
-    /// Those with calls: a blank stands in for what was lost.
+    /// Those with calls; a space replaces lost reasoning.
     Calls,
-    /// All: a blank stands in for what was lost.
+    /// All; a space replaces lost reasoning.
     Always,
 }
 
-/// What happens to the `extra_content` of a call: Gemini's thought signature.
+/// What is sent back of the `extra_content` of a call, which contains Gemini's thought
+/// signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CallExtra {
-    /// It is dropped.
+pub enum ExtraContentReplay {
+    /// Nothing.
     #[default]
     None,
-    /// It goes back with its call.
+    /// The received `extra_content`.
     Kept,
-    /// The same, and the first call of a message is refused without it: the
-    /// documented placeholder stands in for what was lost, among the
-    /// `reasoning_details` where these go back.
+    /// The received `extra_content`. The first call of a message is refused without it, so
+    /// that the placeholder that Google documents replaces a lost one; where
+    /// `reasoning_details` are sent back, the placeholder is one of them.
     Required,
-    /// What came is refused: the placeholder stands in for all of it.
+    /// Always the placeholder, because the received `extra_content` was refused.
     Placeholder,
 }
 
-/// Thinking inside the text.
+/// Whether reasoning arrives inside the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkTags {
-    /// Tags are text.
+    /// No; tags are part of the text.
     #[default]
     Off,
     /// `<think>…</think>` at the start of the text is reasoning.
     On,
-    /// The same, and the opening tag may be missing: everything before
-    /// `</think>` is reasoning.
+    /// As `On`, and the opening tag may be missing: everything before `</think>` is
+    /// reasoning.
     Unopened,
 }
 
-impl Member for ToolChoice {
+impl EnumSetValue for ToolChoiceMode {
     const ALL: &'static [Self] = &[Self::None, Self::Required, Self::Named];
 
-    fn place(self) -> u8 {
+    fn index(self) -> u8 {
         self as u8
     }
 }
 
-impl Member for SchemaRule {
+impl EnumSetValue for SchemaRule {
     const ALL: &'static [Self] = &[
         Self::InlineRefs,
         Self::LoneRefs,
@@ -380,7 +386,7 @@ impl Member for SchemaRule {
         Self::NoBounds,
     ];
 
-    fn place(self) -> u8 {
+    fn index(self) -> u8 {
         self as u8
     }
 }

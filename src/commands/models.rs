@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use registry::{Model, Price, Provider, builtin, near};
+use registry::{Model, Price, Provider, builtin, suggest};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -22,7 +22,7 @@ pub fn models(config: &Config, asked: Asked<'_>) -> anyhow::Result<String> {
     if let Some(id) = asked.provider {
         if !listed.iter().any(|entry| entry.provider.id == id) {
             let known = listed.iter().map(|entry| entry.provider.id.as_str());
-            let near: Vec<&str> = near::ranked(id, known).into_iter().take(3).collect();
+            let near: Vec<&str> = suggest::similar(id, known).into_iter().take(3).collect();
             let hint = if near.is_empty() {
                 "respondent models lists all".to_owned()
             } else {
@@ -65,7 +65,7 @@ fn listed(config: &Config) -> anyhow::Result<Vec<Listed>> {
         .collect();
     for id in builtin::ids() {
         if config.registry.provider(id).is_none() {
-            let provider = registry::build(id, toml::Table::new())?.provider(id);
+            let provider = registry::build(id, toml::Table::new())?.to_provider(id);
             listed.push(Listed {
                 provider,
                 on: false,
@@ -79,7 +79,7 @@ fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
     let Listed { provider, on } = listed;
     let state = match (on, provider.key_env.first()) {
         (true, _) => "on".to_owned(),
-        (false, Some(_)) if provider.has_own_address() => "off: needs a table".to_owned(),
+        (false, Some(_)) if provider.has_address_placeholder() => "off: needs a table".to_owned(),
         (false, Some(name)) => format!("off: needs {name}"),
         (false, None) => "off: needs a table".to_owned(),
     };
@@ -97,7 +97,7 @@ fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
         row(model, width, out)?;
     }
     if provider.passthrough {
-        writeln!(out, "  any other name: {}", provider.prefixed("..."))?;
+        writeln!(out, "  any other name: {}", provider.prefixed_name("..."))?;
     }
     Ok(())
 }
@@ -217,7 +217,7 @@ impl Listed {
 fn model_entry<'a>(provider: &Provider, model: &'a Model) -> ModelEntry<'a> {
     ModelEntry {
         id: &model.id,
-        full_name: provider.prefixed(&model.id),
+        full_name: provider.prefixed_name(&model.id),
         name: model.display_name(),
         description: &model.description,
         window: model.window,

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use registry::Spec;
-use registry::provider::OneOrMany;
+use registry::ProviderSpec;
+use registry::lists::OneOrMany;
 
 use super::Environment;
 use crate::secrets::Secret;
@@ -59,7 +59,7 @@ pub type Refusal = (&'static str, String);
 
 /// The keys that a table tells of; none if it tells of none.
 pub fn told(
-    spec: &Spec,
+    spec: &ProviderSpec,
     environment: &dyn Environment,
     resolve: impl Fn(&Path) -> PathBuf,
 ) -> Result<Option<Keys>, Refusal> {
@@ -110,7 +110,11 @@ pub fn usual(names: &[String], environment: &dyn Environment) -> Result<Option<K
 
 /// The weights of the keys that there are: one for each that was given, or none
 /// at all.
-pub fn weights(spec: &Spec, weights: &[u32], keys: Option<&Keys>) -> Result<Vec<u32>, Refusal> {
+pub fn weights(
+    spec: &ProviderSpec,
+    weights: &[u32],
+    keys: Option<&Keys>,
+) -> Result<Vec<u32>, Refusal> {
     let (count, unset) = match keys {
         Some(keys) => (keys.secrets.len() + keys.unset.len(), keys.unset.as_slice()),
         None => (0, [].as_slice()),
@@ -257,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    fn spec(toml: &str) -> Spec {
+    fn spec(toml: &str) -> ProviderSpec {
         toml::from_str(toml).unwrap()
     }
 

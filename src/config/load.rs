@@ -69,11 +69,14 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
     };
     registry.check().map_err(|refused| {
         let key = match &refused {
-            registry::Refused::Chain(alias, _) | registry::Refused::Alias(alias, _) => {
+            registry::RegistryError::AliasOfAlias(alias, _)
+            | registry::RegistryError::UnresolvedAlias(alias, _) => {
                 ["routing", "aliases", alias.as_str()]
             }
-            registry::Refused::Default(_) => ["routing", "default_model", ""],
-            registry::Refused::Fallback(of, _) => ["routing", "fallbacks", of.as_str()],
+            registry::RegistryError::UnresolvedDefault(_) => ["routing", "default_model", ""],
+            registry::RegistryError::UnresolvedFallback(of, _) => {
+                ["routing", "fallbacks", of.as_str()]
+            }
         };
         main.error(&key, refused.to_string())
     })?;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use adapters::plan::OutputPolicy;
-use registry::Spec;
+use registry::ProviderSpec;
 use registry::duration;
-use registry::provider::{OneOrMany, Pairs};
+use registry::lists::{OneOrMany, Pairs};
 use serde::Deserialize;
 
 /// The whole file.
@@ -28,7 +28,7 @@ pub struct Raw {
     /// `[capture]`
     pub capture: RawCapture,
     /// `[providers.<id>]`
-    pub providers: Pairs<Spec>,
+    pub providers: Pairs<ProviderSpec>,
 }
 
 /// `[server]`; the keys are described in [`super::Server`].

@@ -117,7 +117,7 @@ fn write_provider(config: &Config, provider: &Provider, out: &mut String) -> std
         writeln!(
             out,
             "  model    {} (any other name)",
-            provider.prefixed("...")
+            provider.prefixed_name("...")
         )?;
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use registry::near;
+use registry::suggest;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
@@ -160,7 +160,7 @@ fn unknown(rest: &str) -> String {
     let mut words = rest.split('`').skip(1).step_by(2);
     let word = words.next().unwrap_or_default();
     let known: Vec<&str> = words.collect();
-    match near::nearest(word, known.iter().copied()) {
+    match suggest::nearest(word, known.iter().copied()) {
         Some(near) => format!("unknown key `{word}`; did you mean `{near}`?"),
         None => format!("unknown key `{word}`; known are {}", known.join(", ")),
     }

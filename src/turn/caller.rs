@@ -112,11 +112,11 @@ impl Session {
             .instructions
             .map(serde_json::value::RawValue::get)
             .hash(&mut hasher);
-        if let Some(text) = turn.items.first().and_then(|item| item.said()) {
+        if let Some(text) = turn.items.first().and_then(|item| item.plain_text()) {
             text.decoded().hash(&mut hasher);
         }
         let first = turn
-            .replaced
+            .replaced_items
             .iter()
             .chain(&turn.items)
             .find(|item| item.kind == ItemKind::Message && item.role() == "user");
@@ -140,7 +140,7 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use adapters::responses::request::Source;
+    use adapters::responses::request::TurnSource;
     use http::HeaderValue;
 
     use super::*;
@@ -174,9 +174,10 @@ mod tests {
 
     #[test]
     fn a_session_is_the_same_for_all_turns_of_a_conversation() {
-        let first = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"}]}"#.into());
-        let second = Source::new(r#"{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"},{"role":"user","content":"go on"}]}"#.into());
-        let session = |source: &Source, caller: &Caller| {
+        let first =
+            TurnSource::new(r#"{"model":"m","input":[{"role":"user","content":"hi"}]}"#.into());
+        let second = TurnSource::new(r#"{"model":"m","input":[{"role":"user","content":"hi"},{"role":"assistant","content":"ho"},{"role":"user","content":"go on"}]}"#.into());
+        let session = |source: &TurnSource, caller: &Caller| {
             Session::from_turn(caller, "local", &source.turn().unwrap())
         };
         let other = Caller::default();

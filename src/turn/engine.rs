@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use adapters::fault::{Fault, Kind};
 use adapters::responses::assembler::Assembler;
-use adapters::responses::frames::Frames;
+use adapters::responses::event_buffer::EventBuffer;
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -64,7 +64,7 @@ pub(super) async fn run<S: Sink>(
         Ok(Ok(())) => None,
         Ok(Err(fault)) => Some(fault),
         Err(_) => {
-            engine.output.frames.drop_open();
+            engine.output.frames.discard_open_event();
             let message = "Respondent ran into a defect while it answered this request.";
             Some(Fault::new(Kind::Internal, message))
         }
@@ -94,7 +94,7 @@ struct Engine<'e, S> {
 /// The answer as it is written.
 struct AnswerOutput {
     assembler: Box<Assembler>,
-    frames: Frames,
+    frames: EventBuffer,
     /// `response.created` was written.
     begun: bool,
     /// A content event was written.
@@ -132,7 +132,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             sink,
             output: AnswerOutput {
                 assembler: prepared.assembler,
-                frames: Frames::default(),
+                frames: EventBuffer::default(),
                 begun: prepared.begun,
                 has_content: false,
             },
@@ -229,7 +229,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     fn switch_to(&mut self, attempt: PreparedAttempt) {
         self.attempt = attempt;
         let params = self.attempt.answer_params.clone();
-        self.output.assembler.goes_to(params);
+        self.output.assembler.switch_provider(params);
         self.announce_attempt();
     }
 
@@ -349,7 +349,7 @@ impl<'e, S: Sink> Engine<'e, S> {
     /// client may disconnect when it has that event, which drops this future.
     async fn send(&mut self) {
         self.record.mark_event();
-        if let Some(outcome) = self.output.assembler.outcome() {
+        if let Some(outcome) = self.output.assembler.final_status() {
             self.record.usage = self.output.assembler.usage();
             if let Some(usage) = self.record.usage {
                 self.failover.calibrate(&self.attempt, usage.input);

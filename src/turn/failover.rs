@@ -12,8 +12,8 @@ use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
 use adapters::plan::Plan;
 use adapters::quirk_patch::QuirkPatch;
-use adapters::responses::assembler::Terms;
-use adapters::responses::request::Source;
+use adapters::responses::assembler::AnswerParams;
+use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
 use bytes::Bytes;
 use registry::Route;
@@ -51,7 +51,7 @@ pub(super) struct Failover {
     /// The routes that were not tried yet, in order.
     remaining: VecDeque<Route>,
     /// The client's request. Dropped once the answer has content.
-    source: Option<Source>,
+    source: Option<TurnSource>,
 }
 
 /// A turn encoded for one route, ready to be sent. Replaced when the turn is encoded again with a
@@ -64,7 +64,7 @@ pub(super) struct PreparedAttempt {
     pub(super) body: Bytes,
     pub(super) fingerprint: Arc<RequestFingerprint>,
     /// What the assembler has to know about the provider.
-    pub(super) answer_params: Terms,
+    pub(super) answer_params: AnswerParams,
     /// What was changed to fit this route.
     pub(super) notes: Notes,
     /// Storing of the outputs that the request shows as excerpts. It has to be done before the
@@ -162,7 +162,7 @@ impl Failover {
     }
 
     /// Keeps the client's request, to encode it again for further attempts.
-    pub(super) fn keep_source(&mut self, source: Source) {
+    pub(super) fn keep_source(&mut self, source: TurnSource) {
         self.source = Some(source);
     }
 
@@ -201,7 +201,7 @@ impl Failover {
     /// Re-encodes for the same route with the quirk patches learned since.
     pub(super) fn encode_again(&self, route: &Route) -> Result<PreparedAttempt, Fault> {
         match &self.source {
-            Some(source) => aside(source.bytes(), || {
+            Some(source) => aside(source.body_len(), || {
                 self.prepare_attempt(&source.turn()?, route)
             }),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
@@ -241,7 +241,7 @@ impl Failover {
     pub(super) fn calibrate(&self, attempt: &PreparedAttempt, counted: u64) {
         let calibration = TokenCalibration {
             route: attempt.answer_params.origin.clone(),
-            estimated: attempt.answer_params.estimated_input,
+            estimated: attempt.answer_params.estimated_input_tokens,
             counted,
         };
         let calibrations = &self.shared.calibrations;

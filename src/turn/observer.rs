@@ -8,7 +8,7 @@ use std::time::Duration;
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::responses::assembler::Terms;
+use adapters::responses::assembler::AnswerParams;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -67,7 +67,7 @@ pub enum TurnEvent<'a> {
         /// The route, with the learned quirks applied.
         route: &'a Route,
         /// What the assembler has to know about the provider.
-        answer_params: &'a Terms,
+        answer_params: &'a AnswerParams,
         /// The JSON body. Cloning it is cheap.
         body: &'a Bytes,
     },

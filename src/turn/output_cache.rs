@@ -84,7 +84,7 @@ mod tests {
     use std::sync::Arc;
 
     use adapters::plan::{Bounds, OutputPolicy, plan, plan_with_cache};
-    use adapters::responses::request::Source;
+    use adapters::responses::request::TurnSource;
     use serde_json::json;
 
     use super::*;
@@ -124,7 +124,7 @@ mod tests {
                 json!({"type": "function_call_output", "call_id": id, "output": output(word)}),
             );
         }
-        let source = Source::new(json!({"model": "m", "input": input}).to_string());
+        let source = TurnSource::new(json!({"model": "m", "input": input}).to_string());
         let turn = source.turn().unwrap();
         let cache = OutputCache::default();
         for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {

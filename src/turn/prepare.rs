@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
@@ -37,11 +37,11 @@ pub(super) fn prepare(
     ctx: &TurnContext,
     config: &Arc<Config>,
     shared: &Arc<SharedState>,
-    source: Source,
+    source: TurnSource,
     at_endpoint: bool,
 ) -> Result<PreparedRequest, Fault> {
     let mut turn = source.turn()?;
-    let references = turn.references();
+    let references = turn.referenced_ids();
     let items = if references.is_empty() {
         HashMap::new()
     } else {
@@ -70,7 +70,7 @@ pub(super) fn prepare(
             .map(|(id, json)| (id, json.to_string()))
             .collect();
         state.tools = tools.as_deref().map(str::to_owned);
-        state.calibration = (trigger.is_some() || turn.compact_from.is_some())
+        state.calibration = (trigger.is_some() || turn.compact_threshold.is_some())
             .then(|| shared.calibrations.find(&ctx.owner, &session.id))
             .flatten();
         ctx.observe(TurnEvent::State(state));
@@ -107,7 +107,7 @@ pub(super) fn prepare(
     if ctx.caller.codex && ctx.caller.kind == TurnKind::Turn {
         shared.tools.keep(&ctx.owner, &session.id, turn.echo.tools);
     }
-    let threshold = turn.compact_from;
+    let threshold = turn.compact_threshold;
     let compaction_routes = threshold.map(|_| routes.clone());
     let mut failover = Failover::new(ctx, config, shared, &session, routes);
     let attempt = first_attempt(&mut failover, &turn)?;
@@ -157,7 +157,7 @@ pub(super) fn prepare(
 fn exceeds_threshold(attempt: &PreparedAttempt, threshold: u64) -> bool {
     let window = attempt.route.model.window();
     let max_input = window.tokens.saturating_sub(window.output_allowance());
-    attempt.answer_params.estimated_input > threshold.min(max_input)
+    attempt.answer_params.estimated_input_tokens > threshold.min(max_input)
 }
 
 /// Estimates the input tokens of a request. Nothing is sent or stored.
@@ -165,10 +165,10 @@ pub(super) fn estimate_input_tokens(
     ctx: &TurnContext,
     config: &Arc<Config>,
     shared: &Arc<SharedState>,
-    source: &Source,
+    source: &TurnSource,
 ) -> Result<u64, Fault> {
     let turn = source.turn()?;
-    let references = turn.references();
+    let references = turn.referenced_ids();
     let resolved = (!references.is_empty())
         .then(|| source.with_items(shared.items.find(&ctx.owner, references)));
     let turn = match &resolved {

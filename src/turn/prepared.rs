@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
 use adapters::purpose::Purpose;
-use adapters::responses::assembler::{Assembler, Settings, Terms};
-use adapters::responses::envelope::Envelope;
-use adapters::responses::request::Source;
+use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
+use adapters::responses::envelope::ResponseEnvelope;
+use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
 use registry::Route;
 
@@ -40,7 +40,7 @@ pub(super) struct PreparedTurn {
 pub(super) struct RoutedHistory {
     pub(super) config: Arc<Config>,
     pub(super) shared: Arc<SharedState>,
-    pub(super) source: Source,
+    pub(super) source: TurnSource,
     pub(super) session: Session,
     /// The first choice and its fallbacks.
     pub(super) routes: Vec<Route>,
@@ -63,13 +63,13 @@ impl RoutedHistory {
         purpose: Purpose,
     ) -> Result<Box<PreparedTurn>, Fault> {
         let source = self.source.with_purpose(purpose);
-        aside(source.bytes(), || self.parse_and_encode(ctx, source))
+        aside(source.body_len(), || self.parse_and_encode(ctx, source))
     }
 
     fn parse_and_encode(
         &self,
         ctx: &TurnContext,
-        source: Source,
+        source: TurnSource,
     ) -> Result<Box<PreparedTurn>, Fault> {
         let turn = source.turn()?;
         let routes = self.routes.clone();
@@ -95,7 +95,7 @@ pub(super) fn first_attempt(
     turn: &Turn<'_>,
 ) -> Result<PreparedAttempt, Fault> {
     let mut attempt = failover.first_attempt(turn)?;
-    if attempt.route.found == registry::Found::Default {
+    if attempt.route.resolved_by == registry::ResolvedBy::Default {
         attempt
             .notes
             .add("default_model", format!("nobody knows '{}'", turn.model));
@@ -109,15 +109,15 @@ pub(super) fn new_assembler(
     id: &str,
     created_at: u64,
     codex: bool,
-    terms: Terms,
+    terms: AnswerParams,
 ) -> Box<Assembler> {
-    Box::new(Assembler::new(Settings {
-        envelope: Envelope::new(turn, id, created_at),
-        tools: turn.tools.names(),
-        known_calls: turn.call_ids(),
-        codex,
-        terms,
-        limit: MAX_ANSWER_BYTES,
+    Box::new(Assembler::new(AssemblerSettings {
+        envelope: ResponseEnvelope::new(turn, id, created_at),
+        tool_names: turn.tools.names(),
+        known_call_ids: turn.call_ids(),
+        caller_is_codex: codex,
+        params: terms,
+        max_bytes: MAX_ANSWER_BYTES,
     }))
 }
 
@@ -138,7 +138,7 @@ pub(super) fn resolve_routes(
         .registry
         .resolve(&turn.model, ctx.caller.codex)
         .map_err(|unresolved| {
-            observe(&[], &unresolved.near);
+            observe(&[], &unresolved.suggestions);
             Fault {
                 param: Some("model".into()),
                 ..Fault::new(Kind::ModelNotFound, unresolved.to_string())

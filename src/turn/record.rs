@@ -140,7 +140,7 @@ impl Record {
     /// The turn is about to be sent to this attempt's route.
     pub(super) fn start_attempt(&mut self, attempt: &PreparedAttempt, prefix: PrefixReport) {
         self.prefix = Some(prefix);
-        self.estimated_input = attempt.answer_params.estimated_input;
+        self.estimated_input = attempt.answer_params.estimated_input_tokens;
         self.provider.clone_from(&attempt.route.provider.id);
         self.model.clone_from(&attempt.route.model.id);
         self.price.clone_from(&attempt.route.model.price);
@@ -157,11 +157,11 @@ impl Record {
     }
 
     /// The answer ended with a terminal event.
-    pub(super) fn answer_ended(&mut self, outcome: assembler::Outcome) {
+    pub(super) fn answer_ended(&mut self, outcome: assembler::ResponseStatus) {
         self.outcome = Some(match outcome {
-            assembler::Outcome::Completed => Outcome::Completed,
-            assembler::Outcome::Incomplete => Outcome::Incomplete,
-            assembler::Outcome::Failed => Outcome::Failed,
+            assembler::ResponseStatus::Completed => Outcome::Completed,
+            assembler::ResponseStatus::Incomplete => Outcome::Incomplete,
+            assembler::ResponseStatus::Failed => Outcome::Failed,
         });
     }
 
@@ -273,7 +273,7 @@ mod tests {
         });
         record.notes.add("tool_dropped", "web_search");
         record.notes.add("effort_mapped", "max to high");
-        record.answer_ended(assembler::Outcome::Completed);
+        record.answer_ended(assembler::ResponseStatus::Completed);
     }
 
     /// A turn that continues the previous request and breaks no prefix.

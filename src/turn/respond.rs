@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use http::Response;
 use http::request::Parts;
 
@@ -45,7 +45,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
         observer: ctx.observer.clone(),
     };
     let bytes = body.len();
-    let source = Source::shared(body);
+    let source = TurnSource::from_shared(body);
     let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
     let prepared = aside(bytes, || {
         prepare(&ctx, &config, &service.shared, source, at_endpoint)
@@ -85,7 +85,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
         observer: None,
     };
     let bytes = body.len();
-    let source = Source::new(body);
+    let source = TurnSource::new(body);
     let estimate = || estimate_input_tokens(&ctx, &config, &service.shared, &source);
     match aside(bytes, estimate) {
         Ok(tokens) => {

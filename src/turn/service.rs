@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use adapters::fault::Fault;
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use tokio_util::sync::CancellationToken;
@@ -71,7 +71,7 @@ impl Service {
     ) -> Result<(), Fault> {
         let config = self.config.load_full();
         let ctx = self.turn_context(head, &config);
-        let source = Source::shared(Arc::clone(body));
+        let source = TurnSource::from_shared(Arc::clone(body));
         let turn = source.turn()?;
         let session = Session::from_turn(&ctx.caller, &ctx.owner, &turn);
         let routes = resolve_routes(&ctx, &config, &turn)?;

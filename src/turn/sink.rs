@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use adapters::responses::frames::Frames;
+use adapters::responses::event_buffer::EventBuffer;
 use bytes::Bytes;
 
 /// A receiver of a turn's events.
@@ -14,7 +14,7 @@ pub(super) trait Sink: Send {
     const STREAMS: bool;
 
     /// Takes the events that were written, and waits until there is room for more.
-    fn send(&mut self, frames: &mut Frames) -> impl Future<Output = ()> + Send;
+    fn send(&mut self, frames: &mut EventBuffer) -> impl Future<Output = ()> + Send;
 }
 
 /// Holds one chunk on its way from the engine to the response body. Both run in the same task, and
@@ -46,7 +46,7 @@ pub(super) struct SseSink(pub(super) ChunkSlot);
 impl Sink for SseSink {
     const STREAMS: bool = true;
 
-    async fn send(&mut self, frames: &mut Frames) {
+    async fn send(&mut self, frames: &mut EventBuffer) {
         self.0.put(frames.take().into());
         // The response body polls the engine after it took the chunk, so no waker is needed.
         poll_fn(|_| {
@@ -67,7 +67,7 @@ pub(super) struct JsonSink(pub(super) Option<Vec<u8>>);
 impl Sink for JsonSink {
     const STREAMS: bool = false;
 
-    async fn send(&mut self, frames: &mut Frames) {
+    async fn send(&mut self, frames: &mut EventBuffer) {
         if let Some(response) = frames.take_response() {
             self.0 = Some(response);
         }

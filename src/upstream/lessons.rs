@@ -134,7 +134,7 @@ mod tests {
 
     fn registry() -> Registry {
         let over = toml! { base_url = "https://lab.example/v1" passthrough = true };
-        let provider = registry::build("lab", over).unwrap().provider("lab");
+        let provider = registry::build("lab", over).unwrap().to_provider("lab");
         Registry {
             providers: vec![Arc::new(provider)],
             ..Registry::default()

@@ -12,9 +12,9 @@ use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use libtest_mimic::Trial;
-use registry::{Model, Spec};
+use registry::{Model, ProviderSpec};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -161,11 +161,11 @@ fn holds(request: &Value, what: &str) -> bool {
 }
 
 fn chat(body: String) -> Result<(String, Notes), Fault> {
-    let spec: Spec = registry::build("generic", toml::Table::new()).unwrap();
-    let source = Source::new(body);
+    let spec: ProviderSpec = registry::build("generic", toml::Table::new()).unwrap();
+    let source = TurnSource::new(body);
     let turn = source.turn()?;
     let model = Model::unlisted(&turn.model);
-    let provider = spec.provider("generic");
+    let provider = spec.to_provider("generic");
     let options = EncodeOptions::new(&provider.dialect, &model, &turn.model);
     let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
     for span in &encoded.spans {

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use crate::content::{MessageContent, MessagePart};
 use crate::json;
+use crate::json::string_value;
 use crate::notes::Notes;
-use crate::turn::string;
 
 /// Which parts besides text the messages of a request may hold.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ impl MessagePart<'_> {
             MessagePart::Image(url, _) => match accepted.images {
                 AcceptedImages::AllUrls => None,
                 AcceptedImages::DataUrls => {
-                    let url = string(Some(url)).filter(|url| is_http_url(url))?;
+                    let url = string_value(Some(url)).filter(|url| is_http_url(url))?;
                     notes.add(
                         "image_dropped",
                         "the provider takes images by data URL only",
@@ -85,7 +85,7 @@ impl MessagePart<'_> {
                 }
             },
             MessagePart::File(_, name) if !accepted.files => {
-                let name = string(*name).unwrap_or_else(|| "a file".into());
+                let name = string_value(*name).unwrap_or_else(|| "a file".into());
                 notes.add(
                     "file_dropped",
                     format!("{name}: the provider takes no files"),
@@ -103,7 +103,7 @@ impl MessagePart<'_> {
         match self {
             MessagePart::Text(text) => {
                 out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                text.push(out);
+                text.push_json(out);
                 out.push(b'}');
             }
             MessagePart::Image(url, detail) => {

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::item_text;
+use crate::json::string_value;
 use crate::plan::output;
-use crate::turn::{Item, ItemKind, string};
+use crate::turn::{Item, ItemKind};
 
 /// The command of a call on one line; `None` for a call that does not run one.
 pub(super) fn command(item: &Item<'_>) -> Option<String> {
@@ -24,7 +25,7 @@ pub(super) fn command(item: &Item<'_>) -> Option<String> {
     let arguments = item_text::arguments_json(item);
     let run: CommandArguments<'_> = serde_json::from_str(&arguments).ok()?;
     let raw = run.cmd.or(run.command).or(run.commands)?;
-    let command = match string(Some(raw)) {
+    let command = match string_value(Some(raw)) {
         Some(text) => text.into_owned(),
         None => serde_json::from_str::<Vec<String>>(raw.get())
             .ok()?

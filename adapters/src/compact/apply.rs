@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::SUMMARY_PROMPT;
 use crate::compaction_blob::CompactionBlob;
 use crate::purpose::{Purpose, SummaryMode};
-use crate::tools::{Choice, Toolbox};
-use crate::turn::{Format, Item, ItemKind, Turn};
+use crate::tools::{ToolChoice, Toolbox};
+use crate::turn::{Item, ItemKind, TextFormat, Turn};
 
 /// Changes a turn that was parsed from the client's request into what its purpose asks
 /// for.
@@ -22,12 +22,12 @@ pub(crate) fn apply_purpose(turn: &mut Turn<'_>, purpose: &Purpose) {
             if !prompted {
                 turn.items.push(Item::user(SUMMARY_PROMPT.into()));
             }
-            turn.choice = Choice::None;
+            turn.tool_choice = ToolChoice::None;
             if *mode == SummaryMode::FitWindow {
                 turn.tools = Toolbox::default();
             }
             let controls = &mut turn.controls;
-            controls.format = Format::Text;
+            controls.format = TextFormat::Text;
             controls.max_output_tokens = None;
             controls.top_logprobs = None;
             controls.logprobs = false;
@@ -81,7 +81,7 @@ fn replace_history<'a>(turn: &mut Turn<'a>, summary: Item<'a>, retained: Range<u
     for (index, item) in items.into_iter().enumerate() {
         let is_older_summary = item.kind == ItemKind::Compaction && index <= retained.end;
         if is_older_summary || (index < retained.start && !item.is_system()) {
-            turn.replaced.push(item);
+            turn.replaced_items.push(item);
         } else if index < retained.start {
             turn.items.push(item);
         } else {

@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::plan::plan;
-    use crate::responses::request::Source;
+    use crate::responses::request::TurnSource;
 
     #[test]
     fn long_outputs_are_listed_newest_first_with_the_call_that_made_them() {
@@ -157,7 +157,7 @@ mod tests {
             call("d", "cat long.txt"),
             out("d", "漢\n".repeat(1_000)),
         ];
-        let source = Source::new(json!({"model": "m", "input": input}).to_string());
+        let source = TurnSource::new(json!({"model": "m", "input": input}).to_string());
         let turn = source.turn().unwrap();
         let new = listable_artifacts(&turn, &plan(&turn, &Bounds::none()));
         let listed: Vec<(usize, &str, usize)> = new

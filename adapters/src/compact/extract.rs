@@ -273,11 +273,11 @@ mod tests {
     use super::*;
     use crate::plan::{Bounds, plan};
     use crate::purpose::{Purpose, SummaryMode};
-    use crate::responses::request::Source;
+    use crate::responses::request::TurnSource;
 
     fn extracted(input: &[Value], max_chars: usize) -> String {
         let body = json!({"model": "m", "input": input}).to_string();
-        let source = Source::new(body).with_purpose(Purpose::summary(SummaryMode::FitWindow));
+        let source = TurnSource::new(body).with_purpose(Purpose::summary(SummaryMode::FitWindow));
         let turn = source.turn().unwrap();
         extract(&turn, &plan(&turn, &Bounds::none()), max_chars)
     }

@@ -6,7 +6,7 @@ use crate::chat::encode::{EncodeOptions, encode};
 use crate::compaction_blob::{CompactionBlob, UNREADABLE_SUMMARY};
 use crate::plan::{Bounds, plan};
 use crate::purpose::{Purpose, SummaryMode};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// A request of Codex in the middle of a session, with an output format and
 /// `tool_choice: required`.
@@ -31,7 +31,7 @@ fn session() -> Value {
 
 /// The Chat request that a provider with these quirks gets, and the codes of its notes.
 fn sent_to(quirks: &str, request: &Value, purpose: Purpose) -> (Value, String) {
-    let source = Source::new(request.to_string()).with_purpose(purpose);
+    let source = TurnSource::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
     let dialect = Dialect {
         quirks: toml::from_str(quirks).unwrap(),
@@ -206,12 +206,12 @@ fn context_management_and_truncation_are_parsed() {
     let read = |field: &str, value: &Value| {
         let mut request = session();
         request[field] = value.clone();
-        let source = Source::new(request.to_string());
+        let source = TurnSource::new(request.to_string());
         let turn = source
             .turn()
             .map_err(|fault| fault.param.unwrap_or_default())?;
         assert!(turn.notes.is_empty());
-        Ok::<_, String>((turn.compact_from, turn.truncate))
+        Ok::<_, String>((turn.compact_threshold, turn.may_truncate))
     };
     let compaction = |from: Value| json!([{"type": "compaction", "compact_threshold": from}]);
     for (field, value, expected) in [
@@ -264,16 +264,16 @@ fn context_management_and_truncation_are_parsed() {
 #[test]
 fn only_the_last_item_can_ask_for_a_summary() {
     let trigger = with(&session(), json!({"type": "compaction_trigger"}));
-    let source = Source::new(trigger.to_string());
+    let source = TurnSource::new(trigger.to_string());
     assert!(source.turn().unwrap().wants_compaction());
     assert!(
-        !Source::new(session().to_string())
+        !TurnSource::new(session().to_string())
             .turn()
             .unwrap()
             .wants_compaction()
     );
     let late = with(&trigger, json!({"role": "user", "content": "Go."}));
-    let fault = Source::new(late.to_string()).turn().unwrap_err();
+    let fault = TurnSource::new(late.to_string()).turn().unwrap_err();
     assert_eq!(fault.param.as_deref(), Some("input[6]"));
     let summary = Purpose::summary(SummaryMode::FitWindow);
     let asked = source.with_purpose(summary.clone());

@@ -12,7 +12,7 @@ const MAX_EMPTY_BYTES: usize = 1024;
 
 /// Whether a message holds nothing but empty texts.
 pub(super) fn is_empty_message(item: &Item<'_>) -> bool {
-    match item.said() {
+    match item.plain_text() {
         Some(text) => text.is_empty(),
         None => is_empty_content(item.content()),
     }

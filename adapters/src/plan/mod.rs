@@ -316,7 +316,7 @@ impl Plan {
         matches: &[ResultMatch],
         calls: &[pairing::PairedCall],
     ) {
-        let output = |index: usize| turn.items.get(index).map(Item::told);
+        let output = |index: usize| turn.items.get(index).map(Item::result_fields);
         match matches.get(index) {
             Some(ResultMatch::First) => return,
             Some(ResultMatch::Repeated(call)) => {

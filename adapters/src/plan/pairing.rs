@@ -251,7 +251,7 @@ impl<'a> Pairing<'a> {
 /// The ids by which a result finds its call: the call id; without one the item's own id
 /// and then the empty id.
 fn lookup_ids<'a>(item: &Item<'a>) -> impl Iterator<Item = Cow<'a, str>> + use<'a> {
-    let call_id = item.own_call_id();
+    let call_id = item.explicit_call_id();
     let fallbacks = call_id.is_none().then(|| {
         let id = item.id().filter(|id| !id.is_empty());
         id.into_iter().chain([Cow::Borrowed("")])

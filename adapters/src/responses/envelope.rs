@@ -1,4 +1,5 @@
-//! The response object around the output: 31 keys in every lifecycle event.
+//! The response object: the 31 keys that every lifecycle event (`response.created`,
+//! `response.completed` and so on) and a non-streamed answer contain.
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -7,31 +8,35 @@ use crate::event::Usage;
 use crate::json;
 use crate::turn::Turn;
 
-/// The parts of the response object that stay the same, already as JSON.
+/// The keys of the response object that do not change during an answer, already encoded
+/// as JSON. One is made for each answer and lives in its assembler.
 #[derive(Debug)]
-pub struct Envelope {
+pub struct ResponseEnvelope {
     id: String,
+    /// The opening brace and the keys before `status`.
     head: Vec<u8>,
+    /// The keys after `usage`.
     tail: Vec<u8>,
 }
 
-/// The parts that change.
+/// The keys of the response object that change during an answer.
 #[derive(Debug)]
-pub(super) struct State<'s> {
+pub(super) struct ResponseState<'s> {
     pub(super) status: &'static str,
     /// Unix seconds.
     pub(super) completed_at: Option<u64>,
-    /// Code and message.
+    /// The error's code and message.
     pub(super) error: Option<(&'s str, &'s str)>,
+    /// The reason in `incomplete_details`.
     pub(super) incomplete: Option<&'static str>,
-    /// The finished items, separated by commas.
+    /// The finished items as JSON, separated by commas.
     pub(super) output: &'s [u8],
     pub(super) usage: Option<Usage>,
 }
 
-impl Envelope {
-    /// The envelope of a turn: it repeats what the client sent. `created_at`
-    /// is in Unix seconds.
+impl ResponseEnvelope {
+    /// The envelope for the answer to `turn`, whose parameters it repeats. `id` is the
+    /// response id, `created_at` is in Unix seconds.
     pub fn new(turn: &Turn<'_>, id: &str, created_at: u64) -> Self {
         let mut head = Vec::new();
         head.push(b'{');
@@ -45,12 +50,13 @@ impl Envelope {
         }
     }
 
-    /// The response's id.
+    /// The id of the response.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    pub(super) fn push(&self, out: &mut Vec<u8>, state: &State<'_>) {
+    /// Appends the response object as JSON.
+    pub(super) fn push(&self, out: &mut Vec<u8>, state: &ResponseState<'_>) {
         out.extend_from_slice(&self.head);
         json::field(out, "status", state.status);
         json::field(out, "completed_at", &state.completed_at);
@@ -78,6 +84,7 @@ impl Envelope {
     }
 }
 
+/// Appends a `usage` object.
 pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     out.push(b'{');
     json::field(out, "input_tokens", &usage.input);
@@ -99,6 +106,8 @@ pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     out.push(b'}');
 }
 
+/// The keys after `usage`, with the defaults of the API for parameters that the client did
+/// not send.
 fn tail(turn: &Turn<'_>) -> Vec<u8> {
     let (echo, controls) = (&turn.echo, &turn.controls);
     let mut out = Vec::new();
@@ -112,11 +121,11 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     json::field(
         &mut out,
         "parallel_tool_calls",
-        &turn.parallel.unwrap_or(true),
+        &turn.parallel_tool_calls.unwrap_or(true),
     );
     json::raw_field(&mut out, "previous_response_id", "null");
     raw(&mut out, "prompt_cache_key", echo.prompt_cache_key, "null");
-    filled(
+    object_with_defaults(
         &mut out,
         "reasoning",
         echo.reasoning,
@@ -136,7 +145,7 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
         "temperature",
         &controls.temperature.unwrap_or(1.0),
     );
-    filled(
+    object_with_defaults(
         &mut out,
         "text",
         echo.text,
@@ -163,13 +172,14 @@ fn tail(turn: &Turn<'_>) -> Vec<u8> {
     raw(&mut out, "truncation", echo.truncation, "\"disabled\"");
     raw(&mut out, "user", echo.user, "null");
     raw(&mut out, "metadata", echo.metadata, "{}");
-    // It lives as long as the stream.
+    // The envelope lives as long as the stream.
     out.shrink_to_fit();
     out
 }
 
-/// Appends the client's object with the missing keys of `defaults`.
-fn filled(out: &mut Vec<u8>, name: &str, given: Option<&RawValue>, defaults: &str) {
+/// Appends the client's object, with the keys of `defaults` that it lacks or that are null
+/// in it.
+fn object_with_defaults(out: &mut Vec<u8>, name: &str, given: Option<&RawValue>, defaults: &str) {
     let Some(given) = given else {
         json::raw_field(out, name, defaults);
         return;

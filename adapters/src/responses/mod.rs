@@ -1,11 +1,17 @@
-//! The client's dialect: the Responses API.
+//! The Responses API, which clients speak.
+//!
+//! [`request`] parses a request body with `request_body` (its top level),
+//! `parameters` and `tool_choice`. [`assembler`] writes the events of the answer
+//! into an [`event_buffer::EventBuffer`]; [`envelope`] is the response object around the
+//! output. [`patch`] repairs the input of `apply_patch` calls, and
+//! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
-mod body;
-pub mod compacted;
+pub mod compaction_response;
 pub mod envelope;
-pub mod frames;
+pub mod event_buffer;
 mod parameters;
 pub mod patch;
 pub mod request;
-pub(crate) mod tools;
+mod request_body;
+mod tool_choice;

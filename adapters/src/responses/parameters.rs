@@ -1,4 +1,4 @@
-//! The parameters of a request that are not its input, read and checked.
+//! Reads and checks the parameters of a request other than its input and its tools.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::fault::Fault;
+use crate::json::string_value;
 use crate::notes::Notes;
 use crate::text::Text;
-use crate::turn::{Controls, Format, string};
+use crate::turn::{Controls, TextFormat};
 
-/// At most 16 pairs of strings, keys up to 64 and values up to 512 characters.
+/// The limits of OpenAI's API: at most 16 pairs of strings, keys of up to 64 and values of
+/// up to 512 characters.
 pub(super) fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
     let Some(metadata) = metadata else {
         return Ok(());
@@ -34,9 +36,9 @@ pub(super) fn check_metadata(metadata: Option<&RawValue>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the start of a history that does not fit may be dropped.
+/// `truncation`: whether the oldest items may be dropped if the history does not fit.
 pub(super) fn read_truncation(raw: Option<&RawValue>) -> Result<bool, Fault> {
-    match raw.map(|raw| string(Some(raw))) {
+    match raw.map(|raw| string_value(Some(raw))) {
         None => Ok(false),
         Some(Some(mode)) if mode == "disabled" => Ok(false),
         Some(Some(mode)) if mode == "auto" => Ok(true),
@@ -47,22 +49,22 @@ pub(super) fn read_truncation(raw: Option<&RawValue>) -> Result<bool, Fault> {
     }
 }
 
-/// Below this a history could not even hold what stays of it (OpenAI's reference:
-/// `compact_threshold` is at least 1000).
-const LEAST_THRESHOLD: u64 = 1_000;
+/// OpenAI's reference: `compact_threshold` is at least 1000. With less, the items that
+/// compaction keeps would not fit.
+const MIN_COMPACT_THRESHOLD: u64 = 1_000;
 
-/// From how many tokens on the history is to be compacted: `u64::MAX` where only
-/// the window says so.
+/// `context_management`: the smallest `compact_threshold` in tokens, `u64::MAX` for an
+/// entry without one, `None` without an entry.
 pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u64>, Fault> {
     #[derive(Deserialize)]
-    struct Entry<'a> {
+    struct ContextManagementEntry<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<&'a RawValue>,
         #[serde(borrow)]
         compact_threshold: Option<&'a RawValue>,
     }
     let Some(raw) = raw else { return Ok(None) };
-    let entries: Vec<Entry<'_>> = serde_json::from_str(raw.get()).map_err(|_| {
+    let entries: Vec<ContextManagementEntry<'_>> = serde_json::from_str(raw.get()).map_err(|_| {
         Fault::invalid(
             "context_management",
             "The parameter 'context_management' must be a list of objects, such as [{\"type\":\"compaction\",\"compact_threshold\":100000}].",
@@ -70,16 +72,16 @@ pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u
     })?;
     let mut from: Option<u64> = None;
     for (index, entry) in entries.iter().enumerate() {
-        if string(entry.kind).as_deref() != Some("compaction") {
+        if string_value(entry.kind).as_deref() != Some("compaction") {
             return Err(Fault::invalid(
                 format!("context_management[{index}].type"),
                 "The only type of context management is 'compaction'.",
             ));
         }
-        let threshold = integer(
+        let threshold = read_integer(
             entry.compact_threshold,
             "context_management.compact_threshold",
-            LEAST_THRESHOLD..=u64::MAX,
+            MIN_COMPACT_THRESHOLD..=u64::MAX,
         )?;
         let threshold = threshold.unwrap_or(u64::MAX);
         from = Some(from.map_or(threshold, |from| from.min(threshold)));
@@ -87,19 +89,22 @@ pub(super) fn read_context_management(raw: Option<&RawValue>) -> Result<Option<u
     Ok(from)
 }
 
+/// Reads the parameter `text` (format and verbosity) into `controls`.
 pub(super) fn read_text<'a>(
     raw: Option<&'a RawValue>,
     controls: &mut Controls<'a>,
 ) -> Result<(), Fault> {
     #[derive(Deserialize)]
-    struct Part<'a> {
+    #[serde(expecting = "struct Part")]
+    struct TextParameter<'a> {
         #[serde(borrow)]
-        format: Option<FormatFields<'a>>,
+        format: Option<TextFormatFields<'a>>,
         #[serde(borrow)]
         verbosity: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct FormatFields<'a> {
+    #[serde(expecting = "struct FormatFields")]
+    struct TextFormatFields<'a> {
         #[serde(borrow, rename = "type")]
         kind: Option<Cow<'a, str>>,
         #[serde(borrow)]
@@ -111,22 +116,22 @@ pub(super) fn read_text<'a>(
         description: Option<&'a RawValue>,
     }
     let Some(raw) = raw else { return Ok(()) };
-    let part: Part<'a> = serde_json::from_str(raw.get()).map_err(|error| {
+    let part: TextParameter<'a> = serde_json::from_str(raw.get()).map_err(|error| {
         Fault::invalid(
             "text",
             format!("The parameter 'text' cannot be read: {error}."),
         )
     })?;
     if part.verbosity.is_some() {
-        controls.verbosity = string(part.verbosity);
+        controls.verbosity = string_value(part.verbosity);
     }
     let Some(format) = part.format else {
         return Ok(());
     };
     controls.format = match format.kind.as_deref() {
-        None | Some("text") => Format::Text,
-        Some("json_object") => Format::JsonObject,
-        Some("json_schema") => Format::JsonSchema {
+        None | Some("text") => TextFormat::Text,
+        Some("json_object") => TextFormat::JsonObject,
+        Some("json_schema") => TextFormat::JsonSchema {
             name: format.name.and_then(Text::from_raw).ok_or_else(|| {
                 Fault::invalid("text.format.name", "A JSON schema needs a 'name'.")
             })?,
@@ -151,18 +156,20 @@ pub(super) fn read_text<'a>(
     Ok(())
 }
 
+/// Reads the effort of the parameter `reasoning` into `controls`.
 pub(super) fn read_reasoning<'a>(raw: Option<&'a RawValue>, controls: &mut Controls<'a>) {
     #[derive(Deserialize)]
-    struct Part<'a> {
+    struct ReasoningParameter<'a> {
         #[serde(borrow)]
         effort: Option<&'a RawValue>,
     }
-    let part = raw.and_then(|raw| serde_json::from_str::<Part<'a>>(raw.get()).ok());
-    if let Some(effort) = part.and_then(|part| string(part.effort)) {
+    let part = raw.and_then(|raw| serde_json::from_str::<ReasoningParameter<'a>>(raw.get()).ok());
+    if let Some(effort) = part.and_then(|part| string_value(part.effort)) {
         controls.effort = Some(effort);
     }
 }
 
+/// Reads the parameter `include` into `controls`; a note lists unknown entries.
 pub(super) fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, notes: &mut Notes) {
     let list: Vec<Cow<'_, str>> = raw
         .and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -176,33 +183,33 @@ pub(super) fn read_include(raw: Option<&RawValue>, controls: &mut Controls<'_>, 
     }
 }
 
-pub(super) fn number(
+pub(super) fn read_number(
     raw: Option<&RawValue>,
     name: &'static str,
     range: std::ops::RangeInclusive<f64>,
 ) -> Result<Option<f64>, Fault> {
-    scalar(raw, name, "a number", |value: &f64| range.contains(value)).map_err(|mut fault| {
+    read_scalar(raw, name, "a number", |value: &f64| range.contains(value)).map_err(|mut fault| {
         let (low, high) = (range.start(), range.end());
         fault.message = format!("{} Allowed is {low} to {high}.", fault.message);
         fault
     })
 }
 
-pub(super) fn integer(
+pub(super) fn read_integer(
     raw: Option<&RawValue>,
     name: &'static str,
     range: std::ops::RangeInclusive<u64>,
 ) -> Result<Option<u64>, Fault> {
-    scalar(raw, name, "a whole number in its range", |value| {
+    read_scalar(raw, name, "a whole number in its range", |value| {
         range.contains(value)
     })
 }
 
-pub(super) fn flag(raw: Option<&RawValue>, name: &'static str) -> Result<Option<bool>, Fault> {
-    scalar(raw, name, "true or false", |_| true)
+pub(super) fn read_bool(raw: Option<&RawValue>, name: &'static str) -> Result<Option<bool>, Fault> {
+    read_scalar(raw, name, "true or false", |_| true)
 }
 
-fn scalar<'a, T: Deserialize<'a>>(
+fn read_scalar<'a, T: Deserialize<'a>>(
     raw: Option<&'a RawValue>,
     name: &'static str,
     wanted: &str,

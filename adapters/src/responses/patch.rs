@@ -1,52 +1,52 @@
-//! Repair of `apply_patch` calls (the V4A format).
+//! Repair of the input of `apply_patch` calls (the V4A format).
 //!
-//! Models that were not trained on the format wrap it, lose its end markers or
-//! forget the `+` of new lines. What can mean only one thing is mended; all
-//! else is left to the client, whose error message the model can act on. The
-//! measure is the grammar that Codex sends with the tool: whatever it accepts
-//! is never touched, and only what it accepts is ever returned.
+//! Models that were not trained on the format wrap the patch, lose its end marker or forget
+//! the `+` of new lines. An error with only one possible meaning is repaired; all others are
+//! left to the client, whose error message the model can act on. The reference is the grammar
+//! that Codex sends with the tool: a patch that it accepts is never changed, and only a patch
+//! that it accepts is returned.
 
 use std::borrow::Cow;
 
 mod grammar;
 mod wrapper;
 
-use grammar::{BEGIN, END, Header, is_patch};
+use grammar::{BEGIN, END, FileHeader, is_patch};
 
-/// A patch that the grammar accepts, made from one that it refused.
+/// A valid patch that [`repair`] made from an invalid one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairedPatch {
     /// The whole patch, from `*** Begin Patch` to `*** End Patch`, LF only.
     pub text: String,
-    /// What was mended, in the order it was done; never empty.
+    /// The repairs, in the order in which they were made; never empty.
     pub notes: Vec<&'static str>,
 }
 
-/// Mends `input`, or returns `None` when it is valid or its meaning uncertain.
+/// Repairs `input`. `None` if it is valid already or its meaning is ambiguous.
 ///
-/// Only for calls that the model finished: a patch that was cut off by the
-/// output limit can look like one that merely lacks its end marker.
-pub fn repair(input: &str) -> Option<Repaired> {
+/// Use it only for calls that the model finished: a patch that was cut off by the output
+/// limit can look like one that only lacks its end marker.
+pub fn repair(input: &str) -> Option<RepairedPatch> {
     if is_patch(input) {
         return None;
     }
     let mut notes = Vec::new();
-    let text = wrapper::strip(input, &mut notes);
-    let text = mend(&text, &mut notes)?;
-    is_patch(&text).then_some(Repaired { text, notes })
+    let text = wrapper::strip_wrappers(input, &mut notes);
+    let text = repair_lines(&text, &mut notes)?;
+    is_patch(&text).then_some(RepairedPatch { text, notes })
 }
 
-/// One file's part of a patch.
-struct Section<'a> {
-    kind: Header,
+/// The part of a patch that changes one file.
+struct FileSection<'a> {
+    kind: FileHeader,
     header: &'a str,
     body: Vec<&'a str>,
 }
 
-fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
+fn repair_lines(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     let all_crlf = text.contains("\r\n") && !text.replace("\r\n", "").contains('\n');
     let text = if all_crlf {
-        note(notes, "CRLF line ends made LF");
+        add_note(notes, "CRLF line ends made LF");
         Cow::Owned(text.replace("\r\n", "\n"))
     } else {
         Cow::Borrowed(text)
@@ -55,26 +55,26 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     let terminated = text.trim_end_matches([' ', '\t']).ends_with('\n');
     let mut lines: Vec<&str> = trimmed.split('\n').collect();
 
-    // A context line keeps its blanks, a marker does not need them.
+    // Trailing blanks belong to a context line, but not to a marker.
     if trimmed.len() != text.strip_suffix('\n').unwrap_or(&text).len() {
-        note(notes, "blank lines and spaces around the patch removed");
+        add_note(notes, "blank lines and spaces around the patch removed");
     }
     for line in &mut lines {
         if grammar::is_marker(line.trim_end()) && line.trim_end() != *line {
             *line = line.trim_end();
-            note(notes, "blanks after markers removed");
+            add_note(notes, "blanks after markers removed");
         }
     }
     if lines.first() == Some(&BEGIN) {
         lines.remove(0);
     } else {
-        note(notes, "begin marker added");
+        add_note(notes, "begin marker added");
     }
     let closed = lines.last() == Some(&END);
     if closed {
         lines.pop();
     } else {
-        note(notes, "end marker added");
+        add_note(notes, "end marker added");
     }
 
     let mut out = String::with_capacity(text.len() + 64);
@@ -89,7 +89,7 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
         }
         out.push_str(section.header);
         out.push('\n');
-        for line in section.mended(notes)? {
+        for line in section.repaired_lines(notes)? {
             out.push_str(&line);
             out.push('\n');
         }
@@ -99,13 +99,13 @@ fn mend(text: &str, notes: &mut Vec<&'static str>) -> Option<String> {
     Some(out)
 }
 
-/// Splits the lines between the markers; `None` when something stands before
-/// the first file header.
-fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<Section<'a>>> {
-    let mut sections: Vec<Section<'a>> = Vec::new();
+/// Splits the lines between the begin and end markers into files. `None` if text other than
+/// blank lines comes before the first file header.
+fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<FileSection<'a>>> {
+    let mut sections: Vec<FileSection<'a>> = Vec::new();
     for line in lines {
-        if let Some(kind) = Header::of(line) {
-            sections.push(Section {
+        if let Some(kind) = FileHeader::parse(line) {
+            sections.push(FileSection {
                 kind,
                 header: line,
                 body: Vec::new(),
@@ -113,7 +113,7 @@ fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<
         } else if let Some(section) = sections.last_mut() {
             section.body.push(line);
         } else if line.trim().is_empty() {
-            note(notes, "blank lines between files removed");
+            add_note(notes, "blank lines between files removed");
         } else {
             return None;
         }
@@ -121,34 +121,35 @@ fn sections<'a>(lines: &[&'a str], notes: &mut Vec<&'static str>) -> Option<Vec<
     Some(sections)
 }
 
-impl Section<'_> {
-    /// Whether the patch can end here although its end marker is missing.
-    /// Without a line end a path may be cut, and lines without `+` may run
-    /// into prose.
+impl FileSection<'_> {
+    /// Whether the patch can end with this file although the end marker is missing. Without
+    /// a final line end (`terminated`) the path may be cut off, and lines without `+` may be
+    /// prose after the patch.
     fn is_complete(&self, terminated: bool) -> bool {
         match self.kind {
-            Header::Delete => terminated,
-            Header::Add => self.body.iter().any(|line| line.starts_with('+')),
-            Header::Update => !self.body.is_empty(),
+            FileHeader::Delete => terminated,
+            FileHeader::Add => self.body.iter().any(|line| line.starts_with('+')),
+            FileHeader::Update => !self.body.is_empty(),
         }
     }
 
-    fn mended(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
+    fn repaired_lines(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
         match self.kind {
-            Header::Delete => {
+            FileHeader::Delete => {
                 let blank = self.body.iter().all(|line| line.trim().is_empty());
                 if !self.body.is_empty() {
-                    note(notes, "blank lines between files removed");
+                    add_note(notes, "blank lines between files removed");
                 }
                 blank.then(Vec::new)
             }
-            Header::Add => self.added(notes),
-            Header::Update => Some(self.updated(notes)),
+            FileHeader::Add => self.added_lines(notes),
+            FileHeader::Update => Some(self.updated_lines(notes)),
         }
     }
 
-    /// The lines of a new file, each with its `+`.
-    fn added(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
+    /// The lines of a new file, with `+` added where it is missing. `None` if it is unclear
+    /// which lines belong to the file.
+    fn added_lines(&self, notes: &mut Vec<&'static str>) -> Option<Vec<Cow<'_, str>>> {
         let filled = |line: &&&str| !line.trim().is_empty();
         let marked = self
             .body
@@ -156,8 +157,8 @@ impl Section<'_> {
             .filter(|line| line.starts_with('+'))
             .count();
         if marked == 0 {
-            // A line end before the next marker may be a line of the file or
-            // not, and a column of spaces may be a diff margin or not.
+            // It is ambiguous whether a blank line before the next marker belongs to the
+            // file, and whether a leading space on every line is the margin of a diff.
             let blank_end = self.body.last().is_none_or(|line| line.trim().is_empty());
             let margin = self
                 .body
@@ -171,8 +172,8 @@ impl Section<'_> {
             if blank_end || margin || other {
                 return None;
             }
-            note(notes, "plus signs added to the lines of a new file");
-            return Some(self.body.iter().map(|line| plus(line)).collect());
+            add_note(notes, "plus signs added to the lines of a new file");
+            return Some(self.body.iter().map(|line| with_plus(line)).collect());
         }
         if self.body.iter().filter(filled).count() != marked {
             return None;
@@ -184,10 +185,10 @@ impl Section<'_> {
             if gaps {
                 return None;
             }
-            note(notes, "blank lines between files removed");
+            add_note(notes, "blank lines between files removed");
         }
         if gaps {
-            note(notes, "plus signs added to blank lines of a new file");
+            add_note(notes, "plus signs added to blank lines of a new file");
         }
         Some(
             inner
@@ -196,16 +197,16 @@ impl Section<'_> {
                     if line.starts_with('+') {
                         Cow::Borrowed(*line)
                     } else {
-                        plus(line)
+                        with_plus(line)
                     }
                 })
                 .collect(),
         )
     }
 
-    /// The changes of a file, with the space that empty context lines lost.
-    /// At the end of a change an empty line is context that says nothing.
-    fn updated(&self, notes: &mut Vec<&'static str>) -> Vec<Cow<'_, str>> {
+    /// The changes of a file, with the leading space added to empty context lines. Empty
+    /// lines at the end of a change are removed, because they locate nothing.
+    fn updated_lines(&self, notes: &mut Vec<&'static str>) -> Vec<Cow<'_, str>> {
         let mut out = Vec::with_capacity(self.body.len());
         let mut empty = 0;
         for line in &self.body {
@@ -216,30 +217,30 @@ impl Section<'_> {
             let inside = line.starts_with(['+', '-', ' ']) && !out.is_empty();
             if empty > 0 && inside {
                 out.extend(std::iter::repeat_n(Cow::Borrowed(" "), empty));
-                note(notes, "space added to empty context lines");
+                add_note(notes, "space added to empty context lines");
             } else if empty > 0 {
-                note(notes, "blank lines between changes removed");
+                add_note(notes, "blank lines between changes removed");
             }
             empty = 0;
             if *line == "@@ " {
                 out.push(Cow::Borrowed("@@"));
-                note(notes, "blanks after markers removed");
+                add_note(notes, "blanks after markers removed");
             } else {
                 out.push(Cow::Borrowed(*line));
             }
         }
         if empty > 0 {
-            note(notes, "blank lines between changes removed");
+            add_note(notes, "blank lines between changes removed");
         }
         out
     }
 }
 
-fn plus(line: &str) -> Cow<'_, str> {
+fn with_plus(line: &str) -> Cow<'_, str> {
     Cow::Owned(format!("+{line}"))
 }
 
-fn note(notes: &mut Vec<&'static str>, text: &'static str) {
+fn add_note(notes: &mut Vec<&'static str>, text: &'static str) {
     if !notes.contains(&text) {
         notes.push(text);
     }

@@ -1,45 +1,50 @@
-//! A request body becomes a [`Turn`] that borrows from it.
+//! Parses the body of `POST /v1/responses` into a [`Turn`] that borrows from it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::body::{Body, Input};
 use super::parameters::{
-    check_metadata, flag, integer, number, read_context_management, read_include, read_reasoning,
-    read_text, read_truncation,
+    check_metadata, read_bool, read_context_management, read_include, read_integer, read_number,
+    read_reasoning, read_text, read_truncation,
 };
-use super::tools;
+use super::request_body::{RequestBody, RequestInput};
+use super::tool_choice::read_tool_choice;
 use crate::compact;
 use crate::fault::Fault;
-use crate::json;
+use crate::json::{self, string_value};
 use crate::notes::Notes;
 use crate::purpose::Purpose;
 use crate::text::Text;
 use crate::tools::Toolbox;
-use crate::turn::{Controls, Echo, Item, ItemKind, Turn, string};
+use crate::turn::{Controls, EchoedParams, Item, ItemKind, Turn};
 
-/// The deepest nesting of a request: twice what most JSON readers allow.
-const DEPTH: usize = 256;
+/// The deepest nesting of arrays and objects in a request: twice what most JSON parsers
+/// allow.
+const MAX_DEPTH: usize = 256;
 
-/// The bytes of a turn. A [`Turn`] borrows from them.
+/// The documents that a [`Turn`] borrows from: the request body, and stored items that
+/// the body refers to.
+///
+/// Made once for each client request. Further rounds of the same request share the body
+/// and differ in the items or the purpose.
 #[derive(Debug)]
-pub struct Source {
+pub struct TurnSource {
     body: Arc<String>,
-    /// Items that the body only refers to, by their ids.
+    /// The JSON of the items that the body refers to, by item id.
     items: HashMap<String, Arc<str>>,
     purpose: Purpose,
 }
 
-impl Source {
-    /// Takes a request body.
+impl TurnSource {
+    /// A source that owns the request body and answers it.
     pub fn new(body: String) -> Self {
-        Self::shared(Arc::new(body))
+        Self::from_shared(Arc::new(body))
     }
 
-    /// Takes a request body that others read, too.
-    pub fn shared(body: Arc<String>) -> Self {
+    /// As [`Self::new`], for a body that is also used elsewhere.
+    pub fn from_shared(body: Arc<String>) -> Self {
         Self {
             body,
             items: HashMap::new(),
@@ -47,12 +52,13 @@ impl Source {
         }
     }
 
-    /// The length of the body.
-    pub fn bytes(&self) -> usize {
+    /// The size of the request body in bytes.
+    pub fn body_len(&self) -> usize {
         self.body.len()
     }
 
-    /// The same request with the items that it refers to, as they were sent.
+    /// The same request, with the items that its `item_reference` items refer to: their
+    /// JSON by item id.
     #[must_use]
     pub fn with_items(&self, items: HashMap<String, Arc<str>>) -> Self {
         Self {
@@ -72,12 +78,13 @@ impl Source {
         }
     }
 
-    /// The request body.
+    /// The request body, as the client sent it.
     pub fn body(&self) -> &str {
         &self.body
     }
 
-    /// Reads the turn. Errors are the client's and name the parameter.
+    /// Parses the request. An error is an invalid request of the client and names the
+    /// parameter.
     pub fn turn(&self) -> Result<Turn<'_>, Fault> {
         let tools = match &self.purpose {
             Purpose::Summary { tools, .. } => tools.as_deref(),
@@ -90,17 +97,19 @@ impl Source {
     }
 }
 
-/// Reads a turn; `tools` stand for those of the request.
+/// Parses a request body. `known` holds items by id, to replace references; `tools` is a
+/// JSON list that replaces the tools of the request.
 fn parse<'a>(
     json: &'a str,
     known: &'a HashMap<String, Arc<str>>,
     tools: Option<&'a str>,
 ) -> Result<Turn<'a>, Fault> {
-    if json::lone_surrogate_anywhere(json) {
+    if json::has_lone_surrogate(json) {
         return Err(Fault::invalid("input", "A string holds half of a UTF-16 surrogate pair (a \\ud800-\\udfff escape without its partner). Send the whole character or U+FFFD.")
             .with_code("invalid_json"));
     }
-    let mut body: Body<'a> = serde_json::from_str(json).map_err(|error| not_json(json, &error))?;
+    let mut body: RequestBody<'a> =
+        serde_json::from_str(json).map_err(|error| unreadable_body(json, &error))?;
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);
@@ -111,30 +120,31 @@ fn parse<'a>(
             return Err(Fault::invalid("model", "The parameter 'model' is missing.")
                 .with_code("missing_required_parameter"));
         }
-        Some(_) => string(body.model)
+        Some(_) => string_value(body.model)
             .filter(|model| !model.trim().is_empty())
             .ok_or_else(|| {
                 Fault::invalid("model", "The parameter 'model' must be a non-empty string.")
             })?,
     };
-    refuse_what_needs_a_store(&body)?;
+    refuse_store_references(&body)?;
     check_metadata(body.metadata)?;
     let mut items = match body.input.take() {
-        Some(Input::Items(items)) => items,
-        Some(Input::Text(text)) => vec![Item::user(text)],
+        Some(RequestInput::Items(items)) => items,
+        Some(RequestInput::Text(text)) => vec![Item::user(text)],
         None => Vec::new(),
     };
     let params = body.parameters();
     if params
-        .chain(items.iter().flat_map(Item::trees))
-        .any(|raw| json::deeper_than(raw.get(), DEPTH))
+        .chain(items.iter().flat_map(Item::nested_values))
+        .any(|raw| json::is_deeper_than(raw.get(), MAX_DEPTH))
     {
-        let message = format!("Arrays and objects of the request body lie more than {DEPTH} deep.");
+        let message =
+            format!("Arrays and objects of the request body lie more than {MAX_DEPTH} deep.");
         return Err(Fault::invalid("body", message).with_code("invalid_json"));
     }
     if !known.is_empty() {
         for item in &mut items {
-            item.resolve(known);
+            item.resolve_reference(known);
         }
     }
     refuse_early_trigger(&items)?;
@@ -156,13 +166,13 @@ fn parse<'a>(
     };
 
     let mut controls = Controls {
-        temperature: number(body.temperature, "temperature", 0.0..=2.0)?,
-        top_p: number(body.top_p, "top_p", 0.0..=1.0)?,
-        presence_penalty: number(body.presence_penalty, "presence_penalty", -2.0..=2.0)?,
-        frequency_penalty: number(body.frequency_penalty, "frequency_penalty", -2.0..=2.0)?,
-        top_logprobs: integer(body.top_logprobs, "top_logprobs", 0..=20)?,
-        max_output_tokens: integer(body.max_output_tokens, "max_output_tokens", 1..=u64::MAX)?,
-        service_tier: string(body.service_tier),
+        temperature: read_number(body.temperature, "temperature", 0.0..=2.0)?,
+        top_p: read_number(body.top_p, "top_p", 0.0..=1.0)?,
+        presence_penalty: read_number(body.presence_penalty, "presence_penalty", -2.0..=2.0)?,
+        frequency_penalty: read_number(body.frequency_penalty, "frequency_penalty", -2.0..=2.0)?,
+        top_logprobs: read_integer(body.top_logprobs, "top_logprobs", 0..=20)?,
+        max_output_tokens: read_integer(body.max_output_tokens, "max_output_tokens", 1..=u64::MAX)?,
+        service_tier: string_value(body.service_tier),
         prompt_cache_key: body.prompt_cache_key.and_then(Text::from_raw),
         ..Controls::default()
     };
@@ -193,25 +203,25 @@ fn parse<'a>(
         None => body.tools,
     };
     for list in offered.into_iter().chain(inside.filter_map(Item::tools)) {
-        tools::collect(list, &mut toolbox, &mut dropped)?;
+        toolbox.add_definitions(list, &mut dropped)?;
     }
     for kind in &dropped {
         notes.add("tool_dropped", kind.clone());
     }
-    let choice = tools::choice(body.tool_choice, &toolbox, &dropped)?;
+    let tool_choice = read_tool_choice(body.tool_choice, &toolbox, &dropped)?;
 
     Ok(Turn {
         model,
-        stream: flag(body.stream, "stream")?.unwrap_or(false),
-        store: flag(body.store, "store")?.unwrap_or(true),
+        stream: read_bool(body.stream, "stream")?.unwrap_or(false),
+        store: read_bool(body.store, "store")?.unwrap_or(true),
         instructions,
         items,
-        replaced: Vec::new(),
+        replaced_items: Vec::new(),
         tools: toolbox,
-        choice,
-        parallel: flag(body.parallel_tool_calls, "parallel_tool_calls")?,
+        tool_choice,
+        parallel_tool_calls: read_bool(body.parallel_tool_calls, "parallel_tool_calls")?,
         controls,
-        echo: Echo {
+        echo: EchoedParams {
             instructions: body.instructions,
             metadata: body.metadata,
             prompt_cache_key: body.prompt_cache_key,
@@ -225,14 +235,14 @@ fn parse<'a>(
             user: body.user,
         },
         purpose: Purpose::Answer,
-        truncate: read_truncation(body.truncation)?,
-        compact_from: read_context_management(body.context_management)?,
+        may_truncate: read_truncation(body.truncation)?,
+        compact_threshold: read_context_management(body.context_management)?,
         notes,
     })
 }
 
-/// A request that ends with a compaction trigger is one for a summary; elsewhere it
-/// says nothing.
+/// A `compaction_trigger` as the last item asks for a summary; anywhere else it has no
+/// meaning and is an error.
 fn refuse_early_trigger(items: &[Item<'_>]) -> Result<(), Fault> {
     let earlier = items.split_last().map_or(&[][..], |(_, earlier)| earlier);
     let found = earlier
@@ -247,8 +257,9 @@ fn refuse_early_trigger(items: &[Item<'_>]) -> Result<(), Fault> {
     }
 }
 
-/// The message for a body that does not parse, with the place.
-fn not_json(json: &str, error: &serde_json::Error) -> Fault {
+/// The error for a body that does not parse. The message of serde contains line and
+/// column.
+fn unreadable_body(json: &str, error: &serde_json::Error) -> Fault {
     let what = match error.classify() {
         serde_json::error::Category::Data => "does not fit the Responses API",
         _ => "is not valid JSON",
@@ -262,9 +273,10 @@ fn not_json(json: &str, error: &serde_json::Error) -> Fault {
         .with_code("invalid_json")
 }
 
-/// Nothing is stored yet: what refers to stored things cannot be found.
-fn refuse_what_needs_a_store(body: &Body<'_>) -> Result<(), Fault> {
-    if let Some(id) = string(body.previous_response_id) {
+/// Refuses parameters that refer to stored responses, conversations or prompts: nothing
+/// is stored.
+fn refuse_store_references(body: &RequestBody<'_>) -> Result<(), Fault> {
+    if let Some(id) = string_value(body.previous_response_id) {
         return Err(Fault::invalid("previous_response_id", format!("Previous response with id '{id}' not found. Responses are not stored: send the whole input."))
             .with_code("previous_response_not_found"));
     }
@@ -275,7 +287,7 @@ fn refuse_what_needs_a_store(body: &Body<'_>) -> Result<(), Fault> {
         )
         .with_code("conversation_not_found"));
     }
-    if flag(body.background, "background")?.unwrap_or(false) {
+    if read_bool(body.background, "background")?.unwrap_or(false) {
         return Err(Fault::invalid(
             "background",
             "Background responses are not available: send the request without 'background'.",
@@ -297,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_makes_no_sense_is_told_where() {
+    fn an_invalid_request_names_the_parameter() {
         for (body, param, code) in [
             ("", "body", Some("invalid_json")),
             ("[]", "body", Some("invalid_json")),
@@ -417,7 +429,7 @@ mod tests {
                 None,
             ),
         ] {
-            let fault = Source::new(body.into()).turn().unwrap_err();
+            let fault = TurnSource::new(body.into()).turn().unwrap_err();
             assert_eq!(fault.kind, crate::fault::Kind::InvalidRequest, "{body}");
             assert_eq!(fault.param.as_deref(), Some(param), "{body}");
             assert_eq!(fault.code(), code, "{body}");
@@ -425,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_no_error() {
+    fn unknown_parameters_items_and_tools_are_accepted() {
         for body in [
             r#"{"model":"m","input":"a","client_metadata":{"a":"b"},"access_programs":[]}"#,
             r#"{"model":"m","input":[{"type":"new_item","x":[1]}]}"#,
@@ -433,7 +445,7 @@ mod tests {
             r#"{"model":"m","input":"a","temperature":null,"tools":null,"tool_choice":null,"metadata":null}"#,
             r#"{"model":"m","instructions":"only"}"#,
         ] {
-            assert!(Source::new(body.into()).turn().is_ok(), "{body}");
+            assert!(TurnSource::new(body.into()).turn().is_ok(), "{body}");
         }
     }
 }

@@ -11,7 +11,7 @@ mod refs;
 mod tests;
 mod walk;
 
-use registry::{SchemaRule, Set};
+use registry::{EnumSet, SchemaRule};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ use self::node::SchemaNode;
 pub(crate) const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 /// The schema rewritten by these rules, if it has to change.
-pub(crate) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+pub(crate) fn fit(raw: &RawValue, rules: EnumSet<SchemaRule>) -> Option<String> {
     if rules.is_empty() {
         return None;
     }
@@ -35,7 +35,7 @@ pub(crate) fn fit(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
 /// The parameters of a tool rewritten by these rules, if they have to change. The
 /// root must describe an object: arguments are an object, and every provider
 /// refuses a schema that says otherwise.
-pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<String> {
+pub(crate) fn fit_parameters(raw: &RawValue, rules: EnumSet<SchemaRule>) -> Option<String> {
     let text = raw.get();
     let object_schema = match root_kind(text) {
         RootKind::Object => None,
@@ -56,8 +56,8 @@ pub(crate) fn fit_parameters(raw: &RawValue, rules: Set<SchemaRule>) -> Option<S
     fit(raw, rules).or(object_schema)
 }
 
-fn apply(schema: &mut Value, rules: Set<SchemaRule>) {
-    if rules.has(SchemaRule::InlineRefs) {
+fn apply(schema: &mut Value, rules: EnumSet<SchemaRule>) {
+    if rules.contains(SchemaRule::InlineRefs) {
         refs::inline_refs(schema);
     }
     walk::for_each_node(schema, &mut |schema, is_root| {

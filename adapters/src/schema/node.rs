@@ -1,7 +1,7 @@
 //! Applies the rules to one node of a schema. A node is visited before its
 //! children.
 
-use registry::{SchemaRule, Set};
+use registry::{EnumSet, SchemaRule};
 use serde_json::{Map, Value, json};
 
 /// The order of the rules. Types are inferred from enums and constants, so that
@@ -29,8 +29,8 @@ pub(super) struct SchemaNode<'s> {
 }
 
 impl SchemaNode<'_> {
-    pub(super) fn apply(&mut self, rules: Set<SchemaRule>) {
-        for rule in RULE_ORDER.into_iter().filter(|rule| rules.has(*rule)) {
+    pub(super) fn apply(&mut self, rules: EnumSet<SchemaRule>) {
+        for rule in RULE_ORDER.into_iter().filter(|rule| rules.contains(*rule)) {
             match rule {
                 // Applied to the whole schema beforehand.
                 SchemaRule::InlineRefs => {}

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn rules(names: &[&str]) -> Set<SchemaRule> {
+fn rules(names: &[&str]) -> EnumSet<SchemaRule> {
     serde_json::from_value(json!(names)).unwrap()
 }
 
@@ -261,7 +261,7 @@ fn the_root_describes_an_object() {
         ),
     ] {
         let raw = RawValue::from_string(before.to_owned()).unwrap();
-        let got = fit_parameters(&raw, Set::none());
+        let got = fit_parameters(&raw, EnumSet::empty());
         assert_eq!(got.as_deref(), after, "{before}");
     }
 }

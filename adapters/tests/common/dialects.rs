@@ -20,7 +20,7 @@ pub static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
     .to_vec();
     for id in registry::builtin::ids() {
         let spec = registry::build(id, toml::Table::new()).unwrap();
-        let provider = spec.provider(id);
+        let provider = spec.to_provider(id);
         let families = provider.families.iter().map(|(_, dialect)| dialect);
         for dialect in families.chain([&provider.dialect]) {
             if !dialects.contains(dialect) {

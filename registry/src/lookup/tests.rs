@@ -3,8 +3,8 @@ use toml::Table;
 use super::*;
 use crate::builtin::build;
 
-fn own(id: &str, over: Table) -> Arc<Provider> {
-    Arc::new(build(id, over).unwrap().provider(id))
+fn provider(id: &str, over: Table) -> Arc<Provider> {
+    Arc::new(build(id, over).unwrap().to_provider(id))
 }
 
 fn registry(providers: &[Arc<Provider>]) -> Registry {
@@ -14,11 +14,11 @@ fn registry(providers: &[Arc<Provider>]) -> Registry {
     }
 }
 
-/// Two providers with listed models; the second passes any other name on.
+/// Two providers with listed models, of which the second accepts any name.
 fn two() -> Registry {
     registry(&[
-        own("openai", Table::new()),
-        own(
+        provider("openai", Table::new()),
+        provider(
             "lab",
             toml::toml! {
                 base_url = "https://lab.example/v1"
@@ -28,19 +28,22 @@ fn two() -> Registry {
     ])
 }
 
-fn found(registry: &Registry, name: &str) -> (String, Found) {
+fn full_name_and_match(registry: &Registry, name: &str) -> (String, ResolvedBy) {
     let route = registry.resolve(name, false).unwrap();
-    (route.full_name(), route.found)
+    (route.full_name(), route.resolved_by)
 }
 
 #[test]
-fn a_prefix_comes_before_a_whole_name() {
+fn a_provider_prefix_has_precedence_over_a_model_id() {
     let two = two();
     assert_eq!(
-        found(&two, "lab/gpt-5"),
-        ("lab/gpt-5".into(), Found::Prefixed)
+        full_name_and_match(&two, "lab/gpt-5"),
+        ("lab/gpt-5".into(), ResolvedBy::Prefixed)
     );
-    assert_eq!(found(&two, "gpt-5"), ("openai/gpt-5".into(), Found::Exact));
+    assert_eq!(
+        full_name_and_match(&two, "gpt-5"),
+        ("openai/gpt-5".into(), ResolvedBy::Exact)
+    );
 }
 
 #[test]
@@ -48,28 +51,37 @@ fn a_model_id_may_contain_slashes() {
     let two = two();
     let llama = "lab/meta-llama/Llama-3".to_owned();
     assert_eq!(
-        found(&two, "meta-llama/Llama-3"),
-        (llama.clone(), Found::Exact)
+        full_name_and_match(&two, "meta-llama/Llama-3"),
+        (llama.clone(), ResolvedBy::Exact)
     );
     assert_eq!(
-        found(&two, "lab/meta-llama/Llama-3"),
-        (llama, Found::Prefixed)
+        full_name_and_match(&two, "lab/meta-llama/Llama-3"),
+        (llama, ResolvedBy::Prefixed)
     );
 }
 
 #[test]
-fn unlisted_names_go_to_the_only_provider_that_takes_them() {
+fn unlisted_names_go_to_the_only_provider_that_accepts_them() {
     let mut two = two();
     let qwen = "lab/qwen3".to_owned();
-    assert_eq!(found(&two, "qwen3"), (qwen.clone(), Found::Passthrough));
-    assert_eq!(found(&two, "lab/qwen3"), (qwen, Found::Prefixed));
+    assert_eq!(
+        full_name_and_match(&two, "qwen3"),
+        (qwen.clone(), ResolvedBy::Passthrough)
+    );
+    assert_eq!(
+        full_name_and_match(&two, "lab/qwen3"),
+        (qwen, ResolvedBy::Prefixed)
+    );
     assert!(two.resolve("lab/", false).is_err());
     assert!(two.resolve("openai/gpt-99", false).is_err());
 
-    two.providers.push(own("vllm", Table::new()));
+    two.providers.push(provider("vllm", Table::new()));
     let error = two.resolve("qwen3", false).unwrap_err().to_string();
     assert!(error.contains("lab/qwen3 or vllm/qwen3"), "{error}");
-    assert_eq!(found(&two, "vllm/qwen3").1, Found::Prefixed);
+    assert_eq!(
+        full_name_and_match(&two, "vllm/qwen3").1,
+        ResolvedBy::Prefixed
+    );
 }
 
 #[test]
@@ -77,7 +89,10 @@ fn an_alias_wins_over_a_model_of_its_name() {
     let mut two = two();
     two.aliases = vec![("gpt-5".into(), "lab/qwen3".into())];
     assert_eq!(two.check(), Ok(()));
-    assert_eq!(found(&two, "gpt-5"), ("lab/qwen3".into(), Found::Alias));
+    assert_eq!(
+        full_name_and_match(&two, "gpt-5"),
+        ("lab/qwen3".into(), ResolvedBy::Alias)
+    );
 }
 
 #[test]
@@ -85,13 +100,16 @@ fn an_alias_of_an_alias_is_refused() {
     for target in ["a", "b"] {
         let mut two = two();
         two.aliases = vec![("a".into(), target.into()), ("b".into(), "gpt-5".into())];
-        assert!(matches!(two.check(), Err(Refused::Chain(..))), "{target}");
+        assert!(
+            matches!(two.check(), Err(RegistryError::AliasOfAlias(..))),
+            "{target}"
+        );
     }
 }
 
 #[test]
-fn names_that_lead_nowhere_are_refused_at_load() {
-    let mut only = registry(&[own("openai", Table::new())]);
+fn unknown_names_in_the_configuration_are_refused() {
+    let mut only = registry(&[provider("openai", Table::new())]);
     only.aliases = vec![("fast".into(), "gpt-5-mimi".into())];
     let error = only.check().unwrap_err().to_string();
     assert!(
@@ -100,40 +118,52 @@ fn names_that_lead_nowhere_are_refused_at_load() {
     );
     only.aliases.clear();
     only.default_model = Some("nothing-like-it".into());
-    assert!(matches!(only.check(), Err(Refused::Default(_))));
+    assert!(matches!(
+        only.check(),
+        Err(RegistryError::UnresolvedDefault(_))
+    ));
 }
 
 #[test]
-fn the_default_model_answers_codex_alone() {
-    let mut only = registry(&[own("openai", Table::new())]);
+fn the_default_model_answers_only_codex() {
+    let mut only = registry(&[provider("openai", Table::new())]);
     only.aliases = vec![("best".into(), "openai/gpt-5".into())];
     only.default_model = Some("best".into());
     assert_eq!(only.check(), Ok(()));
     let route = only.resolve("codex-helper", true).unwrap();
     assert_eq!(
-        (route.full_name(), route.found),
-        ("openai/gpt-5".into(), Found::Default)
+        (route.full_name(), route.resolved_by),
+        ("openai/gpt-5".into(), ResolvedBy::Default)
     );
     assert!(only.resolve("codex-helper", false).is_err());
-    assert_eq!(only.resolve("gpt-4o", true).unwrap().found, Found::Exact);
-}
-
-#[test]
-fn the_default_model_comes_before_a_provider_that_takes_any_name() {
-    let mut two = two();
-    two.default_model = Some("gpt-5".into());
-    assert_eq!(two.resolve("helper", true).unwrap().found, Found::Default);
     assert_eq!(
-        two.resolve("helper", false).unwrap().found,
-        Found::Passthrough
+        only.resolve("gpt-4o", true).unwrap().resolved_by,
+        ResolvedBy::Exact
     );
 }
 
 #[test]
-fn the_refusal_names_what_is_near() {
-    let only = registry(&[own("openai", Table::new())]);
+fn the_default_model_has_precedence_over_a_provider_that_accepts_any_name() {
+    let mut two = two();
+    two.default_model = Some("gpt-5".into());
+    assert_eq!(
+        two.resolve("helper", true).unwrap().resolved_by,
+        ResolvedBy::Default
+    );
+    assert_eq!(
+        two.resolve("helper", false).unwrap().resolved_by,
+        ResolvedBy::Passthrough
+    );
+}
+
+#[test]
+fn the_error_suggests_similar_names() {
+    let only = registry(&[provider("openai", Table::new())]);
     let error = only.resolve("gpt-5-mimi", false).unwrap_err();
-    assert_eq!(error.near.first().map(String::as_str), Some("gpt-5-mini"));
+    assert_eq!(
+        error.suggestions.first().map(String::as_str),
+        Some("gpt-5-mini")
+    );
     for (name, hint) in [
         ("vllm/qwen3", "'vllm' is known but off: configure it."),
         (
@@ -152,7 +182,7 @@ fn the_refusal_names_what_is_near() {
 }
 
 #[test]
-fn a_shadowed_model_is_listed_with_its_provider() {
+fn a_shadowed_model_is_listed_as_provider_and_model() {
     let two = two();
     let names: Vec<String> = two.models().map(|(p, m)| two.public_name(p, m)).collect();
     assert!(names.contains(&"gpt-5".to_owned()) && names.contains(&"lab/gpt-5".to_owned()));
@@ -169,8 +199,8 @@ fn a_shadowed_model_is_listed_with_its_provider() {
 }
 
 #[test]
-fn the_address_of_an_embedded_provider_is_told_later() {
-    let mut sandbox = registry(&[own(builtin::SANDBOX, Table::new())]);
+fn the_address_of_an_embedded_provider_is_set_later() {
+    let mut sandbox = registry(&[provider(builtin::SANDBOX, Table::new())]);
     let before = sandbox.clone();
     sandbox.set_base_url(builtin::SANDBOX, "http://127.0.0.1:1/v1");
     let route = sandbox.resolve("sandbox-1", false).unwrap();
@@ -178,10 +208,10 @@ fn the_address_of_an_embedded_provider_is_told_later() {
     assert_eq!(before.providers[0].base_url, "");
 }
 
-/// The routes instead of the one that `asked` leads to.
-fn instead(registry: &Registry, asked: &str) -> Vec<String> {
-    let route = registry.resolve(asked, true).unwrap();
-    let routes = registry.fallbacks(asked, &route);
+/// The full names of the fallbacks of `requested`.
+fn fallback_names(registry: &Registry, requested: &str) -> Vec<String> {
+    let route = registry.resolve(requested, true).unwrap();
+    let routes = registry.fallbacks(requested, &route);
     routes.iter().map(Route::full_name).collect()
 }
 
@@ -199,7 +229,7 @@ fn with_fallbacks(fallbacks: &[(&str, &[&str])]) -> Registry {
 }
 
 #[test]
-fn fallbacks_go_from_the_name_to_every_model() {
+fn fallbacks_are_ordered_from_the_name_to_every_model() {
     let two = with_fallbacks(&[
         ("*", &["lab/last", "lab/for-alias"]),
         ("openai/gpt-5", &["lab/for-model"]),
@@ -208,7 +238,7 @@ fn fallbacks_go_from_the_name_to_every_model() {
     ]);
     assert_eq!(two.check(), Ok(()));
     assert_eq!(
-        instead(&two, "fast"),
+        fallback_names(&two, "fast"),
         [
             "lab/for-alias",
             "lab/for-target",
@@ -217,7 +247,7 @@ fn fallbacks_go_from_the_name_to_every_model() {
         ]
     );
     assert_eq!(
-        instead(&two, "openai/gpt-5"),
+        fallback_names(&two, "openai/gpt-5"),
         [
             "lab/for-model",
             "lab/for-target",
@@ -225,26 +255,29 @@ fn fallbacks_go_from_the_name_to_every_model() {
             "lab/for-alias"
         ]
     );
-    assert_eq!(instead(&two, "lab/other"), ["lab/last", "lab/for-alias"]);
-    assert_eq!(instead(&two, "lab/last"), ["lab/for-alias"]);
+    assert_eq!(
+        fallback_names(&two, "lab/other"),
+        ["lab/last", "lab/for-alias"]
+    );
+    assert_eq!(fallback_names(&two, "lab/last"), ["lab/for-alias"]);
 }
 
 #[test]
-fn the_default_model_has_its_fallbacks_for_unknown_names() {
+fn unknown_names_have_the_fallbacks_of_the_default_model() {
     let mut two = with_fallbacks(&[("gpt-5", &["lab/gpt-5"])]);
     two.default_model = Some("fast".into());
-    assert_eq!(instead(&two, "gpt-unknown"), ["lab/gpt-5"]);
-    assert_eq!(instead(&two, "lab/gpt-5"), [""; 0]);
+    assert_eq!(fallback_names(&two, "gpt-unknown"), ["lab/gpt-5"]);
+    assert_eq!(fallback_names(&two, "lab/gpt-5"), [""; 0]);
 }
 
 #[test]
-fn a_fallback_from_or_to_nowhere_is_refused() {
-    for (of, other, lost) in [
+fn an_unknown_name_with_or_as_a_fallback_is_refused() {
+    for (of, other, unknown) in [
         ("*", "openai/gpt-99", "openai/gpt-99"),
         ("openai/gpt-98", "gpt-5", "openai/gpt-98"),
     ] {
         let error = with_fallbacks(&[(of, &[other])]).check().unwrap_err();
-        let words = format!("fallbacks of '{of}': '{lost}' leads nowhere.");
+        let words = format!("fallbacks of '{of}': '{unknown}' leads nowhere.");
         assert!(error.to_string().starts_with(&words), "{error}");
     }
 }

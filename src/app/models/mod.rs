@@ -136,7 +136,7 @@ pub fn first_model(config: &Config) -> String {
             .registry
             .providers
             .first()
-            .map(|provider| provider.prefixed("MODEL"))
+            .map(|provider| provider.prefixed_name("MODEL"))
     };
     config
         .registry

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
-use registry::{Provider, Spec, builtin};
+use registry::{Provider, ProviderSpec, builtin};
 use toml::Table;
 
 use super::Loading;
@@ -16,7 +16,7 @@ use crate::config::{KeyOrigin, address};
 /// A provider's table: where it stands and what it says.
 pub(super) struct Given<'a> {
     pub(super) id: &'a str,
-    pub(super) spec: Spec,
+    pub(super) spec: ProviderSpec,
     pub(super) over: Table,
     pub(super) source: &'a Source,
     pub(super) path: Vec<&'a str>,
@@ -66,9 +66,9 @@ impl Loading<'_> {
         }
         let over = std::mem::take(&mut given.over);
         let spec = builtin::build(id, over).map_err(|error| given.error("", error.message()))?;
-        let mut provider = spec.provider(id);
+        let mut provider = spec.to_provider(id);
         provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
-        if provider.has_own_address() {
+        if provider.has_address_placeholder() {
             return Err(given.error("base_url", &own_address(&provider)));
         }
         sound(&provider).map_err(|(key, why)| given.error(key, why))?;
@@ -131,7 +131,7 @@ impl Loading<'_> {
                 taken.extend(names.iter().cloned());
             }
             let provider = embedded(id)?;
-            if provider.has_own_address() {
+            if provider.has_address_placeholder() {
                 let why = own_address(&provider);
                 self.warnings
                     .push(format!("provider `{id}` has a key and stays off: {why}"));
@@ -188,7 +188,7 @@ pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
 fn embedded(id: &str) -> Result<Provider, ConfigError> {
     let spec = builtin::build(id, Table::new())
         .map_err(|error| ConfigError::new(format!("embedded provider `{id}`: {error}")))?;
-    Ok(spec.provider(id))
+    Ok(spec.to_provider(id))
 }
 
 /// What to write for a provider whose address holds a part of the user's own.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use adapters::golden::{self, Case, Choices, Refusal, Upstream};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use registry::{Found, Route};
+use registry::{ResolvedBy, Route};
 use serde_json::Value;
 use toml::Table;
 
@@ -150,7 +150,7 @@ fn case(
     shown: Option<&BundleAttempt>,
 ) -> Result<Case<Table>, FixtureError> {
     let request = request(turn)?;
-    let asked = Source::new(request.clone())
+    let asked = TurnSource::new(request.clone())
         .turn()
         .map(|turn| turn.model.into_owned());
     let (mut choices, provider, origin) = match route(turn, number, shown) {
@@ -168,7 +168,7 @@ fn case(
             let choices = Choices::default();
             let spec = registry::build(&choices.provider, Table::new())
                 .map_err(|_| FixtureError::Unspeakable(choices.provider.clone()))?;
-            (choices, spec.provider("case"), None)
+            (choices, spec.to_provider("case"), None)
         }
         None => return Err(FixtureError::NoRoute(turn.settings.asked.clone())),
     };
@@ -255,13 +255,13 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
         None if turn.settings.unresolved => return None,
         None => turn.settings.routes.first()?,
     };
-    let registry = turn.settings.registry();
+    let registry = turn.settings.to_registry();
     let mut route = Route {
         provider: Arc::clone(registry.provider(&kept.provider)?),
         model: Arc::new(kept.model.clone()),
         dialect: Arc::new(kept.dialect.clone()),
         upstream_model: kept.upstream_model.clone(),
-        found: Found::Exact,
+        resolved_by: ResolvedBy::Exact,
     };
     let lessons = Lessons::default();
     for lesson in &turn.given.model_patches {

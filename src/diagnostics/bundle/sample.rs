@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use adapters::event::Usage;
 use adapters::fault::{Fault, Kind, Retry};
-use registry::{Dialect, Model, RouteSettings, Settings, Timeouts, Window, Wire};
+use registry::{Dialect, Model, RegistrySnapshot, RouteSnapshot, Timeouts, Window, Wire};
 
 use super::{
     BodyChunk, Bundle, BundleAttempt, BundleRequest, BundleResponse, BundleResponseHead, BundleTurn,
@@ -57,10 +57,10 @@ pub(crate) fn turn(number: usize) -> BundleTurn {
             body: answer,
         },
         attempts: vec![refused(), broken_off()],
-        settings: Settings {
+        settings: RegistrySnapshot {
             asked: "lab/one".into(),
             routes: vec![route()],
-            ..Settings::default()
+            ..RegistrySnapshot::default()
         },
         heartbeat_ms: 15_000,
         commit_after_ms: 10_000,
@@ -140,8 +140,8 @@ fn attempt() -> BundleAttempt {
     }
 }
 
-fn route() -> RouteSettings {
-    RouteSettings {
+fn route() -> RouteSnapshot {
+    RouteSnapshot {
         provider: "lab".into(),
         name: "Lab".into(),
         wire: Wire::Chat,

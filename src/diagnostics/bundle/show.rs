@@ -149,7 +149,7 @@ fn route_text(turn: &BundleTurn) -> String {
     let names: Vec<String> = settings
         .routes
         .iter()
-        .map(registry::RouteSettings::full_name)
+        .map(registry::RouteSnapshot::full_name)
         .collect();
     let asked = &settings.asked;
     match names.split_first() {

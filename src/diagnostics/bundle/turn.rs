@@ -9,7 +9,7 @@
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use registry::{Settings, Window};
+use registry::{RegistrySnapshot, Window};
 use serde::{Deserialize, Serialize};
 
 use crate::turn::Outcome;
@@ -47,7 +47,7 @@ pub struct BundleTurn {
     pub attempts: Vec<BundleAttempt>,
     /// The model name that was asked for, and the routes with their dialects, models and
     /// timeouts.
-    pub settings: Settings,
+    pub settings: RegistrySnapshot,
     /// `heartbeat` of the configuration, in milliseconds.
     pub heartbeat_ms: u64,
     /// `commit_after` of the configuration, in milliseconds.

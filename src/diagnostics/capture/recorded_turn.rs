@@ -9,10 +9,10 @@ use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use bytes::Bytes;
 use http::StatusCode;
-use registry::{Route, Settings, Window};
+use registry::{RegistrySnapshot, Route, Window};
 
 use super::headers::RecordedHeaders;
 use super::memory_budget::MemoryBudget;
@@ -131,13 +131,13 @@ impl RecordedTurn {
     pub fn to_bundle_turn(&self) -> BundleTurn {
         let server = &self.config.server;
         let settings = if self.routes.is_empty() {
-            Settings::nowhere(
+            RegistrySnapshot::for_unknown_model(
                 &self.requested_model,
                 &self.config.registry,
                 &self.similar_names,
             )
         } else {
-            Settings::of(&self.requested_model, &self.routes)
+            RegistrySnapshot::new(&self.requested_model, &self.routes)
         };
         let mut turn = BundleTurn {
             request_id: self.request_id.to_string(),
@@ -195,7 +195,7 @@ impl RecordedTurn {
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
             .collect();
-        let source = Source::shared(Arc::clone(&self.body)).with_items(items);
+        let source = TurnSource::from_shared(Arc::clone(&self.body)).with_items(items);
         let turn = source.turn().ok()?;
         let bounds = Bounds {
             window: attempt.window,

@@ -139,7 +139,7 @@ impl RecordedTurn {
                     bytes_per_token: answer_params.bytes_per_token,
                     replays_reasoning: route.dialect.quirks.reasoning_replay
                         != ReasoningReplay::None,
-                    estimated_input: answer_params.estimated_input,
+                    estimated_input: answer_params.estimated_input_tokens,
                     body: BoundedBody { bytes: kept, total },
                     key: None,
                     head: None,

@@ -15,8 +15,8 @@ use adapters::encoded::Encoded;
 use adapters::plan::{Bounds, NoCache, Plan, SequenceEntry, plan};
 use adapters::purpose::{Purpose, SummaryMode};
 use adapters::quirk_patch::QuirkPatch;
-use adapters::responses::request::Source;
-use registry::RouteSettings;
+use adapters::responses::request::TurnSource;
+use registry::RouteSnapshot;
 
 use super::ids::ChangedArtifactIds;
 use super::opaque;
@@ -43,7 +43,7 @@ pub(super) enum Reencoded {
 /// A turn, original or redacted, and its client request.
 struct TurnSide<'t> {
     turn: &'t BundleTurn,
-    source: Source,
+    source: TurnSource,
 }
 
 /// A guess at how a request was encoded.
@@ -178,7 +178,7 @@ impl<'t> TurnSide<'t> {
             .collect();
         Some(Self {
             turn,
-            source: Source::new(body).with_items(items),
+            source: TurnSource::new(body).with_items(items),
         })
     }
 
@@ -189,7 +189,7 @@ impl<'t> TurnSide<'t> {
             baggage,
             ..
         } = &self.turn.given;
-        let route: &RouteSettings = self.turn.settings.routes.get(way.route)?;
+        let route: &RouteSnapshot = self.turn.settings.routes.get(way.route)?;
         let (mut dialect, mut model) = (route.dialect.clone(), route.model.clone());
         for mend in &way.mends {
             mend.apply(&mut dialect.quirks, &mut model);

@@ -113,14 +113,14 @@ pub(super) fn resealed(blob: &str, change: &impl Fn(String) -> String) -> Option
         let Baggage {
             reasoning,
             origin,
-            details,
-            call_extra,
+            reasoning_details: details,
+            extra_content: call_extra,
         } = baggage;
         let baggage = Baggage {
             reasoning: change(reasoning),
             origin: change(origin),
-            details: change(details),
-            call_extra: change(call_extra),
+            reasoning_details: change(details),
+            extra_content: change(call_extra),
         };
         return Some(baggage.seal());
     }

@@ -149,7 +149,7 @@ fn sealed_blobs_are_opened_and_redacted() {
         let details = format!(r#"[{{"type":"reasoning.encrypted","data":"{signature}"}}]"#);
         Baggage {
             reasoning: reasoning.into(),
-            details,
+            reasoning_details: details,
             ..Baggage::default()
         }
         .seal()
@@ -162,8 +162,8 @@ fn sealed_blobs_are_opened_and_redacted() {
     assert_eq!(opened.reasoning, format!("the key is {}", scrub(KEY)));
     // The same as in the request to the provider.
     let upstream = format!(r#"[{{"type":"reasoning.encrypted","data":"{signature}"}}]"#);
-    assert_eq!(opened.details, scrub(&upstream));
-    assert_ne!(opened.details, upstream);
+    assert_eq!(opened.reasoning_details, scrub(&upstream));
+    assert_ne!(opened.reasoning_details, upstream);
     let foreign = text("gAAAAABodlongenough");
     assert!(scrub(&foreign).starts_with(r#"{"encrypted_content":"sha256/"#));
     let keep = Keep {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use adapters::fault::Fault;
-use registry::{RouteSettings, Settings};
+use registry::{RegistrySnapshot, RouteSnapshot};
 
 use super::Scrubber;
 use super::again::{Reencoded, Reencoder};
@@ -228,15 +228,15 @@ impl Scrubber {
         }
     }
 
-    fn settings(&self, settings: Settings) -> Settings {
-        let Settings {
+    fn settings(&self, settings: RegistrySnapshot) -> RegistrySnapshot {
+        let RegistrySnapshot {
             asked,
             default,
             routes,
             unresolved,
             open,
         } = settings;
-        Settings {
+        RegistrySnapshot {
             asked: self.string(asked),
             default,
             routes: routes.into_iter().map(|route| self.route(route)).collect(),
@@ -247,7 +247,7 @@ impl Scrubber {
 
     /// Redacts the fields that a user may have put a secret into; the rest comes from the
     /// registry.
-    fn route(&self, route: RouteSettings) -> RouteSettings {
+    fn route(&self, route: RouteSnapshot) -> RouteSnapshot {
         let mut route = route;
         route.base_url = self.url(&route.base_url);
         route.upstream_model = self.string(route.upstream_model);

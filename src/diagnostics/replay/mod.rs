@@ -35,7 +35,7 @@ use adapters::fault::{Fault, Kind};
 use arc_swap::ArcSwap;
 use http::request::Parts;
 use http_body_util::BodyExt as _;
-use registry::{RouteSettings, Settings};
+use registry::{RegistrySnapshot, RouteSnapshot};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
@@ -200,7 +200,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     let hidden = turn.given.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     let mut config = Config::bare(
-        settings.registry(),
+        settings.to_registry(),
         keys,
         Duration::from_millis(turn.heartbeat_ms),
         Duration::from_millis(turn.commit_after_ms),
@@ -211,7 +211,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
 
 /// Weights that select the keys in the recorded order. The original order depends on
 /// the keys themselves, which are not recorded.
-fn key_weights(turn: &BundleTurn, route: &RouteSettings, count: usize) -> Vec<u32> {
+fn key_weights(turn: &BundleTurn, route: &RouteSnapshot, count: usize) -> Vec<u32> {
     let mut weights = vec![0; count];
     let mut next = u32::MAX;
     let prefix = format!("{}/", route.provider);
@@ -231,7 +231,7 @@ fn key_weights(turn: &BundleTurn, route: &RouteSettings, count: usize) -> Vec<u3
 fn restore_origin(
     attempt: &mut super::bundle::BundleAttempt,
     recorded: Option<&super::bundle::BundleAttempt>,
-    settings: &Settings,
+    settings: &RegistrySnapshot,
     loopback: &str,
 ) {
     let Some(rest) = attempt.url.strip_prefix(loopback) else {

@@ -26,8 +26,8 @@ use adapters::event::{Event, Fragment};
 use adapters::fault::{Fault, Kind};
 use adapters::json;
 use adapters::purpose::Purpose;
-use adapters::responses::assembler::{Assembler, Outcome, Terms};
-use adapters::responses::compacted::Compacted;
+use adapters::responses::assembler::{AnswerParams, Assembler, ResponseStatus};
+use adapters::responses::compaction_response::CompactionResponse;
 use futures_util::FutureExt;
 use registry::Route;
 
@@ -65,11 +65,11 @@ pub(super) struct Compaction {
 impl Compaction {
     /// The assembler's parameters while no route is chosen. Nothing is estimated with them, because
     /// a compaction gives the assembler its token counts.
-    pub(super) fn answer_params(routes: &[Route]) -> Terms {
-        Terms {
+    pub(super) fn answer_params(routes: &[Route]) -> AnswerParams {
+        AnswerParams {
             seal_reasoning: false,
             origin: routes.first().map(Route::full_name).unwrap_or_default(),
-            estimated_input: 0,
+            estimated_input_tokens: 0,
             bytes_per_token: registry::Model::BYTES_PER_TOKEN,
         }
     }
@@ -92,20 +92,20 @@ pub(super) async fn endpoint(
         user_message_bytes,
         ..
     } = summary.inspect_err(|_| headers.add_notes(&record.notes))?;
-    let compacted = Compacted {
+    let compacted = CompactionResponse {
         id: &compaction.id,
         created_at: compaction.created_at,
         blob: &blob,
         usage,
-        most: user_message_bytes,
+        max_message_bytes: user_message_bytes,
     };
-    let (answer, dropped) = compacted.answer(compaction.history.source.body());
+    let (answer, dropped) = compacted.to_json(compaction.history.source.body());
     if dropped > 0 {
         let detail = format!("{dropped} of the oldest: there is no room for them");
         record.notes.add("user_messages_left_out", detail);
     }
     record.usage = Some(usage);
-    record.answer_ended(Outcome::Completed);
+    record.answer_ended(ResponseStatus::Completed);
     headers.add_notes(&record.notes);
     Ok(answer)
 }
@@ -146,7 +146,7 @@ pub(super) async fn run<S: Sink>(
     };
     match compaction.trigger {
         CompactionTrigger::TriggerItem | CompactionTrigger::Endpoint => {
-            page.write(|assembler, frames| assembler.compaction(&summary.blob, frames));
+            page.write(|assembler, frames| assembler.write_compaction(&summary.blob, frames));
         }
         CompactionTrigger::LocalPrompt => {
             let text = json::escape(&summary.text);
@@ -158,7 +158,7 @@ pub(super) async fn run<S: Sink>(
             });
         }
         CompactionTrigger::Threshold => {
-            page.write(|assembler, frames| assembler.compaction(&summary.blob, frames));
+            page.write(|assembler, frames| assembler.write_compaction(&summary.blob, frames));
             page.send().await;
             let purpose = Purpose::Compacted {
                 blob: summary.blob,
@@ -173,7 +173,7 @@ pub(super) async fn run<S: Sink>(
             };
             (prepared.assembler, prepared.begun) = page.into_assembler();
             let params = prepared.attempt.answer_params.clone();
-            prepared.assembler.goes_to(params);
+            prepared.assembler.switch_provider(params);
             prepared.item_cache = compaction.item_cache.take();
             drop(compaction);
             let answering = engine::run(ctx, prepared, timing, redactor, record, headers, sink);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use adapters::event::{Event, Finish, Usage};
 use adapters::fault::Fault;
 use adapters::responses::assembler::Assembler;
-use adapters::responses::frames::Frames;
+use adapters::responses::event_buffer::EventBuffer;
 use tokio::time::{Instant, sleep_until};
 
 use crate::turn::context::TurnContext;
@@ -21,7 +21,7 @@ use crate::turn::sink::Sink;
 pub(super) struct Page<'p, S> {
     ctx: &'p TurnContext,
     assembler: Box<Assembler>,
-    frames: Frames,
+    frames: EventBuffer,
     heartbeat: Duration,
     sink: &'p mut S,
     /// `response.created` was written.
@@ -40,7 +40,7 @@ impl<'p, S: Sink> Page<'p, S> {
         Self {
             ctx,
             assembler,
-            frames: Frames::default(),
+            frames: EventBuffer::default(),
             heartbeat,
             sink,
             begun: false,
@@ -76,7 +76,7 @@ impl<'p, S: Sink> Page<'p, S> {
     }
 
     /// Writes events without sending them.
-    pub(super) fn write(&mut self, write: impl FnOnce(&mut Assembler, &mut Frames)) {
+    pub(super) fn write(&mut self, write: impl FnOnce(&mut Assembler, &mut EventBuffer)) {
         write(&mut self.assembler, &mut self.frames);
     }
 
@@ -137,7 +137,7 @@ impl<'p, S: Sink> Page<'p, S> {
     fn update_record(&self, record: &mut Record) {
         record.usage = self.assembler.usage();
         record.notes.extend(self.assembler.notes());
-        if let Some(outcome) = self.assembler.outcome() {
+        if let Some(outcome) = self.assembler.final_status() {
             record.answer_ended(outcome);
         }
     }

@@ -66,7 +66,7 @@ fn size(item: &Item<'_>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use adapters::responses::request::Source;
+    use adapters::responses::request::TurnSource;
     use serde_json::{Value, json};
 
     use super::*;
@@ -85,7 +85,7 @@ mod tests {
                 long => json!({"type": "function_call_output", "call_id": "c", "output": "x".repeat(if long == 'O' { 5000 } else { 50 })}),
             })
             .collect();
-        let source = Source::new(json!({"model": "m", "input": items}).to_string());
+        let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
         retained(&source.turn().unwrap())
     }
 

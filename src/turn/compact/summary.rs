@@ -88,7 +88,7 @@ impl Summarizer<'_> {
                     continue;
                 }
             };
-            let estimate = prepared.attempt.answer_params.estimated_input;
+            let estimate = prepared.attempt.answer_params.estimated_input_tokens;
             attempts.history_tokens.get_or_insert(estimate);
             if mode == SummaryMode::NextTurn && !self.fits(&prepared) {
                 "the history does not fit".clone_into(&mut attempts.failure);
@@ -219,8 +219,8 @@ impl Summarizer<'_> {
         let window = prepared.attempt.route.model.window();
         let calibrations = &self.history.shared.calibrations;
         let calibration = calibrations.find(&self.ctx.owner, &self.history.session.id);
-        let tokens = calibration.map_or(params.estimated_input, |calibration| {
-            calibration.scale(&params.origin, params.estimated_input)
+        let tokens = calibration.map_or(params.estimated_input_tokens, |calibration| {
+            calibration.scale(&params.origin, params.estimated_input_tokens)
         });
         window.source == WindowSource::Assumed
             || tokens.saturating_add(window.output_allowance()) <= window.tokens

@@ -127,7 +127,7 @@ impl<S: Sink> Engine<'_, S> {
         }
         match failed {
             Some(fault) => Err(fault),
-            None => Ok(self.output.assembler.outcome().is_some()),
+            None => Ok(self.output.assembler.final_status().is_some()),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use adapters::fault::Fault;
 use adapters::plan::Plan;
-use adapters::responses::assembler::Terms;
+use adapters::responses::assembler::AnswerParams;
 use adapters::turn::{ItemKind, Turn};
 use registry::Route;
 
@@ -31,10 +31,10 @@ impl Failover {
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
         let artifact_commit = self.store_outputs(turn, &plan);
         let wants_baggage = route.dialect.quirks.wants_baggage();
-        let answer_params = Terms {
+        let answer_params = AnswerParams {
             seal_reasoning: wants_baggage || turn.controls.encrypted_reasoning,
             origin: route.full_name(),
-            estimated_input: encoded.estimated_tokens,
+            estimated_input_tokens: encoded.estimated_tokens,
             bytes_per_token: route.model.bytes_per_token(),
         };
         let context = FingerprintContext {

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ impl TestRequest {
     fn fingerprint(&self) -> Arc<RequestFingerprint> {
         let mut dialect = Dialect::default();
         dialect.quirks.cache_control = self.cache_control;
-        let source = Source::new(self.body.to_string());
+        let source = TurnSource::new(self.body.to_string());
         let turn = source.turn().unwrap();
         let model = Model::unlisted("m");
         let options = EncodeOptions::new(&dialect, &model, "m");

@@ -7,7 +7,7 @@ use adapters::{
     compact::extract,
     plan::{Bounds, OutputPolicy, Retention, plan},
     purpose::{Purpose, SummaryMode},
-    responses::request::Source,
+    responses::request::TurnSource,
 };
 use anyhow::Context;
 use registry::{Dialect, Model};
@@ -95,21 +95,21 @@ impl Bench {
     }
 
     fn measure(&self, name: &str, outputs: &[String]) -> anyhow::Result<()> {
-        let source = Source::new(body(outputs));
+        let source = TurnSource::new(body(outputs));
         let turn = source.turn()?;
         let planned = plan(&turn, &self.bounds);
         let words = EncodeOptions::new(&self.dialect, &self.model, "m");
         let read = || source.turn().map(drop);
-        let reading = self.median_ms(source.bytes(), || Ok(read()?))?;
-        let planning = self.median_ms(source.bytes(), || {
+        let reading = self.median_ms(source.body_len(), || Ok(read()?))?;
+        let planning = self.median_ms(source.body_len(), || {
             black_box(plan(&turn, &self.bounds));
             Ok(())
         })?;
-        let encoding = self.median_ms(source.bytes(), || {
+        let encoding = self.median_ms(source.body_len(), || {
             black_box(encode(&turn, &planned, &words)?);
             Ok(())
         })?;
-        let megabytes = float(source.bytes() as u64) / 1e6;
+        let megabytes = float(source.body_len() as u64) / 1e6;
         let rate = megabytes * 1e3 / (planning + encoding);
         say(&format!(
             "| {name} | {megabytes:.1} | {reading:.2} | {planning:.2} | {encoding:.2} | {rate:.0} |"
@@ -119,19 +119,19 @@ impl Bench {
 
     /// A summary of a history that is larger than the window.
     fn compaction(&self, body: &str) -> anyhow::Result<()> {
-        let source = Source::new(body.to_owned());
+        let source = TurnSource::new(body.to_owned());
         let cut = source.with_purpose(Purpose::Summary {
             mode: SummaryMode::FitWindow,
             prompted: false,
             tools: None,
         });
         let words = EncodeOptions::new(&self.dialect, &self.model, "m");
-        let cutting = self.median_ms(source.bytes(), || {
+        let cutting = self.median_ms(source.body_len(), || {
             let turn = cut.turn()?;
             black_box(encode(&turn, &plan(&turn, &self.bounds), &words)?);
             Ok(())
         })?;
-        let extracting = self.median_ms(source.bytes(), || {
+        let extracting = self.median_ms(source.body_len(), || {
             let turn = source.turn()?;
             let plan = plan(&turn, &self.bounds);
             black_box(extract(&turn, &plan, 16_000));
@@ -139,7 +139,7 @@ impl Bench {
         })?;
         say(&format!(
             "\ncompaction of {:.1} MB: {cutting:.0} ms read, plan and encode, {extracting:.0} ms read, plan and extract (aim: 100)",
-            float(source.bytes() as u64) / 1e6
+            float(source.body_len() as u64) / 1e6
         ));
         Ok(())
     }

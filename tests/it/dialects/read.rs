@@ -1,6 +1,6 @@
 //! What a client gets of the bytes of an upstream.
 use adapters::fault::Fault;
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use kit::strict::{self, Stream};
 use registry::Quirks;
 use serde_json::json;
@@ -23,7 +23,7 @@ pub fn read(bytes: &[u8], sizes: &[usize], quirks: &Quirks, codex: bool) -> Read
     let body = json!({
         "model": "m", "input": "go", "stream": true, "tools": [tool("look"), tool("take")],
     });
-    let source = Source::new(body.to_string());
+    let source = TurnSource::new(body.to_string());
     let turn = source.turn().unwrap();
     let settings = || drive::settings(&turn, codex, true);
     let sent = match drive::stream(settings(), quirks, cut(bytes, sizes)) {

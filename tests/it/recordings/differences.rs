@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use registry::{
-    CallExtra, CallIds, MaxTokensField, Model, Quirks, ReasoningControl, ReasoningReplay,
-    ReasoningRequired, ResponseFormat, Set,
+    CallIds, EnumSet, ExtraContentReplay, MaxTokensField, Model, Quirks, ReasoningControl,
+    ReasoningReplay, ReasoningRequired, ResponseFormat,
 };
 use serde_json::{Value, json};
 
@@ -219,7 +219,7 @@ pub const LEAVES: &[Leaf] = &[
     },
     Leaf {
         at: "tool_choice",
-        when: |_, _, speech| speech.quirks.tool_choice != Set::all(),
+        when: |_, _, speech| speech.quirks.tool_choice != EnumSet::all(),
         why: "the provider does not know every tool_choice",
     },
     Leaf {
@@ -229,7 +229,7 @@ pub const LEAVES: &[Leaf] = &[
     },
     Leaf {
         at: "tools[].function.parameters*",
-        when: |_, _, speech| speech.quirks.schema != Set::none(),
+        when: |_, _, speech| speech.quirks.schema != EnumSet::empty(),
         why: "schemas are brought to what the provider understands",
     },
     Leaf {
@@ -322,13 +322,13 @@ pub const LEAVES: &[Leaf] = &[
     },
     Leaf {
         at: "messages[].tool_calls[].extra_content*",
-        when: |_, _, speech| speech.quirks.call_extra == CallExtra::Required,
+        when: |_, _, speech| speech.quirks.call_extra == ExtraContentReplay::Required,
         why: "a placeholder stands in for a signature that was lost",
     },
     Leaf {
         at: "messages[].tool_calls[].extra_content",
         when: |theirs, ours, speech| {
-            is_dropped(theirs, ours, speech) && speech.quirks.call_extra == CallExtra::None
+            is_dropped(theirs, ours, speech) && speech.quirks.call_extra == ExtraContentReplay::None
         },
         why: "signatures go back to those who sent them",
     },

@@ -41,7 +41,7 @@ pub fn provider(folder: &str) -> Provider {
         .unwrap_or(folder);
     registry::build(id, toml::Table::new())
         .unwrap()
-        .provider(id)
+        .to_provider(id)
 }
 
 /// How a model is spoken to, and what is known of it.
@@ -50,5 +50,5 @@ pub fn model(provider: &Provider, id: &str) -> (Arc<Dialect>, Model) {
         Some(model) => Model::clone(model),
         None => Model::unlisted(id),
     };
-    (Arc::clone(provider.dialect_of(id)), model)
+    (Arc::clone(provider.dialect_for(id)), model)
 }

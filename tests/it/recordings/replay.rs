@@ -1,6 +1,6 @@
 //! A recorded body through the reader and the assembler.
 
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use registry::Quirks;
 
 use crate::dialects::drive::{self, Read};
@@ -19,7 +19,7 @@ pub fn play<'b>(
     client: Client,
     reads: impl IntoIterator<Item = &'b [u8]>,
 ) -> Read {
-    let source = Source::new(r#"{"model":"m","stream":true,"input":"go"}"#.to_owned());
+    let source = TurnSource::new(r#"{"model":"m","stream":true,"input":"go"}"#.to_owned());
     let turn = source.turn().unwrap();
     let settings = drive::settings(&turn, client == Client::Codex, false);
     drive::read(settings, quirks, reads, client != Client::Unstreamed)

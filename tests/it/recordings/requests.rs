@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use adapters::baggage::Baggage;
 use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
-use adapters::responses::request::Source;
+use adapters::responses::request::TurnSource;
 use registry::{Provider, ReasoningReplay, ThinkTags};
 use serde_json::{Map, Value, json};
 
@@ -77,7 +77,7 @@ pub fn differences(
             return None;
         }
     };
-    let source = Source::new(said.to_string());
+    let source = TurnSource::new(said.to_string());
     let options = EncodeOptions {
         origin: &origin,
         ..EncodeOptions::new(&dialect, &speech.model, name)
@@ -200,7 +200,7 @@ fn push_items(
                 let baggage = Baggage {
                     reasoning: thought.clone(),
                     origin: origin.to_owned(),
-                    details: if details.is_array() {
+                    reasoning_details: if details.is_array() {
                         details.to_string()
                     } else {
                         String::new()
@@ -222,7 +222,7 @@ fn push_items(
                 if call["extra_content"].is_object() {
                     let baggage = Baggage {
                         origin: origin.to_owned(),
-                        call_extra: call["extra_content"].to_string(),
+                        extra_content: call["extra_content"].to_string(),
                         ..Baggage::default()
                     };
                     input.push(

@@ -125,7 +125,11 @@ fn readings(text: &str) -> Vec<String> {
     }
     for blob in text.split(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c))) {
         if let Some(baggage) = Baggage::open(blob) {
-            for text in [baggage.reasoning, baggage.details, baggage.call_extra] {
+            for text in [
+                baggage.reasoning,
+                baggage.reasoning_details,
+                baggage.extra_content,
+            ] {
                 all.extend(readings(&text));
             }
         }

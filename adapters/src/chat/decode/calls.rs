@@ -183,7 +183,7 @@ impl StreamedCall {
         if let ExtraContent::Pending(extra) = std::mem::replace(&mut self.extra, ExtraContent::None)
         {
             self.extra = ExtraContent::Emitted;
-            emit(Event::CallExtra(extra.into()));
+            emit(Event::CallExtraContent(extra.into()));
         }
         emit(Event::CallStart {
             slot,

@@ -218,7 +218,7 @@ pub(super) fn scalar(raw: Option<&RawValue>) -> Cow<'_, str> {
     let Some(raw) = raw else {
         return Cow::default();
     };
-    match json::inner(raw.get()) {
+    match json::unquote(raw.get()) {
         Some(escaped) => json::unescape(escaped),
         None if raw.get().starts_with(['{', '[', 'n', 't', 'f']) => Cow::default(),
         None => Cow::Borrowed(raw.get()),

@@ -90,7 +90,7 @@ pub(super) fn visible_text<'a>(raw: &'a RawValue, before: &mut DetailText) -> Ve
         .filter_map(|detail| {
             let text = [detail.text, detail.summary]
                 .into_iter()
-                .find_map(|raw| json::inner(raw?.get()).filter(|text| !text.is_empty()))?;
+                .find_map(|raw| json::unquote(raw?.get()).filter(|text| !text.is_empty()))?;
             Some(before.add(text, may_repeat(&scalar(detail.format))))
         })
         .filter(|new_text| !new_text.is_empty())

@@ -33,7 +33,7 @@ mod tests;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use registry::{CallExtra, Quirks, ReasoningReplay};
+use registry::{ExtraContentReplay, Quirks, ReasoningReplay};
 
 use self::calls::StreamedCalls;
 use self::chunk::{
@@ -114,7 +114,7 @@ impl ChatDecoder {
             details: (quirks.reasoning_replay == ReasoningReplay::ReasoningDetails)
                 .then(ReasoningDetails::default),
             shown_details: DetailText::default(),
-            calls: StreamedCalls::new(quirks.call_extra != CallExtra::None),
+            calls: StreamedCalls::new(quirks.call_extra != ExtraContentReplay::None),
             cited_pages: CitedPages::default(),
             progress: StreamProgress::default(),
             finish: None,

@@ -45,7 +45,7 @@ fn url_and_title(raw: &RawValue) -> (Cow<'_, str>, Cow<'_, str>) {
         #[serde(borrow)]
         title: Option<&'a RawValue>,
     }
-    if let Some(url) = json::inner(raw.get()) {
+    if let Some(url) = json::unquote(raw.get()) {
         return (json::unescape(url), Cow::default());
     }
     match serde_json::from_str::<CitedPage<'_>>(raw.get()) {

@@ -14,7 +14,7 @@ fn events_for(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
             Event::CallStart { slot, id, name } => format!("call {slot} {id} {name}"),
             Event::CallArguments(slot, text) => format!("arguments {slot} {}", text.decoded()),
             Event::ReasoningDetails(list) => format!("details {list}"),
-            Event::CallExtra(extra) => format!("extra {extra}"),
+            Event::CallExtraContent(extra) => format!("extra {extra}"),
             Event::Annotation(raw) => format!("annotation {raw}"),
             Event::Source { url, title } => format!("source {url} {title}"),
             Event::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),

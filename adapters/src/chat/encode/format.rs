@@ -7,29 +7,29 @@ use super::body::BodyWriter;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
-use crate::turn::Format;
+use crate::turn::TextFormat;
 
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
-    format: &Format<'_>,
+    format: &TextFormat<'_>,
     quirks: &Quirks,
     notes: &mut Notes,
 ) {
     match (format, quirks.response_format) {
-        (Format::Text, _) => {}
-        (Format::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
+        (TextFormat::Text, _) => {}
+        (TextFormat::JsonObject, ResponseFormat::JsonSchema | ResponseFormat::JsonObject) => {
             push_object(body);
         }
-        (Format::JsonObject, ResponseFormat::None) => {
+        (TextFormat::JsonObject, ResponseFormat::None) => {
             notes.add("json_object_described", "it is asked for by an instruction");
         }
-        (Format::JsonSchema { .. }, ResponseFormat::JsonObject) => {
+        (TextFormat::JsonSchema { .. }, ResponseFormat::JsonObject) => {
             push_object(body);
             note_described(notes);
         }
-        (Format::JsonSchema { .. }, ResponseFormat::None) => note_described(notes),
+        (TextFormat::JsonSchema { .. }, ResponseFormat::None) => note_described(notes),
         (
-            Format::JsonSchema {
+            TextFormat::JsonSchema {
                 name,
                 schema,
                 strict,
@@ -40,10 +40,10 @@ pub(super) fn push(
             body.key("response_format");
             let out = &mut body.out;
             out.extend_from_slice(br#"{"type":"json_schema","json_schema":{"name":"#);
-            name.push(out);
+            name.push_json(out);
             if let Some(description) = description {
                 json::key(out, "description");
-                description.push(out);
+                description.push_json(out);
             }
             let fitted = schema::fit(schema, quirks.schema);
             if fitted.is_some() {

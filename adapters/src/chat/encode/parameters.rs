@@ -54,7 +54,7 @@ pub(super) fn push_services(
         .filter(|_| quirks.prompt_cache_key)
     {
         body.key("prompt_cache_key");
-        key.push(&mut body.out);
+        key.push_json(&mut body.out);
     }
 }
 

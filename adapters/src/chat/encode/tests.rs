@@ -9,11 +9,11 @@ use super::*;
 use crate::fault::{Fault, Kind};
 use crate::plan::{Bounds, plan};
 use crate::provider_error;
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// The messages and the note codes for an unlisted model.
 fn messages(images: bool, input: &Value) -> (Value, String) {
-    let source = Source::new(json!({"model": "m", "input": input}).to_string());
+    let source = TurnSource::new(json!({"model": "m", "input": input}).to_string());
     let turn = source.turn().unwrap();
     let model = Model {
         images,
@@ -119,7 +119,7 @@ impl Target {
         if request.get("input").is_none() {
             request["input"] = json!("Go.");
         }
-        let source = Source::new(request.to_string());
+        let source = TurnSource::new(request.to_string());
         let turn = source.turn().unwrap();
         let options = EncodeOptions::new(&dialect, &self.model, "m");
         let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use registry::{Quirks, ToolChoice};
+use registry::{Quirks, ToolChoiceMode};
 
 use super::body::BodyWriter;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
-use crate::tools::{Choice, Tool};
+use crate::tools::{Tool, ToolChoice};
 use crate::turn::Turn;
 
 /// The tools to offer: none if the client forbids calls and the provider does not
@@ -18,8 +18,8 @@ pub(super) fn offered_tools<'t, 'a>(
     quirks: &Quirks,
     notes: &mut Notes,
 ) -> Vec<&'t Tool<'a>> {
-    match &turn.choice {
-        Choice::None if !quirks.tool_choice.has(ToolChoice::None) => {
+    match &turn.tool_choice {
+        ToolChoice::None if !quirks.tool_choice.contains(ToolChoiceMode::None) => {
             if !turn.tools.is_empty() {
                 notes.add(
                     "tools_left_out",
@@ -28,12 +28,12 @@ pub(super) fn offered_tools<'t, 'a>(
             }
             Vec::new()
         }
-        Choice::Allowed { names, .. } => turn
+        ToolChoice::Allowed { names, .. } => turn
             .tools
             .iter()
             .filter(|tool| names.contains(&tool.wire_name))
             .collect(),
-        Choice::Auto | Choice::None | Choice::Required | Choice::Named(_) => {
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => {
             turn.tools.iter().collect()
         }
     }
@@ -61,10 +61,10 @@ pub(super) fn push(
     }
     body.out.push(b']');
     let list = start..body.out.len();
-    push_choice(body, &turn.choice, quirks, notes);
+    push_choice(body, &turn.tool_choice, quirks, notes);
     body.field_if(
         "parallel_tool_calls",
-        turn.parallel,
+        turn.parallel_tool_calls,
         quirks.parallel_tool_calls,
         notes,
     );
@@ -72,9 +72,9 @@ pub(super) fn push(
 }
 
 /// A value that the provider does not accept is left out, which means `auto`.
-fn push_choice(body: &mut BodyWriter<'_>, choice: &Choice, quirks: &Quirks, notes: &mut Notes) {
+fn push_choice(body: &mut BodyWriter<'_>, choice: &ToolChoice, quirks: &Quirks, notes: &mut Notes) {
     let mut accepts = |value, name: &str| {
-        let accepted = quirks.tool_choice.has(value);
+        let accepted = quirks.tool_choice.contains(value);
         if !accepted {
             notes.add(
                 "tool_choice_dropped",
@@ -84,18 +84,18 @@ fn push_choice(body: &mut BodyWriter<'_>, choice: &Choice, quirks: &Quirks, note
         accepted
     };
     match choice {
-        Choice::Auto
-        | Choice::Allowed {
+        ToolChoice::Auto
+        | ToolChoice::Allowed {
             required: false, ..
         } => {}
-        Choice::None => body.field("tool_choice", "none"),
-        Choice::Required | Choice::Allowed { required: true, .. } => {
-            if accepts(ToolChoice::Required, "required") {
+        ToolChoice::None => body.field("tool_choice", "none"),
+        ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => {
+            if accepts(ToolChoiceMode::Required, "required") {
                 body.field("tool_choice", "required");
             }
         }
-        Choice::Named(name) => {
-            if accepts(ToolChoice::Named, name) {
+        ToolChoice::Named(name) => {
+            if accepts(ToolChoiceMode::Named, name) {
                 body.key("tool_choice");
                 let out = &mut body.out;
                 out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
@@ -111,7 +111,7 @@ fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks, notes: &mut No
     json::push(out, &tool.wire_name);
     if let Some(description) = &tool.description {
         json::key(out, "description");
-        description.push(out);
+        description.push_json(out);
     }
     let parameters = tool
         .parameters

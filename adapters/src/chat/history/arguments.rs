@@ -24,8 +24,8 @@ pub(super) fn push_arguments(out: &mut Vec<u8>, item: &Item<'_>, notes: &mut Not
         ItemKind::ApplyPatchCall => push_object(out, item.operation()),
         _ => match item.arguments().map(|raw| (raw, Text::from_raw(raw))) {
             Some((_, Some(text))) if !text.is_empty() => {
-                if json::is_sound_object(&text.decoded()) {
-                    text.push_inner(out);
+                if json::is_valid_object(&text.decoded()) {
+                    text.push_escaped(out);
                 } else {
                     push_wrapped(out, item, &text, notes);
                 }

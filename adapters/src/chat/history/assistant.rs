@@ -1,6 +1,6 @@
 //! Writes assistant messages: the text, the reasoning and the calls of one answer.
 
-use registry::{CallContent, CallExtra, ReasoningReplay, ReasoningRequired};
+use registry::{CallContent, ExtraContentReplay, ReasoningReplay, ReasoningRequired};
 
 use super::MessageWriter;
 use super::arguments::push_arguments;
@@ -172,9 +172,9 @@ impl<'a> MessageWriter<'_, 'a> {
     ) -> Option<String> {
         let mut details = reasoning.details.clone();
         let unsigned = match self.options.quirks().call_extra {
-            CallExtra::None | CallExtra::Kept => false,
-            CallExtra::Required => !details.contains("\"reasoning.encrypted\""),
-            CallExtra::Placeholder => {
+            ExtraContentReplay::None | ExtraContentReplay::Kept => false,
+            ExtraContentReplay::Required => !details.contains("\"reasoning.encrypted\""),
+            ExtraContentReplay::Placeholder => {
                 details.clear();
                 true
             }
@@ -210,8 +210,8 @@ impl<'a> MessageWriter<'_, 'a> {
             // With `reasoning_details`, the placeholder is one of the details.
             let among_details = quirks.reasoning_replay == ReasoningReplay::ReasoningDetails;
             let call_extra = match quirks.call_extra {
-                CallExtra::Required if among_details => CallExtra::Kept,
-                CallExtra::Placeholder if among_details => CallExtra::None,
+                ExtraContentReplay::Required if among_details => ExtraContentReplay::Kept,
+                ExtraContentReplay::Placeholder if among_details => ExtraContentReplay::None,
                 call_extra => call_extra,
             };
             reasoning.push_extra_content(self.out, index, position == 0, call_extra, self.notes);

@@ -3,23 +3,24 @@
 
 use registry::{Quirks, ResponseFormat};
 
-use crate::turn::Format;
+use crate::turn::TextFormat;
 
 /// The instruction that replaces a `response_format` that the provider lacks, if
 /// it lacks it. Providers with `json_object` require the word JSON in the prompt.
-pub(super) fn format_instruction(format: &Format<'_>, quirks: &Quirks) -> Option<String> {
+pub(super) fn format_instruction(format: &TextFormat<'_>, quirks: &Quirks) -> Option<String> {
     match (format, quirks.response_format) {
-        (Format::Text, _)
+        (TextFormat::Text, _)
         | (_, ResponseFormat::JsonSchema)
-        | (Format::JsonObject, ResponseFormat::JsonObject) => None,
-        (Format::JsonObject, ResponseFormat::None) => {
+        | (TextFormat::JsonObject, ResponseFormat::JsonObject) => None,
+        (TextFormat::JsonObject, ResponseFormat::None) => {
             Some("Answer with one JSON object, and with nothing else.".to_owned())
         }
-        (Format::JsonSchema { schema, .. }, ResponseFormat::JsonObject | ResponseFormat::None) => {
-            Some(format!(
-                "Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}",
-                schema.get()
-            ))
-        }
+        (
+            TextFormat::JsonSchema { schema, .. },
+            ResponseFormat::JsonObject | ResponseFormat::None,
+        ) => Some(format!(
+            "Answer with one JSON document that follows this JSON Schema, and with nothing else:\n{}",
+            schema.get()
+        )),
     }
 }

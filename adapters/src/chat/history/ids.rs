@@ -125,7 +125,7 @@ mod tests {
 
     use super::*;
     use crate::plan::{Bounds, plan};
-    use crate::responses::request::Source;
+    use crate::responses::request::TurnSource;
 
     #[test]
     fn ids_have_the_form_and_stay_distinct() {
@@ -143,7 +143,7 @@ mod tests {
             .iter()
             .map(|id| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"}))
             .collect();
-        let source = Source::new(json!({"model": "m", "input": items}).to_string());
+        let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
         let turn = source.turn().unwrap();
         for (form, kept, legal) in [
             (CallIds::Any, 5, (|_| true) as fn(&str) -> bool),

@@ -85,7 +85,7 @@ impl<'a> Layout<'_, 'a> {
             return Ok(MessageContent::from_text(text.into()));
         }
         let item = self.turn.items.get(index);
-        let content = match item.and_then(Item::said) {
+        let content = match item.and_then(Item::plain_text) {
             Some(text) => MessageContent::from_text(text.clone()),
             None => MessageContent::read(item.and_then(Item::content), index, self.notes)?,
         };

@@ -1,7 +1,7 @@
 //! Collects what a provider requires of its earlier answers: the reasoning, and the
 //! `extra_content` of calls.
 
-use registry::{CallExtra, ReasoningReplay};
+use registry::{ExtraContentReplay, ReasoningReplay};
 use serde_json::value::RawValue;
 
 use super::message::{AssistantMessage, ReplayedReasoning};
@@ -46,7 +46,7 @@ impl<'a> ReplayedReasoning<'a> {
         let quirks = options.quirks();
         let mut reasoning = Self::default();
         let replays = quirks.reasoning_replay != ReasoningReplay::None;
-        let extras = quirks.call_extra != CallExtra::None;
+        let extras = quirks.call_extra != ExtraContentReplay::None;
         let cut = turn.purpose.summary_mode() == Some(SummaryMode::FitWindow);
         if cut || !replays && !extras {
             return Ok(reasoning);
@@ -106,15 +106,15 @@ impl<'a> ReplayedReasoning<'a> {
         let same_origin = baggage.origin == options.origin;
         if same_origin
             && let Some(call) = call
-            && is_json_starting_with(&baggage.call_extra, '{')
+            && is_json_starting_with(&baggage.extra_content, '{')
         {
-            self.extras.push((call, baggage.call_extra));
+            self.extras.push((call, baggage.extra_content));
         }
         self.push_text(
             item,
             MessageContent::from_text(baggage.reasoning.clone().into()),
         );
-        let details = Some(baggage.details.as_str())
+        let details = Some(baggage.reasoning_details.as_str())
             .filter(|details| same_origin && is_json_starting_with(details, '['))
             .and_then(|details| details.strip_prefix('[')?.strip_suffix(']'))
             .map(str::trim)
@@ -141,20 +141,22 @@ impl<'a> ReplayedReasoning<'a> {
         out: &mut Vec<u8>,
         call: usize,
         is_first: bool,
-        call_extra: CallExtra,
+        call_extra: ExtraContentReplay,
         notes: &mut Notes,
     ) {
         let extra = self.extras.iter().find(|(of, _)| *of == call);
         match (call_extra, extra) {
-            (CallExtra::Kept | CallExtra::Required, Some((_, extra))) => {
+            (ExtraContentReplay::Kept | ExtraContentReplay::Required, Some((_, extra))) => {
                 json::raw_field(out, "extra_content", extra);
             }
-            (CallExtra::Required, None) | (CallExtra::Placeholder, _) if is_first => {
+            (ExtraContentReplay::Required, None) | (ExtraContentReplay::Placeholder, _)
+                if is_first =>
+            {
                 notes.add("call_extra_placeholder", LOST_SIGNATURE);
                 json::raw_field(out, "extra_content", SIGNATURE_PLACEHOLDER);
             }
-            (CallExtra::None | CallExtra::Placeholder, _)
-            | (CallExtra::Kept | CallExtra::Required, None) => {}
+            (ExtraContentReplay::None | ExtraContentReplay::Placeholder, _)
+            | (ExtraContentReplay::Kept | ExtraContentReplay::Required, None) => {}
         }
     }
 }

@@ -74,25 +74,25 @@ pub(super) fn push_output(
     if item.kind == ItemKind::ToolSearchOutput {
         let names = item
             .tools()
-            .map(crate::responses::tools::wire_names)
+            .map(crate::tools::wire_names)
             .unwrap_or_default();
         let text = if names.is_empty() {
             "No tool was found.".to_owned()
         } else {
             format!("These tools can be called now: {}", names.join(", "))
         };
-        Text::from(text).push_inner(out);
+        Text::from(text).push_escaped(out);
         return Ok(false);
     }
     if let Some(text) = shown {
-        Text::from(text).push_inner(out);
+        Text::from(text).push_escaped(out);
     }
     let Some(output) = item.output() else {
         if shown.is_some() {
             return Ok(false);
         }
         let status = item.status().unwrap_or_else(|| "completed".into());
-        Text::from(status.as_ref()).push_inner(out);
+        Text::from(status.as_ref()).push_escaped(out);
         return Ok(false);
     };
     let is_text = output.get().starts_with('"');

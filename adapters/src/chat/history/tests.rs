@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::baggage::Baggage;
 use crate::chat::encode::{EncodeOptions, encode};
 use crate::plan::{Bounds, plan};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// The quirks in a TOML table.
 fn quirks(toml: &str) -> Quirks {
@@ -30,7 +30,7 @@ fn sent_with(toml: &str, mut request: Value, known: &HashMap<String, String>) ->
         request = json!({ "input": request });
     }
     request["model"] = json!("m");
-    let source = Source::new(request.to_string());
+    let source = TurnSource::new(request.to_string());
     let turn = source.turn().unwrap();
     let dialect = Dialect {
         quirks: quirks(toml),
@@ -75,8 +75,8 @@ fn baggage(reasoning: &str) -> Baggage {
     Baggage {
         reasoning: reasoning.to_owned(),
         origin: "p/m".to_owned(),
-        details: r#"[{"type":"reasoning.text","text":"t"}]"#.to_owned(),
-        call_extra: r#"{"google":{"thought_signature":"S"}}"#.to_owned(),
+        reasoning_details: r#"[{"type":"reasoning.text","text":"t"}]"#.to_owned(),
+        extra_content: r#"{"google":{"thought_signature":"S"}}"#.to_owned(),
     }
 }
 
@@ -425,8 +425,8 @@ fn details_and_signatures_are_sent_back_only_to_their_origin() {
     assert_eq!(other.get("reasoning_details"), None);
     assert_eq!(other["tool_calls"][0].get("extra_content"), None);
     let broken = message(&Baggage {
-        details: "[1".into(),
-        call_extra: "{".into(),
+        reasoning_details: "[1".into(),
+        extra_content: "{".into(),
         ..baggage("deep")
     });
     assert_eq!(broken["reasoning"], "deep");
@@ -435,7 +435,7 @@ fn details_and_signatures_are_sent_back_only_to_their_origin() {
 #[test]
 fn a_signature_belongs_to_the_call_after_its_reasoning_item() {
     let of = |signature: &str| Baggage {
-        call_extra: json!({"google": {"thought_signature": signature}}).to_string(),
+        extra_content: json!({"google": {"thought_signature": signature}}).to_string(),
         ..baggage("")
     };
     let input = json!([
@@ -538,7 +538,7 @@ fn a_lost_signature_has_a_placeholder_among_the_details() {
     );
     assert_eq!(lost.notes, "call_extra_placeholder");
     let signed = Baggage {
-        details: r#"[{"type":"reasoning.encrypted","data":"S"}]"#.to_owned(),
+        reasoning_details: r#"[{"type":"reasoning.encrypted","data":"S"}]"#.to_owned(),
         ..baggage("a")
     };
     let own = sent(toml, json!([reasoning(&signed), call("c"), result("c")]));
@@ -556,8 +556,8 @@ fn a_lost_signature_has_a_placeholder_among_the_details() {
 #[test]
 fn stored_baggage_is_sent_back_like_carried_baggage() {
     let piece = |reasoning: &str, detail: &str, extra: &str| Baggage {
-        details: format!("[{detail}]"),
-        call_extra: extra.to_owned(),
+        reasoning_details: format!("[{detail}]"),
+        extra_content: extra.to_owned(),
         ..baggage(reasoning)
     };
     let one = piece("a", r#"{"data":"1"}"#, "");

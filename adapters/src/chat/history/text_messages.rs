@@ -140,8 +140,8 @@ impl MessageWriter<'_, '_> {
             self.open_message(role);
             json::key(self.out, "content");
             self.open_text(marked);
-            Text::from(heading).push_inner(self.out);
-            Text::from(section).push_inner(self.out);
+            Text::from(heading).push_escaped(self.out);
+            Text::from(section).push_escaped(self.out);
             self.close_text(marked);
             self.out.push(b'}');
         }

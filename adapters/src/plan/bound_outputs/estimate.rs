@@ -44,7 +44,7 @@ pub(super) fn message_size(item: &Item<'_>) -> usize {
 }
 
 fn message_content_size(item: &Item<'_>) -> usize {
-    if let Some(text) = item.said() {
+    if let Some(text) = item.plain_text() {
         return text.escaped().len();
     }
     let size = content_size(item.content());

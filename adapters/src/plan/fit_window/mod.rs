@@ -45,7 +45,7 @@ pub(super) const REASON_REASONING: &str = "a summary is made without it";
 pub(super) fn fit(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     match turn.purpose.summary_mode() {
         Some(SummaryMode::FitWindow) => fit_summary_request(turn, bounds, plan),
-        Some(SummaryMode::NextTurn) | None if turn.truncate => {
+        Some(SummaryMode::NextTurn) | None if turn.may_truncate => {
             drop_start::drop_start(turn, bounds, plan);
         }
         Some(SummaryMode::NextTurn) | None => {}

@@ -11,7 +11,7 @@ use crate::compact::SUMMARY_PROMPT;
 use crate::compaction_blob::CompactionBlob;
 use crate::plan::{Bounds, OutputPolicy, Retention, plan};
 use crate::purpose::{Purpose, SummaryMode};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// A request for a summary or for an answer, as a provider gets it.
 struct Sent {
@@ -36,7 +36,7 @@ fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
 fn sent(request: &Value, purpose: Purpose, bounds: &Bounds, quirks: &str) -> Sent {
     let mut request = request.clone();
     request["model"] = json!("m");
-    let source = Source::new(request.to_string()).with_purpose(purpose);
+    let source = TurnSource::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
     let dialect = Dialect {
         quirks: toml::from_str(quirks).unwrap(),

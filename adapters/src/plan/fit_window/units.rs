@@ -211,7 +211,7 @@ impl UnitReader<'_, '_> {
         let Some(item) = self.turn.items.get(index) else {
             return;
         };
-        let (bytes, media) = match (self.plan.replacement_text(index), item.said()) {
+        let (bytes, media) = match (self.plan.replacement_text(index), item.plain_text()) {
             (Some(text), _) => (json::escaped_len(text), 0),
             (None, Some(text)) => (text.escaped().len(), 0),
             (None, None) => {
@@ -228,7 +228,7 @@ impl UnitReader<'_, '_> {
         };
         unit.frame += RESULT_FRAME + self.name_and_id(index, item);
         if item.kind == ItemKind::ToolSearchOutput {
-            let names = item.tools().map(crate::responses::tools::wire_names);
+            let names = item.tools().map(crate::tools::wire_names);
             let names = names.unwrap_or_default();
             unit.frame += names.iter().map(|name| name.len() + 2).sum::<usize>();
             return;

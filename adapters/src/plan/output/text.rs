@@ -49,7 +49,7 @@ pub fn text<'a>(item: &Item<'a>) -> Option<Cow<'a, str>> {
     let shape = shape(item.kind)?;
     let output = item.output()?;
     let json = output.get();
-    if let Some(inner) = json::inner(json) {
+    if let Some(inner) = json::unquote(json) {
         return (!inner.is_empty()).then(|| json::unescape(inner));
     }
     match shape {
@@ -134,7 +134,7 @@ fn shell_runs(output: &RawValue) -> Option<Cow<'_, str>> {
 /// Joins the texts that are not empty, with a line end between two of them.
 fn join_lines<'a>(texts: impl Iterator<Item = &'a RawValue>) -> Option<Cow<'a, str>> {
     let mut joined: Option<Cow<'a, str>> = None;
-    for text in texts.filter_map(|raw| json::inner(raw.get())) {
+    for text in texts.filter_map(|raw| json::unquote(raw.get())) {
         if text.is_empty() {
             continue;
         }

@@ -1,6 +1,6 @@
 //! Parameters that are refused by name, and refused values.
 
-use registry::{MaxTokensField, ResponseFormat, Set, ToolChoice};
+use registry::{EnumSet, MaxTokensField, ResponseFormat, ToolChoiceMode};
 
 use super::super::error::ProviderError;
 use super::super::find::{contains_any, find_quoted, find_word};
@@ -225,8 +225,12 @@ fn thinking(lower: &str) -> Option<QuirkPatch> {
 ///   should be 'none' or 'auto'` at `tool_choice`; llama.cpp and others: `Only 'auto'
 ///   is supported for tool_choice`
 fn tool_choice(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
-    const FORCED: [ToolChoice; 2] = [ToolChoice::Required, ToolChoice::Named];
-    const ALL: [ToolChoice; 3] = [ToolChoice::None, ToolChoice::Required, ToolChoice::Named];
+    const FORCED: [ToolChoiceMode; 2] = [ToolChoiceMode::Required, ToolChoiceMode::Named];
+    const ALL: [ToolChoiceMode; 3] = [
+        ToolChoiceMode::None,
+        ToolChoiceMode::Required,
+        ToolChoiceMode::Named,
+    ];
     if find_word(lower, "tool_choice").is_none() && last_param_segment(error) != "tool_choice" {
         return None;
     }
@@ -283,21 +287,21 @@ fn tool_choice(error: &ProviderError, lower: &str) -> Option<QuirkPatch> {
         })
     };
     let value = if refused("required") {
-        ToolChoice::Required
+        ToolChoiceMode::Required
     } else if refused("specified") || refused("function") {
-        ToolChoice::Named
+        ToolChoiceMode::Named
     } else if refused("none") {
-        ToolChoice::None
+        ToolChoiceMode::None
     } else {
         return None;
     };
     Some(without(&[value]))
 }
 
-fn without(values: &[ToolChoice]) -> QuirkPatch {
+fn without(values: &[ToolChoiceMode]) -> QuirkPatch {
     let set = values
         .iter()
-        .fold(Set::none(), |set, value| set.with(*value));
+        .fold(EnumSet::empty(), |set, value| set.with(*value));
     QuirkPatch::WithoutToolChoice(set)
 }
 

@@ -1,6 +1,6 @@
 //! Refused tool schemas.
 
-use registry::{SchemaRule, Set};
+use registry::{EnumSet, SchemaRule};
 
 use super::super::error::ProviderError;
 use super::super::find::contains_any;
@@ -99,5 +99,9 @@ pub(super) fn find_patch(error: &ProviderError, lower: &str) -> Option<QuirkPatc
 }
 
 fn rules(rules: &[SchemaRule]) -> QuirkPatch {
-    QuirkPatch::Schema(rules.iter().fold(Set::none(), |set, rule| set.with(*rule)))
+    QuirkPatch::Schema(
+        rules
+            .iter()
+            .fold(EnumSet::empty(), |set, rule| set.with(*rule)),
+    )
 }

@@ -1,18 +1,18 @@
 //! Refusals that lead to a quirk patch, and some that do not.
 
 use registry::{
-    CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, SchemaRule, Set,
-    SystemRole, ToolChoice,
+    CallContent, CallIds, EnumSet, MaxTokensField, ReasoningRequired, ResponseFormat, SchemaRule,
+    SystemRole, ToolChoiceMode,
 };
 
 use super::{fault_of, openai};
 use crate::fault::{Kind, Retry};
 use crate::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
 
-fn without(values: &[ToolChoice]) -> QuirkPatch {
+fn without(values: &[ToolChoiceMode]) -> QuirkPatch {
     let set = values
         .iter()
-        .fold(Set::none(), |set, value| set.with(*value));
+        .fold(EnumSet::empty(), |set, value| set.with(*value));
     QuirkPatch::WithoutToolChoice(set)
 }
 
@@ -51,11 +51,11 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         (
             "Thinking mode does not support this tool_choice",
-            without(&[ToolChoice::Required, ToolChoice::Named]),
+            without(&[ToolChoiceMode::Required, ToolChoiceMode::Named]),
         ),
         (
             "Thinking may not be enabled when tool_choice forces tool use.",
-            without(&[ToolChoice::Required, ToolChoice::Named]),
+            without(&[ToolChoiceMode::Required, ToolChoiceMode::Named]),
         ),
         (
             "`temperature` may only be set to 1 when thinking is enabled.",
@@ -167,15 +167,15 @@ fn a_known_refusal_leads_to_one_patch() {
         ),
         (
             "The tool_choice parameter does not support being set to required or object in thinking mode",
-            without(&[ToolChoice::Required, ToolChoice::Named]),
+            without(&[ToolChoiceMode::Required, ToolChoiceMode::Named]),
         ),
         (
             "tool_choice 'required' is incompatible with thinking enabled",
-            without(&[ToolChoice::Required]),
+            without(&[ToolChoiceMode::Required]),
         ),
         (
             "tool_choice 'specified' is incompatible with thinking enabled",
-            without(&[ToolChoice::Named]),
+            without(&[ToolChoiceMode::Named]),
         ),
         (
             "This response_format type is unavailable now",
@@ -310,7 +310,7 @@ fn a_refused_schema_turns_rules_on() {
         let Some(QuirkPatch::Schema(rules)) = fault_of(400, body).patch else {
             panic!("{body}");
         };
-        assert!(rules.has(some), "{body}");
+        assert!(rules.contains(some), "{body}");
     }
 }
 

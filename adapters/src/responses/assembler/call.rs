@@ -1,64 +1,67 @@
-//! One call: arguments of a function on the wire become the client's form of
-//! call item.
+//! One tool call: the arguments of a function call become the type of call item that the
+//! client expects for the tool.
 
 use serde_json::{Map, Value, json};
 
-use super::super::frames::Frames;
+use super::super::event_buffer::EventBuffer;
 use super::super::patch;
-use super::custom::{self, Unwrap};
+use super::custom_input::{self, InputExtractor};
 use super::reasoning;
-use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
 use crate::baggage::Baggage;
 use crate::event::Fragment;
 use crate::json;
 use crate::notes::Notes;
-use crate::tools::{Target, ToolKind};
+use crate::tools::{ToolKind, ToolTarget};
 
+/// A call whose arguments still arrive. Made when the upstream starts a call, and consumed
+/// when the item is closed.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct CallItem {
     pub(super) slot: u32,
     id: String,
-    target: Target,
-    /// The arguments as JSON text, inside of a JSON string.
-    arguments: Growing,
-    /// What of `arguments` has been looked at by [`Call::advance`].
-    seen: usize,
-    held: bool,
-    /// What a reasoning item in front of it carries.
+    target: ToolTarget,
+    /// The JSON arguments so far, as the content of a JSON string.
+    arguments: StreamedText,
+    /// How many bytes of `arguments` [`CallItem::advance`] has processed.
+    processed: usize,
+    /// Whether nothing is written before the arguments are complete.
+    held_back: bool,
+    /// Written as a reasoning item before the call.
     baggage: Option<Baggage>,
-    open: Option<Opened>,
+    started: Option<StartedCall>,
 }
 
-/// A call that the client has seen.
+/// The state of a call of which the client has seen `response.output_item.added`.
 #[derive(Debug)]
-struct Opened {
-    place: Place,
-    locate: Vec<u8>,
-    unwrap: Unwrap,
-    /// Σ of the deltas that were sent, escaped.
+struct StartedCall {
+    position: ItemPosition,
+    location: Vec<u8>,
+    extractor: InputExtractor,
+    /// Concatenation of all argument deltas sent, JSON-escaped.
     sent: String,
 }
 
-impl Call {
+impl CallItem {
     pub(super) fn new(
         slot: u32,
         call_id: String,
-        target: Target,
-        held: bool,
+        target: ToolTarget,
+        held_back: bool,
         baggage: Option<Baggage>,
     ) -> Self {
-        // A patch may be repaired at its end, and the other forms have no
-        // deltas: they are written in one go.
+        // A patch may be repaired when it is complete, and the other item types have no
+        // delta events, so these are written in one go.
         let streams = matches!(target.kind, ToolKind::Function | ToolKind::Custom);
         Self {
             slot,
             id: call_id,
             target,
-            arguments: Growing::default(),
-            seen: 0,
-            held: held || !streams,
+            arguments: StreamedText::default(),
+            processed: 0,
+            held_back: held_back || !streams,
             baggage,
-            open: None,
+            started: None,
         }
     }
 
@@ -66,99 +69,111 @@ impl Call {
         self.arguments.push(fragment.escaped());
     }
 
-    pub(super) fn is_open(&self) -> bool {
-        self.open.is_some()
+    pub(super) fn is_started(&self) -> bool {
+        self.started.is_some()
     }
 
     fn has_no_arguments(&self) -> bool {
         Fragment::from_escaped(self.arguments.text.as_str()).is_blank()
     }
 
-    /// Whether the arguments are one JSON document.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Whether the arguments are one complete JSON document.
+    pub(super) fn is_complete(&self) -> bool {
         serde_json::from_str::<serde::de::IgnoredAny>(&json::unescape(&self.arguments.text)).is_ok()
     }
 
-    /// Writes what can be written of the call that is the first in the queue.
-    pub(super) fn advance(&mut self, writer: &mut Writer, frames: &mut Frames) {
-        if self.held {
+    /// Writes the deltas of the arguments that arrived since the last call of this method.
+    /// Called only for the first call of the queue.
+    pub(super) fn advance(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
+        if self.held_back {
             return;
         }
-        if self.open.is_none() {
-            self.open(writer, frames);
+        if self.started.is_none() {
+            self.start(writer, events);
         }
-        if self.seen == 0 && self.has_no_arguments() {
-            // They become `{}` if nothing follows.
+        if self.processed == 0 && self.has_no_arguments() {
+            // Arguments that stay blank are written as `{}` at the end.
             return;
         }
-        let news = self
+        let unprocessed = self
             .arguments
             .text
-            .get(self.seen..)
+            .get(self.processed..)
             .unwrap_or_default()
             .to_owned();
-        self.seen = self.arguments.text.len();
-        let delta = match (&mut self.open, self.target.kind) {
-            (Some(opened), ToolKind::Custom) => opened.unwrap.feed(&json::unescape(&news)),
-            _ => news,
+        self.processed = self.arguments.text.len();
+        let delta = match (&mut self.started, self.target.kind) {
+            (Some(started), ToolKind::Custom) => {
+                started.extractor.push(&json::unescape(&unprocessed))
+            }
+            _ => unprocessed,
         };
-        self.delta(&delta, writer, frames);
+        self.write_delta(&delta, writer, events);
     }
 
-    /// Writes the call to its end.
+    /// Writes the rest of the call and closes the item.
     pub(super) fn close(
         mut self,
         status: &'static str,
-        writer: &mut Writer,
+        writer: &mut ItemWriter,
         notes: &mut Notes,
-        frames: &mut Frames,
+        events: &mut EventBuffer,
     ) {
-        if let Some(rest) = self.arguments.rest() {
+        if let Some(rest) = self.arguments.flush() {
             notes.add(
                 "text_repaired",
                 format!("half a character at the end of the arguments: {rest}"),
             );
         }
         let content = self.content(status == "completed", notes);
-        if self.open.is_none() {
-            self.open(writer, frames);
+        if self.started.is_none() {
+            self.start(writer, events);
         }
         let rest = self
-            .open
+            .started
             .as_ref()
-            .and_then(|opened| content.strip_prefix(opened.sent.as_str()))
+            .and_then(|started| content.strip_prefix(started.sent.as_str()))
             .map(str::to_owned);
         if let Some(rest) = &rest {
-            self.delta(rest, writer, frames);
+            self.write_delta(rest, writer, events);
         }
-        let Some(opened) = self.open.take() else {
+        let Some(started) = self.started.take() else {
             return;
         };
-        // What was sent is the truth should the whole read otherwise.
-        let content = if rest.is_some() { content } else { opened.sent };
+        // If the final content does not continue the deltas, the item repeats the deltas.
+        let content = if rest.is_some() {
+            content
+        } else {
+            started.sent
+        };
         if let Some((_, done, field)) = self.stream_events() {
-            writer.event(done, &opened.locate, frames, |out| {
+            writer.event(done, &started.location, events, |out| {
                 push_escaped(out, field, &content);
             });
         }
-        let item = self.item(&opened.place, status, &content);
-        writer.done(&opened.place, &item, frames);
+        let item = self.item(&started.position, status, &content);
+        writer.item_done(&started.position, &item, events);
     }
 
-    /// Ends a call that lacks arguments. A held one was never shown, and a
-    /// client that runs whatever it sees must not see it.
-    pub(super) fn give_up(self, writer: &mut Writer, notes: &mut Notes, frames: &mut Frames) {
+    /// Ends a call whose arguments are incomplete. A call that was held back is dropped: the
+    /// client runs every call it sees.
+    pub(super) fn close_incomplete(
+        self,
+        writer: &mut ItemWriter,
+        notes: &mut Notes,
+        events: &mut EventBuffer,
+    ) {
         notes.add("call_truncated", self.target.name.clone());
-        if self.open.is_some() || !self.held {
-            self.close("incomplete", writer, notes, frames);
+        if self.started.is_some() || !self.held_back {
+            self.close("incomplete", writer, notes, events);
         }
     }
 
-    fn open(&mut self, writer: &mut Writer, frames: &mut Frames) {
+    fn start(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
         if let Some(baggage) = self.baggage.take() {
-            reasoning::carry("completed", &baggage, writer, frames);
+            reasoning::write_baggage_item("completed", &baggage, writer, events);
         }
-        let place = writer.place(match self.target.kind {
+        let position = writer.next_position(match self.target.kind {
             ToolKind::Function => "fc",
             ToolKind::Custom | ToolKind::Patch => "ctc",
             ToolKind::ToolSearch => "tsc",
@@ -173,31 +188,35 @@ impl Call {
             | ToolKind::Shell
             | ToolKind::ApplyPatch => self.arguments.text.clone(),
         };
-        writer.added(&place, &self.item(&place, "in_progress", &content), frames);
-        let locate = locator(&place, None);
-        self.open = Some(Opened {
-            place,
-            locate,
-            unwrap: Unwrap::default(),
+        writer.item_added(
+            &position,
+            &self.item(&position, "in_progress", &content),
+            events,
+        );
+        let location = location_fields(&position, None);
+        self.started = Some(StartedCall {
+            position,
+            location,
+            extractor: InputExtractor::default(),
             sent: String::new(),
         });
     }
 
-    fn delta(&mut self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+    fn write_delta(&mut self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
         let Some((name, _, _)) = self.stream_events() else {
             return;
         };
-        let Some(opened) = self.open.as_mut().filter(|_| !escaped.is_empty()) else {
+        let Some(started) = self.started.as_mut().filter(|_| !escaped.is_empty()) else {
             return;
         };
-        opened.sent.push_str(escaped);
-        writer.event(name, &opened.locate, frames, |out| {
+        started.sent.push_str(escaped);
+        writer.event(name, &started.location, events, |out| {
             push_escaped(out, "delta", escaped);
         });
     }
 
-    /// Delta event, done event and the field of the latter, for the forms that
-    /// have them.
+    /// The names of the delta and done events and of the field of the done event, for the
+    /// item types that have them.
     fn stream_events(&self) -> Option<(&'static str, &'static str, &'static str)> {
         match self.target.kind {
             ToolKind::Function => Some((
@@ -217,13 +236,14 @@ impl Call {
         }
     }
 
-    /// What the call carries in the client's form, escaped.
+    /// The content of the item (arguments or input), escaped. `whole` means that the call was
+    /// not cut off.
     fn content(&self, whole: bool, notes: &mut Notes) -> String {
         let arguments = &self.arguments.text;
         let text = if whole {
-            custom::input
+            custom_input::complete_input
         } else {
-            custom::input_so_far
+            custom_input::partial_input
         };
         match self.target.kind {
             ToolKind::Custom => json::escape(&text(&json::unescape(arguments))),
@@ -245,7 +265,7 @@ impl Call {
                 if whole && self.has_no_arguments() {
                     return "{}".to_owned();
                 }
-                if whole && !self.is_whole() {
+                if whole && !self.is_complete() {
                     notes.add(
                         "arguments_broken",
                         format!("{}: they are no JSON", self.target.name),
@@ -256,11 +276,11 @@ impl Call {
         }
     }
 
-    /// The item with its content (escaped), in the client's form.
-    fn item(&self, place: &Place, status: &str, content: &str) -> Vec<u8> {
+    /// The item as JSON; `content` is escaped.
+    fn item(&self, position: &ItemPosition, status: &str, content: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(content.len() + 200);
         out.push(b'{');
-        json::field(&mut out, "id", &place.id);
+        json::field(&mut out, "id", &position.id);
         json::field(
             &mut out,
             "type",
@@ -290,14 +310,24 @@ impl Call {
             }
             ToolKind::ToolSearch => {
                 json::field(&mut out, "execution", "client");
-                json::field(&mut out, "arguments", &Value::Object(object(content)));
+                json::field(&mut out, "arguments", &Value::Object(parse_object(content)));
             }
             ToolKind::LocalShell => {
-                json::field(&mut out, "action", &local_shell_action(&object(content)));
+                json::field(
+                    &mut out,
+                    "action",
+                    &local_shell_action(&parse_object(content)),
+                );
             }
-            ToolKind::Shell => json::field(&mut out, "action", &shell_action(&object(content))),
+            ToolKind::Shell => {
+                json::field(&mut out, "action", &shell_action(&parse_object(content)));
+            }
             ToolKind::ApplyPatch => {
-                json::field(&mut out, "operation", &patch_operation(&object(content)));
+                json::field(
+                    &mut out,
+                    "operation",
+                    &patch_operation(&parse_object(content)),
+                );
             }
         }
         out.push(b'}');
@@ -305,21 +335,21 @@ impl Call {
     }
 }
 
-/// Arguments (escaped JSON text) as an object; empty when they are not one.
-fn object(escaped: &str) -> Map<String, Value> {
+/// Parses escaped arguments as an object; empty if they are not one.
+fn parse_object(escaped: &str) -> Map<String, Value> {
     serde_json::from_str(&json::unescape(escaped)).unwrap_or_default()
 }
 
-/// A list of strings; a model may give one string instead.
-fn strings(value: Option<&Value>) -> Vec<String> {
+/// The strings of a list. A model may write a single value instead.
+fn string_list(value: Option<&Value>) -> Vec<String> {
     match value {
-        Some(Value::Array(list)) => list.iter().map(plain).collect(),
+        Some(Value::Array(list)) => list.iter().map(value_text).collect(),
         Some(Value::Null) | None => Vec::new(),
-        Some(other) => vec![plain(other)],
+        Some(other) => vec![value_text(other)],
     }
 }
 
-fn plain(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
@@ -328,7 +358,7 @@ fn plain(value: &Value) -> String {
 fn local_shell_action(arguments: &Map<String, Value>) -> Value {
     let command = match arguments.get("command") {
         Some(Value::String(line)) => vec!["bash".to_owned(), "-lc".to_owned(), line.clone()],
-        other => strings(other),
+        other => string_list(other),
     };
     json!({
         "type": "exec",
@@ -341,14 +371,14 @@ fn local_shell_action(arguments: &Map<String, Value>) -> Value {
 
 fn shell_action(arguments: &Map<String, Value>) -> Value {
     json!({
-        "commands": strings(arguments.get("commands").or_else(|| arguments.get("command"))),
+        "commands": string_list(arguments.get("commands").or_else(|| arguments.get("command"))),
         "timeout_ms": arguments.get("timeout_ms").and_then(Value::as_u64),
         "max_output_length": arguments.get("max_output_length").and_then(Value::as_u64),
     })
 }
 
 fn patch_operation(arguments: &Map<String, Value>) -> Value {
-    let text = |name: &str| arguments.get(name).map(plain).unwrap_or_default();
+    let text = |name: &str| arguments.get(name).map(value_text).unwrap_or_default();
     match arguments.get("type").and_then(Value::as_str) {
         Some("delete_file") => json!({"type": "delete_file", "path": text("path")}),
         Some("create_file") => {

@@ -1,4 +1,4 @@
-//! Citations on their way to the text that they belong to.
+//! Citations and their conversion to annotations of the Responses API.
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-/// The most citations that wait for a text.
-const LIMIT: usize = 1000;
+/// Upper bound of the citations that wait for a text.
+const MAX_PENDING: usize = 1000;
 
 /// The citations of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Citations {
-    /// The addresses that were cited.
+    /// The URLs that were cited, to list a source page only once.
     urls: HashSet<String>,
-    /// Those that came while no text was open, in our form.
-    pub(super) waiting: Vec<String>,
+    /// Annotations (JSON) that arrived while no text was open.
+    pub(super) pending: Vec<String>,
 }
 
 impl Citations {
-    /// The annotation of the chat wire in our form: there a citation may be
-    /// nested. `None` when it is another kind of annotation.
-    pub(super) fn annotation(&mut self, raw: &RawValue) -> Option<String> {
+    /// Converts an annotation of Chat Completions, with the citation in `url_citation` or at
+    /// the top level. `None` if it is another type of annotation.
+    pub(super) fn parse_annotation(&mut self, raw: &RawValue) -> Option<String> {
         #[derive(Deserialize)]
         struct Annotation {
             url_citation: Option<Citation>,
@@ -46,17 +46,18 @@ impl Citations {
         ))
     }
 
-    /// A page that the whole answer is drawn from, unless it was cited already.
-    pub(super) fn source(&mut self, url: &str, title: &str) -> Option<String> {
+    /// The annotation for a page on which the whole answer is based; `None` if the page was
+    /// cited already.
+    pub(super) fn source_annotation(&mut self, url: &str, title: &str) -> Option<String> {
         self.urls
             .insert(url.to_owned())
             .then(|| annotation_json(url, title, 0, 0))
     }
 
-    /// Keeps an annotation until a text is open.
-    pub(super) fn wait(&mut self, annotation: String) {
-        if self.waiting.len() < LIMIT {
-            self.waiting.push(annotation);
+    /// Keeps an annotation until a text is open; dropped if too many wait.
+    pub(super) fn keep_pending(&mut self, annotation: String) {
+        if self.pending.len() < MAX_PENDING {
+            self.pending.push(annotation);
         }
     }
 }

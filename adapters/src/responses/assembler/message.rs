@@ -1,96 +1,96 @@
-//! A message item: parts of text or refusal.
+//! The message item, with content parts of text and refusal.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::super::frames::Frames;
-use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use super::super::event_buffer::EventBuffer;
+use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
 use crate::json;
 
-/// The open message.
+/// A message that is open. Its parts alternate between text and refusal.
 #[derive(Debug)]
-pub(super) struct Message {
-    place: Place,
-    /// Finished parts, separated by commas.
+pub(super) struct MessageItem {
+    position: ItemPosition,
+    /// The JSON of the finished parts, separated by commas.
     parts: Vec<u8>,
-    count: usize,
-    part: Option<Part>,
+    part_count: usize,
+    open_part: Option<MessagePart>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct MessagePart {
     refusal: bool,
-    locate: Vec<u8>,
-    text: Growing,
+    location: Vec<u8>,
+    text: StreamedText,
     annotations: Vec<String>,
-    /// Log probabilities of all pieces, separated by commas.
+    /// The log probabilities of all deltas as JSON objects, separated by commas.
     logprobs: String,
 }
 
-impl Message {
-    pub(super) fn open(writer: &mut Writer, frames: &mut Frames) -> Self {
-        let place = writer.place("msg");
+impl MessageItem {
+    pub(super) fn open(writer: &mut ItemWriter, events: &mut EventBuffer) -> Self {
+        let position = writer.next_position("msg");
         let mut item = Vec::new();
         item.push(b'{');
-        json::field(&mut item, "id", &place.id);
+        json::field(&mut item, "id", &position.id);
         item.extend_from_slice(
             br#","type":"message","status":"in_progress","role":"assistant","content":[]}"#,
         );
-        writer.added(&place, &item, frames);
+        writer.item_added(&position, &item, events);
         Self {
-            place,
+            position,
             parts: Vec::new(),
-            count: 0,
-            part: None,
+            part_count: 0,
+            open_part: None,
         }
     }
 
-    pub(super) fn text(
+    pub(super) fn add_text(
         &mut self,
         refusal: bool,
         escaped: &str,
         logprobs: Option<&str>,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
     ) {
         if self
-            .part
+            .open_part
             .as_ref()
             .is_some_and(|part| part.refusal != refusal)
         {
-            self.close_part(writer, frames);
+            self.close_part(writer, events);
         }
-        let part = self.part.get_or_insert_with(|| {
-            let index = self.count;
-            self.count += 1;
-            Part::open(&self.place, index, refusal, writer, frames)
+        let part = self.open_part.get_or_insert_with(|| {
+            let index = self.part_count;
+            self.part_count += 1;
+            MessagePart::open(&self.position, index, refusal, writer, events)
         });
-        part.delta(escaped, logprobs, writer, frames);
+        part.add_text(escaped, logprobs, writer, events);
     }
 
-    /// Whether an annotation can be added now: text is open.
-    pub(super) fn is_text(&self) -> bool {
-        self.part.as_ref().is_some_and(|part| !part.refusal)
+    /// Whether a text part is open, to which an annotation can be added.
+    pub(super) fn accepts_annotations(&self) -> bool {
+        self.open_part.as_ref().is_some_and(|part| !part.refusal)
     }
 
-    /// Adds an annotation in our form.
-    pub(super) fn annotation(
+    /// Adds an annotation (JSON of the Responses API) to the open text part.
+    pub(super) fn add_annotation(
         &mut self,
         annotation: String,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
     ) {
-        if let Some(part) = self.part.as_mut().filter(|part| !part.refusal) {
-            part.annotation(annotation, writer, frames);
+        if let Some(part) = self.open_part.as_mut().filter(|part| !part.refusal) {
+            part.add_annotation(annotation, writer, events);
         }
     }
 
-    fn close_part(&mut self, writer: &mut Writer, frames: &mut Frames) {
-        if let Some(part) = self.part.take() {
+    fn close_part(&mut self, writer: &mut ItemWriter, events: &mut EventBuffer) {
+        if let Some(part) = self.open_part.take() {
             if !self.parts.is_empty() {
                 self.parts.push(b',');
             }
-            self.parts.extend(part.close(writer, frames));
+            self.parts.extend(part.close(writer, events));
         }
     }
 
@@ -98,13 +98,13 @@ impl Message {
         mut self,
         status: &str,
         phase: &str,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
     ) {
-        self.close_part(writer, frames);
+        self.close_part(writer, events);
         let mut item = Vec::with_capacity(self.parts.len() + 160);
         item.push(b'{');
-        json::field(&mut item, "id", &self.place.id);
+        json::field(&mut item, "id", &self.position.id);
         json::field(&mut item, "type", "message");
         json::field(&mut item, "status", status);
         json::field(&mut item, "role", "assistant");
@@ -113,39 +113,44 @@ impl Message {
         item.push(b'[');
         item.extend_from_slice(&self.parts);
         item.extend_from_slice(b"]}");
-        writer.done(&self.place, &item, frames);
+        writer.item_done(&self.position, &item, events);
     }
 }
 
-impl Part {
+impl MessagePart {
     fn open(
-        place: &Place,
+        position: &ItemPosition,
         index: usize,
         refusal: bool,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
     ) -> Self {
         let part = Self {
             refusal,
-            locate: locator(place, Some(("content_index", index))),
-            text: Growing::default(),
+            location: location_fields(position, Some(("content_index", index))),
+            text: StreamedText::default(),
             annotations: Vec::new(),
             logprobs: String::new(),
         };
         let empty = part.json();
-        writer.event("response.content_part.added", &part.locate, frames, |out| {
-            out.extend_from_slice(b",\"part\":");
-            out.extend_from_slice(&empty);
-        });
+        writer.event(
+            "response.content_part.added",
+            &part.location,
+            events,
+            |out| {
+                out.extend_from_slice(b",\"part\":");
+                out.extend_from_slice(&empty);
+            },
+        );
         part
     }
 
-    fn delta(
+    fn add_text(
         &mut self,
         escaped: &str,
         logprobs: Option<&str>,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
     ) {
         let list = logprobs.and_then(token_logprobs).unwrap_or_default();
         if !list.is_empty() {
@@ -156,21 +161,27 @@ impl Part {
         }
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
-            self.send(&whole, &list, writer, frames);
+            self.write_delta(&whole, &list, writer, events);
         }
     }
 
-    fn send(&self, escaped: &str, logprobs: &str, writer: &mut Writer, frames: &mut Frames) {
+    fn write_delta(
+        &self,
+        escaped: &str,
+        logprobs: &str,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
+    ) {
         let name = if self.refusal {
             "response.refusal.delta"
         } else {
             "response.output_text.delta"
         };
         let refusal = self.refusal;
-        writer.event(name, &self.locate, frames, |out| {
+        writer.event(name, &self.location, events, |out| {
             push_escaped(out, "delta", escaped);
             if !refusal {
-                // Without a copy: this is written for every piece of text.
+                // Written for every delta, therefore without an intermediate string.
                 out.extend_from_slice(b",\"logprobs\":[");
                 out.extend_from_slice(logprobs.as_bytes());
                 out.push(b']');
@@ -178,15 +189,20 @@ impl Part {
         });
     }
 
-    fn annotation(&mut self, annotation: String, writer: &mut Writer, frames: &mut Frames) {
+    fn add_annotation(
+        &mut self,
+        annotation: String,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
+    ) {
         if self.annotations.contains(&annotation) {
             return;
         }
         let index = self.annotations.len();
         writer.event(
             "response.output_text.annotation.added",
-            &self.locate,
-            frames,
+            &self.location,
+            events,
             |out| {
                 json::field(out, "annotation_index", &index);
                 json::raw_field(out, "annotation", &annotation);
@@ -195,26 +211,31 @@ impl Part {
         self.annotations.push(annotation);
     }
 
-    fn close(mut self, writer: &mut Writer, frames: &mut Frames) -> Vec<u8> {
-        if let Some(rest) = self.text.rest() {
-            self.send(rest, "", writer, frames);
+    fn close(mut self, writer: &mut ItemWriter, events: &mut EventBuffer) -> Vec<u8> {
+        if let Some(rest) = self.text.flush() {
+            self.write_delta(rest, "", writer, events);
         }
         let (name, field) = if self.refusal {
             ("response.refusal.done", "refusal")
         } else {
             ("response.output_text.done", "text")
         };
-        writer.event(name, &self.locate, frames, |out| {
+        writer.event(name, &self.location, events, |out| {
             push_escaped(out, field, &self.text.text);
             if !self.refusal {
                 json::raw_field(out, "logprobs", &format!("[{}]", self.logprobs));
             }
         });
         let json = self.json();
-        writer.event("response.content_part.done", &self.locate, frames, |out| {
-            out.extend_from_slice(b",\"part\":");
-            out.extend_from_slice(&json);
-        });
+        writer.event(
+            "response.content_part.done",
+            &self.location,
+            events,
+            |out| {
+                out.extend_from_slice(b",\"part\":");
+                out.extend_from_slice(&json);
+            },
+        );
         json
     }
 
@@ -239,20 +260,20 @@ impl Part {
     }
 }
 
-/// The entries of a chat `logprobs.content` list, separated by commas. Both
-/// APIs have the same fields; Responses wants all of them, and servers leave
-/// `bytes` or `top_logprobs` out or null.
+/// Converts the `logprobs.content` list of Chat Completions to the entries of the Responses
+/// API, separated by commas. Both APIs have the same fields, but in the Responses API all
+/// are required, while servers leave out `bytes` and `top_logprobs` or send null.
 fn token_logprobs(raw: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Entry<'a> {
+    struct TokenLogprob<'a> {
         token: String,
         #[serde(borrow)]
         logprob: &'a RawValue,
         bytes: Option<Vec<u8>>,
         #[serde(borrow, default)]
-        top_logprobs: Option<Vec<Entry<'a>>>,
+        top_logprobs: Option<Vec<TokenLogprob<'a>>>,
     }
-    fn push(out: &mut Vec<u8>, entry: &Entry<'_>, top: bool) {
+    fn push(out: &mut Vec<u8>, entry: &TokenLogprob<'_>, top: bool) {
         out.push(b'{');
         json::field(out, "token", &entry.token);
         json::raw_field(out, "logprob", entry.logprob.get());
@@ -271,7 +292,7 @@ fn token_logprobs(raw: &str) -> Option<String> {
         }
         out.push(b'}');
     }
-    let entries: Vec<Entry<'_>> = serde_json::from_str(raw).ok()?;
+    let entries: Vec<TokenLogprob<'_>> = serde_json::from_str(raw).ok()?;
     let mut out = Vec::new();
     for entry in &entries {
         if !out.is_empty() {

@@ -1,27 +1,37 @@
-//! The only writer of Responses events.
+//! The assembler turns upstream events into the events of the Responses API. Nothing else
+//! writes them.
 //!
-//! It owns ids, `output_index`, `sequence_number`, the opening and closing of
-//! items and parts, and the final object. Items follow one another: one is
-//! closed before the next is opened, and what an upstream interleaves waits.
+//! It assigns ids, `output_index` and `sequence_number`, opens and closes items and their
+//! parts, and writes the final response object. Items are strictly sequential: one is closed
+//! before the next is opened. If an upstream interleaves text and calls, the later item is
+//! held back until the earlier one is complete.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `writer` | sequence numbers, item ids, the finished items |
+//! | `message`, `reasoning` | the items of text |
+//! | `call_queue`, `call` | the items of tool calls |
+//! | `custom_input` | the text input of custom tools, taken out of JSON arguments |
+//! | `citations` | annotations that wait for the text they belong to |
 
 mod call;
-mod calls;
+mod call_queue;
 mod citations;
-mod custom;
+mod custom_input;
 mod message;
 mod reasoning;
 mod writer;
 
 use std::collections::HashSet;
 
-use self::call::Call;
-use self::calls::Calls;
+use self::call::CallItem;
+use self::call_queue::CallQueue;
 use self::citations::Citations;
-use self::message::Message;
-use self::reasoning::Reasoning;
-use self::writer::Writer;
-use super::envelope::{Envelope, State};
-use super::frames::Frames;
+use self::message::MessageItem;
+use self::reasoning::ReasoningItem;
+use self::writer::ItemWriter;
+use super::envelope::{ResponseEnvelope, ResponseState};
+use super::event_buffer::EventBuffer;
 use crate::baggage::Baggage;
 use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
@@ -29,308 +39,322 @@ use crate::json;
 use crate::notes::Notes;
 use crate::tools::ToolNames;
 
-/// What a turn's answer is written with.
+/// What an [`Assembler`] needs to know of the turn. Built by the engine before the first
+/// upstream request.
 #[derive(Debug)]
-pub struct Settings {
-    /// The response object around the output.
-    pub envelope: Envelope,
-    /// From the wire's tool names back to the client's.
-    pub tools: ToolNames,
-    /// Call ids that the history has already.
-    pub known_calls: HashSet<String>,
-    /// Codex takes every item that is done for whole: it runs a call at once and
-    /// keeps a text for its next try. So calls are held back until they are
-    /// whole, and what is open when an answer breaks off is never said to be
-    /// done. It drops refusals, so they are written as text.
-    pub codex: bool,
-    /// What depends on the provider.
-    pub terms: Terms,
-    /// The most bytes that an answer may have.
-    pub limit: usize,
+pub struct AssemblerSettings {
+    /// The constant part of the response object.
+    pub envelope: ResponseEnvelope,
+    /// Maps wire names in calls to the client's tools.
+    pub tool_names: ToolNames,
+    /// The call ids of the history; a new call gets a different one.
+    pub known_call_ids: HashSet<String>,
+    /// Whether the client is Codex. Codex treats every `response.output_item.done` as
+    /// complete: it runs a call at once and keeps a text for its next attempt. Therefore
+    /// calls are held back until they are complete, and an item that is open when the
+    /// answer breaks off gets no `done`. Codex ignores refusals, so that they are written as
+    /// ordinary text.
+    pub caller_is_codex: bool,
+    /// The parameters that depend on the provider.
+    pub params: AnswerParams,
+    /// Upper bound of the answer in bytes, as received; a larger one fails.
+    pub max_bytes: usize,
 }
 
-/// What an answer's writer must know of the provider.
+/// The parameters of an answer that depend on the provider and model. They change when
+/// another route takes over, before any content was written.
 #[derive(Clone, Debug)]
-pub struct Terms {
-    /// Reasoning items carry the baggage that the provider wants back.
+pub struct AnswerParams {
+    /// Whether reasoning items carry sealed [`Baggage`], because the provider wants its
+    /// reasoning back or the client asked for `reasoning.encrypted_content`.
     pub seal_reasoning: bool,
-    /// Where the answer is from, for the baggage: `provider/model`.
+    /// The provider and model as `provider/model`, for the baggage.
     pub origin: String,
-    /// The input's size in tokens, if the provider does not say it.
-    pub estimated_input: u64,
-    /// Bytes of text a token, for the same purpose.
+    /// An estimate of the input tokens, for a provider that reports no usage.
+    pub estimated_input_tokens: u64,
+    /// Bytes of text per token, to estimate the output tokens in the same case.
     pub bytes_per_token: f32,
 }
 
-/// The state of one answer.
+/// Writes the Responses events of one answer.
+///
+/// Made with the answer. It accepts upstream events until the terminal event is written (by
+/// [`Event::Finish`] or [`Assembler::fail`]) and ignores calls after that.
 #[derive(Debug)]
 pub struct Assembler {
-    settings: Settings,
-    writer: Writer,
-    open: Open,
-    calls: Calls,
-    /// The `reasoning_details` of the open reasoning, or of what was said since
-    /// the last item was closed: objects, separated by commas.
-    details: String,
-    /// The `extra_content` of the call that begins next.
-    call_extra: Option<String>,
+    settings: AssemblerSettings,
+    writer: ItemWriter,
+    open: OpenItem,
+    calls: CallQueue,
+    /// The `reasoning_details` that no item carries yet: JSON objects, separated by
+    /// commas.
+    reasoning_details: String,
+    /// The `extra_content` of the next call, as JSON.
+    extra_content: Option<String>,
     citations: Citations,
-    /// Text or reasoning that came while a call was still open.
-    waiting: Vec<(Text, String)>,
-    /// White space that may turn out to be the beginning of a text.
-    blank: String,
+    /// Text and reasoning that arrived while a call was still open, escaped.
+    waiting_text: Vec<(TextKind, String)>,
+    /// White space that becomes the beginning of the next text, if text follows.
+    leading_blanks: String,
     usage: Option<Usage>,
     notes: Notes,
-    size: usize,
-    outcome: Option<Outcome>,
+    received_bytes: usize,
+    final_status: Option<ResponseStatus>,
 }
 
-/// How an answer ended.
+/// The final status of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// `response.completed`
+pub enum ResponseStatus {
+    /// The answer is complete: `response.completed`.
     Completed,
-    /// `response.incomplete`
+    /// The output limit or a content filter ended it: `response.incomplete`.
     Incomplete,
-    /// `response.failed`
+    /// The answer broke off: `response.failed`.
     Failed,
 }
 
 #[derive(Debug)]
-enum Open {
+enum OpenItem {
     Nothing,
-    Message(Message),
-    Reasoning(Reasoning),
+    Message(MessageItem),
+    Reasoning(ReasoningItem),
 }
 
-/// The kinds of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Text {
+enum TextKind {
     Output,
     Refusal,
     Reasoning,
 }
 
 impl Assembler {
-    /// An assembler that has not said anything yet.
-    pub fn new(settings: Settings) -> Self {
+    /// An assembler that has written no event.
+    pub fn new(settings: AssemblerSettings) -> Self {
         Self {
-            writer: Writer::new(settings.envelope.id()),
+            writer: ItemWriter::new(settings.envelope.id()),
             settings,
-            open: Open::Nothing,
-            calls: Calls::default(),
-            details: String::new(),
-            call_extra: None,
+            open: OpenItem::Nothing,
+            calls: CallQueue::default(),
+            reasoning_details: String::new(),
+            extra_content: None,
             citations: Citations::default(),
-            waiting: Vec::new(),
-            blank: String::new(),
+            waiting_text: Vec::new(),
+            leading_blanks: String::new(),
             usage: None,
             notes: Notes::default(),
-            size: 0,
-            outcome: None,
+            received_bytes: 0,
+            final_status: None,
         }
     }
 
     /// Writes `response.created` and `response.in_progress`.
-    pub fn begin(&mut self, frames: &mut Frames) {
-        self.lifecycle("response.created", frames);
-        self.lifecycle("response.in_progress", frames);
+    pub fn begin(&mut self, events: &mut EventBuffer) {
+        self.write_lifecycle_event("response.created", events);
+        self.write_lifecycle_event("response.in_progress", events);
     }
 
-    /// Another provider answers than was thought. Nothing of an answer was
-    /// written yet.
-    pub fn goes_to(&mut self, terms: Terms) {
-        self.settings.terms = terms;
+    /// Replaces the parameters because another provider answers. Only valid before the
+    /// first content event.
+    pub fn switch_provider(&mut self, params: AnswerParams) {
+        self.settings.params = params;
     }
 
-    /// Writes a sign of life with the output so far.
-    pub fn heartbeat(&mut self, frames: &mut Frames) {
-        if self.outcome.is_none() {
-            self.lifecycle("response.in_progress", frames);
+    /// Writes `response.in_progress` with the output so far, so that a silent connection
+    /// does not look dead.
+    pub fn heartbeat(&mut self, events: &mut EventBuffer) {
+        if self.final_status.is_none() {
+            self.write_lifecycle_event("response.in_progress", events);
         }
     }
 
-    /// Takes one event of the upstream. `now` is in Unix seconds. The fault is
-    /// the upstream's, or that the answer cannot be passed on; it is not
-    /// written: see [`Assembler::fail`].
-    pub fn event(&mut self, event: Event<'_>, now: u64, frames: &mut Frames) -> Result<(), Fault> {
-        if self.outcome.is_some() {
+    /// Handles one upstream event. `now` is in Unix seconds. An error is the upstream's
+    /// fault or means that the answer cannot be passed on; the caller writes it with
+    /// [`Assembler::fail`] or tries again.
+    pub fn event(
+        &mut self,
+        event: Event<'_>,
+        now: u64,
+        events: &mut EventBuffer,
+    ) -> Result<(), Fault> {
+        if self.final_status.is_some() {
             return Ok(());
         }
         match event {
             Event::Started => {}
             Event::Text(fragment, logprobs) => {
                 let logprobs = logprobs.map(serde_json::value::RawValue::get);
-                self.text(Text::Output, &fragment, logprobs, frames);
+                self.add_text(TextKind::Output, &fragment, logprobs, events);
             }
             Event::Refusal(fragment) => {
-                let kind = if self.settings.codex {
-                    Text::Output
+                let kind = if self.settings.caller_is_codex {
+                    TextKind::Output
                 } else {
-                    Text::Refusal
+                    TextKind::Refusal
                 };
-                self.text(kind, &fragment, None, frames);
+                self.add_text(kind, &fragment, None, events);
             }
-            Event::Reasoning(fragment) => self.text(Text::Reasoning, &fragment, None, frames),
-            Event::CallStart { slot, id, name } => self.call_start(slot, &id, &name, frames),
+            Event::Reasoning(fragment) => {
+                self.add_text(TextKind::Reasoning, &fragment, None, events);
+            }
+            Event::CallStart { slot, id, name } => self.start_call(slot, &id, &name, events),
             Event::CallArguments(slot, fragment) => {
-                self.grow(fragment.escaped().len());
+                self.count_bytes(fragment.escaped().len());
                 let taken = self
                     .calls
-                    .arguments(slot, &fragment, &mut self.writer, frames);
+                    .push_arguments(slot, &fragment, &mut self.writer, events);
                 if !taken && !fragment.is_blank() {
                     self.notes
                         .add("arguments_after_end", format!("call {slot}"));
                 }
             }
             Event::ReasoningDetails(list) => {
-                self.grow(list.len());
-                if !self.details.is_empty() {
-                    self.details.push(',');
+                self.count_bytes(list.len());
+                if !self.reasoning_details.is_empty() {
+                    self.reasoning_details.push(',');
                 }
-                self.details.push_str(&list);
+                self.reasoning_details.push_str(&list);
             }
-            Event::CallExtra(extra) => {
-                self.grow(extra.len());
-                self.call_extra = Some(extra.into_owned());
+            Event::CallExtraContent(extra) => {
+                self.count_bytes(extra.len());
+                self.extra_content = Some(extra.into_owned());
             }
             Event::Annotation(raw) => {
-                self.grow(raw.get().len());
-                match self.citations.annotation(raw) {
-                    Some(annotation) => self.annotation(annotation, frames),
+                self.count_bytes(raw.get().len());
+                match self.citations.parse_annotation(raw) {
+                    Some(annotation) => self.add_annotation(annotation, events),
                     None => self
                         .notes
                         .add("annotation_dropped", "it is no url_citation"),
                 }
             }
             Event::Source { url, title } => {
-                if let Some(annotation) = self.citations.source(&url, &title) {
-                    self.grow(annotation.len());
-                    self.annotation(annotation, frames);
+                if let Some(annotation) = self.citations.source_annotation(&url, &title) {
+                    self.count_bytes(annotation.len());
+                    self.add_annotation(annotation, events);
                 }
             }
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Note(code, detail) => self.notes.add(code, detail),
-            Event::Finish(Finish::ContentFilter) if self.settings.codex => {
-                // Codex takes an answer that is incomplete for this reason for
-                // a broken connection and asks again and again.
+            Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
+                // Codex mistakes a response that is incomplete for this reason for a
+                // broken connection and repeats the request again and again.
                 let message = "The provider's content filter cut the answer off.";
                 return Err(Fault::new(Kind::ContentFilter, message));
             }
-            Event::Finish(finish) => self.finish(finish, now, frames),
+            Event::Finish(finish) => self.finish(finish, now, events),
             Event::Failed(fault) => return Err(fault),
         }
-        if self.size > self.settings.limit && self.outcome.is_none() {
+        if self.received_bytes > self.settings.max_bytes && self.final_status.is_none() {
             let message = format!(
                 "The provider's answer is larger than {} bytes.",
-                self.settings.limit
+                self.settings.max_bytes
             );
             return Err(Fault::new(Kind::BadReply, message));
         }
         Ok(())
     }
 
-    /// Writes a compaction item with this `encrypted_content`. It stands alone:
-    /// nothing is open, and what follows it is another item or the end. OpenAI's own
-    /// items have an id and no status.
-    pub fn compaction(&mut self, blob: &str, frames: &mut Frames) {
-        if self.outcome.is_some() {
+    /// Writes a compaction item with this `encrypted_content`. No item may be open. Like
+    /// OpenAI's compaction items it has an id and no status.
+    pub fn write_compaction(&mut self, blob: &str, events: &mut EventBuffer) {
+        if self.final_status.is_some() {
             return;
         }
-        let place = self.writer.place("cmp");
+        let position = self.writer.next_position("cmp");
         let mut item = vec![b'{'];
-        json::field(&mut item, "id", &place.id);
+        json::field(&mut item, "id", &position.id);
         json::field(&mut item, "type", "compaction");
         json::field(&mut item, "encrypted_content", blob);
         item.push(b'}');
-        self.writer.added(&place, &item, frames);
-        self.writer.done(&place, &item, frames);
+        self.writer.item_added(&position, &item, events);
+        self.writer.item_done(&position, &item, events);
     }
 
-    /// Ends the answer with `response.failed`; open items become incomplete, but
-    /// stay open for Codex.
-    pub fn fail(&mut self, fault: &Fault, frames: &mut Frames) {
-        if self.outcome.is_some() {
+    /// Ends the answer with `response.failed`. Open items are closed as incomplete; for
+    /// Codex they stay open (see [`AssemblerSettings::caller_is_codex`]).
+    pub fn fail(&mut self, fault: &Fault, events: &mut EventBuffer) {
+        if self.final_status.is_some() {
             return;
         }
-        if self.settings.codex {
-            self.open = Open::Nothing;
-            self.waiting.clear();
-            self.details.clear();
+        if self.settings.caller_is_codex {
+            self.open = OpenItem::Nothing;
+            self.waiting_text.clear();
+            self.reasoning_details.clear();
         }
-        self.close_text("incomplete", true, frames);
-        self.calls.fail(&mut self.writer, &mut self.notes, frames);
-        self.flush_waiting(frames);
-        self.close_text("incomplete", true, frames);
-        self.drop_citations();
-        self.count_tokens();
+        self.close_text("incomplete", true, events);
+        self.calls.fail(&mut self.writer, &mut self.notes, events);
+        self.flush_waiting_text(events);
+        self.close_text("incomplete", true, events);
+        self.drop_pending_citations();
+        self.ensure_usage();
         let message = fault.response_message().into_owned();
-        let state = State {
+        let state = ResponseState {
             status: "failed",
             error: Some((fault.response_code(), &message)),
             usage: self.usage,
             ..self.state()
         };
-        self.terminal("response.failed", &state, frames);
-        self.outcome = Some(Outcome::Failed);
+        self.write_terminal_event("response.failed", &state, events);
+        self.final_status = Some(ResponseStatus::Failed);
     }
 
-    /// How the answer ended, once it has.
-    pub fn outcome(&self) -> Option<Outcome> {
-        self.outcome
+    /// The final status, once the terminal event is written.
+    pub fn final_status(&self) -> Option<ResponseStatus> {
+        self.final_status
     }
 
-    /// The finished items, each with its id, as JSON.
+    /// The finished items: item id and JSON.
     pub fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.writer.items()
     }
 
-    /// The token counts: the provider's, or an estimate once it has ended.
+    /// The token counts that the provider sent; after the end of the answer an estimate if
+    /// it sent none.
     pub fn usage(&self) -> Option<Usage> {
         self.usage
     }
 
-    /// What was repaired on the way.
+    /// What was repaired or dropped in the answer.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
 
-    fn grow(&mut self, bytes: usize) {
-        self.size += bytes;
+    fn count_bytes(&mut self, bytes: usize) {
+        self.received_bytes += bytes;
     }
 
-    fn text(
+    fn add_text(
         &mut self,
-        kind: Text,
+        kind: TextKind,
         fragment: &Fragment<'_>,
         logprobs: Option<&str>,
-        frames: &mut Frames,
+        events: &mut EventBuffer,
     ) {
-        self.grow(fragment.escaped().len());
-        if !self.calls.is_empty() && self.waiting.is_empty() && fragment.is_blank() {
-            // White space behind a call says nothing unless text follows it.
-            if kind == Text::Output {
-                self.blank.push_str(fragment.escaped());
+        self.count_bytes(fragment.escaped().len());
+        if !self.calls.is_empty() && self.waiting_text.is_empty() && fragment.is_blank() {
+            // White space after a call is dropped unless text follows it.
+            if kind == TextKind::Output {
+                self.leading_blanks.push_str(fragment.escaped());
             }
             return;
         }
         if !self.calls.is_empty() {
             self.calls
-                .settle(&mut self.writer, &mut self.notes, frames, true);
+                .close_complete(&mut self.writer, &mut self.notes, events, true);
         }
         if self.calls.is_empty() {
-            self.flush_waiting(frames);
-            self.write_text(kind, fragment.escaped(), logprobs, frames);
+            self.flush_waiting_text(events);
+            self.write_text(kind, fragment.escaped(), logprobs, events);
         } else {
-            match self.waiting.last_mut() {
+            match self.waiting_text.last_mut() {
                 Some((last, text)) if *last == kind => text.push_str(fragment.escaped()),
                 _ => {
-                    let mut text = std::mem::take(&mut self.blank);
-                    if kind != Text::Output {
+                    let mut text = std::mem::take(&mut self.leading_blanks);
+                    if kind != TextKind::Output {
                         text.clear();
                     }
                     text.push_str(fragment.escaped());
-                    self.waiting.push((kind, text));
+                    self.waiting_text.push((kind, text));
                 }
             }
         }
@@ -338,97 +362,100 @@ impl Assembler {
 
     fn write_text(
         &mut self,
-        kind: Text,
+        kind: TextKind,
         escaped: &str,
         logprobs: Option<&str>,
-        frames: &mut Frames,
+        events: &mut EventBuffer,
     ) {
         let fits = match (&self.open, kind) {
-            (Open::Message(_), Text::Output | Text::Refusal)
-            | (Open::Reasoning(_), Text::Reasoning) => true,
-            (Open::Nothing | Open::Message(_) | Open::Reasoning(_), _) => false,
+            (OpenItem::Message(_), TextKind::Output | TextKind::Refusal)
+            | (OpenItem::Reasoning(_), TextKind::Reasoning) => true,
+            (OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_), _) => false,
         };
-        let held;
+        let with_blanks;
         let mut escaped = escaped;
         if !fits {
             if Fragment::from_escaped(escaped).is_blank() {
-                if kind == Text::Output {
-                    self.blank.push_str(escaped);
+                if kind == TextKind::Output {
+                    self.leading_blanks.push_str(escaped);
                 }
                 return;
             }
-            self.close_text("completed", true, frames);
-            if kind == Text::Output && !self.blank.is_empty() {
-                self.blank.push_str(escaped);
-                held = std::mem::take(&mut self.blank);
-                escaped = &held;
+            self.close_text("completed", true, events);
+            if kind == TextKind::Output && !self.leading_blanks.is_empty() {
+                self.leading_blanks.push_str(escaped);
+                with_blanks = std::mem::take(&mut self.leading_blanks);
+                escaped = &with_blanks;
             }
-            self.blank.clear();
+            self.leading_blanks.clear();
             self.open = match kind {
-                Text::Output | Text::Refusal => {
-                    Open::Message(Message::open(&mut self.writer, frames))
+                TextKind::Output | TextKind::Refusal => {
+                    OpenItem::Message(MessageItem::open(&mut self.writer, events))
                 }
-                Text::Reasoning => Open::Reasoning(Reasoning::open(&mut self.writer, frames)),
+                TextKind::Reasoning => {
+                    OpenItem::Reasoning(ReasoningItem::open(&mut self.writer, events))
+                }
             };
         }
         match &mut self.open {
-            Open::Message(message) => {
-                message.text(
-                    kind == Text::Refusal,
+            OpenItem::Message(message) => {
+                message.add_text(
+                    kind == TextKind::Refusal,
                     escaped,
                     logprobs,
                     &mut self.writer,
-                    frames,
+                    events,
                 );
-                if message.is_text() {
-                    for annotation in self.citations.waiting.drain(..) {
-                        message.annotation(annotation, &mut self.writer, frames);
+                if message.accepts_annotations() {
+                    for annotation in self.citations.pending.drain(..) {
+                        message.add_annotation(annotation, &mut self.writer, events);
                     }
                 }
             }
-            Open::Reasoning(reasoning) => reasoning.text(escaped, &mut self.writer, frames),
-            Open::Nothing => {}
+            OpenItem::Reasoning(reasoning) => reasoning.add_text(escaped, &mut self.writer, events),
+            OpenItem::Nothing => {}
         }
     }
 
-    fn flush_waiting(&mut self, frames: &mut Frames) {
-        for (kind, text) in std::mem::take(&mut self.waiting) {
-            self.write_text(kind, &text, None, frames);
+    fn flush_waiting_text(&mut self, events: &mut EventBuffer) {
+        for (kind, text) in std::mem::take(&mut self.waiting_text) {
+            self.write_text(kind, &text, None, events);
         }
     }
 
-    /// Closes the open message or reasoning. A message that something follows
-    /// is commentary.
-    fn close_text(&mut self, status: &'static str, followed: bool, frames: &mut Frames) {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Nothing => {}
-            Open::Message(message) => {
+    /// Closes the open message or reasoning item, if any. The phase of a message is
+    /// `commentary` if something follows it, else `final_answer`.
+    fn close_text(&mut self, status: &'static str, followed: bool, events: &mut EventBuffer) {
+        match std::mem::replace(&mut self.open, OpenItem::Nothing) {
+            OpenItem::Nothing => {}
+            OpenItem::Message(message) => {
                 let phase = if followed {
                     "commentary"
                 } else {
                     "final_answer"
                 };
-                message.close(status, phase, &mut self.writer, frames);
+                message.close(status, phase, &mut self.writer, events);
             }
-            Open::Reasoning(reasoning) => {
-                let seals = self.settings.terms.seal_reasoning || !self.details.is_empty();
-                let baggage = seals.then(|| self.baggage());
-                reasoning.close(status, baggage, &mut self.writer, frames);
+            OpenItem::Reasoning(reasoning) => {
+                let carries_baggage =
+                    self.settings.params.seal_reasoning || !self.reasoning_details.is_empty();
+                let baggage = carries_baggage.then(|| self.take_baggage());
+                reasoning.close(status, baggage, &mut self.writer, events);
             }
         }
-        // Inside an open call they wait for its end.
-        if !self.details.is_empty() && self.calls.is_empty() {
-            let baggage = self.baggage();
-            reasoning::carry(status, &baggage, &mut self.writer, frames);
+        // While a call is open, they wait for its end.
+        if !self.reasoning_details.is_empty() && self.calls.is_empty() {
+            let baggage = self.take_baggage();
+            reasoning::write_baggage_item(status, &baggage, &mut self.writer, events);
         }
     }
 
-    /// What a reasoning item carries: takes the details.
-    fn baggage(&mut self) -> Baggage {
-        let details = std::mem::take(&mut self.details);
+    /// Takes the collected `reasoning_details` as the baggage of a reasoning item.
+    fn take_baggage(&mut self) -> Baggage {
+        let details = std::mem::take(&mut self.reasoning_details);
         Baggage {
-            origin: self.settings.terms.origin.clone(),
-            details: if details.is_empty() {
+            origin: self.settings.params.origin.clone(),
+            reasoning_details: if details.is_empty() {
                 details
             } else {
                 format!("[{details}]")
@@ -437,57 +464,62 @@ impl Assembler {
         }
     }
 
-    fn annotation(&mut self, annotation: String, frames: &mut Frames) {
+    fn add_annotation(&mut self, annotation: String, events: &mut EventBuffer) {
         match &mut self.open {
-            Open::Message(message) if message.is_text() => {
-                message.annotation(annotation, &mut self.writer, frames);
+            OpenItem::Message(message) if message.accepts_annotations() => {
+                message.add_annotation(annotation, &mut self.writer, events);
             }
-            Open::Message(_) | Open::Reasoning(_) | Open::Nothing => {
-                self.citations.wait(annotation);
+            OpenItem::Message(_) | OpenItem::Reasoning(_) | OpenItem::Nothing => {
+                self.citations.keep_pending(annotation);
             }
         }
     }
 
-    /// Says which citations found no text.
-    fn drop_citations(&mut self) {
-        let lost = self.citations.waiting.len();
+    /// Drops the citations for which no text came, with a note.
+    fn drop_pending_citations(&mut self) {
+        let lost = self.citations.pending.len();
         if lost > 0 {
             let detail = format!("{lost} without a text that they belong to");
             self.notes.add("annotation_dropped", detail);
-            self.citations.waiting.clear();
+            self.citations.pending.clear();
         }
     }
 
-    fn call_start(&mut self, slot: u32, id: &str, name: &str, frames: &mut Frames) {
-        self.blank.clear();
+    fn start_call(&mut self, slot: u32, id: &str, name: &str, events: &mut EventBuffer) {
+        self.leading_blanks.clear();
         if self.calls.is_empty() {
-            self.close_text("completed", true, frames);
+            self.close_text("completed", true, events);
         }
-        self.grow(id.len() + name.len());
-        let resolved = self.settings.tools.resolve(name);
-        if resolved.guessed {
+        self.count_bytes(id.len() + name.len());
+        let resolved = self.settings.tool_names.resolve(name);
+        if resolved.name_repaired {
             self.notes.add(
                 "tool_name_repaired",
                 format!("{name} to {}", resolved.target.name),
             );
         }
-        let call_id = self.call_id(id, name, slot);
-        let baggage = self.call_extra.take().map(|call_extra| Baggage {
-            origin: self.settings.terms.origin.clone(),
-            call_extra,
+        let call_id = self.unique_call_id(id, name, slot);
+        let baggage = self.extra_content.take().map(|call_extra| Baggage {
+            origin: self.settings.params.origin.clone(),
+            extra_content: call_extra,
             ..Baggage::default()
         });
-        let held = self.settings.codex;
+        let hold_back = self.settings.caller_is_codex;
+        self.calls.push_back(CallItem::new(
+            slot,
+            call_id,
+            resolved.target,
+            hold_back,
+            baggage,
+        ));
         self.calls
-            .start(Call::new(slot, call_id, resolved.target, held, baggage));
-        self.calls
-            .settle(&mut self.writer, &mut self.notes, frames, false);
+            .close_complete(&mut self.writer, &mut self.notes, events, false);
     }
 
-    /// The upstream's call id if it can be used, else one made from what the
-    /// model called: the same call gets the same id when it is replayed.
-    fn call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
-        if (1..=64).contains(&id.len()) && self.settings.known_calls.insert(id.to_owned()) {
+    /// The upstream's call id if it is valid and not in use, else one derived from the
+    /// call, so that a replay of the answer produces the same id.
+    fn unique_call_id(&mut self, id: &str, name: &str, slot: u32) -> String {
+        if (1..=64).contains(&id.len()) && self.settings.known_call_ids.insert(id.to_owned()) {
             return id.to_owned();
         }
         self.notes.add(
@@ -497,47 +529,47 @@ impl Assembler {
                 if id.is_empty() { "empty" } else { "not usable" }
             ),
         );
-        let mut count = self.settings.known_calls.len();
+        let mut count = self.settings.known_call_ids.len();
         loop {
             let seed = format!("{id}\0{name}\0{slot}\0{count}");
             let minted = format!("call_{:08x}{:08x}", crc32fast::hash(seed.as_bytes()), count);
-            if self.settings.known_calls.insert(minted.clone()) {
+            if self.settings.known_call_ids.insert(minted.clone()) {
                 return minted;
             }
             count += 1;
         }
     }
 
-    fn finish(&mut self, finish: Finish, now: u64, frames: &mut Frames) {
-        let whole = finish == Finish::Stop;
-        let called = !self.calls.is_empty();
-        let status = if whole { "completed" } else { "incomplete" };
+    fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
+        let complete = finish == Finish::Stop;
+        let had_calls = !self.calls.is_empty();
+        let status = if complete { "completed" } else { "incomplete" };
         self.calls
-            .finish(whole, &mut self.writer, &mut self.notes, frames);
-        if called {
-            self.flush_waiting(frames);
+            .finish(complete, &mut self.writer, &mut self.notes, events);
+        if had_calls {
+            self.flush_waiting_text(events);
         }
-        self.close_text(status, false, frames);
-        self.drop_citations();
-        self.count_tokens();
-        let state = State {
+        self.close_text(status, false, events);
+        self.drop_pending_citations();
+        self.ensure_usage();
+        let state = ResponseState {
             usage: self.usage,
             ..self.state()
         };
         let (outcome, name, state) = match finish {
             Finish::Stop => (
-                Outcome::Completed,
+                ResponseStatus::Completed,
                 "response.completed",
-                State {
+                ResponseState {
                     status: "completed",
                     completed_at: Some(now),
                     ..state
                 },
             ),
             Finish::Length | Finish::ContentFilter => (
-                Outcome::Incomplete,
+                ResponseStatus::Incomplete,
                 "response.incomplete",
-                State {
+                ResponseState {
                     status: "incomplete",
                     incomplete: Some(if finish == Finish::Length {
                         "max_output_tokens"
@@ -548,16 +580,16 @@ impl Assembler {
                 },
             ),
         };
-        self.terminal(name, &state, frames);
-        self.outcome = Some(outcome);
+        self.write_terminal_event(name, &state, events);
+        self.final_status = Some(outcome);
     }
 
-    /// Estimates the token counts if the provider sent none.
-    fn count_tokens(&mut self) {
+    /// Sets estimated token counts if the provider sent none.
+    fn ensure_usage(&mut self) {
         if self.usage.is_none() {
             self.notes
                 .add("usage_estimated", "the provider sent no token counts");
-            self.usage = Some(self.estimate());
+            self.usage = Some(self.estimated_usage());
         }
     }
 
@@ -567,18 +599,18 @@ impl Assembler {
         clippy::cast_precision_loss,
         reason = "an estimate"
     )]
-    fn estimate(&self) -> Usage {
-        let output =
-            (self.size as f32 / self.settings.terms.bytes_per_token.max(0.1)).ceil() as u64;
+    fn estimated_usage(&self) -> Usage {
+        let output = (self.received_bytes as f32 / self.settings.params.bytes_per_token.max(0.1))
+            .ceil() as u64;
         Usage {
-            input: self.settings.terms.estimated_input,
+            input: self.settings.params.estimated_input_tokens,
             output,
             ..Usage::default()
         }
     }
 
-    fn state(&self) -> State<'_> {
-        State {
+    fn state(&self) -> ResponseState<'_> {
+        ResponseState {
             status: "in_progress",
             completed_at: None,
             error: None,
@@ -588,23 +620,27 @@ impl Assembler {
         }
     }
 
-    fn lifecycle(&mut self, name: &'static str, frames: &mut Frames) {
+    fn write_lifecycle_event(&mut self, name: &'static str, events: &mut EventBuffer) {
         let sequence = self.writer.next_sequence();
-        let out = frames.open(name, sequence);
+        let out = events.begin_event(name, sequence);
         out.extend_from_slice(b",\"response\":");
         self.settings.envelope.push(out, &self.state());
-        frames.close();
+        events.end_event();
     }
 
-    /// Writes the event that ends the stream, and `[DONE]`. No number follows
-    /// its own.
-    fn terminal(&self, name: &'static str, state: &State<'_>, frames: &mut Frames) {
-        let out = frames.open(name, self.writer.sequence);
+    /// Writes the terminal event and `[DONE]`. Its sequence number is the last one.
+    fn write_terminal_event(
+        &self,
+        name: &'static str,
+        state: &ResponseState<'_>,
+        events: &mut EventBuffer,
+    ) {
+        let out = events.begin_event(name, self.writer.sequence);
         out.extend_from_slice(b",\"response\":");
         let start = out.len();
         self.settings.envelope.push(out, state);
-        frames.mark_terminal(start);
-        frames.close();
-        frames.done();
+        events.mark_terminal(start);
+        events.end_event();
+        events.push_done_marker();
     }
 }

@@ -1,33 +1,33 @@
-//! A reasoning item: one summary part that holds the thinking, or none where
-//! it only carries baggage.
+//! The reasoning item. It has one summary part with the reasoning text, or none if it only
+//! carries baggage.
 
-use super::super::frames::Frames;
-use super::writer::{Growing, Place, Writer, locator, push_escaped};
+use super::super::event_buffer::EventBuffer;
+use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
 use crate::baggage::Baggage;
 use crate::json;
 
-/// The open reasoning.
+/// A reasoning item that is open.
 #[derive(Debug)]
-pub(super) struct Reasoning {
-    place: Place,
-    locate: Vec<u8>,
-    text: Growing,
+pub(super) struct ReasoningItem {
+    position: ItemPosition,
+    location: Vec<u8>,
+    text: StreamedText,
 }
 
-impl Reasoning {
-    pub(super) fn open(writer: &mut Writer, frames: &mut Frames) -> Self {
-        let place = writer.place("rs");
-        writer.added(&place, &opening(&place), frames);
-        let locate = locator(&place, Some(("summary_index", 0)));
+impl ReasoningItem {
+    pub(super) fn open(writer: &mut ItemWriter, events: &mut EventBuffer) -> Self {
+        let position = writer.next_position("rs");
+        writer.item_added(&position, &item_in_progress(&position), events);
+        let location = location_fields(&position, Some(("summary_index", 0)));
         let reasoning = Self {
-            place,
-            locate,
-            text: Growing::default(),
+            position,
+            location,
+            text: StreamedText::default(),
         };
         writer.event(
             "response.reasoning_summary_part.added",
-            &reasoning.locate,
-            frames,
+            &reasoning.location,
+            events,
             |out| {
                 reasoning.push_part(out);
             },
@@ -35,47 +35,52 @@ impl Reasoning {
         reasoning
     }
 
-    pub(super) fn text(&mut self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+    pub(super) fn add_text(
+        &mut self,
+        escaped: &str,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
+    ) {
         let whole = self.text.push(escaped);
         if !whole.is_empty() {
-            self.send(&whole, writer, frames);
+            self.write_delta(&whole, writer, events);
         }
     }
 
-    fn send(&self, escaped: &str, writer: &mut Writer, frames: &mut Frames) {
+    fn write_delta(&self, escaped: &str, writer: &mut ItemWriter, events: &mut EventBuffer) {
         writer.event(
             "response.reasoning_summary_text.delta",
-            &self.locate,
-            frames,
+            &self.location,
+            events,
             |out| {
                 push_escaped(out, "delta", escaped);
             },
         );
     }
 
-    /// Closes it. `baggage` is what is carried, but for the thinking itself.
+    /// Closes the item. The reasoning text is added to `baggage`.
     pub(super) fn close(
         mut self,
         status: &str,
         baggage: Option<Baggage>,
-        writer: &mut Writer,
-        frames: &mut Frames,
+        writer: &mut ItemWriter,
+        events: &mut EventBuffer,
     ) {
-        if let Some(rest) = self.text.rest() {
-            self.send(rest, writer, frames);
+        if let Some(rest) = self.text.flush() {
+            self.write_delta(rest, writer, events);
         }
         writer.event(
             "response.reasoning_summary_text.done",
-            &self.locate,
-            frames,
+            &self.location,
+            events,
             |out| {
                 push_escaped(out, "text", &self.text.text);
             },
         );
         writer.event(
             "response.reasoning_summary_part.done",
-            &self.locate,
-            frames,
+            &self.location,
+            events,
             |out| {
                 self.push_part(out);
             },
@@ -84,8 +89,8 @@ impl Reasoning {
             reasoning: json::unescape(&self.text.text).into_owned(),
             ..baggage
         });
-        let item = item(&self.place, status, &self.text.text, baggage.as_ref());
-        writer.done(&self.place, &item, frames);
+        let item = finished_item(&self.position, status, &self.text.text, baggage.as_ref());
+        writer.item_done(&self.position, &item, events);
     }
 
     fn push_part(&self, out: &mut Vec<u8>) {
@@ -95,27 +100,36 @@ impl Reasoning {
     }
 }
 
-/// Writes an item without thinking, which carries something back.
-pub(super) fn carry(status: &str, baggage: &Baggage, writer: &mut Writer, frames: &mut Frames) {
-    let place = writer.place("rs");
-    writer.added(&place, &opening(&place), frames);
-    let item = item(&place, status, "", Some(baggage));
-    writer.done(&place, &item, frames);
+/// Writes a reasoning item without text that carries `baggage`.
+pub(super) fn write_baggage_item(
+    status: &str,
+    baggage: &Baggage,
+    writer: &mut ItemWriter,
+    events: &mut EventBuffer,
+) {
+    let position = writer.next_position("rs");
+    writer.item_added(&position, &item_in_progress(&position), events);
+    let item = finished_item(&position, status, "", Some(baggage));
+    writer.item_done(&position, &item, events);
 }
 
-/// The item as it is added.
-fn opening(place: &Place) -> Vec<u8> {
+fn item_in_progress(position: &ItemPosition) -> Vec<u8> {
     let mut item = vec![b'{'];
-    json::field(&mut item, "id", &place.id);
+    json::field(&mut item, "id", &position.id);
     item.extend_from_slice(br#","type":"reasoning","status":"in_progress","summary":[]}"#);
     item
 }
 
 /// The finished item; `text` is escaped.
-fn item(place: &Place, status: &str, text: &str, baggage: Option<&Baggage>) -> Vec<u8> {
+fn finished_item(
+    position: &ItemPosition,
+    status: &str,
+    text: &str,
+    baggage: Option<&Baggage>,
+) -> Vec<u8> {
     let mut item = Vec::with_capacity(text.len() * 3 + 160);
     item.push(b'{');
-    json::field(&mut item, "id", &place.id);
+    json::field(&mut item, "id", &position.id);
     json::field(&mut item, "type", "reasoning");
     json::field(&mut item, "status", status);
     json::key(&mut item, "summary");

@@ -1,32 +1,33 @@
-//! The counters that all items share, and the shape of item events.
+//! The counters that all items of an answer share, and the events that contain items.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::super::frames::Frames;
+use super::super::event_buffer::EventBuffer;
 use crate::json;
 
-/// Numbers events and items, and keeps the finished items.
+/// Numbers events and items, writes item events, and keeps the finished items.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct ItemWriter {
+    /// The sequence number of the next event.
     pub(super) sequence: u64,
-    /// Finished items, separated by commas, exactly as they were sent.
+    /// The JSON of the finished items as it was sent, separated by commas.
     pub(super) output: Vec<u8>,
-    /// The response id without its prefix: item ids are made of it.
+    /// The response id without its prefix; item ids contain it.
     token: String,
-    /// Where each finished item stands in `output`, by its id.
+    /// The id of each finished item and its range in `output`.
     items: Vec<(String, Range<usize>)>,
     next_index: u32,
 }
 
-/// An item's place in the output.
+/// The id and `output_index` of an item.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct ItemPosition {
     pub(super) id: String,
     pub(super) index: u32,
 }
 
-impl Writer {
+impl ItemWriter {
     pub(super) fn new(response_id: &str) -> Self {
         let token = response_id
             .split_once('_')
@@ -46,31 +47,42 @@ impl Writer {
         sequence
     }
 
-    /// The next place, with an id of this prefix: `msg`, `rs`, `fc` ….
-    pub(super) fn place(&mut self, prefix: &str) -> Place {
+    /// Assigns the next output index, with an item id that has this prefix (`msg`, `rs`,
+    /// `fc` and so on).
+    pub(super) fn next_position(&mut self, prefix: &str) -> ItemPosition {
         let index = self.next_index;
         self.next_index += 1;
-        Place {
+        ItemPosition {
             id: format!("{prefix}_{}_{index}", self.token),
             index,
         }
     }
 
     /// Writes `response.output_item.added`.
-    pub(super) fn added(&mut self, place: &Place, item: &[u8], frames: &mut Frames) {
-        self.item_event("response.output_item.added", place, item, frames);
+    pub(super) fn item_added(
+        &mut self,
+        position: &ItemPosition,
+        item: &[u8],
+        events: &mut EventBuffer,
+    ) {
+        self.item_event("response.output_item.added", position, item, events);
     }
 
-    /// Writes `response.output_item.done` and keeps the item for the output.
-    pub(super) fn done(&mut self, place: &Place, item: &[u8], frames: &mut Frames) {
-        self.item_event("response.output_item.done", place, item, frames);
+    /// Writes `response.output_item.done` and keeps the item for the response object.
+    pub(super) fn item_done(
+        &mut self,
+        position: &ItemPosition,
+        item: &[u8],
+        events: &mut EventBuffer,
+    ) {
+        self.item_event("response.output_item.done", position, item, events);
         if !self.output.is_empty() {
             self.output.push(b',');
         }
         let start = self.output.len();
         self.output.extend_from_slice(item);
         self.items
-            .push((place.id.clone(), start..self.output.len()));
+            .push((position.id.clone(), start..self.output.len()));
     }
 
     /// The finished items: id and JSON.
@@ -80,36 +92,43 @@ impl Writer {
             .filter_map(|(id, range)| Some((id.as_str(), self.output.get(range.clone())?)))
     }
 
-    fn item_event(&mut self, name: &str, place: &Place, item: &[u8], frames: &mut Frames) {
-        let out = frames.open(name, self.next_sequence());
-        json::field(out, "output_index", &place.index);
+    fn item_event(
+        &mut self,
+        name: &str,
+        position: &ItemPosition,
+        item: &[u8],
+        events: &mut EventBuffer,
+    ) {
+        let out = events.begin_event(name, self.next_sequence());
+        json::field(out, "output_index", &position.index);
         out.extend_from_slice(b",\"item\":");
         out.extend_from_slice(item);
-        frames.close();
+        events.end_event();
     }
 
-    /// Writes an event about a place: `locate` is what [`locator`] made, the
-    /// rest follows it.
+    /// Writes an event about an item. `location` comes from [`location_fields`]; `rest`
+    /// appends the other fields.
     pub(super) fn event(
         &mut self,
         name: &str,
-        locate: &[u8],
-        frames: &mut Frames,
+        location: &[u8],
+        events: &mut EventBuffer,
         rest: impl FnOnce(&mut Vec<u8>),
     ) {
-        let out = frames.open(name, self.next_sequence());
-        out.extend_from_slice(locate);
+        let out = events.begin_event(name, self.next_sequence());
+        out.extend_from_slice(location);
         rest(out);
-        frames.close();
+        events.end_event();
     }
 }
 
-/// The fields that say where an event belongs, made once for many deltas:
-/// `,"item_id":…,"output_index":…` and, if given, an index inside the item.
-pub(super) fn locator(place: &Place, inside: Option<(&str, usize)>) -> Vec<u8> {
+/// The fields that say to which item an event belongs, encoded once for many deltas:
+/// `,"item_id":…,"output_index":…` and, if given, the name and value of an index inside the
+/// item.
+pub(super) fn location_fields(position: &ItemPosition, inside: Option<(&str, usize)>) -> Vec<u8> {
     let mut out = Vec::new();
-    json::field(&mut out, "item_id", &place.id);
-    json::field(&mut out, "output_index", &place.index);
+    json::field(&mut out, "item_id", &position.id);
+    json::field(&mut out, "output_index", &position.index);
     if let Some((name, index)) = inside {
         json::field(&mut out, name, &index);
     }
@@ -124,41 +143,42 @@ pub(super) fn push_escaped(out: &mut Vec<u8>, name: &str, escaped: &str) {
     out.push(b'"');
 }
 
-/// Text as it grows, still escaped. An upstream may cut between the halves of
-/// a surrogate pair; the first half waits for the second.
+/// Text that arrives in pieces, escaped. An upstream may split a surrogate pair between two
+/// pieces; the high surrogate is kept back until the low one arrives.
 #[derive(Debug, Default)]
-pub(super) struct Growing {
+pub(super) struct StreamedText {
     pub(super) text: String,
-    half: String,
+    high_surrogate: String,
 }
 
-impl Growing {
-    /// Appends a piece and returns what may be sent of it.
+impl StreamedText {
+    /// Appends a piece and returns the text that can be sent.
     pub(super) fn push<'f>(&mut self, escaped: &'f str) -> Cow<'f, str> {
-        let whole =
-            if self.half.is_empty() && memchr::memmem::find(escaped.as_bytes(), b"\\u").is_none() {
-                Cow::Borrowed(escaped)
-            } else {
-                let mut joined = std::mem::take(&mut self.half);
-                joined.push_str(escaped);
-                if let Some(at) = json::lone_surrogate(&joined)
-                    && at + 6 == joined.len()
-                    && json::is_high_surrogate(&joined, at)
-                {
-                    self.half = joined.split_off(at);
-                }
-                Cow::Owned(json::replace_lone_surrogates(&joined))
-            };
+        let whole = if self.high_surrogate.is_empty()
+            && memchr::memmem::find(escaped.as_bytes(), b"\\u").is_none()
+        {
+            Cow::Borrowed(escaped)
+        } else {
+            let mut joined = std::mem::take(&mut self.high_surrogate);
+            joined.push_str(escaped);
+            if let Some(at) = json::find_lone_surrogate(&joined)
+                && at + 6 == joined.len()
+                && json::is_high_surrogate(&joined, at)
+            {
+                self.high_surrogate = joined.split_off(at);
+            }
+            Cow::Owned(json::replace_lone_surrogates(&joined))
+        };
         self.text.push_str(&whole);
         whole
     }
 
-    /// The half that never got its partner, as U+FFFD.
-    pub(super) fn rest(&mut self) -> Option<&'static str> {
-        if self.half.is_empty() {
+    /// Ends the text. Returns U+FFFD (escaped) if a high surrogate was kept back.
+    pub(super) fn flush(&mut self) -> Option<&'static str> {
+        if self.high_surrogate.is_empty() {
             return None;
         }
-        self.half.clear();
+        self.high_surrogate.clear();
         self.text.push_str("\\ufffd");
         Some("\\ufffd")
     }

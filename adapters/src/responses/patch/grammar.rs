@@ -1,5 +1,5 @@
-//! The grammar of a patch, as Codex 0.169 sends it in the definition of its
-//! `apply_patch` tool:
+//! The grammar of a patch, which Codex 0.169 sends in the definition of its `apply_patch`
+//! tool:
 //!
 //! ```text
 //! start: "*** Begin Patch" LF hunk+ "*** End Patch" LF?
@@ -15,16 +15,16 @@ pub(super) const END: &str = "*** End Patch";
 const MOVE: &str = "*** Move to: ";
 const END_OF_FILE: &str = "*** End of File";
 
-/// The line that opens one file's part.
+/// The header line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Header {
+pub(super) enum FileHeader {
     Add,
     Delete,
     Update,
 }
 
-impl Header {
-    pub(super) fn of(line: &str) -> Option<Self> {
+impl FileHeader {
+    pub(super) fn parse(line: &str) -> Option<Self> {
         let kinds = [
             ("*** Add File: ", Self::Add),
             ("*** Delete File: ", Self::Delete),
@@ -38,9 +38,9 @@ impl Header {
     }
 }
 
-/// Where in a patch the next line stands.
+/// The state of the grammar before the next line.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum GrammarState {
     Start,
     AddEmpty,
     Add,
@@ -61,42 +61,48 @@ pub(super) fn is_patch(text: &str) -> bool {
         .and_then(|rest| rest.strip_prefix('\n'))
         .and_then(|rest| rest.strip_suffix('\n'));
     let Some(inner) = inner else { return false };
-    let mut place = Place::Start;
+    let mut state = GrammarState::Start;
     for line in inner.split('\n') {
-        match next(place, line) {
-            Some(after) => place = after,
+        match next_state(state, line) {
+            Some(after) => state = after,
             None => return false,
         }
     }
-    !matches!(place, Place::Start | Place::AddEmpty)
+    !matches!(state, GrammarState::Start | GrammarState::AddEmpty)
 }
 
-fn next(place: Place, line: &str) -> Option<Place> {
-    if let Some(header) = Header::of(line) {
-        return (place != Place::AddEmpty).then_some(match header {
-            Header::Add => Place::AddEmpty,
-            Header::Delete => Place::Delete,
-            Header::Update => Place::UpdateEmpty,
+fn next_state(state: GrammarState, line: &str) -> Option<GrammarState> {
+    if let Some(header) = FileHeader::parse(line) {
+        return (state != GrammarState::AddEmpty).then_some(match header {
+            FileHeader::Add => GrammarState::AddEmpty,
+            FileHeader::Delete => GrammarState::Delete,
+            FileHeader::Update => GrammarState::UpdateEmpty,
         });
     }
-    match place {
-        Place::Start | Place::Delete | Place::AtEnd => None,
-        Place::AddEmpty | Place::Add => line.starts_with('+').then_some(Place::Add),
-        Place::UpdateEmpty if named(line, MOVE) => Some(Place::Moved),
-        Place::Change if line == END_OF_FILE => Some(Place::AtEnd),
-        Place::UpdateEmpty | Place::Moved | Place::Change => {
-            let change = line.starts_with(['+', '-', ' ']) || line == "@@" || named(line, "@@ ");
-            change.then_some(Place::Change)
+    match state {
+        GrammarState::Start | GrammarState::Delete | GrammarState::AtEnd => None,
+        GrammarState::AddEmpty | GrammarState::Add => {
+            line.starts_with('+').then_some(GrammarState::Add)
+        }
+        GrammarState::UpdateEmpty if has_name_after(line, MOVE) => Some(GrammarState::Moved),
+        GrammarState::Change if line == END_OF_FILE => Some(GrammarState::AtEnd),
+        GrammarState::UpdateEmpty | GrammarState::Moved | GrammarState::Change => {
+            let change =
+                line.starts_with(['+', '-', ' ']) || line == "@@" || has_name_after(line, "@@ ");
+            change.then_some(GrammarState::Change)
         }
     }
 }
 
-/// Whether a line, without blanks at its end, is one of the `***` lines.
+/// Whether a line (without trailing blanks) is a `***` marker.
 pub(super) fn is_marker(line: &str) -> bool {
-    [BEGIN, END, END_OF_FILE].contains(&line) || named(line, MOVE) || Header::of(line).is_some()
+    [BEGIN, END, END_OF_FILE].contains(&line)
+        || has_name_after(line, MOVE)
+        || FileHeader::parse(line).is_some()
 }
 
-fn named(line: &str, prefix: &str) -> bool {
+/// Whether the line is `prefix` and a name that is not empty.
+fn has_name_after(line: &str, prefix: &str) -> bool {
     line.strip_prefix(prefix)
         .is_some_and(|name| !name.is_empty())
 }

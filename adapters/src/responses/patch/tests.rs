@@ -4,12 +4,12 @@ use super::*;
 
 const GOOD: &str = "*** Begin Patch\n*** Update File: a.rs\n@@ fn main() {\n-    old();\n+    new();\n }\n*** End Patch\n";
 
-fn text(input: &str) -> Option<String> {
+fn repaired_text(input: &str) -> Option<String> {
     repair(input).map(|repaired| repaired.text)
 }
 
 #[test]
-fn what_is_certain_is_mended() {
+fn unambiguous_errors_are_repaired() {
     let json = |key: &str| serde_json::json!({ key: GOOD }).to_string();
     let cases = [
         ("fence", format!("```\n{GOOD}```")),
@@ -64,7 +64,7 @@ fn what_is_certain_is_mended() {
         ),
     ];
     for (case, input) in cases {
-        assert_eq!(text(&input).as_deref(), Some(GOOD), "{case}");
+        assert_eq!(repaired_text(&input).as_deref(), Some(GOOD), "{case}");
     }
 }
 
@@ -73,7 +73,7 @@ fn patch(body: &str) -> String {
 }
 
 #[test]
-fn lines_of_a_hunk_are_mended() {
+fn lines_of_a_file_are_repaired() {
     let cases = [
         (
             "no plus on any line",
@@ -107,12 +107,16 @@ fn lines_of_a_hunk_are_mended() {
         ),
     ];
     for (case, input, expected) in cases {
-        assert_eq!(text(&patch(input)), Some(patch(expected)), "{case}");
+        assert_eq!(
+            repaired_text(&patch(input)),
+            Some(patch(expected)),
+            "{case}"
+        );
     }
 }
 
 #[test]
-fn what_is_uncertain_stays() {
+fn valid_and_ambiguous_patches_are_not_changed() {
     let json = serde_json::json!({"input": GOOD, "workdir": "/x"}).to_string();
     let table = [
         ("valid", GOOD.to_owned()),
@@ -183,14 +187,14 @@ fn what_is_uncertain_stays() {
 }
 
 #[test]
-fn a_carriage_return_that_belongs_to_the_file_stays() {
+fn carriage_returns_of_the_file_are_kept() {
     let input = "*** Update File: a\n-x\r\n+y\r\n*** End Patch";
     let expected = "*** Begin Patch\n*** Update File: a\n-x\r\n+y\r\n*** End Patch\n";
-    assert_eq!(text(input).as_deref(), Some(expected));
+    assert_eq!(repaired_text(input).as_deref(), Some(expected));
 }
 
 #[test]
-fn notes_say_what_was_done() {
+fn notes_list_the_repairs() {
     let repaired = repair(&format!("```\n{}```", GOOD.replace("*** End Patch\n", ""))).unwrap();
     assert_eq!(
         repaired.notes,
@@ -264,16 +268,16 @@ proptest! {
     }
 
     #[test]
-    fn a_wrapped_patch_comes_back_unchanged(hunks in prop::collection::vec(hunk(), 1..5)) {
+    fn a_wrapped_patch_is_unwrapped_unchanged(hunks in prop::collection::vec(hunk(), 1..5)) {
         let whole = patch(&hunks.concat());
         let json = serde_json::json!({"input": whole}).to_string();
         for wrapped in [json, format!("```patch\n{whole}```"), format!("\n{whole}\n")] {
-            prop_assert_eq!(text(&wrapped), Some(whole.clone()));
+            prop_assert_eq!(repaired_text(&wrapped), Some(whole.clone()));
         }
     }
 
     #[test]
-    fn whatever_is_returned_is_valid(input in "(\\*\\*\\* (Begin Patch|End Patch|(Add|Update|Delete) File: a)\n|[-+ @x]{0,3}\r?\n){0,9}") {
+    fn every_repaired_patch_is_valid(input in "(\\*\\*\\* (Begin Patch|End Patch|(Add|Update|Delete) File: a)\n|[-+ @x]{0,3}\r?\n){0,9}") {
         if let Some(repaired) = repair(&input) {
             prop_assert!(is_patch(&repaired.text));
             prop_assert!(!repaired.notes.is_empty());

@@ -1,34 +1,34 @@
-//! Packing that models put around a patch: Markdown fences, JSON, a shell
-//! heredoc. A command line with anything beside `apply_patch` stays, since
-//! dropping the rest (a `cd`, say) would change what happens.
+//! Removes what models put around a patch: Markdown fences, JSON, a shell heredoc. A command
+//! line that contains more than `apply_patch` is not changed, because dropping the rest, for
+//! example a `cd`, would change its effect.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::add_note;
 use super::grammar::{BEGIN, END};
-use super::note;
 
-/// Peels wrappers until none is left.
-pub(super) fn strip<'a>(input: &'a str, notes: &mut Vec<&'static str>) -> Cow<'a, str> {
+/// Removes nested wrappers until none is left.
+pub(super) fn strip_wrappers<'a>(input: &'a str, notes: &mut Vec<&'static str>) -> Cow<'a, str> {
     let mut text = Cow::Borrowed(input);
-    // Deeper nesting than this was never meant as a patch.
+    // Deeper nesting is not meant as a patch.
     for _ in 0..4 {
-        let inner = json(&text)
+        let inner = from_json(&text)
             .map(|inner| (inner, "JSON wrapper removed"))
-            .or_else(|| fenced(&text).map(|inner| (inner, "Markdown fence removed")))
-            .or_else(|| heredoc(&text).map(|inner| (inner, "shell wrapper removed")))
-            .or_else(|| escaped(&text).map(|inner| (inner, "JSON escapes undone")));
+            .or_else(|| from_fence(&text).map(|inner| (inner, "Markdown fence removed")))
+            .or_else(|| from_heredoc(&text).map(|inner| (inner, "shell wrapper removed")))
+            .or_else(|| from_escaped_line(&text).map(|inner| (inner, "JSON escapes undone")));
         let Some((inner, done)) = inner else { break };
-        note(notes, done);
+        add_note(notes, done);
         text = Cow::Owned(inner);
     }
     text
 }
 
-/// A JSON string, `{"input": …}`, `{"patch": …}` or the argument list of the
-/// shell form, with nothing else beside it.
-fn json(text: &str) -> Option<String> {
+/// The patch in a JSON string, `{"input": …}`, `{"patch": …}` or `{"command":
+/// ["apply_patch", …]}`, if the JSON contains nothing else.
+fn from_json(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '"', '[']) {
         return None;
     }
@@ -53,9 +53,9 @@ fn json(text: &str) -> Option<String> {
     }
 }
 
-/// The lines between a leading and a trailing fence, or the patch before a
-/// fence that was closed without being opened.
-fn fenced(text: &str) -> Option<String> {
+/// The lines between an opening and a closing Markdown fence, or the patch before a closing
+/// fence that was never opened.
+fn from_fence(text: &str) -> Option<String> {
     let (body, close) = text.trim().rsplit_once('\n')?;
     if close.trim_end() != "```" {
         return None;
@@ -72,7 +72,7 @@ fn fenced(text: &str) -> Option<String> {
 }
 
 /// The body of `apply_patch <<'WORD'`.
-fn heredoc(text: &str) -> Option<String> {
+fn from_heredoc(text: &str) -> Option<String> {
     let (command, rest) = text.trim().split_once('\n')?;
     let arguments = command.trim().strip_prefix("apply_patch")?.trim();
     if arguments.is_empty() {
@@ -91,15 +91,15 @@ fn heredoc(text: &str) -> Option<String> {
     if !plain || close.trim_end() != delimiter || body.lines().any(|line| line == delimiter) {
         return None;
     }
-    // Without quotes a shell would have expanded these.
+    // Without quotes around the delimiter a shell would expand these characters.
     if quoted.is_none() && body.contains(['$', '`', '\\']) {
         return None;
     }
     Some(format!("{body}\n"))
 }
 
-/// A patch on one line whose line ends and quotes are all still escaped.
-fn escaped(text: &str) -> Option<String> {
+/// A patch on one line in which all line ends and quotes are JSON escapes.
+fn from_escaped_line(text: &str) -> Option<String> {
     let text = text.trim();
     let one_line = text.starts_with(BEGIN) && text.contains("\\n") && !text.contains('\n');
     let inner = one_line.then(|| serde_json::from_str::<String>(&format!("\"{text}\"")))?;

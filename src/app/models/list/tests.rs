@@ -88,9 +88,13 @@ fn one_body_serves_sdks_and_codex() {
 #[test]
 fn a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent() {
     let windows = ["kimi-k2.5", "kimi-k2.6", "kimi-k2.7-code"].map(|id| {
-        let provider = registry::builtin::listing(id).unwrap();
+        let provider = registry::builtin::provider_listing(id).unwrap();
         let spec = registry::build(provider, toml::Table::new()).unwrap();
-        spec.provider(provider).model(id).unwrap().window().tokens
+        spec.to_provider(provider)
+            .model(id)
+            .unwrap()
+            .window()
+            .tokens
     });
     for window in windows {
         let kimi = CatalogEntry {

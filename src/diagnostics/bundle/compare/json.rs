@@ -225,8 +225,8 @@ fn fields<'b>(left: &'b Baggage, right: &'b Baggage) -> [(&'static str, &'b str,
     [
         ("reasoning", &left.reasoning, &right.reasoning),
         ("origin", &left.origin, &right.origin),
-        ("details", &left.details, &right.details),
-        ("call_extra", &left.call_extra, &right.call_extra),
+        ("details", &left.reasoning_details, &right.reasoning_details),
+        ("call_extra", &left.extra_content, &right.extra_content),
     ]
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use adapters::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
 use libtest_mimic::Trial;
 use registry::{
-    CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, Set, SystemRole,
+    CallContent, CallIds, EnumSet, MaxTokensField, ReasoningRequired, ResponseFormat, SystemRole,
 };
 use respondent::sandbox::Player;
 use serde_json::{Value, json};
@@ -144,7 +144,7 @@ fn lessons() -> Vec<QuirkPatch> {
         QuirkPatch::NoThinkingSwitch,
         QuirkPatch::NoSampling,
         QuirkPatch::MaxTemperature(100),
-        QuirkPatch::WithoutToolChoice(Set::none()),
+        QuirkPatch::WithoutToolChoice(EnumSet::empty()),
         QuirkPatch::ResponseFormat(ResponseFormat::None),
         QuirkPatch::SystemRole(SystemRole::User),
         QuirkPatch::SystemFirst,
@@ -157,7 +157,7 @@ fn lessons() -> Vec<QuirkPatch> {
         QuirkPatch::CallContent(CallContent::Empty),
         QuirkPatch::CallIds(CallIds::Word),
         QuirkPatch::ToolNames,
-        QuirkPatch::Schema(Set::none()),
+        QuirkPatch::Schema(EnumSet::empty()),
         QuirkPatch::NoCallStreaming,
     ];
     lessons.extend(parameters.map(QuirkPatch::OmitParameter));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::plan::output::{self, SHORTENED_MARK};
 use crate::plan::{Bounds, OutputPolicy, Plan, ReplacementKind, Retention, SequenceEntry, plan};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
     Bounds {
@@ -20,7 +20,7 @@ fn bounds(tokens: u64, outputs: OutputPolicy) -> Bounds {
 }
 
 fn planned(items: &[Value], bounds: &Bounds) -> Plan {
-    let source = Source::new(json!({"model": "m", "input": items}).to_string());
+    let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     plan(&source.turn().unwrap(), bounds)
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::plan::bound_outputs::limits::NOTICE_BYTES;
 use crate::plan::{Bounds, OutputPolicy, Plan, ReplacementKind, Retention, plan};
-use crate::responses::request::Source;
+use crate::responses::request::TurnSource;
 
 /// The outputs of one answer's calls: their lengths, and whether each was read back. A user
 /// message of some length may follow.
@@ -47,7 +47,7 @@ impl Round {
 }
 
 fn planned(items: &[Value], bounds: &Bounds) -> Plan {
-    let source = Source::new(json!({"model": "m", "input": items}).to_string());
+    let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     plan(&source.turn().unwrap(), bounds)
 }
 

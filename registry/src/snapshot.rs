@@ -1,37 +1,38 @@
-//! What one turn used of the registry: its routes with everything that decides
-//! how they are spoken to. It can be kept, and makes a registry again.
+//! The part of the registry that one turn used: its routes with everything that influences
+//! their requests. Diagnostics store it, and a replay makes a registry from it.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{Dialect, Family, Fields};
-use crate::lookup::{EVERY_MODEL, Found, Registry, Route};
+use crate::dialect::{BodyFields, Dialect, ModelFamily};
+use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::model::Model;
-use crate::provider::{Provider, Spec, Timeouts, Wire};
+use crate::provider::{Provider, ProviderSpec, Timeouts, Wire};
 
-/// The routes of a turn.
+/// The routes of one turn. The diagnostics of a turn contain one, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// The model name of the request.
+pub struct RegistrySnapshot {
+    /// The requested model name.
     pub asked: String,
-    /// Nobody knew the name: the default model answered.
+    /// Whether the name was unknown and the default model answered.
     pub default: bool,
-    /// The first choice and what stands in for it; where the name led nowhere,
-    /// the models whose names are near.
-    pub routes: Vec<RouteSettings>,
-    /// The name led nowhere.
+    /// The preferred route and its fallbacks; for an unknown name the routes of similar
+    /// names.
+    pub routes: Vec<RouteSnapshot>,
+    /// Whether the name was unknown and no route was found.
     pub unresolved: bool,
-    /// Then the providers that take any name with theirs in front.
+    /// In that case the ids of the providers that accept any name.
     pub open: Vec<String>,
 }
 
-/// One route. It holds no key; header and query values may be secrets.
+/// One route with the settings of its provider. It contains no API key, but header and query
+/// values may be secrets.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
-pub struct RouteSettings {
+pub struct RouteSnapshot {
     pub provider: String,
     pub name: String,
     pub wire: Wire,
@@ -48,22 +49,23 @@ pub struct RouteSettings {
     pub max_retries: u32,
 }
 
-impl Settings {
-    /// What a turn that asked for `asked` and goes along `routes` uses.
-    pub fn of(asked: &str, routes: &[Route]) -> Self {
+impl RegistrySnapshot {
+    /// The snapshot of a turn that requested `asked` and has these routes.
+    pub fn new(asked: &str, routes: &[Route]) -> Self {
         Self {
             asked: asked.to_owned(),
             default: routes
                 .first()
-                .is_some_and(|route| route.found == Found::Default),
-            routes: routes.iter().map(RouteSettings::of).collect(),
+                .is_some_and(|route| route.resolved_by == ResolvedBy::Default),
+            routes: routes.iter().map(RouteSnapshot::of).collect(),
             unresolved: false,
             open: Vec::new(),
         }
     }
 
-    /// What a turn uses whose model name led nowhere, or near these names.
-    pub fn nowhere(asked: &str, registry: &Registry, near: &[String]) -> Self {
+    /// The snapshot of a turn whose model name is unknown. `near` are the similar names that
+    /// the error suggests.
+    pub fn for_unknown_model(asked: &str, registry: &Registry, near: &[String]) -> Self {
         let routes: Vec<Route> = near
             .iter()
             .filter_map(|name| registry.resolve(name, false).ok())
@@ -76,12 +78,12 @@ impl Settings {
                 .filter(|provider| provider.passthrough)
                 .map(|provider| provider.id.clone())
                 .collect(),
-            ..Self::of(asked, &routes)
+            ..Self::new(asked, &routes)
         }
     }
 
-    /// A registry in which the turn takes the same routes.
-    pub fn registry(&self) -> Registry {
+    /// A registry in which the same turn gets the same routes, or the same error.
+    pub fn to_registry(&self) -> Registry {
         let mut registry = Registry::default();
         for route in &self.routes {
             route.add_to(&mut registry.providers);
@@ -90,7 +92,7 @@ impl Settings {
             let providers = &mut registry.providers;
             for id in &self.open {
                 if !providers.iter().any(|provider| provider.id == *id) {
-                    providers.push(Arc::new(Spec::default().provider(id)));
+                    providers.push(Arc::new(ProviderSpec::default().to_provider(id)));
                 }
             }
             for provider in providers {
@@ -98,7 +100,7 @@ impl Settings {
             }
             return registry;
         }
-        let mut names = self.routes.iter().map(RouteSettings::full_name);
+        let mut names = self.routes.iter().map(RouteSnapshot::full_name);
         if let Some(first) = names.next() {
             if self.default {
                 registry.default_model = Some(first);
@@ -114,7 +116,7 @@ impl Settings {
     }
 }
 
-impl RouteSettings {
+impl RouteSnapshot {
     fn of(route: &Route) -> Self {
         let provider = &route.provider;
         Self {
@@ -135,18 +137,18 @@ impl RouteSettings {
         }
     }
 
-    /// As [`Route::full_name`].
+    /// See [`Route::full_name`].
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.provider, self.upstream_model)
     }
 
-    /// Adds the provider, or the model to the provider that is there already.
+    /// Adds the provider with its model, or only the model if the provider is there already.
     fn add_to(&self, providers: &mut Vec<Arc<Provider>>) {
         let family = (
-            Family {
+            ModelFamily {
                 patterns: vec![self.model.id.clone()],
                 quirks: self.dialect.quirks,
-                body: Fields(self.dialect.body.clone()),
+                body: BodyFields(self.dialect.body.clone()),
             },
             Arc::new(self.dialect.clone()),
         );
@@ -188,10 +190,10 @@ impl RouteSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::Spec;
+    use crate::provider::ProviderSpec;
 
     fn registry() -> Registry {
-        let spec = |toml: &str| toml::from_str::<Spec>(toml).unwrap();
+        let spec = |toml: &str| toml::from_str::<ProviderSpec>(toml).unwrap();
         let lab = spec(
             "base_url = \"https://lab.example\"\nmodels = [{ id = \"one\", window = 9 }, { id = \"two\" }]\n\
              [[families]]\nmatch = [\"two\"]\nquirks = { tool_choice = [\"none\"], schema = [\"no_const\"] }",
@@ -199,8 +201,8 @@ mod tests {
         let hall = spec("base_url = \"https://hall.example\"\npassthrough = true");
         Registry {
             providers: vec![
-                Arc::new(lab.provider("lab")),
-                Arc::new(hall.provider("hall")),
+                Arc::new(lab.to_provider("lab")),
+                Arc::new(hall.to_provider("hall")),
             ],
             aliases: vec![("fast".into(), "lab/two".into())],
             default_model: Some("one".into()),
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_of_kept_settings_leads_the_same_ways() {
+    fn a_restored_registry_resolves_to_the_same_routes() {
         let registry = registry();
         for (asked, codex) in [
             ("fast", false),
@@ -229,10 +231,10 @@ mod tests {
             ("gpt", true),
         ] {
             let routes_before = routes(&registry, asked, codex);
-            let kept = Settings::of(asked, &routes_before);
-            let json = serde_json::to_string(&kept).unwrap();
-            let kept: Settings = serde_json::from_str(&json).unwrap();
-            let routes_after = routes(&kept.registry(), asked, codex);
+            let snapshot = RegistrySnapshot::new(asked, &routes_before);
+            let json = serde_json::to_string(&snapshot).unwrap();
+            let snapshot: RegistrySnapshot = serde_json::from_str(&json).unwrap();
+            let routes_after = routes(&snapshot.to_registry(), asked, codex);
             assert_eq!(routes_after.len(), routes_before.len(), "{asked}");
             for (after, before) in routes_after.iter().zip(&routes_before) {
                 assert_eq!(after.full_name(), before.full_name());
@@ -240,27 +242,28 @@ mod tests {
                 let all = |route: &Route| serde_json::to_string(&*route.dialect).unwrap();
                 assert_eq!(all(after), all(before));
                 assert_eq!(
-                    after.found == Found::Default,
-                    before.found == Found::Default
+                    after.resolved_by == ResolvedBy::Default,
+                    before.resolved_by == ResolvedBy::Default
                 );
             }
         }
     }
 
     #[test]
-    fn a_name_that_led_nowhere_leads_nowhere_in_the_same_words() {
+    fn a_restored_registry_has_the_same_error_for_an_unknown_name() {
         let mut registry = registry();
-        // Two that take any name: none of them does without its own in front.
-        let another = toml::from_str::<Spec>(
+        // With two providers that accept any name, a name without a provider is unknown.
+        let another = toml::from_str::<ProviderSpec>(
             "base_url = \"https://shed.example\"\npassthrough = true\nmodels = [{ id = \"any\" }]",
         );
-        let another = Arc::new(another.unwrap().provider("shed"));
+        let another = Arc::new(another.unwrap().to_provider("shed"));
         registry.providers.push(another);
         for asked in ["twoo", "anyy", "nobody/knows"] {
-            let lost = registry.resolve(asked, false).unwrap_err();
-            let kept = Settings::nowhere(asked, &registry, &lost.near);
-            let again = kept.registry().resolve(asked, false).unwrap_err();
-            assert_eq!(again.to_string(), lost.to_string());
+            let error = registry.resolve(asked, false).unwrap_err();
+            let snapshot =
+                RegistrySnapshot::for_unknown_model(asked, &registry, &error.suggestions);
+            let restored = snapshot.to_registry().resolve(asked, false).unwrap_err();
+            assert_eq!(restored.to_string(), error.to_string());
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The answer of `POST /v1/responses/compact`: a window to go on with in place of
-//! the history, `{id, object: "response.compaction", created_at, output, usage}`.
-//! `output` is "all user messages, followed by a single compaction item" (OpenAI's
-//! API reference).
+//! The answer of `POST /v1/responses/compact`: items with which the client continues in
+//! place of the history, as `{id, object: "response.compaction", created_at, output,
+//! usage}`. `output` is "all user messages, followed by a single compaction item"
+//! (OpenAI's API reference).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,31 +10,32 @@ use super::envelope::push_usage;
 use crate::event::Usage;
 use crate::json;
 
-/// What is answered besides the user messages.
+/// The answer of `POST /v1/responses/compact`, except for the user messages, which
+/// [`Self::to_json`] copies from the request.
 #[derive(Clone, Copy, Debug)]
-pub struct Compacted<'a> {
-    /// `resp_` and a token; the item's id is made of it.
+pub struct CompactionResponse<'a> {
+    /// The response id: `resp_` and a token, from which the id of the item is made.
     pub id: &'a str,
-    /// Unix seconds.
+    /// Creation time in Unix seconds.
     pub created_at: u64,
-    /// The item's `encrypted_content`.
+    /// The `encrypted_content` of the compaction item: the sealed summary.
     pub blob: &'a str,
-    /// What was sent to be summarized, and what came back.
+    /// The token counts of the request that made the summary.
     pub usage: Usage,
-    /// The most bytes of user messages; the oldest go first.
-    pub most: usize,
+    /// Upper bound of the user messages together, in bytes; the oldest are left out.
+    pub max_message_bytes: usize,
 }
 
-/// A request body, as far as it is repeated.
+/// The part of the request body that is repeated.
 #[derive(Deserialize)]
-struct Body<'a> {
+struct CompactRequestBody<'a> {
     #[serde(borrow)]
     input: Option<&'a RawValue>,
 }
 
-/// An item, as far as it must be known.
+/// The fields by which a user message is recognised.
 #[derive(Deserialize)]
-struct Item<'a> {
+struct CompactRequestItem<'a> {
     #[serde(rename = "type", borrow)]
     kind: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -43,11 +44,11 @@ struct Item<'a> {
     content: Option<&'a RawValue>,
 }
 
-impl Compacted<'_> {
-    /// Writes the answer to this request body. The second value is the number of user
-    /// messages that there was no room for.
-    pub fn answer(&self, body: &str) -> (Vec<u8>, usize) {
-        let (messages, dropped) = self.messages(body);
+impl CompactionResponse<'_> {
+    /// The JSON of the answer to `body`, and the number of user messages that were left out
+    /// because of [`Self::max_message_bytes`].
+    pub fn to_json(&self, body: &str) -> (Vec<u8>, usize) {
+        let (messages, dropped) = self.user_messages(body);
         let token = self.id.split_once('_').map_or(self.id, |(_, token)| token);
         let mut out = vec![b'{'];
         json::field(&mut out, "id", self.id);
@@ -70,18 +71,18 @@ impl Compacted<'_> {
         (out, dropped)
     }
 
-    /// The user messages that there is room for, and how many more there were.
-    fn messages(&self, body: &str) -> (Vec<String>, usize) {
-        let body: Option<Body<'_>> = serde_json::from_str(body).ok();
+    /// The newest user messages that fit, and the number of older ones.
+    fn user_messages(&self, body: &str) -> (Vec<String>, usize) {
+        let body: Option<CompactRequestBody<'_>> = serde_json::from_str(body).ok();
         let Some(input) = body.and_then(|body| body.input) else {
             return (Vec::new(), 0);
         };
         if input.get().starts_with('"') {
-            return (vec![message(input.get())], 0);
+            return (vec![message_with_text(input.get())], 0);
         }
         let items: Vec<&RawValue> = serde_json::from_str(input.get()).unwrap_or_default();
         let all: Vec<String> = items.into_iter().filter_map(user_message).collect();
-        let mut room = self.most;
+        let mut room = self.max_message_bytes;
         let kept = all.iter().rev().take_while(|message| {
             let fits = message.len() <= room;
             room = room.saturating_sub(message.len());
@@ -92,18 +93,19 @@ impl Compacted<'_> {
     }
 }
 
-/// The item as it came if it is a user message; its short forms are written out.
+/// The item unchanged if it is a complete user message; with `type` and content parts added
+/// if it is written in a short form; `None` if it is something else.
 fn user_message(raw: &RawValue) -> Option<String> {
-    let item: Item<'_> = serde_json::from_str(raw.get()).ok()?;
+    let item: CompactRequestItem<'_> = serde_json::from_str(raw.get()).ok()?;
     let is = |value: Option<&RawValue>, name: &str| {
-        value.and_then(|value| json::inner(value.get())) == Some(name)
+        value.and_then(|value| json::unquote(value.get())) == Some(name)
     };
     if !is(item.role, "user") || !(item.kind.is_none() || is(item.kind, "message")) {
         return None;
     }
     let content = item.content?.get();
     if content.starts_with('"') {
-        return Some(message(content));
+        return Some(message_with_text(content));
     }
     if item.kind.is_some() {
         return Some(raw.get().to_owned());
@@ -113,8 +115,8 @@ fn user_message(raw: &RawValue) -> Option<String> {
     ))
 }
 
-/// A user message of a text that is JSON already.
-fn message(text: &str) -> String {
+/// A user message whose text is the JSON string `text`.
+fn message_with_text(text: &str) -> String {
     format!(
         r#"{{"type":"message","role":"user","content":[{{"type":"input_text","text":{text}}}]}}"#
     )
@@ -126,8 +128,8 @@ mod tests {
 
     use super::*;
 
-    fn answer(body: &Value, most: usize) -> (Value, usize) {
-        let compacted = Compacted {
+    fn answer(body: &Value, max_message_bytes: usize) -> (Value, usize) {
+        let compacted = CompactionResponse {
             id: "resp_7",
             created_at: 9,
             blob: "b",
@@ -136,19 +138,19 @@ mod tests {
                 output: 2,
                 ..Usage::default()
             },
-            most,
+            max_message_bytes,
         };
-        let (json, dropped) = compacted.answer(&body.to_string());
+        let (json, dropped) = compacted.to_json(&body.to_string());
         (serde_json::from_slice(&json).unwrap(), dropped)
     }
 
     #[test]
-    fn all_user_messages_come_back_and_one_compaction_item_follows_them() {
-        let said = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}], "id": "x"});
+    fn the_output_is_all_user_messages_and_one_compaction_item() {
+        let message = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}], "id": "x"});
         let (answer, dropped) = answer(
             &json!({"input": [
                 {"type": "message", "role": "developer", "content": "rules"},
-                said,
+                message,
                 {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
                 {"role": "user", "content": "b\"c"},
                 {"type": "compaction", "encrypted_content": "old"},
@@ -161,7 +163,7 @@ mod tests {
             json!({
                 "id": "resp_7", "object": "response.compaction", "created_at": 9,
                 "output": [
-                    said,
+                    message,
                     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "b\"c"}]},
                     {"id": "cmp_7_2", "type": "compaction", "encrypted_content": "b"},
                 ],
@@ -175,14 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn an_input_of_one_text_is_a_user_message() {
+    fn a_string_input_is_a_user_message() {
         let (answer, _) = answer(&json!({"input": "hi"}), 1 << 20);
         assert_eq!(answer["output"][0]["content"][0]["text"], "hi");
         assert_eq!(answer["output"].as_array().unwrap().len(), 2);
     }
 
     #[test]
-    fn the_oldest_user_messages_go_where_there_is_no_room() {
+    fn the_oldest_user_messages_are_left_out_if_there_is_no_room() {
         let say = |text: &str| json!({"role": "user", "content": text.repeat(100)});
         let body = json!({"input": [say("a"), say("b"), say("c")]});
         let (answer, dropped) = answer(&body, 400);

@@ -1,5 +1,5 @@
-//! The top level of a request. Scalars stay raw, so that a wrong type gets a
-//! message that names it.
+//! The top level of a request body. Parameters stay raw JSON, so that the error for a
+//! value of the wrong type can name the parameter.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,27 +9,28 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::text::Text;
-use crate::turn::{Fields, Item};
+use crate::turn::{Item, ItemFields};
 
-/// At most this many unknown parameters are named.
-const NAMED: usize = 8;
+/// At most this many unknown parameters are listed in the notes of the turn.
+const MAX_NAMED_UNKNOWN: usize = 8;
 
-/// Declares the parameters that are read: a derived struct could not tell
-/// which others there were.
+/// Declares [`RequestBody`] with a field for each known parameter. A derived
+/// `Deserialize` could not report the unknown ones.
 macro_rules! body {
     ($($name:ident),* $(,)?) => {
-        /// The parameters of a request.
+        /// The parameters of a request. `null` counts as absent.
         #[derive(Default)]
-        pub(super) struct Body<'a> {
-            pub(super) input: Option<Input<'a>>,
+        pub(super) struct RequestBody<'a> {
+            pub(super) input: Option<RequestInput<'a>>,
             $(pub(super) $name: Option<&'a RawValue>,)*
-            /// Parameters that nobody here knows.
+            /// The names of unknown parameters, each cut to 64 characters.
             pub(super) unknown: Vec<String>,
+            /// The values of unknown and ignored parameters.
             unread: Vec<&'a RawValue>,
         }
 
-        impl<'a> Body<'a> {
-            /// Every parameter but the input.
+        impl<'a> RequestBody<'a> {
+            /// The values of all parameters except `input`.
             pub(super) fn parameters(&self) -> impl Iterator<Item = &'a RawValue> {
                 let unread = self.unread.iter().copied();
                 [$(self.$name),*].into_iter().flatten().chain(unread)
@@ -37,10 +38,10 @@ macro_rules! body {
 
             fn take<A: MapAccess<'a>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
                 match key {
-                    "input" => once(&mut self.input, "input", map.next_value()?),
-                    $(stringify!($name) => once(&mut self.$name, stringify!($name), map.next_value()?),)*
+                    "input" => set_once(&mut self.input, "input", map.next_value()?),
+                    $(stringify!($name) => set_once(&mut self.$name, stringify!($name), map.next_value()?),)*
                     other => {
-                        if !IGNORED.contains(&other) && self.unknown.len() < NAMED {
+                        if !IGNORED.contains(&other) && self.unknown.len() < MAX_NAMED_UNKNOWN {
                             self.unknown.push(other.chars().take(64).collect());
                         }
                         self.unread.extend(map.next_value::<Option<&'a RawValue>>()?);
@@ -84,73 +85,74 @@ body! {
     moderation,
 }
 
-/// Parameters that say nothing to a provider: Codex's own data, and what
-/// streaming adds.
+/// Parameters that are ignored without a note because they mean nothing to a provider:
+/// Codex's metadata, and options of the event stream.
 const IGNORED: [&str; 2] = ["client_metadata", "stream_options"];
 
-fn once<T, E: de::Error>(
-    place: &mut Option<T>,
+fn set_once<T, E: de::Error>(
+    field: &mut Option<T>,
     name: &'static str,
     value: Option<T>,
 ) -> Result<(), E> {
-    if place.is_some() {
+    if field.is_some() {
         return Err(E::duplicate_field(name));
     }
-    *place = value;
+    *field = value;
     Ok(())
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RequestBody<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Parameters;
-        impl<'de> Visitor<'de> for Parameters {
-            type Value = Body<'de>;
+        struct RequestBodyVisitor;
+        impl<'de> Visitor<'de> for RequestBodyVisitor {
+            type Value = RequestBody<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object with the parameters of a response")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut body = Body::default();
+                let mut body = RequestBody::default();
                 while let Some(key) = map.next_key::<Cow<'de, str>>()? {
                     body.take(&key, &mut map)?;
                 }
                 Ok(body)
             }
         }
-        deserializer.deserialize_map(Parameters)
+        deserializer.deserialize_map(RequestBodyVisitor)
     }
 }
 
-/// `input` is a string or a list of items.
-pub(super) enum Input<'a> {
+/// The parameter `input`: a string or a list of items.
+pub(super) enum RequestInput<'a> {
     Text(Text<'a>),
     Items(Vec<Item<'a>>),
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Input<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RequestInput<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextOrItems;
-        impl<'de> Visitor<'de> for TextOrItems {
-            type Value = Input<'de>;
+        struct InputVisitor;
+        impl<'de> Visitor<'de> for InputVisitor {
+            type Value = RequestInput<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string or a list of items for 'input'")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Input::Text(text.into()))
+                Ok(RequestInput::Text(text.into()))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
                 let mut items = Vec::new();
-                while let Some(fields) = list.next_element::<Fields<'de>>()? {
+                while let Some(fields) = list.next_element::<ItemFields<'de>>()? {
                     items.push(Item::new(fields));
                 }
-                Ok(Input::Items(items))
+                Ok(RequestInput::Items(items))
             }
         }
-        // Known by its first character: a history is read in one pass.
-        deserializer.deserialize_any(TextOrItems)
+        // The JSON parser knows the type from the first character, so that a long history is
+        // read in one pass.
+        deserializer.deserialize_any(InputVisitor)
     }
 }

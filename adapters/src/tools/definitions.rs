@@ -1,18 +1,25 @@
-//! The tool forms of the Responses API become functions; `tool_choice` is read
-//! against them.
+//! Tool definitions of the Responses API as functions.
+//!
+//! Chat Completions has function tools only. A custom tool becomes a function with one
+//! string argument, `input`; the built-in client tools (`local_shell`, `shell`,
+//! `apply_patch`, client-side `tool_search`) become functions with fixed schemas; a
+//! namespace prefixes the names of its tools. Hosted tools, such as web search, cannot
+//! run here and are dropped.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::{ToolKind, ToolTarget, Toolbox};
 use crate::fault::Fault;
+use crate::json::string_value;
 use crate::text::Text;
-use crate::tools::{Choice, Target, ToolKind, Toolbox};
-use crate::turn::string;
 
+/// The fields of all tool types.
 #[derive(Deserialize)]
-struct Fields<'a> {
+#[serde(expecting = "struct Fields")]
+struct ToolFields<'a> {
     #[serde(borrow, rename = "type")]
     kind: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -24,38 +31,34 @@ struct Fields<'a> {
     #[serde(borrow)]
     strict: Option<&'a RawValue>,
     #[serde(borrow)]
-    format: Option<Grammar<'a>>,
+    format: Option<ToolFormat<'a>>,
     #[serde(borrow)]
     tools: Option<&'a RawValue>,
     #[serde(borrow)]
     execution: Option<Cow<'a, str>>,
 }
 
-/// A custom tool's `format`; the lark and regex forms carry a definition.
+/// The `format` of a custom tool; the types `lark` and `regex` have a definition.
 #[derive(Deserialize)]
-struct Grammar<'a> {
+#[serde(expecting = "struct Grammar")]
+struct ToolFormat<'a> {
     #[serde(borrow)]
     syntax: Option<Cow<'a, str>>,
     #[serde(borrow)]
     definition: Option<Cow<'a, str>>,
 }
 
-/// Adds the tools of a JSON list. Types that nobody here can run go to
-/// `dropped`.
-pub(super) fn collect<'a>(
-    list: &'a RawValue,
-    toolbox: &mut Toolbox<'a>,
-    dropped: &mut Vec<String>,
-) -> Result<(), Fault> {
-    add_all(list, None, toolbox, dropped)
-}
-
-/// The wire names of the tools of a JSON list, for a message that names them.
-pub(crate) fn wire_names(list: &RawValue) -> Vec<String> {
-    let mut toolbox = Toolbox::default();
-    let read = collect(list, &mut toolbox, &mut Vec::new());
-    read.map(|()| toolbox.iter().map(|tool| tool.wire_name.clone()).collect())
-        .unwrap_or_default()
+impl<'a> Toolbox<'a> {
+    /// Adds the tools of a JSON list of tool definitions. The types of tools that
+    /// cannot run here are appended to `dropped`. An error names the parameter
+    /// `tools`.
+    pub(crate) fn add_definitions(
+        &mut self,
+        list: &'a RawValue,
+        dropped: &mut Vec<String>,
+    ) -> Result<(), Fault> {
+        add_all(list, None, self, dropped)
+    }
 }
 
 fn add_all<'a>(
@@ -64,7 +67,7 @@ fn add_all<'a>(
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
-    let tools: Vec<Fields<'a>> = serde_json::from_str(list.get()).map_err(|error| {
+    let tools: Vec<ToolFields<'a>> = serde_json::from_str(list.get()).map_err(|error| {
         Fault::invalid(
             "tools",
             format!("The parameter 'tools' cannot be read: {error}."),
@@ -77,19 +80,19 @@ fn add_all<'a>(
 }
 
 fn add<'a>(
-    tool: &Fields<'a>,
+    tool: &ToolFields<'a>,
     namespace: Option<&str>,
     toolbox: &mut Toolbox<'a>,
     dropped: &mut Vec<String>,
 ) -> Result<(), Fault> {
     let kind = tool.kind.as_deref().unwrap_or("function");
-    let name = string(tool.name).filter(|name| !name.is_empty());
+    let name = string_value(tool.name).filter(|name| !name.is_empty());
     let named = || {
         name.as_deref().map(str::to_owned).ok_or_else(|| {
             Fault::invalid("tools", format!("A tool of type '{kind}' has no 'name'."))
         })
     };
-    let target = |kind: ToolKind, name: String| Target {
+    let target = |kind: ToolKind, name: String| ToolTarget {
         kind,
         name,
         namespace: namespace.map(str::to_owned),
@@ -107,7 +110,8 @@ fn add<'a>(
             let text = custom_description(description.as_ref(), tool.format.as_ref());
             toolbox.add(target(kind, name), Some(text.into()), constant(CUSTOM_PARAMETERS), None);
         }
-        // One inside another has no name on the wire, and depth is the client's.
+        // A namespace inside a namespace has no wire name, and the client could nest them
+        // arbitrarily deep.
         "namespace" if namespace.is_none() => {
             let name = named()?;
             if let Some(tools) = tool.tools {
@@ -141,14 +145,14 @@ fn add<'a>(
     Ok(())
 }
 
-/// Codex's patch tool, by name or by its grammar.
+/// Whether a custom tool is Codex's patch tool, recognised by its name or its grammar.
 fn is_patch(name: &str, grammar: Option<&str>) -> bool {
     name == "apply_patch" || grammar.is_some_and(|grammar| grammar.contains("*** Begin Patch"))
 }
 
-/// A function carries free text in one string: the description tells the model
-/// how, and holds the grammar that nobody enforces.
-fn custom_description(description: Option<&Text<'_>>, format: Option<&Grammar<'_>>) -> String {
+/// The description of the function for a custom tool. It explains the argument `input`
+/// and contains the grammar, because providers do not enforce one.
+fn custom_description(description: Option<&Text<'_>>, format: Option<&ToolFormat<'_>>) -> String {
     let mut text = description
         .map(|text| text.decoded().into_owned())
         .unwrap_or_default();
@@ -183,134 +187,6 @@ fn constant(json: &'static str) -> Option<&'static RawValue> {
     serde_json::from_str(json).ok()
 }
 
-/// Reads `tool_choice` in all its forms. A hosted tool that nobody can run is
-/// refused when the choice forces it.
-pub(super) fn choice(
-    raw: Option<&RawValue>,
-    toolbox: &Toolbox<'_>,
-    dropped: &[String],
-) -> Result<Choice, Fault> {
-    let Some(raw) = raw else {
-        return Ok(Choice::Auto);
-    };
-    if let Some(mode) = string(Some(raw)) {
-        return match mode.as_ref() {
-            "auto" => Ok(Choice::Auto),
-            "none" => Ok(Choice::None),
-            "required" if toolbox.is_empty() => Err(wrong(if dropped.is_empty() {
-                "The tool choice 'required' needs tools.".to_owned()
-            } else {
-                format!(
-                    "The tool choice 'required' needs a tool that can be run here; {} cannot.",
-                    dropped.join(", ")
-                )
-            })),
-            "required" => Ok(Choice::Required),
-            other => Err(wrong(format!(
-                "The tool choice '{other}' is not known: use auto, none, required or an object."
-            ))),
-        };
-    }
-    let form: Form<'_> = serde_json::from_str(raw.get()).map_err(|error| {
-        wrong(format!(
-            "The parameter 'tool_choice' cannot be read: {error}."
-        ))
-    })?;
-    if form.kind.as_deref() == Some("allowed_tools") {
-        return allowed(&form, toolbox, dropped);
-    }
-    find(&form, toolbox)
-        .map(Choice::Named)
-        .ok_or_else(|| missing(&form))
-}
-
-#[derive(Deserialize)]
-struct Form<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    namespace: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    mode: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    tools: Vec<Form<'a>>,
-}
-
-fn allowed(form: &Form<'_>, toolbox: &Toolbox<'_>, dropped: &[String]) -> Result<Choice, Fault> {
-    let required = match form.mode.as_deref() {
-        None | Some("auto") => false,
-        Some("required") => true,
-        Some(other) => {
-            return Err(wrong(format!(
-                "The mode '{other}' of 'allowed_tools' is not known: use auto or required."
-            )));
-        }
-    };
-    let mut names = Vec::new();
-    for tool in &form.tools {
-        match find(tool, toolbox) {
-            Some(name) => names.push(name),
-            None if tool
-                .kind
-                .as_deref()
-                .is_some_and(|kind| dropped.iter().any(|d| d == kind)) => {}
-            None => return Err(missing(tool)),
-        }
-    }
-    if required && names.is_empty() {
-        return Err(wrong(
-            "None of the allowed tools can be run here, but one is required.".to_owned(),
-        ));
-    }
-    Ok(Choice::Allowed { required, names })
-}
-
-/// The wire name of the tool that a choice names.
-fn find(form: &Form<'_>, toolbox: &Toolbox<'_>) -> Option<String> {
-    let name = form.name.as_deref();
-    let found = match form.kind.as_deref()? {
-        "function" => {
-            let name = name?;
-            return toolbox
-                .iter()
-                .find(|tool| {
-                    tool.target.kind == ToolKind::Function
-                        && (tool.target.name == name || tool.wire_name == name)
-                        && form
-                            .namespace
-                            .as_deref()
-                            .is_none_or(|ns| tool.target.namespace.as_deref() == Some(ns))
-                })
-                .map(|tool| tool.wire_name.clone());
-        }
-        "custom" => toolbox.find(&[ToolKind::Custom, ToolKind::Patch], Some(name?)),
-        "tool_search" => toolbox.find(&[ToolKind::ToolSearch], None),
-        "local_shell" => toolbox.find(&[ToolKind::LocalShell], None),
-        "shell" => toolbox.find(&[ToolKind::Shell], None),
-        "apply_patch" => toolbox.find(&[ToolKind::ApplyPatch], None),
-        _ => None,
-    };
-    found.map(str::to_owned)
-}
-
-fn missing(form: &Form<'_>) -> Fault {
-    let kind = form.kind.as_deref().unwrap_or("?");
-    match &form.name {
-        Some(name) => wrong(format!(
-            "The tool choice names the {kind} tool '{name}', which is not among the tools."
-        )),
-        None => wrong(format!(
-            "The tool choice forces '{kind}', which cannot be run here. Leave the choice to 'auto' or offer a function instead."
-        )),
-    }
-}
-
-fn wrong(message: String) -> Fault {
-    Fault::invalid("tool_choice", message)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,7 +199,9 @@ mod tests {
             + &"}]".repeat(depth);
         let list: &RawValue = serde_json::from_str(&json).unwrap();
         let mut dropped = Vec::new();
-        collect(list, &mut Toolbox::default(), &mut dropped).unwrap();
+        Toolbox::default()
+            .add_definitions(list, &mut dropped)
+            .unwrap();
         assert_eq!(dropped, ["namespace"]);
     }
 }

@@ -1,15 +1,15 @@
-//! What was probably meant.
+//! Suggestions for misspelt names.
 
-/// The known word nearest to `word`, if it is near enough to be worth a guess:
-/// at most a third of its letters differ, or one contains the other.
+/// The known word that is most similar to `word`, if any is similar: at most a third of the
+/// letters differ, or one of the two contains the other.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    ranked(word, known).into_iter().next()
+    similar(word, known).into_iter().next()
 }
 
-/// All near words, the nearest first; ties keep their order.
-pub fn ranked<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+/// All similar words, the most similar first; equally similar words keep their order.
+pub fn similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let lower = word.to_lowercase();
-    let mut near: Vec<(usize, &str)> = known
+    let mut matches: Vec<(usize, &str)> = known
         .into_iter()
         .filter_map(|candidate| {
             let other = candidate.to_lowercase();
@@ -20,8 +20,11 @@ pub fn ranked<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&
             (distance * 3 <= longest || contained).then_some((distance, candidate))
         })
         .collect();
-    near.sort_by_key(|(distance, _)| *distance);
-    near.into_iter().map(|(_, candidate)| candidate).collect()
+    matches.sort_by_key(|(distance, _)| *distance);
+    matches
+        .into_iter()
+        .map(|(_, candidate)| candidate)
+        .collect()
 }
 
 #[cfg(test)]
@@ -29,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_finds_its_word() {
+    fn a_misspelt_word_finds_the_right_one() {
         assert_eq!(nearest("lisen", ["listen", "data_dir"]), Some("listen"));
         assert_eq!(nearest("gpt5", ["gpt-4o", "gpt-5"]), Some("gpt-5"));
         assert_eq!(nearest("key", ["listen", "api_key"]), Some("api_key"));

@@ -1,0 +1,246 @@
+//! The text input of a custom tool. A provider has function tools only and sends it as
+//! `{"input": "…"}`; this module takes the text out of the arguments.
+
+use serde_json::{Map, Value};
+
+use crate::json;
+
+/// Takes the text out while the arguments still arrive. Models that write invalid JSON put
+/// unescaped line ends and single backslashes into the string; both are kept as text.
+#[derive(Debug, Default)]
+pub(super) struct InputExtractor {
+    state: ExtractorState,
+    /// The arguments before the text.
+    head: String,
+    /// The beginning of an escape that is split between two pieces.
+    escape: String,
+    /// The escape of a high surrogate that waits for the low one.
+    high_surrogate: String,
+    /// The rest of the piece in which the text ended.
+    after_text: String,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum ExtractorState {
+    #[default]
+    BeforeText,
+    InText,
+    /// After the text, or the arguments do not have the expected form: the input is taken
+    /// from the complete arguments at the end.
+    Done,
+}
+
+impl InputExtractor {
+    /// Takes the next piece of the arguments and returns the next piece of the text, as the
+    /// content of a JSON string. Escapes are never split.
+    pub(super) fn push(&mut self, json: &str) -> String {
+        let mut rest = json;
+        let joined;
+        if self.state == ExtractorState::BeforeText {
+            self.head.push_str(json);
+            match text_start(&self.head) {
+                InputStart::Incomplete => return String::new(),
+                InputStart::Other => {
+                    self.state = ExtractorState::Done;
+                    return String::new();
+                }
+                InputStart::At(at) => {
+                    self.state = ExtractorState::InText;
+                    joined = self.head.split_off(at);
+                    rest = &joined;
+                }
+            }
+        }
+        let mut out = String::new();
+        let mut rest = rest.chars();
+        while self.state == ExtractorState::InText
+            && let Some(c) = rest.next()
+        {
+            self.push_char(c, &mut out);
+        }
+        if self.state == ExtractorState::Done {
+            self.after_text.push_str(rest.as_str());
+        }
+        out
+    }
+
+    fn push_char(&mut self, c: char, out: &mut String) {
+        if !self.escape.is_empty() {
+            if self.escape == "\\" && matches!(c, '"' | '\\' | '/' | 'b' | 'f' | 'n' | 'r' | 't') {
+                self.replace_high_surrogate(out);
+                self.escape.push(c);
+                out.push_str(&std::mem::take(&mut self.escape));
+                return;
+            }
+            if (self.escape == "\\" && c == 'u') || (self.escape != "\\" && c.is_ascii_hexdigit()) {
+                self.escape.push(c);
+                if self.escape.len() == 6 {
+                    self.push_unicode_escape(out);
+                }
+                return;
+            }
+            // Not a valid escape, so the backslash is part of the text.
+            self.replace_high_surrogate(out);
+            out.push('\\');
+            out.push_str(&std::mem::take(&mut self.escape));
+        }
+        if c == '\\' {
+            self.escape.push(c);
+            return;
+        }
+        self.replace_high_surrogate(out);
+        match c {
+            '"' => self.state = ExtractorState::Done,
+            '\0'..='\x1f' => out.push_str(&json::escape(c.encode_utf8(&mut [0; 4]))),
+            _ => out.push(c),
+        }
+    }
+
+    /// Handles a complete `\uXXXX` escape.
+    fn push_unicode_escape(&mut self, out: &mut String) {
+        let unit = std::mem::take(&mut self.escape);
+        if json::is_high_surrogate(&unit, 0) {
+            self.replace_high_surrogate(out);
+            self.high_surrogate = unit;
+        } else if json::find_lone_surrogate(&unit).is_none() {
+            self.replace_high_surrogate(out);
+            out.push_str(&unit);
+        } else if self.high_surrogate.is_empty() {
+            out.push_str("\\ufffd");
+        } else {
+            out.push_str(&std::mem::take(&mut self.high_surrogate));
+            out.push_str(&unit);
+        }
+    }
+
+    /// Writes U+FFFD for a high surrogate that no low one follows.
+    fn replace_high_surrogate(&mut self, out: &mut String) {
+        if !self.high_surrogate.is_empty() {
+            self.high_surrogate.clear();
+            out.push_str("\\ufffd");
+        }
+    }
+}
+
+/// Where the text of `input` begins.
+enum InputStart {
+    /// More arguments are needed to decide.
+    Incomplete,
+    /// At this byte offset.
+    At(usize),
+    /// The arguments do not begin with `{"input":"`.
+    Other,
+}
+
+fn text_start(head: &str) -> InputStart {
+    let mut rest = head;
+    for token in ["{", "\"input\"", ":", "\""] {
+        rest = rest.trim_start();
+        match rest.strip_prefix(token) {
+            Some(after) => rest = after,
+            None if token.starts_with(rest) => return InputStart::Incomplete,
+            None => return InputStart::Other,
+        }
+    }
+    InputStart::At(head.len() - rest.len())
+}
+
+/// The text in complete arguments: the value of `input`, else the only string value, else
+/// the arguments themselves, because a model that ignores the schema writes the plain text.
+pub(super) fn complete_input(arguments: &str) -> String {
+    let Ok(Value::Object(object)) = serde_json::from_str::<Value>(arguments) else {
+        return match serde_json::from_str::<Value>(arguments) {
+            Ok(Value::String(text)) => text,
+            _ => input_from_invalid_json(arguments).unwrap_or_else(|| arguments.to_owned()),
+        };
+    };
+    match object.get("input") {
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => only_string(&object).unwrap_or_else(|| arguments.to_owned()),
+    }
+}
+
+/// The text in arguments that broke off. Empty if they end before the text begins.
+pub(super) fn partial_input(arguments: &str) -> String {
+    match text_start(arguments) {
+        InputStart::Incomplete => String::new(),
+        InputStart::At(_) | InputStart::Other => complete_input(arguments),
+    }
+}
+
+fn only_string(object: &Map<String, Value>) -> Option<String> {
+    let mut strings = object.values().filter_map(Value::as_str);
+    match (strings.next(), strings.next()) {
+        (Some(text), None) if object.len() == 1 => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+/// The text of arguments that are not valid JSON, because they were cut off or written
+/// without escapes. `None` if more than the closing brace follows the text, because then
+/// the end of the text is ambiguous.
+fn input_from_invalid_json(arguments: &str) -> Option<String> {
+    let mut extractor = InputExtractor::default();
+    let text = extractor.push(arguments);
+    let after_text = extractor.after_text.trim();
+    let unambiguous = match extractor.state {
+        ExtractorState::BeforeText => false,
+        ExtractorState::InText => true,
+        ExtractorState::Done => !text.is_empty() && matches!(after_text, "" | "}"),
+    };
+    unambiguous.then(|| json::unescape(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_same_for_every_split() {
+        let text = "say \"hi\"\\\n\ttab 漢 \u{1F600} \u{7}";
+        let plain = serde_json::json!({ "input": text }).to_string();
+        let loose = plain.replace("\\n", "\n").replace("\\t", "\t");
+        let ascii = plain.replace('\u{1F600}', "\\ud83d\\ude00");
+        for json in [plain.clone(), plain.replace("{\"", "{ \n\""), ascii, loose] {
+            for cut in (0..=json.len()).filter(|at| json.is_char_boundary(*at)) {
+                let mut extractor = InputExtractor::default();
+                let (a, b) = (json.get(..cut).unwrap(), json.get(cut..).unwrap());
+                let parts = [extractor.push(a), extractor.push(b)];
+                for part in &parts {
+                    assert!(
+                        serde_json::from_str::<String>(&format!("\"{part}\"")).is_ok(),
+                        "{part}"
+                    );
+                }
+                assert_eq!(json::unescape(&parts.concat()), text, "cut at {cut}");
+            }
+            assert_eq!(complete_input(&json), text);
+        }
+    }
+
+    #[test]
+    fn arguments_of_other_forms_keep_their_text() {
+        for (arguments, text) in [
+            (r#"{"patch":"a"}"#, "a"),
+            (r#""bare""#, "bare"),
+            ("plain text", "plain text"),
+            (r#"{"input":7}"#, "7"),
+            (r#"{"a":"x","b":"y"}"#, r#"{"a":"x","b":"y"}"#),
+            (r#"{"input":"cut of"#, "cut of"),
+            (
+                "{\"input\":\"raw\nline \\\"q\\\" \\\\ end\"}",
+                "raw\nline \"q\" \\ end",
+            ),
+            (r#"{"input":"\d+ \u12 C:\users"}"#, r"\d+ \u12 C:\users"),
+            (r#"{"input":"say "hi" now"}"#, r#"{"input":"say "hi" now"}"#),
+        ] {
+            assert_eq!(complete_input(arguments), text);
+        }
+        for beginning in ["", "{", "{ \"inp", "{\"input\": "] {
+            assert_eq!(partial_input(beginning), "");
+        }
+        assert_eq!(partial_input("{\"input\":\"cut of"), "cut of");
+        assert_eq!(partial_input("plain"), "plain");
+    }
+}

@@ -1,0 +1,114 @@
+//! A set of values of an enum, written as a list in TOML.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+
+/// A set of values of an enum with fewer than 32 values, one bit for each value.
+pub struct EnumSet<T> {
+    bits: u32,
+    of: PhantomData<T>,
+}
+
+/// An enum whose values an [`EnumSet`] can hold.
+pub trait EnumSetValue: Copy + 'static {
+    /// All values of the enum.
+    const ALL: &'static [Self];
+
+    /// The number of the value, less than 32.
+    fn index(self) -> u8;
+}
+
+impl<T> EnumSet<T> {
+    /// The empty set.
+    pub const fn empty() -> Self {
+        Self::from_bits(0)
+    }
+
+    /// The set of all values.
+    pub const fn all() -> Self {
+        Self::from_bits(u32::MAX)
+    }
+
+    const fn from_bits(bits: u32) -> Self {
+        Self {
+            bits,
+            of: PhantomData,
+        }
+    }
+
+    /// The values of both sets.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self::from_bits(self.bits | other.bits)
+    }
+
+    /// Whether the set has no value.
+    pub fn is_empty(self) -> bool {
+        self.bits == 0
+    }
+}
+
+impl<T: EnumSetValue> EnumSet<T> {
+    /// Whether the value is in the set.
+    pub fn contains(self, value: T) -> bool {
+        self.bits & bit(value) != 0
+    }
+
+    /// The set with the value added.
+    #[must_use]
+    pub fn with(self, value: T) -> Self {
+        Self::from_bits(self.bits | bit(value))
+    }
+
+    /// The set with the value removed.
+    #[must_use]
+    pub fn without(self, value: T) -> Self {
+        Self::from_bits(self.bits & !bit(value))
+    }
+}
+
+fn bit<T: EnumSetValue>(value: T) -> u32 {
+    1_u32.checked_shl(value.index().into()).unwrap_or(0)
+}
+
+/// Bits without a value are ignored, so that [`EnumSet::all`] equals a set that lists all
+/// values.
+impl<T: EnumSetValue> PartialEq for EnumSet<T> {
+    fn eq(&self, other: &Self) -> bool {
+        T::ALL
+            .iter()
+            .all(|value| self.contains(*value) == other.contains(*value))
+    }
+}
+
+impl<T: EnumSetValue> Eq for EnumSet<T> {}
+
+impl<T> Clone for EnumSet<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for EnumSet<T> {}
+
+impl<T> fmt::Debug for EnumSet<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Set({:b})", self.bits)
+    }
+}
+
+impl<'de, T: EnumSetValue + Deserialize<'de>> Deserialize<'de> for EnumSet<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let values = Vec::<T>::deserialize(from)?;
+        Ok(values.into_iter().fold(Self::empty(), Self::with))
+    }
+}
+
+impl<T: EnumSetValue + Serialize> Serialize for EnumSet<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(T::ALL.iter().filter(|value| self.contains(**value)))
+    }
+}
