@@ -183,7 +183,7 @@ mod tests {
     use adapters::mend::Mend;
 
     use super::*;
-    use crate::config::{Flags, Inputs, Places, load};
+    use crate::config::{Flags, Inputs, UserDirs, load};
 
     #[test]
     fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
@@ -194,7 +194,7 @@ mod tests {
         let config = load(&Inputs {
             flags: Flags::default(),
             environment: Box::new(HashMap::<String, String>::new()),
-            places: Places::under(folder.path()),
+            dirs: UserDirs::under(folder.path()),
         })
         .unwrap();
         let lessons = Lessons::default();

@@ -7,8 +7,6 @@
 
 pub mod app;
 pub mod artifacts;
-mod aside;
-pub mod cli;
 pub mod codex;
 pub mod commands;
 pub mod config;
@@ -16,6 +14,7 @@ pub mod control;
 pub mod diagnostics;
 pub mod mcp;
 pub mod metrics;
+mod net;
 pub mod sandbox;
 pub mod secrets;
 pub mod serve;

@@ -6,9 +6,12 @@ use std::panic;
 use std::process::ExitCode;
 
 use clap::Parser;
-use respondent::cli::{BAD_CONFIG, BAD_FILE, Bundle, Cli, Codex, Command, NO_REPLAY, SAME};
-use respondent::commands::bundle::Unusable;
-use respondent::commands::{self, say};
+use respondent::commands::bundle::UnusableFile;
+use respondent::commands::cli::{
+    BundleCommand, Cli, CliCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE, EXIT_OK,
+    EXIT_REPLAY_FAILED,
+};
+use respondent::commands::{self, print_text};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::log;
 use respondent::diagnostics::replay::ReplayError;
@@ -25,13 +28,13 @@ fn main() -> ExitCode {
         Err(error) => {
             error.print().ok();
             return if error.use_stderr() {
-                ExitCode::from(BAD_CONFIG)
+                ExitCode::from(EXIT_BAD_USAGE)
             } else {
                 ExitCode::SUCCESS
             };
         }
     };
-    let inputs = match Inputs::of_process(cli.flags) {
+    let inputs = match Inputs::from_process(cli.flags) {
         Ok(inputs) => inputs,
         Err(error) => return fail(1, &error),
     };
@@ -44,60 +47,65 @@ fn main() -> ExitCode {
 /// The exit code of what went wrong.
 fn code_of(error: &anyhow::Error) -> u8 {
     if error.is::<ConfigError>() {
-        return BAD_CONFIG;
+        return EXIT_BAD_USAGE;
     }
-    if error.is::<Unusable>() {
-        return BAD_FILE;
+    if error.is::<UnusableFile>() {
+        return EXIT_BAD_FILE;
     }
     match error.downcast_ref() {
         None => 1,
-        Some(ReplayError::NoModel(_)) => BAD_CONFIG,
-        Some(ReplayError::NotWhole(_) | ReplayError::Damaged(_)) => BAD_FILE,
+        Some(ReplayError::NoModel(_)) => EXIT_BAD_USAGE,
+        Some(ReplayError::NotWhole(_) | ReplayError::Damaged(_)) => EXIT_BAD_FILE,
         Some(
             ReplayError::Io(_)
             | ReplayError::Stuck { .. }
             | ReplayError::Endless
             | ReplayError::Lost,
-        ) => NO_REPLAY,
+        ) => EXIT_REPLAY_FAILED,
     }
 }
 
 /// The exit code.
-fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
+fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
-        Command::Check => say(&config::report::report(&config::load(&inputs)?))?,
-        Command::Models { provider, json } => {
-            let asked = commands::models::Asked {
+        CliCommand::Check => print_text(&config::report::report(&config::load(&inputs)?))?,
+        CliCommand::Models { provider, json } => {
+            let asked = commands::models::ModelListOptions {
                 provider: provider.as_deref(),
                 json,
             };
-            say(&commands::models::models(&config::load(&inputs)?, asked)?)?;
+            print_text(&commands::models::model_list(
+                &config::load(&inputs)?,
+                asked,
+            )?)?;
         }
-        Command::Codex(Codex::Print) => say(&commands::codex_print(&config::load(&inputs)?))?,
-        Command::Codex(Codex::Catalog { codex, output }) => {
+        CliCommand::Codex(CodexCommand::Print) => {
+            print_text(&commands::codex_print(&config::load(&inputs)?))?
+        }
+        CliCommand::Codex(CodexCommand::Catalog { codex, output }) => {
             let config = config::load(&inputs)?;
-            say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)?;
+            print_text(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)?;
         }
-        Command::Sandbox { script } => {
+        CliCommand::Sandbox { script } => {
             let config = config::load(&inputs)?;
             runtime()?.block_on(sandbox::run(&script, config.server.listen))?;
         }
-        Command::Bundle(command) => return bundle(command, &inputs),
-        Command::Artifacts(command) => {
+        CliCommand::Bundle(command) => return bundle(command, &inputs),
+        CliCommand::Artifacts(command) => {
             let config = config::load(&inputs)?;
             runtime()?.block_on(commands::artifacts::run(&config, command))?;
         }
-        Command::Mcp => {
+        CliCommand::Mcp => {
             let config = config::load(&inputs)?;
             runtime()?.block_on(commands::mcp::serve(config))?;
         }
-        Command::Replay {
+        CliCommand::Replay {
             file,
             turn,
             live,
             events,
         } => {
-            let asked = commands::replay::Asked {
+            let asked = commands::replay::ReplayOptions {
                 file: &file,
                 turn,
                 events,
@@ -107,11 +115,11 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
                 Some(model) => {
                     let config = config::load(&inputs)?;
                     install_tls()?;
-                    commands::replay::to_provider(asked, &config, &model)
+                    commands::replay::against_provider(asked, &config, &model)
                 }
             };
         }
-        Command::Serve => {
+        CliCommand::Serve => {
             let config = config::load(&inputs)?;
             let format = match config.server.log_format {
                 config::LogFormat::Human => log::Format::Human,
@@ -121,14 +129,14 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
             runtime()?.block_on(start::serve(inputs, config))?;
         }
     }
-    Ok(SAME)
+    Ok(EXIT_OK)
 }
 
 /// What only reads files asks for no configuration: a report is looked at on any
 /// machine.
-fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
+fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
     match command {
-        Bundle::Create {
+        BundleCommand::Create {
             select,
             output,
             images,
@@ -139,20 +147,20 @@ fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
             let create = commands::bundle::create(&config, &wanted, output.as_deref());
             runtime()?.block_on(create)?;
         }
-        Bundle::List { json } => {
+        BundleCommand::List { json } => {
             let config = config::load(inputs)?;
             runtime()?.block_on(commands::bundle::list(&config, json))?;
         }
-        Bundle::Show { file } => commands::bundle::show(&file)?,
-        Bundle::Diff { a, b } => return commands::bundle::diff(&a, &b),
-        Bundle::ToFixture {
+        BundleCommand::Show { file } => commands::bundle::show(&file)?,
+        BundleCommand::Diff { a, b } => return commands::bundle::diff(&a, &b),
+        BundleCommand::ToFixture {
             file,
             folder,
             turn,
             attempt,
         } => commands::bundle::to_fixture(&file, &folder, turn, attempt)?,
     }
-    Ok(SAME)
+    Ok(EXIT_OK)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

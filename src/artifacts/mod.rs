@@ -30,7 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub use clock::Clock;
 pub use model::{Entry, Filter, New, Part, Piece, Swept};
 
-use crate::config::{ArtifactMode, ArtifactSettings, Config};
+use crate::config::{ArtifactConfig, ArtifactMode, Config};
 use crate::metrics::ArtifactCounts;
 pub use crate::store::InUse;
 use crate::store::{self, Place, Store};
@@ -108,7 +108,7 @@ impl Artifacts {
 
     fn opened(
         place: &Place,
-        settings: &ArtifactSettings,
+        settings: &ArtifactConfig,
         clock: Clock,
         counts: ArtifactCounts,
     ) -> Result<Self, InUse> {

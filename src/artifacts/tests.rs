@@ -21,7 +21,7 @@ const START: u64 = 1_700_000_000;
 /// A data directory and what opens it.
 struct Home {
     folder: TempDir,
-    settings: ArtifactSettings,
+    settings: ArtifactConfig,
     now: Arc<AtomicU64>,
     counts: ArtifactCounts,
 }
@@ -30,7 +30,7 @@ impl Home {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
-            settings: ArtifactSettings {
+            settings: ArtifactConfig {
                 mode: ArtifactMode::Disk,
                 keep_days: 30,
                 keep_size: 1 << 30,

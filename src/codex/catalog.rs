@@ -18,15 +18,15 @@ use super::models::{self, ModelEntry};
 /// The name of the file in Codex's folder.
 pub const FILE_NAME: &str = "respondent-models.json";
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A catalog that is ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Catalog {
+pub struct CodexCatalog {
     /// The JSON text: `{"models":[…]}`.
     pub json: String,
     /// The model of Codex whose prompt was taken.
-    pub prompt_of: String,
+    pub prompt_model: String,
 }
 
 /// Why there is no catalog; the messages say what to do.
@@ -56,7 +56,7 @@ pub enum CatalogError {
         said: String,
     },
     /// The command did not end.
-    #[error("`codex debug models` did not end within {} s", PATIENCE.as_secs())]
+    #[error("`codex debug models` did not end within {} s", TIMEOUT.as_secs())]
     TooSlow,
     /// The output is not the JSON that Codex 0.169 prints.
     #[error("the output of `codex debug models` is not a model list; update the Codex CLI")]
@@ -87,8 +87,8 @@ pub enum CatalogError {
 /// as functions, since the prompts for code mode and Responses-lite speak of
 /// tools that other models never see. Entries with a slug of ours are passed
 /// over; they come from an earlier catalog.
-pub fn build(printed: &str, models: &[ModelEntry]) -> Result<Catalog, CatalogError> {
-    let listed: Listed =
+pub fn build(printed: &str, models: &[ModelEntry]) -> Result<CodexCatalog, CatalogError> {
+    let listed: PrintedModels =
         serde_json::from_str(printed).map_err(|source| CatalogError::NotAList { source })?;
     let plain = listed
         .models
@@ -101,11 +101,11 @@ pub fn build(printed: &str, models: &[ModelEntry]) -> Result<Catalog, CatalogErr
         .enumerate()
         .map(|(at, model)| models::info(at, model, &plain.base_instructions))
         .collect();
-    let json = serde_json::to_string_pretty(&File { models: entries })
+    let json = serde_json::to_string_pretty(&CatalogFile { models: entries })
         .map_err(|source| CatalogError::NotAList { source })?;
-    Ok(Catalog {
+    Ok(CodexCatalog {
         json,
-        prompt_of: plain.slug.clone(),
+        prompt_model: plain.slug.clone(),
     })
 }
 
@@ -113,7 +113,7 @@ pub fn build(printed: &str, models: &[ModelEntry]) -> Result<Catalog, CatalogErr
 ///
 /// Asks for the bundled list, which a catalog of ours in the user's config
 /// does not hide; a Codex that does not know the flag is asked without it.
-pub async fn ask_codex(program: &OsStr) -> Result<String, CatalogError> {
+pub async fn run_codex_debug_models(program: &OsStr) -> Result<String, CatalogError> {
     match run(program, &["debug", "models", "--bundled"]).await {
         Err(CatalogError::Failed { .. }) => run(program, &["debug", "models"]).await,
         printed => printed,
@@ -126,7 +126,7 @@ async fn run(program: &OsStr, arguments: &[&str]) -> Result<String, CatalogError
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(PATIENCE, ended)
+    let output = tokio::time::timeout(TIMEOUT, ended)
         .await
         .map_err(|_| CatalogError::TooSlow)?
         .map_err(|source| {
@@ -167,7 +167,7 @@ pub fn default_path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathB
 
 /// Writes the catalog, replacing an earlier one in one step, so that a Codex
 /// that starts meanwhile reads either.
-pub fn write(path: &Path, catalog: &Catalog) -> Result<(), CatalogError> {
+pub fn write(path: &Path, catalog: &CodexCatalog) -> Result<(), CatalogError> {
     let failed = |source| CatalogError::NotWritten {
         path: path.to_owned(),
         source,
@@ -186,13 +186,13 @@ pub fn write(path: &Path, catalog: &Catalog) -> Result<(), CatalogError> {
 }
 
 #[derive(Deserialize)]
-struct Listed {
-    models: Vec<ListedModel>,
+struct PrintedModels {
+    models: Vec<PrintedModel>,
 }
 
 /// The fields of Codex's `ModelInfo` that matter here.
 #[derive(Deserialize)]
-struct ListedModel {
+struct PrintedModel {
     slug: String,
     #[serde(default)]
     base_instructions: String,
@@ -206,7 +206,7 @@ struct ListedModel {
     priority: i64,
 }
 
-impl ListedModel {
+impl PrintedModel {
     fn is_plain(&self) -> bool {
         self.tool_mode.as_deref() != Some("code_mode_only")
             && !self.use_responses_lite
@@ -215,7 +215,7 @@ impl ListedModel {
 }
 
 #[derive(Serialize)]
-struct File<'a> {
+struct CatalogFile<'a> {
     models: Vec<models::Info<'a>>,
 }
 

@@ -8,7 +8,7 @@ pub const KEY_VARIABLE: &str = "RESPONDENT_KEY";
 
 /// What the block depends on.
 #[derive(Debug, Clone, Copy)]
-pub struct Setup<'a> {
+pub struct CodexSetup<'a> {
     /// Where the server listens, as a client writes it, without a path:
     /// `http://127.0.0.1:8787`.
     pub origin: &'a str,
@@ -26,15 +26,15 @@ pub struct Setup<'a> {
 ///
 /// Codex fetches the model list only when the provider has a key, so a key
 /// variable is named even when the server does not ask for one.
-pub fn print(setup: &Setup<'_>) -> String {
+pub fn config_block(setup: &CodexSetup<'_>) -> String {
     let base = format!("{}/v1", setup.origin.trim_end_matches('/'));
     let mut out = String::from(
         "# For ~/.codex/config.toml: the first lines above any [table], the tables at the end.\n",
     );
-    entry(&mut out, "model", setup.model);
+    push_setting(&mut out, "model", setup.model);
     out.push_str("model_provider = \"respondent\"\n");
     match setup.catalog {
-        Some(path) => entry(&mut out, "model_catalog_json", &path.to_string_lossy()),
+        Some(path) => push_setting(&mut out, "model_catalog_json", &path.to_string_lossy()),
         None => out.push_str(
             "# Recommended: `respondent codex catalog` writes a model catalog with the prompt of\n\
              # your own Codex and says which line to add here. Without it Codex gets the models\n\
@@ -42,21 +42,21 @@ pub fn print(setup: &Setup<'_>) -> String {
         ),
     }
     out.push_str("\n[model_providers.respondent]\n");
-    out.push_str(NAME);
-    entry(&mut out, "base_url", &base);
+    out.push_str(PROVIDER_NAME);
+    push_setting(&mut out, "base_url", &base);
     out.push_str("wire_api = \"responses\"\n");
-    entry(&mut out, "env_key", KEY_VARIABLE);
-    entry(&mut out, "model_catalog_url", &format!("{base}/models"));
+    push_setting(&mut out, "env_key", KEY_VARIABLE);
+    push_setting(&mut out, "model_catalog_url", &format!("{base}/models"));
     if setup.artifacts {
         out.push_str(
             "\n# Tools that read back what was shortened of long tool outputs.\n\
              [mcp_servers.respondent]\n",
         );
         let origin = setup.origin.trim_end_matches('/');
-        entry(&mut out, "url", &format!("{origin}/mcp"));
+        push_setting(&mut out, "url", &format!("{origin}/mcp"));
         // Without the variable Codex would leave these tools out and not say so.
         if setup.token {
-            entry(&mut out, "bearer_token_env_var", KEY_VARIABLE);
+            push_setting(&mut out, "bearer_token_env_var", KEY_VARIABLE);
         }
     }
     out.push_str(if setup.token {
@@ -76,12 +76,12 @@ pub fn print(setup: &Setup<'_>) -> String {
 /// of what the user wrote, else up to 20,000, and its items carry some metadata,
 /// which goes no further than here. Nothing else comes of it: measured, no other
 /// request, tool, header or address.
-const NAME: &str = "\
+const PROVIDER_NAME: &str = "\
 # The name makes Codex ask for compaction in the form that the provider answers from its\n\
 # cache. Nothing is sent to OpenAI: requests go to base_url alone.\n\
 name = \"OpenAI\"\n";
 
-fn entry(out: &mut String, key: &str, value: &str) {
+fn push_setting(out: &mut String, key: &str, value: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(out, "{key} = {}", toml::Value::String(value.to_owned()));
 }
@@ -90,11 +90,11 @@ fn entry(out: &mut String, key: &str, value: &str) {
 mod tests {
     use super::*;
 
-    fn parsed(setup: &Setup<'_>) -> toml::Table {
-        print(setup).parse().unwrap()
+    fn parsed(setup: &CodexSetup<'_>) -> toml::Table {
+        config_block(setup).parse().unwrap()
     }
 
-    const SETUP: Setup<'_> = Setup {
+    const SETUP: CodexSetup<'_> = CodexSetup {
         origin: "http://127.0.0.1:8787",
         model: "moonshot/kimi-k2.6",
         token: false,
@@ -126,13 +126,13 @@ mod tests {
         let server = &parsed(&SETUP)["mcp_servers"]["respondent"];
         assert_eq!(server["url"].as_str(), Some("http://127.0.0.1:8787/mcp"));
         assert_eq!(server.get("bearer_token_env_var"), None);
-        let guarded = parsed(&Setup {
+        let guarded = parsed(&CodexSetup {
             token: true,
             ..SETUP
         });
         let server = &guarded["mcp_servers"]["respondent"];
         assert_eq!(server["bearer_token_env_var"].as_str(), Some(KEY_VARIABLE));
-        let without = parsed(&Setup {
+        let without = parsed(&CodexSetup {
             artifacts: false,
             ..SETUP
         });
@@ -141,8 +141,8 @@ mod tests {
 
     #[test]
     fn it_says_what_the_key_is() {
-        assert!(print(&SETUP).contains("export RESPONDENT_KEY=local"));
-        let block = print(&Setup {
+        assert!(config_block(&SETUP).contains("export RESPONDENT_KEY=local"));
+        let block = config_block(&CodexSetup {
             token: true,
             ..SETUP
         });
@@ -154,7 +154,7 @@ mod tests {
     fn odd_names_are_quoted() {
         let catalog = Path::new("C:\\Users\\\"me\"\\models.json");
         let model = "a\"b\\c\n[x]";
-        let block = parsed(&Setup {
+        let block = parsed(&CodexSetup {
             model,
             catalog: Some(catalog),
             ..SETUP

@@ -11,47 +11,47 @@ use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::{put, say};
+use super::{print_bytes, print_text};
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::printed;
 use crate::artifacts::{Artifacts, Unavailable};
-use crate::cli;
+use crate::commands::cli;
 use crate::config::Config;
-use crate::control::{Control, ControlError, Refusal};
+use crate::control::{ApiError, ControlClient, ControlError};
 use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::ago;
 
-const PATH: &str = "/v1/artifacts";
+const ARTIFACTS_PATH: &str = "/v1/artifacts";
 
 /// The most that one page of a list has.
-const PAGE: usize = 100;
+const MAX_PAGE: usize = 100;
 
 /// Runs a command.
-pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()> {
-    let from = Source::new(config);
+pub async fn run(config: &Config, command: cli::ArtifactsCommand) -> anyhow::Result<()> {
+    let from = ArtifactClient::new(config);
     match command {
-        cli::Artifacts::List {
+        cli::ArtifactsCommand::List {
             limit,
             after,
             session,
             json,
         } => list(&from, limit, after, session, json).await,
-        cli::Artifacts::Show {
+        cli::ArtifactsCommand::Show {
             id,
             lines,
             bytes,
             json,
         } => {
-            let mut path = one(&id) + "?format=" + if json { "json" } else { "text" };
+            let mut path = artifact_path(&id) + "?format=" + if json { "json" } else { "text" };
             for (name, value) in [("lines", lines), ("bytes", bytes)] {
                 if let Some(value) = value {
-                    let _ = write!(path, "&{name}={}", escaped(&value));
+                    let _ = write!(path, "&{name}={}", percent_encoded(&value));
                 }
             }
-            print(&from.get(&path).await?, json)
+            print_body(&from.get(&path).await?, json)
         }
-        cli::Artifacts::Search {
+        cli::ArtifactsCommand::Search {
             id,
             query,
             regex,
@@ -62,39 +62,39 @@ pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()>
         } => {
             let path = format!(
                 "{}/search?q={}&regex={regex}&ignore_case={ignore_case}&context={context}&limit={limit}",
-                one(&id),
-                escaped(&query)
+                artifact_path(&id),
+                percent_encoded(&query)
             );
             let body = from.get(&path).await?;
             if json {
-                return print(&body, true);
+                return print_body(&body, true);
             }
-            let found: Matches = read(&body)?;
-            say(&told(&found))
+            let found: Matches = parse_json(&body)?;
+            print_text(&matches_text(&found))
         }
-        cli::Artifacts::Delete { ids } => {
+        cli::ArtifactsCommand::Delete { ids } => {
             for id in ids {
-                from.ask(&Method::DELETE, &one(&id)).await?;
-                say(&format!("Deleted {id}.\n"))?;
+                from.request(&Method::DELETE, &artifact_path(&id)).await?;
+                print_text(&format!("Deleted {id}.\n"))?;
             }
             Ok(())
         }
-        cli::Artifacts::Gc { json } => {
+        cli::ArtifactsCommand::Gc { json } => {
             let body = from
-                .ask(&Method::DELETE, &format!("{PATH}/expired"))
+                .request(&Method::DELETE, &format!("{ARTIFACTS_PATH}/expired"))
                 .await?;
             if json {
-                return print(&body, true);
+                return print_body(&body, true);
             }
-            let swept: Sweep = read(&body)?;
+            let swept: Sweep = parse_json(&body)?;
             let artifacts = plural(swept.artifacts, "artifact");
-            say(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
+            print_text(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
         }
     }
 }
 
 async fn list(
-    from: &Source<'_>,
+    from: &ArtifactClient<'_>,
     limit: usize,
     after: Option<String>,
     session: Option<String>,
@@ -108,13 +108,16 @@ async fn list(
         last_id: after,
     };
     while whole.has_more && whole.data.len() < limit {
-        let mut path = format!("{PATH}?limit={}", (limit - whole.data.len()).min(PAGE));
+        let mut path = format!(
+            "{ARTIFACTS_PATH}?limit={}",
+            (limit - whole.data.len()).min(MAX_PAGE)
+        );
         for (name, value) in [("after", &whole.last_id), ("session", &session)] {
             if let Some(value) = value {
-                let _ = write!(path, "&{name}={}", escaped(value));
+                let _ = write!(path, "&{name}={}", percent_encoded(value));
             }
         }
-        let page: List = read(&from.get(&path).await?)?;
+        let page: List = parse_json(&from.get(&path).await?)?;
         whole.has_more = page.has_more && !page.data.is_empty();
         whole.first_id = whole.first_id.or(page.first_id);
         whole.last_id = page.last_id.or(whole.last_id);
@@ -124,17 +127,19 @@ async fn list(
         whole.last_id = None;
     }
     if json {
-        return say(&(serde_json::to_string_pretty(&whole)? + "\n"));
+        return print_text(&(serde_json::to_string_pretty(&whole)? + "\n"));
     }
-    if let Some(remark) = from.remark() {
-        say(&remark)?;
+    if let Some(remark) = from.offline_note() {
+        print_text(&remark)?;
     }
     if whole.data.is_empty() {
-        return say("No artifact is kept.\n");
+        return print_text("No artifact is kept.\n");
     }
-    say(&table(&whole.data, SystemTime::now()))?;
+    print_text(&table(&whole.data, SystemTime::now()))?;
     match whole.last_id {
-        Some(last) if whole.has_more => say(&format!("There are older ones: --after {last}\n")),
+        Some(last) if whole.has_more => {
+            print_text(&format!("There are older ones: --after {last}\n"))
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -186,7 +191,7 @@ fn table(rows: &[Known], now: SystemTime) -> String {
     out
 }
 
-fn told(found: &Matches) -> String {
+fn matches_text(found: &Matches) -> String {
     if found.matches == 0 {
         return "No match.\n".to_owned();
     }
@@ -211,53 +216,54 @@ fn plural(count: u64, one: &str) -> String {
     format!("{count} {one}{end}")
 }
 
-fn one(id: &str) -> String {
-    format!("{PATH}/{}", escaped(id))
+fn artifact_path(id: &str) -> String {
+    format!("{ARTIFACTS_PATH}/{}", percent_encoded(id))
 }
 
-fn escaped(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     const KEPT: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-');
     utf8_percent_encode(text, KEPT).to_string()
 }
 
 /// JSON for programs in readable form, all else as it is.
-fn print(body: &Bytes, json: bool) -> anyhow::Result<()> {
+fn print_body(body: &Bytes, json: bool) -> anyhow::Result<()> {
     if json {
-        let value: serde_json::Value = read(body)?;
-        return say(&(serde_json::to_string_pretty(&value)? + "\n"));
+        let value: serde_json::Value = parse_json(body)?;
+        return print_text(&(serde_json::to_string_pretty(&value)? + "\n"));
     }
-    put(body)
+    print_bytes(body)
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
+fn parse_json<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(body).context("the server's answer cannot be read")
 }
 
 /// Where artifacts are asked for.
-struct Source<'a> {
+struct ArtifactClient<'a> {
     config: &'a Config,
-    control: Control,
-    alone: std::sync::atomic::AtomicBool,
+    control: ControlClient,
+    offline: std::sync::atomic::AtomicBool,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ArtifactClient<'a> {
     fn new(config: &'a Config) -> Self {
         Self {
             config,
-            control: Control::of(config),
-            alone: false.into(),
+            control: ControlClient::new(config),
+            offline: false.into(),
         }
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<Bytes> {
-        self.ask(&Method::GET, path).await
+        self.request(&Method::GET, path).await
     }
 
-    async fn ask(&self, method: &Method, path: &str) -> anyhow::Result<Bytes> {
+    async fn request(&self, method: &Method, path: &str) -> anyhow::Result<Bytes> {
         let answer = match self.control.send(method, path, Bytes::new()).await {
             Err(ControlError::NotRunning(_)) => {
-                self.alone.store(true, std::sync::atomic::Ordering::Relaxed);
-                self.stored(method, path).await?
+                self.offline
+                    .store(true, std::sync::atomic::Ordering::Relaxed);
+                self.request_offline(method, path).await?
             }
             answer => answer?,
         };
@@ -265,22 +271,26 @@ impl<'a> Source<'a> {
         if status == StatusCode::OK {
             return Ok(body);
         }
-        let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
+        let why = ApiError::from_body(&body).map_or_else(String::new, |refusal| refusal.message);
         anyhow::bail!("{}", Line::new(&why))
     }
 
     /// The same answer without a server.
-    async fn stored(&self, method: &Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    async fn request_offline(
+        &self,
+        method: &Method,
+        path: &str,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
-        let owned = open(self.config)?;
+        let owned = open_offline(self.config)?;
         let (head, body) = artifacts::answer(&owned, &head).await.into_parts();
         Ok((head.status, body.collect().await?.to_bytes()))
     }
 
     /// What should be known about where this is from.
-    fn remark(&self) -> Option<String> {
-        let alone = self.alone.load(std::sync::atomic::Ordering::Relaxed);
+    fn offline_note(&self) -> Option<String> {
+        let alone = self.offline.load(std::sync::atomic::Ordering::Relaxed);
         alone.then(|| {
             format!(
                 "No server runs on {}; this is from {}.\n",
@@ -292,7 +302,7 @@ impl<'a> Source<'a> {
 }
 
 /// The artifacts on disk, when no server has them.
-pub(super) fn open(config: &Config) -> anyhow::Result<Owned> {
+pub(super) fn open_offline(config: &Config) -> anyhow::Result<Owned> {
     match Artifacts::offline(config) {
         Ok(artifacts) => Ok(Owned::local(artifacts, config.artifacts.keep_days)),
         Err(Unavailable::InUse(error)) => Err(anyhow::anyhow!(

@@ -9,27 +9,27 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::artifacts::open;
+use super::artifacts::open_offline;
 use crate::config::Config;
-use crate::control::{Control, ControlError, Refusal};
+use crate::control::{ApiError, ControlClient, ControlError};
 use crate::mcp::call::{Call, Outcome};
 use crate::mcp::{Answers, stdio};
 
 /// Serves until standard input ends.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
-    let control = Control::of(&config);
+    let control = ControlClient::new(&config);
     let config = Arc::new(config);
-    stdio::serve(Elsewhere { control, config }).await
+    stdio::serve(ServerOrStore { control, config }).await
 }
 
 /// The server that runs, or the store that it would have.
 #[derive(Clone)]
-struct Elsewhere {
-    control: Control,
+struct ServerOrStore {
+    control: ControlClient,
     config: Arc<Config>,
 }
 
-impl Answers for Elsewhere {
+impl Answers for ServerOrStore {
     async fn answer(&self, call: Call) -> Outcome {
         let request = json!({
             "jsonrpc": "2.0",
@@ -39,13 +39,14 @@ impl Answers for Elsewhere {
         });
         let body = Bytes::from(request.to_string());
         match self.control.send(&Method::POST, "/mcp", body).await {
-            Ok((StatusCode::OK, body)) => said(&body)
+            Ok((StatusCode::OK, body)) => parse_tool_result(&body)
                 .unwrap_or_else(|| Outcome::failed(&"The server's answer cannot be read.")),
             Ok((status, body)) => {
-                let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
+                let why =
+                    ApiError::from_body(&body).map_or_else(String::new, |refusal| refusal.message);
                 Outcome::failed(&format!("The server answered {}: {why}", status.as_u16()))
             }
-            Err(ControlError::NotRunning(_)) => match open(&self.config) {
+            Err(ControlError::NotRunning(_)) => match open_offline(&self.config) {
                 Ok(owned) => call.answer(&owned).await,
                 Err(error) => Outcome::failed(&error),
             },
@@ -55,27 +56,27 @@ impl Answers for Elsewhere {
 }
 
 /// The outcome in an answer of the protocol.
-fn said(body: &[u8]) -> Option<Outcome> {
+fn parse_tool_result(body: &[u8]) -> Option<Outcome> {
     #[derive(Deserialize)]
-    struct Answer {
-        result: Option<Called>,
-        error: Option<Problem>,
+    struct RpcResponse {
+        result: Option<ToolCallResult>,
+        error: Option<RpcError>,
     }
     #[derive(Deserialize)]
-    struct Called {
-        content: Vec<Content>,
+    struct ToolCallResult {
+        content: Vec<TextContent>,
         #[serde(default, rename = "isError")]
         failed: bool,
     }
     #[derive(Deserialize)]
-    struct Content {
+    struct TextContent {
         text: String,
     }
     #[derive(Deserialize)]
-    struct Problem {
+    struct RpcError {
         message: String,
     }
-    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let answer: RpcResponse = serde_json::from_slice(body).ok()?;
     if let Some(problem) = answer.error {
         return Some(Outcome::failed(&problem.message));
     }

@@ -9,7 +9,7 @@ use crate::config::Config;
 
 /// Which models, and how they are told.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
+pub struct ModelListOptions<'a> {
     /// Of one provider alone.
     pub provider: Option<&'a str>,
     /// As JSON.
@@ -17,8 +17,8 @@ pub struct Asked<'a> {
 }
 
 /// The listing. The error is for people: a provider that nobody knows.
-pub fn models(config: &Config, asked: Asked<'_>) -> anyhow::Result<String> {
-    let mut listed = listed(config)?;
+pub fn model_list(config: &Config, asked: ModelListOptions<'_>) -> anyhow::Result<String> {
+    let mut listed = all_providers(config)?;
     if let Some(id) = asked.provider {
         if !listed.iter().any(|entry| entry.provider.id == id) {
             let known = listed.iter().map(|entry| entry.provider.id.as_str());
@@ -33,7 +33,7 @@ pub fn models(config: &Config, asked: Asked<'_>) -> anyhow::Result<String> {
         listed.retain(|entry| entry.provider.id == id);
     }
     if asked.json {
-        let entries: Vec<Entry> = listed.iter().map(Listed::entry).collect();
+        let entries: Vec<ProviderJson> = listed.iter().map(ProviderStatus::to_json).collect();
         return Ok(serde_json::to_string_pretty(&entries)? + "\n");
     }
     let mut text = String::new();
@@ -41,24 +41,24 @@ pub fn models(config: &Config, asked: Asked<'_>) -> anyhow::Result<String> {
         if index > 0 {
             text.push('\n');
         }
-        table(listed, &mut text)?;
+        write_provider(listed, &mut text)?;
     }
     Ok(text)
 }
 
 /// A provider and whether it is on.
-struct Listed {
+struct ProviderStatus {
     provider: Provider,
     on: bool,
 }
 
 /// The providers that are on in their order, then the other built-in ones.
-fn listed(config: &Config) -> anyhow::Result<Vec<Listed>> {
-    let mut listed: Vec<Listed> = config
+fn all_providers(config: &Config) -> anyhow::Result<Vec<ProviderStatus>> {
+    let mut listed: Vec<ProviderStatus> = config
         .registry
         .providers
         .iter()
-        .map(|provider| Listed {
+        .map(|provider| ProviderStatus {
             provider: Provider::clone(provider),
             on: true,
         })
@@ -66,7 +66,7 @@ fn listed(config: &Config) -> anyhow::Result<Vec<Listed>> {
     for id in builtin::ids() {
         if config.registry.provider(id).is_none() {
             let provider = registry::build(id, toml::Table::new())?.provider(id);
-            listed.push(Listed {
+            listed.push(ProviderStatus {
                 provider,
                 on: false,
             });
@@ -75,8 +75,8 @@ fn listed(config: &Config) -> anyhow::Result<Vec<Listed>> {
     Ok(listed)
 }
 
-fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
-    let Listed { provider, on } = listed;
+fn write_provider(listed: &ProviderStatus, out: &mut String) -> std::fmt::Result {
+    let ProviderStatus { provider, on } = listed;
     let state = match (on, provider.key_env.first()) {
         (true, _) => "on".to_owned(),
         (false, Some(_)) if provider.has_own_address() => "off: needs a table".to_owned(),
@@ -94,7 +94,7 @@ fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
         writeln!(out, "{line}")?;
     }
     for model in &provider.models {
-        row(model, width, out)?;
+        write_model(model, width, out)?;
     }
     if provider.passthrough {
         writeln!(out, "  any other name: {}", provider.prefixed("..."))?;
@@ -103,7 +103,7 @@ fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
 }
 
 /// A name that is wider than its column stands on a line of its own.
-fn row(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
+fn write_model(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
     let name = if model.id.len() > width {
         writeln!(out, "  {}", model.id)?;
         ""
@@ -113,10 +113,10 @@ fn row(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
     let price = model.price.as_ref();
     let mut line = format!(
         "  {name:<width$} {:>6} {:>6} {:<5} {:<21} {:>6} {:>6} {:>6}",
-        model.window.map_or_else(|| "?".to_owned(), short),
-        model.max_output.map_or_else(|| "?".to_owned(), short),
+        model.window.map_or_else(|| "?".to_owned(), short_count),
+        model.max_output.map_or_else(|| "?".to_owned(), short_count),
         if model.images { "yes" } else { "" },
-        levels(&model.reasoning),
+        reasoning_levels(&model.reasoning),
         price.map_or_else(String::new, |price| dollars(price.input)),
         price
             .and_then(|price| price.cached_input)
@@ -131,7 +131,7 @@ fn row(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
 }
 
 /// Tokens in thousands or millions.
-fn short(tokens: u64) -> String {
+fn short_count(tokens: u64) -> String {
     match tokens {
         0..1000 => tokens.to_string(),
         1000..1_000_000 => format!("{}k", tokens / 1000),
@@ -141,7 +141,7 @@ fn short(tokens: u64) -> String {
 }
 
 /// The levels from the weakest to the strongest, all of them where they fit.
-fn levels(levels: &[String]) -> String {
+fn reasoning_levels(levels: &[String]) -> String {
     let all = levels.join(" ");
     match (levels.first(), levels.last()) {
         (Some(first), Some(last)) if all.len() > 21 => {
@@ -163,7 +163,7 @@ fn dollars(price: f64) -> String {
 
 /// A provider as JSON.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct ProviderJson<'a> {
     id: &'a str,
     name: &'a str,
     on: bool,
@@ -172,12 +172,12 @@ struct Entry<'a> {
     api_key_env: &'a [String],
     /// Whether names that are not listed are passed on.
     passthrough: bool,
-    models: Vec<ModelEntry<'a>>,
+    models: Vec<ModelJson<'a>>,
 }
 
 /// A model as JSON; null is unknown.
 #[derive(Serialize)]
-struct ModelEntry<'a> {
+struct ModelJson<'a> {
     id: &'a str,
     /// The name that always leads to this model here.
     full_name: String,
@@ -194,10 +194,10 @@ struct ModelEntry<'a> {
     price: Option<&'a Price>,
 }
 
-impl Listed {
-    fn entry(&self) -> Entry<'_> {
+impl ProviderStatus {
+    fn to_json(&self) -> ProviderJson<'_> {
         let provider = &self.provider;
-        Entry {
+        ProviderJson {
             id: &provider.id,
             name: &provider.name,
             on: self.on,
@@ -208,14 +208,14 @@ impl Listed {
             models: provider
                 .models
                 .iter()
-                .map(|model| model_entry(provider, model))
+                .map(|model| model_json(provider, model))
                 .collect(),
         }
     }
 }
 
-fn model_entry<'a>(provider: &Provider, model: &'a Model) -> ModelEntry<'a> {
-    ModelEntry {
+fn model_json<'a>(provider: &Provider, model: &'a Model) -> ModelJson<'a> {
+    ModelJson {
         id: &model.id,
         full_name: provider.prefixed(&model.id),
         name: model.display_name(),
@@ -238,12 +238,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::config::{Flags, Inputs, Places};
+    use crate::config::{Flags, Inputs, UserDirs};
 
     /// A configuration with one provider that is on.
     fn config() -> Config {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::under(folder.path());
+        let places = UserDirs::under(folder.path());
         let file = folder.path().join("c.toml");
         let text = r#"
             [providers.acme]
@@ -266,13 +266,13 @@ mod tests {
                 ..Flags::default()
             },
             environment: Box::new(HashMap::<String, String>::new()),
-            places,
+            dirs: places,
         };
         crate::config::load(&inputs).unwrap()
     }
 
-    fn only(id: &str) -> Asked<'_> {
-        Asked {
+    fn only(id: &str) -> ModelListOptions<'_> {
+        ModelListOptions {
             provider: Some(id),
             json: false,
         }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn a_provider_is_a_table() {
         assert_eq!(
-            models(&config(), only("acme")).unwrap(),
+            model_list(&config(), only("acme")).unwrap(),
             "\
 acme (acme), on
   model                              window output image reasoning                 in cached    out
@@ -295,7 +295,7 @@ acme (acme), on
 
     #[test]
     fn every_provider_is_listed_and_says_whether_it_is_on() {
-        let text = models(&config(), Asked::default()).unwrap();
+        let text = model_list(&config(), ModelListOptions::default()).unwrap();
         assert!(text.starts_with("acme (acme), on\n"));
         assert!(text.contains("openai (OpenAI), off: needs OPENAI_API_KEY\n"));
         assert!(text.contains("azure-openai (Azure OpenAI), off: needs a table\n"));
@@ -308,18 +308,18 @@ acme (acme), on
 
     #[test]
     fn an_unknown_provider_is_an_error_that_names_the_near_ones() {
-        let said = |id| models(&config(), only(id)).unwrap_err().to_string();
+        let said = |id| model_list(&config(), only(id)).unwrap_err().to_string();
         assert_eq!(said("opnai"), "there is no provider 'opnai'; near: openai");
         assert!(said("telex").contains("respondent models lists all"));
     }
 
     #[test]
     fn programs_read_every_field() {
-        let asked = Asked {
+        let asked = ModelListOptions {
             provider: Some("acme"),
             json: true,
         };
-        let read: Value = serde_json::from_str(&models(&config(), asked).unwrap()).unwrap();
+        let read: Value = serde_json::from_str(&model_list(&config(), asked).unwrap()).unwrap();
         assert_eq!(
             read[0]["models"][1],
             serde_json::json!({

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::bundle::{Unusable, read, turn};
-use super::say;
-use crate::cli::{DIFFERENT, SAME};
+use super::bundle::{UnusableFile, read, turn};
+use super::print_text;
+use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::config::Config;
 use crate::diagnostics::bundle::{Difference, Scope, Turn, compare};
 use crate::diagnostics::line::Line;
@@ -13,7 +13,7 @@ use crate::diagnostics::replay::{ReplayError, live, replay};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ReplayOptions<'a> {
     /// The bundle.
     pub file: &'a Path,
     /// The turn in it, from 1; all when left out.
@@ -24,13 +24,17 @@ pub struct Asked<'a> {
 
 /// Runs recorded turns again, offline, and tells where they differ from what was
 /// recorded: the exit code.
-pub fn offline(asked: Asked<'_>) -> anyhow::Result<u8> {
+pub fn offline(asked: ReplayOptions<'_>) -> anyhow::Result<u8> {
     run(asked, Scope::Replay, replay)
 }
 
 /// Sends recorded requests to a model, named in full as `provider/model`, and
 /// tells what is another: the exit code.
-pub fn to_provider(asked: Asked<'_>, config: &Config, model: &str) -> anyhow::Result<u8> {
+pub fn against_provider(
+    asked: ReplayOptions<'_>,
+    config: &Config,
+    model: &str,
+) -> anyhow::Result<u8> {
     // Another name could lead to a provider that takes any: what was said goes to
     // nobody who was not named.
     let provider = model.split_once('/').map(|(provider, _)| provider);
@@ -44,13 +48,13 @@ pub fn to_provider(asked: Asked<'_>, config: &Config, model: &str) -> anyhow::Re
     let turns = read(asked.file)?.turns.len();
     if turns > 1 && asked.turn.is_none() {
         let why = format!("it holds {turns} turns: name the one to send with --turn");
-        return Err(Unusable::new(asked.file, &why).into());
+        return Err(UnusableFile::new(asked.file, &why).into());
     }
     run(asked, Scope::Diff, |turn| live(turn, config, model))
 }
 
 fn run(
-    asked: Asked<'_>,
+    asked: ReplayOptions<'_>,
     scope: Scope,
     again: impl Fn(&Turn) -> Result<Turn, ReplayError>,
 ) -> anyhow::Result<u8> {
@@ -59,7 +63,7 @@ fn run(
         Some(number) => number..=number,
         None => 1..=bundle.turns.len(),
     };
-    let mut code = SAME;
+    let mut code = EXIT_OK;
     let mut failed = None;
     for number in numbers.clone() {
         let recorded = turn(asked.file, &bundle, number)?;
@@ -68,20 +72,20 @@ fn run(
             Err(error) => {
                 if numbers.clone().count() > 1 {
                     let id = Line::new(&recorded.request_id);
-                    say(&format!("turn {number}, {id}: {error}\n"))?;
+                    print_text(&format!("turn {number}, {id}: {error}\n"))?;
                 }
                 failed.get_or_insert(unusable(asked.file, number, error));
                 continue;
             }
         };
         if asked.events {
-            say(&printable(&again.answer.body))?;
+            print_text(&printable(&again.answer.body))?;
         }
         let differences = compare(recorded, &again, scope);
         if !differences.is_empty() {
-            code = DIFFERENT;
+            code = EXIT_DIFFERENT;
         }
-        say(&told(number, recorded, &differences))?;
+        print_text(&summary(number, recorded, &differences))?;
     }
     failed.map_or(Ok(code), Err)
 }
@@ -90,7 +94,7 @@ fn run(
 fn unusable(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
     match error {
         ReplayError::NotWhole(_) | ReplayError::Damaged(_) => {
-            Unusable::new(file, &format!("turn {number}: {error}")).into()
+            UnusableFile::new(file, &format!("turn {number}: {error}")).into()
         }
         ReplayError::Io(_)
         | ReplayError::Stuck { .. }
@@ -100,7 +104,7 @@ fn unusable(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
     }
 }
 
-fn told(number: usize, recorded: &Turn, differences: &[Difference]) -> String {
+fn summary(number: usize, recorded: &Turn, differences: &[Difference]) -> String {
     let id = Line::new(&recorded.request_id);
     let mut text = match differences.len() {
         0 => format!("turn {number}, {id}: equal\n"),

@@ -8,7 +8,7 @@ use crate::secrets::Secret;
 
 /// Why a provider's address is refused, if it is. `http` to another host needs
 /// `allow_http`: keys and prompts would travel in the open.
-pub fn refused(base_url: &str, allow_http: bool) -> Option<&'static str> {
+pub fn base_url_error(base_url: &str, allow_http: bool) -> Option<&'static str> {
     let Ok(url) = Url::parse(base_url) else {
         return Some("base_url is not a URL such as \"https://host/v1\"");
     };
@@ -20,14 +20,14 @@ pub fn refused(base_url: &str, allow_http: bool) -> Option<&'static str> {
     }
     match url.scheme() {
         "https" => None,
-        "http" if allow_http || is_loopback(&url) => None,
+        "http" if allow_http || is_loopback_url(&url) => None,
         "http" => Some("base_url is http to another host; use https or set allow_http = true"),
         _ => Some("base_url must begin with https:// or http://"),
     }
 }
 
 /// Why a proxy's address is refused, if it is.
-pub fn refused_proxy(proxy: &str) -> Option<&'static str> {
+pub fn proxy_error(proxy: &str) -> Option<&'static str> {
     match Url::parse(proxy) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
         _ => Some("proxy must be a URL such as \"http://host:3128\""),
@@ -35,12 +35,12 @@ pub fn refused_proxy(proxy: &str) -> Option<&'static str> {
 }
 
 /// Whether clients of other machines could reach this address.
-pub fn is_open(listen: SocketAddr) -> bool {
+pub fn accepts_remote_clients(listen: SocketAddr) -> bool {
     !listen.ip().to_canonical().is_loopback()
 }
 
 /// The address that a client on this machine uses.
-pub fn from_here(listen: SocketAddr) -> SocketAddr {
+pub fn local_client_address(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -50,11 +50,11 @@ pub fn from_here(listen: SocketAddr) -> SocketAddr {
 }
 
 /// The password in a URL.
-pub fn password(url: &str) -> Option<Secret> {
+pub fn password_in_url(url: &str) -> Option<Secret> {
     Secret::new(Url::parse(url).ok()?.password()?)
 }
 
-fn is_loopback(url: &Url) -> bool {
+fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;
     };
@@ -77,7 +77,7 @@ mod tests {
             "http://localhost:8000/v1",
             "http://[::1]:8000/v1",
         ] {
-            assert_eq!(refused(url, false), None, "{url}");
+            assert_eq!(base_url_error(url, false), None, "{url}");
         }
     }
 
@@ -92,15 +92,15 @@ mod tests {
             "api.example/v1",
             "",
         ] {
-            assert!(refused(url, false).is_some(), "{url}");
+            assert!(base_url_error(url, false).is_some(), "{url}");
         }
     }
 
     #[test]
     fn open_http_can_be_allowed_and_nothing_else() {
-        assert_eq!(refused("http://10.0.0.7:8000/v1", true), None);
-        assert!(refused("file:///etc/passwd", true).is_some());
-        assert!(refused("http://user:pw@10.0.0.7/v1", true).is_some());
+        assert_eq!(base_url_error("http://10.0.0.7:8000/v1", true), None);
+        assert!(base_url_error("file:///etc/passwd", true).is_some());
+        assert!(base_url_error("http://user:pw@10.0.0.7/v1", true).is_some());
     }
 
     #[test]
@@ -113,7 +113,11 @@ mod tests {
             ("[::]:1", true),
             ("192.168.1.2:1", true),
         ] {
-            assert_eq!(is_open(listen.parse().unwrap()), open, "{listen}");
+            assert_eq!(
+                accepts_remote_clients(listen.parse().unwrap()),
+                open,
+                "{listen}"
+            );
         }
     }
 
@@ -124,7 +128,10 @@ mod tests {
             ("[::]:1", "[::1]:1"),
             ("192.0.2.1:1", "192.0.2.1:1"),
         ] {
-            assert_eq!(from_here(listen.parse().unwrap()).to_string(), used);
+            assert_eq!(
+                local_client_address(listen.parse().unwrap()).to_string(),
+                used
+            );
         }
     }
 }

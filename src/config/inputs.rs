@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use etcetera::BaseStrategy;
 
 /// Name of the file in the working directory and in the user's folder.
-pub const FILE: &str = "proxy-config.toml";
+pub const CONFIG_FILE_NAME: &str = "proxy-config.toml";
 
 /// Our folder in the user's configuration and data directories.
-const FOLDER: &str = "respondent";
+const DIR_NAME: &str = "respondent";
 
 /// Environment variables, so that tests need not change the process.
 pub trait Environment: Send + Sync {
@@ -54,7 +54,7 @@ pub struct Flags {
 
 /// The folders of the user and the process.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct UserDirs {
     /// Where the program was started.
     pub working: PathBuf,
     /// The user's home.
@@ -65,15 +65,15 @@ pub struct Places {
     pub data: PathBuf,
 }
 
-impl Places {
+impl UserDirs {
     /// The folders of the user who runs this process.
-    pub fn of_user() -> Result<Self, etcetera::HomeDirError> {
+    pub fn of_process() -> Result<Self, etcetera::HomeDirError> {
         let base = etcetera::choose_base_strategy()?;
         Ok(Self {
             working: PathBuf::from("."),
             home: base.home_dir().to_owned(),
-            config: base.config_dir().join(FOLDER),
-            data: base.data_dir().join(FOLDER),
+            config: base.config_dir().join(DIR_NAME),
+            data: base.data_dir().join(DIR_NAME),
         })
     }
 
@@ -89,7 +89,7 @@ impl Places {
 
     /// `path` as written in a file of `folder`: absolute, under `~`, or beside
     /// the file.
-    pub fn beside(&self, folder: &Path, path: &Path) -> PathBuf {
+    pub fn resolve(&self, folder: &Path, path: &Path) -> PathBuf {
         path.strip_prefix("~")
             .map_or_else(|_| folder.join(path), |rest| self.home.join(rest))
     }
@@ -102,46 +102,47 @@ pub struct Inputs {
     /// Variables.
     pub environment: Box<dyn Environment>,
     /// Folders.
-    pub places: Places,
+    pub dirs: UserDirs,
 }
 
 /// The files that may exist now or later.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ConfigPaths {
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
     /// The folder with one file a provider; it need not exist.
-    pub providers: PathBuf,
+    pub providers_dir: PathBuf,
 }
 
 impl Inputs {
     /// The inputs of this process.
-    pub fn of_process(flags: Flags) -> Result<Self, etcetera::HomeDirError> {
+    pub fn from_process(flags: Flags) -> Result<Self, etcetera::HomeDirError> {
         Ok(Self {
             flags,
             environment: Box::new(ProcessEnvironment),
-            places: Places::of_user()?,
+            dirs: UserDirs::of_process()?,
         })
     }
 
     /// Where to read: the file that was named, else the one in the working
     /// directory, else the user's, else only the user's `providers/`.
-    pub fn find(&self) -> Found {
+    pub fn config_paths(&self) -> ConfigPaths {
         let named = self.flags.config.clone();
         let named = named.or_else(|| self.environment.get("RESPONDENT_CONFIG").map(PathBuf::from));
-        let usual = [&self.places.working, &self.places.config].map(|folder| folder.join(FILE));
+        let usual =
+            [&self.dirs.working, &self.dirs.config].map(|folder| folder.join(CONFIG_FILE_NAME));
         let file = named.or_else(|| usual.into_iter().find(|path| path.is_file()));
         let folder = file
             .as_deref()
-            .map_or(self.places.config.as_path(), folder_of);
-        Found {
-            providers: folder.join("providers"),
+            .map_or(self.dirs.config.as_path(), parent_dir);
+        ConfigPaths {
+            providers_dir: folder.join("providers"),
             file,
         }
     }
 }
 
 /// The folder that holds `file`.
-pub fn folder_of(file: &Path) -> &Path {
+pub fn parent_dir(file: &Path) -> &Path {
     file.parent().unwrap_or_else(|| Path::new(""))
 }

@@ -14,10 +14,10 @@ use super::Environment;
 use crate::secrets::Secret;
 
 /// How long a command may take.
-const LIMIT: Duration = Duration::from_secs(10);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a command or file may hold.
-const LARGEST: u64 = 64 << 10;
+const MAX_INPUT_BYTES: u64 = 64 << 10;
 
 /// Where keys are from, for people; never the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,24 +45,24 @@ impl std::fmt::Display for KeyOrigin {
 
 /// Keys and where they are from.
 #[derive(Debug)]
-pub struct Keys {
+pub struct ApiKeys {
     /// At least one.
     pub secrets: Vec<Secret>,
     /// Where they are from.
     pub origin: KeyOrigin,
     /// Variables that were named and are unset.
-    pub unset: Vec<String>,
+    pub unset_variables: Vec<String>,
 }
 
 /// A refusal: the key of the table that is to blame, and why.
-pub type Refusal = (&'static str, String);
+pub type KeyError = (&'static str, String);
 
 /// The keys that a table tells of; none if it tells of none.
-pub fn told(
+pub fn api_keys(
     spec: &Spec,
     environment: &dyn Environment,
     resolve: impl Fn(&Path) -> PathBuf,
-) -> Result<Option<Keys>, Refusal> {
+) -> Result<Option<ApiKeys>, KeyError> {
     let ways = [
         ("api_key_env", spec.api_key_env.is_some()),
         ("api_key_file", spec.api_key_file.is_some()),
@@ -77,11 +77,17 @@ pub fn told(
         ("api_key_env", from_environment(&names.0, environment)?)
     } else if let Some(path) = &spec.api_key_file {
         let path = resolve(path);
-        let text = read(&path).map_err(|why| ("api_key_file", why))?;
-        ("api_key_file", keys(lines(&text), KeyOrigin::File(path)))
+        let text = read_limited(&path).map_err(|why| ("api_key_file", why))?;
+        (
+            "api_key_file",
+            keys(parse_lines(&text), KeyOrigin::File(path)),
+        )
     } else if let Some(command) = &spec.api_key_command {
-        let text = run(command, LIMIT).map_err(|why| ("api_key_command", why))?;
-        ("api_key_command", keys(lines(&text), KeyOrigin::Command))
+        let text = run_command(command, COMMAND_TIMEOUT).map_err(|why| ("api_key_command", why))?;
+        (
+            "api_key_command",
+            keys(parse_lines(&text), KeyOrigin::Command),
+        )
     } else if let Some(literal) = &spec.api_key {
         let secrets = literal
             .0
@@ -92,16 +98,19 @@ pub fn told(
     } else {
         return Ok(None);
     };
-    sound(&keys).map_err(|why| (way, why.to_owned()))?;
+    check_sendable(&keys).map_err(|why| (way, why.to_owned()))?;
     Ok(Some(keys))
 }
 
 /// The key in the first of a provider's usual variables that is set.
-pub fn usual(names: &[String], environment: &dyn Environment) -> Result<Option<Keys>, Refusal> {
+pub fn default_keys(
+    names: &[String],
+    environment: &dyn Environment,
+) -> Result<Option<ApiKeys>, KeyError> {
     for name in names {
         if let Some(secret) = environment.get(name).as_deref().and_then(Secret::new) {
             let keys = keys(vec![secret], KeyOrigin::Environment(vec![name.clone()]));
-            sound(&keys).map_err(|why| ("api_key_env", format!("{name}: {why}")))?;
+            check_sendable(&keys).map_err(|why| ("api_key_env", format!("{name}: {why}")))?;
             return Ok(Some(keys));
         }
     }
@@ -110,9 +119,16 @@ pub fn usual(names: &[String], environment: &dyn Environment) -> Result<Option<K
 
 /// The weights of the keys that there are: one for each that was given, or none
 /// at all.
-pub fn weights(spec: &Spec, weights: &[u32], keys: Option<&Keys>) -> Result<Vec<u32>, Refusal> {
+pub fn key_weights(
+    spec: &Spec,
+    weights: &[u32],
+    keys: Option<&ApiKeys>,
+) -> Result<Vec<u32>, KeyError> {
     let (count, unset) = match keys {
-        Some(keys) => (keys.secrets.len() + keys.unset.len(), keys.unset.as_slice()),
+        Some(keys) => (
+            keys.secrets.len() + keys.unset_variables.len(),
+            keys.unset_variables.as_slice(),
+        ),
         None => (0, [].as_slice()),
     };
     if weights.is_empty() || weights.len() == count {
@@ -133,19 +149,19 @@ pub fn weights(spec: &Spec, weights: &[u32], keys: Option<&Keys>) -> Result<Vec<
 }
 
 /// The first line of a small file.
-pub fn first_line(path: &Path) -> Result<Option<Secret>, String> {
-    Ok(lines(&read(path)?).into_iter().next())
+pub fn read_first_line(path: &Path) -> Result<Option<Secret>, String> {
+    Ok(parse_lines(&read_limited(path)?).into_iter().next())
 }
 
-fn keys(secrets: Vec<Secret>, origin: KeyOrigin) -> Keys {
-    Keys {
+fn keys(secrets: Vec<Secret>, origin: KeyOrigin) -> ApiKeys {
+    ApiKeys {
         secrets,
         origin,
-        unset: Vec::new(),
+        unset_variables: Vec::new(),
     }
 }
 
-fn from_environment(names: &[String], environment: &dyn Environment) -> Result<Keys, Refusal> {
+fn from_environment(names: &[String], environment: &dyn Environment) -> Result<ApiKeys, KeyError> {
     let mut found = keys(Vec::new(), KeyOrigin::Environment(Vec::new()));
     let mut set = Vec::new();
     for name in names {
@@ -154,7 +170,7 @@ fn from_environment(names: &[String], environment: &dyn Environment) -> Result<K
                 found.secrets.push(secret);
                 set.push(name.clone());
             }
-            None => found.unset.push(name.clone()),
+            None => found.unset_variables.push(name.clone()),
         }
     }
     if set.is_empty() {
@@ -166,7 +182,7 @@ fn from_environment(names: &[String], environment: &dyn Environment) -> Result<K
 }
 
 /// A key goes into a header: visible ASCII alone fits.
-fn sound(keys: &Keys) -> Result<(), &'static str> {
+fn check_sendable(keys: &ApiKeys) -> Result<(), &'static str> {
     if keys.secrets.is_empty() {
         return Err("there is no key");
     }
@@ -178,31 +194,31 @@ fn sound(keys: &Keys) -> Result<(), &'static str> {
     }
 }
 
-fn lines(text: &str) -> Vec<Secret> {
+fn parse_lines(text: &str) -> Vec<Secret> {
     text.lines().filter_map(Secret::new).collect()
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read_limited(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     std::fs::File::open(path)
-        .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
+        .and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(text)
 }
 
 /// What a command prints. Errors say how it ended, never what it said.
-fn run(command: &OneOrMany, limit: Duration) -> Result<String, String> {
+fn run_command(command: &OneOrMany, limit: Duration) -> Result<String, String> {
     let mut child = spawn(command)?;
     let end = Instant::now() + limit;
     let output = child.stdout.take().ok_or("has no output")?;
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
         let mut text = String::new();
-        let read = output.take(LARGEST).read_to_string(&mut text);
+        let read = output.take(MAX_INPUT_BYTES).read_to_string(&mut text);
         send.send(read.map(|_| text)).ok();
     });
     let read = receive.recv_timeout(limit);
-    let status = ended(&mut child, end);
+    let status = wait_until(&mut child, end);
     let (Ok(read), Some(status)) = (read, status) else {
         child.kill().ok();
         child.wait().ok();
@@ -241,7 +257,7 @@ fn spawn(command: &OneOrMany) -> Result<Child, String> {
         .map_err(|error| format!("cannot be run: {error}"))
 }
 
-fn ended(child: &mut Child, end: Instant) -> Option<std::process::ExitStatus> {
+fn wait_until(child: &mut Child, end: Instant) -> Option<std::process::ExitStatus> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
@@ -270,7 +286,7 @@ mod tests {
     }
 
     fn keys_of(toml: &str) -> Vec<String> {
-        let keys = told(&spec(toml), &environment(), Path::to_owned)
+        let keys = api_keys(&spec(toml), &environment(), Path::to_owned)
             .unwrap()
             .unwrap();
         keys.secrets
@@ -280,7 +296,7 @@ mod tests {
     }
 
     fn refusal(toml: &str) -> String {
-        let (key, why) = told(&spec(toml), &environment(), Path::to_owned).unwrap_err();
+        let (key, why) = api_keys(&spec(toml), &environment(), Path::to_owned).unwrap_err();
         format!("{key}: {why}")
     }
 
@@ -301,7 +317,7 @@ mod tests {
     #[test]
     fn no_way_is_no_key() {
         assert!(
-            told(&spec(""), &environment(), Path::to_owned)
+            api_keys(&spec(""), &environment(), Path::to_owned)
                 .unwrap()
                 .is_none()
         );
@@ -325,8 +341,8 @@ mod tests {
     fn each_key_has_its_weight() {
         let weights_of = |toml: &str| {
             let spec = spec(toml);
-            let keys = told(&spec, &environment(), Path::to_owned).unwrap();
-            weights(&spec, &spec.key_weights, keys.as_ref()).map_err(|(key, why)| {
+            let keys = api_keys(&spec, &environment(), Path::to_owned).unwrap();
+            key_weights(&spec, &spec.key_weights, keys.as_ref()).map_err(|(key, why)| {
                 assert_eq!(key, "key_weights");
                 why
             })
@@ -358,7 +374,7 @@ mod tests {
     #[test]
     fn the_first_usual_variable_counts() {
         let names = ["EMPTY", "B_KEY", "A_KEY"].map(str::to_owned);
-        let keys = usual(&names, &environment()).unwrap().unwrap();
+        let keys = default_keys(&names, &environment()).unwrap().unwrap();
         assert_eq!(
             keys.origin,
             KeyOrigin::Environment(vec!["B_KEY".to_owned()])
@@ -388,7 +404,7 @@ mod tests {
         fn a_command_that_hangs_is_ended() {
             for line in ["exec sleep 600", "exec sleep 600 >&-"] {
                 let command = OneOrMany(vec![line.to_owned()]);
-                let why = run(&command, Duration::from_millis(50)).unwrap_err();
+                let why = run_command(&command, Duration::from_millis(50)).unwrap_err();
                 assert!(why.contains("longer"), "{why}");
             }
         }

@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The whole file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-pub struct Raw {
+pub struct RawConfig {
     /// `[server]`
     pub server: RawServer,
     /// `[routing]`
@@ -31,7 +31,7 @@ pub struct Raw {
     pub providers: Pairs<Spec>,
 }
 
-/// `[server]`; the keys are described in [`super::Server`].
+/// `[server]`; the keys are described in [`super::ServerConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]

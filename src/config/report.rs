@@ -27,7 +27,7 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         }
     )?;
     writeln!(out, "data       {}", server.data_dir.display())?;
-    let folder = server.bundles();
+    let folder = server.bundles_dir();
     let what = match config.capture.mode {
         CaptureMode::Off => "nothing of turns is kept".to_owned(),
         CaptureMode::Failures => format!("turns that fail are kept in {}", folder.display()),
@@ -49,10 +49,10 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         }
     };
     writeln!(out, "artifacts  {what}")?;
-    if config.sources.is_empty() {
+    if config.source_files.is_empty() {
         writeln!(out, "files      none")?;
     }
-    for source in &config.sources {
+    for source in &config.source_files {
         writeln!(out, "file       {}", source.display())?;
     }
     for provider in &config.registry.providers {

@@ -7,43 +7,43 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 
-use super::inputs::FILE;
+use super::inputs::CONFIG_FILE_NAME;
 use super::load::provider_files;
 use super::{Config, ConfigError, Inputs, load};
 
 /// How often files are looked at.
-pub const EVERY: Duration = Duration::from_secs(2);
+pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A running configuration and the files it came from.
-pub struct Watch {
+pub struct ConfigWatcher {
     inputs: Inputs,
     live: Arc<ArcSwap<Config>>,
-    seen: Stamp,
+    stamps: FileStamps,
 }
 
 /// What a look found.
 #[derive(Debug)]
-pub enum Look {
+pub enum ReloadOutcome {
     /// No file changed.
-    Same,
+    Unchanged,
     /// A new configuration is live; the warnings are its own and those about
     /// what needs a restart.
     Applied(Vec<String>),
     /// An edit cannot be used.
-    Refused(ConfigError),
+    Rejected(ConfigError),
 }
 
 /// Path, time and size of each file that matters; absent ones count too.
-type Stamp = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+type FileStamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
-impl Watch {
+impl ConfigWatcher {
     /// Watches the files of `first`, which was loaded from `inputs`.
     pub fn new(inputs: Inputs, first: Config) -> Self {
-        let seen = stamp(&inputs, &first);
+        let stamps = file_stamps(&inputs, &first);
         Self {
             inputs,
             live: Arc::new(ArcSwap::from_pointee(first)),
-            seen,
+            stamps,
         }
     }
 
@@ -53,27 +53,27 @@ impl Watch {
     }
 
     /// Looks once. Blocks when something changed: files are read, commands run.
-    pub fn look(&mut self) -> Look {
+    pub fn poll(&mut self) -> ReloadOutcome {
         let old = self.live.load_full();
-        let now = stamp(&self.inputs, &old);
-        if now == self.seen {
-            return Look::Same;
+        let now = file_stamps(&self.inputs, &old);
+        if now == self.stamps {
+            return ReloadOutcome::Unchanged;
         }
-        self.seen.clone_from(&now);
-        match load(&self.inputs).and_then(|new| follow(&old, new)) {
+        self.stamps.clone_from(&now);
+        match load(&self.inputs).and_then(|new| keep_restart_settings(&old, new)) {
             Ok(new) => {
                 // An edit while the files were read counts as one to come.
-                self.seen = stamp(&self.inputs, &new);
-                for (path, look) in &mut self.seen {
+                self.stamps = file_stamps(&self.inputs, &new);
+                for (path, look) in &mut self.stamps {
                     if let Some((_, before)) = now.iter().find(|(known, _)| known == path) {
                         *look = *before;
                     }
                 }
                 let warnings = new.warnings.clone();
                 self.live.store(Arc::new(new));
-                Look::Applied(warnings)
+                ReloadOutcome::Applied(warnings)
             }
-            Err(error) => Look::Refused(error),
+            Err(error) => ReloadOutcome::Rejected(error),
         }
     }
 
@@ -83,7 +83,7 @@ impl Watch {
         loop {
             tokio::time::sleep(interval).await;
             let looked = tokio::task::spawn_blocking(move || {
-                let look = self.look();
+                let look = self.poll();
                 (self, look)
             });
             let Ok((watch, look)) = looked.await else {
@@ -92,15 +92,15 @@ impl Watch {
             };
             self = watch;
             match look {
-                Look::Same => {}
-                Look::Applied(warnings) => {
+                ReloadOutcome::Unchanged => {}
+                ReloadOutcome::Applied(warnings) => {
                     applied(&self.live.load());
                     tracing::info!("configuration changed");
                     for warning in warnings {
                         tracing::warn!("{warning}");
                     }
                 }
-                Look::Refused(error) => {
+                ReloadOutcome::Rejected(error) => {
                     tracing::error!("configuration not changed: {error}");
                 }
             }
@@ -109,14 +109,14 @@ impl Watch {
 }
 
 /// `new` as far as a running program can follow it.
-fn follow(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
+fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
     if new.sandbox {
         let Some(address) = old.sandbox_address else {
             return Err(ConfigError::new(
                 "the embedded provider starts only with the program; restart to use it",
             ));
         };
-        new.sandbox_at(address);
+        new.set_sandbox_address(address);
     } else {
         new.sandbox_address = old.sandbox_address;
     }
@@ -140,7 +140,7 @@ fn follow(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
     is.log.clone_from(&was.log);
     is.log_format = was.log_format;
     new.warnings.extend(kept);
-    if super::address::is_open(new.server.listen) && new.server.token.is_none() {
+    if super::address::accepts_remote_clients(new.server.listen) && new.server.token.is_none() {
         return Err(ConfigError::new(
             "the server listens to other machines and needs its token",
         ));
@@ -148,13 +148,16 @@ fn follow(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
     Ok(new)
 }
 
-fn stamp(inputs: &Inputs, config: &Config) -> Stamp {
-    let found = inputs.find();
-    let places = &inputs.places;
-    let mut paths = config.sources.clone();
+fn file_stamps(inputs: &Inputs, config: &Config) -> FileStamps {
+    let found = inputs.config_paths();
+    let places = &inputs.dirs;
+    let mut paths = config.source_files.clone();
     paths.extend(found.file);
-    paths.extend([places.working.join(FILE), places.config.join(FILE)]);
-    paths.extend(provider_files(&found.providers));
+    paths.extend([
+        places.working.join(CONFIG_FILE_NAME),
+        places.config.join(CONFIG_FILE_NAME),
+    ]);
+    paths.extend(provider_files(&found.providers_dir));
     paths.sort();
     paths.dedup();
     let look = |path: PathBuf| {

@@ -21,7 +21,7 @@ use crate::secrets::Secret;
 
 /// The server that this configuration describes, seen from the same machine.
 #[derive(Clone, Debug)]
-pub struct Control {
+pub struct ControlClient {
     address: SocketAddr,
     token: Option<Secret>,
 }
@@ -45,7 +45,7 @@ pub enum ControlError {
         "another program listens on {0}, which is no respondent; name the address of the server \
          with --listen, or the configuration that it runs with with --config"
     )]
-    Foreign(SocketAddr),
+    NotRespondent(SocketAddr),
     /// The server asks for a token.
     #[error(
         "the server on {0} asks for a token: set token_env or token_file in [server] of the \
@@ -83,29 +83,29 @@ pub enum ControlError {
 }
 
 /// For the connection, on the same machine.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// For the answer of a program that is perhaps none of ours.
-const HEALTH: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// For any other answer: bundles are made while it is waited for.
-const ANSWER: Duration = Duration::from_mins(2);
+const RESPONSE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Bytes of an answer at most: above the memory that recent turns get.
-const LARGEST: usize = 1 << 30;
+const MAX_RESPONSE_BYTES: usize = 1 << 30;
 /// The same for a program that is perhaps none of ours.
-const LARGEST_HEALTH: usize = 64 << 10;
+const MAX_HEALTH_BYTES: usize = 64 << 10;
 
 /// What the server says of itself, as far as it matters here.
 #[derive(Deserialize)]
-struct Health {
+struct HealthResponse {
     name: String,
     version: String,
 }
 
-impl Control {
+impl ControlClient {
     /// The server of this configuration.
-    pub fn of(config: &Config) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
-            address: address::from_here(config.server.listen),
+            address: address::local_client_address(config.server.listen),
             token: config.server.token.clone(),
         }
     }
@@ -129,10 +129,10 @@ impl Control {
         path: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ControlError> {
-        let version = self.health().await?;
+        let version = self.check_health().await?;
         let request = Request::builder().method(method).uri(path);
-        let asked = self.ask(request, body, self.token.as_ref(), LARGEST);
-        let (status, body) = timeout(ANSWER, asked)
+        let asked = self.exchange(request, body, self.token.as_ref(), MAX_RESPONSE_BYTES);
+        let (status, body) = timeout(RESPONSE_TIMEOUT, asked)
             .await
             .map_err(|_| ControlError::TooSlow(self.address))??;
         match status {
@@ -140,7 +140,7 @@ impl Control {
                 Err(ControlError::TokenMissing(self.address))
             }
             StatusCode::UNAUTHORIZED => Err(ControlError::TokenRefused(self.address)),
-            StatusCode::NOT_FOUND if code(&body).as_deref() == Some("unknown_url") => {
+            StatusCode::NOT_FOUND if error_code(&body).as_deref() == Some("unknown_url") => {
                 Err(ControlError::TooOld {
                     address: self.address,
                     version,
@@ -151,10 +151,15 @@ impl Control {
     }
 
     /// The version of the respondent that listens there.
-    async fn health(&self) -> Result<String, ControlError> {
-        let foreign = || ControlError::Foreign(self.address);
-        let asked = self.ask(Request::get("/healthz"), Bytes::new(), None, LARGEST_HEALTH);
-        let Ok(answered) = timeout(HEALTH, asked).await else {
+    async fn check_health(&self) -> Result<String, ControlError> {
+        let foreign = || ControlError::NotRespondent(self.address);
+        let asked = self.exchange(
+            Request::get("/healthz"),
+            Bytes::new(),
+            None,
+            MAX_HEALTH_BYTES,
+        );
+        let Ok(answered) = timeout(HEALTH_TIMEOUT, asked).await else {
             return Err(foreign());
         };
         let (status, body) = match answered {
@@ -166,7 +171,7 @@ impl Control {
             ) => return Err(error),
             Err(_) => return Err(foreign()),
         };
-        let health: Health = serde_json::from_slice(&body).map_err(|_| foreign())?;
+        let health: HealthResponse = serde_json::from_slice(&body).map_err(|_| foreign())?;
         if status == StatusCode::OK && health.name == env!("CARGO_PKG_NAME") {
             Ok(health.version)
         } else {
@@ -174,7 +179,7 @@ impl Control {
         }
     }
 
-    async fn ask(
+    async fn exchange(
         &self,
         request: Builder,
         body: Bytes,
@@ -185,7 +190,7 @@ impl Control {
             address: self.address,
             source,
         };
-        let response = self.open(request, body, token).await?;
+        let response = self.connect_and_send(request, body, token).await?;
         let status = response.status();
         match Limited::new(response.into_body(), largest).collect().await {
             Ok(body) => Ok((status, body.to_bytes())),
@@ -197,7 +202,7 @@ impl Control {
     }
 
     /// One request on a connection of its own: no proxy, no redirect.
-    async fn open(
+    async fn connect_and_send(
         &self,
         mut request: Builder,
         body: Bytes,
@@ -208,7 +213,7 @@ impl Control {
             address,
             source,
         };
-        let stream = match timeout(CONNECT, TcpStream::connect(address)).await {
+        let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(source)) => {
                 return Err(match source.kind() {
@@ -250,7 +255,7 @@ impl Control {
 
 /// What the server says of a refusal.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Refusal {
+pub struct ApiError {
     /// For people.
     pub message: String,
     /// For programs.
@@ -258,20 +263,20 @@ pub struct Refusal {
     pub code: Option<String>,
 }
 
-impl Refusal {
+impl ApiError {
     /// The refusal in a body of the usual shape.
-    pub fn of(body: &[u8]) -> Option<Self> {
+    pub fn from_body(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Envelope {
-            error: Refusal,
+        struct ErrorEnvelope {
+            error: ApiError,
         }
-        let envelope: Envelope = serde_json::from_slice(body).ok()?;
+        let envelope: ErrorEnvelope = serde_json::from_slice(body).ok()?;
         Some(envelope.error)
     }
 }
 
-fn code(body: &[u8]) -> Option<String> {
-    Refusal::of(body)?.code
+fn error_code(body: &[u8]) -> Option<String> {
+    ApiError::from_body(body)?.code
 }
 
 #[cfg(test)]
@@ -284,9 +289,9 @@ mod tests {
     use super::*;
 
     /// Answers each connection with the next of these, and keeps what it was asked.
-    async fn program(answers: &'static [&'static str]) -> (Control, Arc<Mutex<Vec<String>>>) {
+    async fn program(answers: &'static [&'static str]) -> (ControlClient, Arc<Mutex<Vec<String>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let control = Control {
+        let control = ControlClient {
             address: listener.local_addr().unwrap(),
             token: Secret::new("the-token"),
         };
@@ -345,7 +350,7 @@ mod tests {
             let (control, asked) = program(answers).await;
             let error = control.get("/x").await.unwrap_err();
             assert!(
-                matches!(error, ControlError::Foreign(_)),
+                matches!(error, ControlError::NotRespondent(_)),
                 "{answer}: {error}"
             );
             assert_eq!(asked.lock().unwrap().len(), 1);
@@ -375,7 +380,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         for address in [address, "127.0.0.1:0".parse().unwrap()] {
-            let control = Control {
+            let control = ControlClient {
                 address,
                 token: None,
             };

@@ -3,26 +3,26 @@
 use super::layers::Layers;
 
 /// Shorter words are left as they are.
-const SHORTEST: usize = 8;
+const MIN_RUN: usize = 8;
 /// A line of so many characters may go on in the next one.
-const WRAPPED: usize = 60;
+const MIN_WRAPPED_LINE: usize = 60;
 
 /// All runs of one kind, decoded, with a zero between them.
-pub(crate) struct Encoded {
-    kind: Kind,
+pub(crate) struct EncodedRuns {
+    kind: RunEncoding,
     bytes: Vec<u8>,
-    runs: Vec<Run>,
+    runs: Vec<EncodedRun>,
 }
 
 /// How a run is read. Nobody knows where in a word the encoded text begins, so
 /// each kind comes with the number of characters that are left out.
 #[derive(Clone, Copy)]
-enum Kind {
+enum RunEncoding {
     Base64(usize),
     Hex(usize),
 }
 
-struct Run {
+struct EncodedRun {
     /// In the decoded bytes.
     at: usize,
     /// In the layer.
@@ -31,7 +31,7 @@ struct Run {
     url: bool,
 }
 
-impl Encoded {
+impl EncodedRuns {
     /// Every reading of a layer, one after the other, as far as `each` gets:
     /// it may write to the layers in between.
     pub(crate) fn each(
@@ -39,7 +39,9 @@ impl Encoded {
         layer: usize,
         mut each: impl FnMut(&mut Layers, &Self),
     ) {
-        let kinds = (0..4).map(Kind::Base64).chain((0..2).map(Kind::Hex));
+        let kinds = (0..4)
+            .map(RunEncoding::Base64)
+            .chain((0..2).map(RunEncoding::Hex));
         for kind in kinds {
             let encoded = Self::read(layers.bytes(layer), kind);
             if !encoded.bytes.is_empty() {
@@ -53,15 +55,15 @@ impl Encoded {
         &self.bytes
     }
 
-    fn read(text: &[u8], kind: Kind) -> Self {
+    fn read(text: &[u8], kind: RunEncoding) -> Self {
         let mut all = Self {
             kind,
             bytes: Vec::new(),
             runs: Vec::new(),
         };
         let fits = |byte: &u8| match kind {
-            Kind::Base64(_) => sextet(*byte).is_some(),
-            Kind::Hex(_) => byte.is_ascii_hexdigit(),
+            RunEncoding::Base64(_) => sextet(*byte).is_some(),
+            RunEncoding::Hex(_) => byte.is_ascii_hexdigit(),
         };
         let mut at = 0;
         let mut goes_on = false;
@@ -73,12 +75,12 @@ impl Encoded {
                 .position(|byte| !fits(byte))
                 .unwrap_or(rest.len());
             at = start + length;
-            if !goes_on && length < SHORTEST {
+            if !goes_on && length < MIN_RUN {
                 continue;
             }
             let skip = match kind {
                 _ if goes_on => 0,
-                Kind::Base64(skip) | Kind::Hex(skip) => skip,
+                RunEncoding::Base64(skip) | RunEncoding::Hex(skip) => skip,
             };
             all.push(rest.get(skip..length).unwrap_or_default(), start + skip);
             let end = text.get(at..).unwrap_or_default();
@@ -87,9 +89,11 @@ impl Encoded {
             } else {
                 usize::from(end.starts_with(b"\n"))
             };
-            let whole = matches!(kind, Kind::Base64(_)) && (length - skip).is_multiple_of(4);
-            goes_on =
-                newline > 0 && whole && length >= WRAPPED && end.get(newline).is_some_and(fits);
+            let whole = matches!(kind, RunEncoding::Base64(_)) && (length - skip).is_multiple_of(4);
+            goes_on = newline > 0
+                && whole
+                && length >= MIN_WRAPPED_LINE
+                && end.get(newline).is_some_and(fits);
             if !goes_on {
                 all.bytes.push(0);
             }
@@ -98,13 +102,13 @@ impl Encoded {
     }
 
     fn push(&mut self, run: &[u8], from: usize) {
-        self.runs.push(Run {
+        self.runs.push(EncodedRun {
             at: self.bytes.len(),
             from,
             url: run.iter().any(|byte| matches!(byte, b'-' | b'_')),
         });
         match self.kind {
-            Kind::Base64(_) => {
+            RunEncoding::Base64(_) => {
                 for group in run.chunks(4) {
                     let bits = group.iter().fold(0, |bits: u32, byte| {
                         bits << 6 | u32::from(sextet(*byte).unwrap_or(0))
@@ -115,7 +119,7 @@ impl Encoded {
                         .extend([first, second, third].into_iter().take(whole));
                 }
             }
-            Kind::Hex(_) => {
+            RunEncoding::Hex(_) => {
                 let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0);
                 self.bytes.extend(run.chunks_exact(2).map(|pair| {
                     let value = pair.iter().fold(0, |sum, byte| sum * 16 + digit(*byte));
@@ -125,7 +129,7 @@ impl Encoded {
         }
     }
 
-    fn place(&self, at: usize) -> Option<(&Run, usize)> {
+    fn place(&self, at: usize) -> Option<(&EncodedRun, usize)> {
         let after = self.runs.partition_point(|run| run.at <= at);
         let run = self.runs.get(after.checked_sub(1)?)?;
         Some((run, at - run.at))
@@ -136,8 +140,10 @@ impl Encoded {
         let (first, start) = self.place(part.start)?;
         let (last, end) = self.place(part.end.checked_sub(1)?)?;
         Some(match self.kind {
-            Kind::Base64(_) => first.from + start * 8 / 6..last.from + ((end + 1) * 8).div_ceil(6),
-            Kind::Hex(_) => first.from + start * 2..last.from + end * 2 + 2,
+            RunEncoding::Base64(_) => {
+                first.from + start * 8 / 6..last.from + ((end + 1) * 8).div_ceil(6)
+            }
+            RunEncoding::Hex(_) => first.from + start * 2..last.from + end * 2 + 2,
         })
     }
 
@@ -146,7 +152,7 @@ impl Encoded {
         let Some((run, at)) = self.place(at) else {
             return;
         };
-        if let Kind::Hex(_) = self.kind {
+        if let RunEncoding::Hex(_) = self.kind {
             layers.write_hex(layer, run.from + at * 2, byte);
             return;
         }
@@ -216,7 +222,7 @@ mod tests {
                 let text = format!("say {glued}{} now", STANDARD.encode(&plain));
                 let mut layers = Layers::of(text.clone().into_bytes());
                 let mut hits = 0;
-                Encoded::each(&mut layers, 0, |layers, encoded| {
+                EncodedRuns::each(&mut layers, 0, |layers, encoded| {
                     if let Some(at) = memchr::memmem::find(encoded.bytes(), b"three") {
                         hits += 1;
                         for (place, byte) in (at..).zip(*b"THREE") {

@@ -14,26 +14,26 @@ const PERCENT_LAYERS: usize = 3;
 /// The text and its layers; layer 0 is the text itself.
 pub(crate) struct Layers {
     text: Vec<u8>,
-    steps: Vec<Step>,
+    decoded: Vec<DecodedLayer>,
     json: usize,
 }
 
 /// One layer over the one below.
-struct Step {
-    code: Code,
+struct DecodedLayer {
+    code: LayerCode,
     bytes: Vec<u8>,
     /// Where a byte does not follow the one before it in the layer below.
     seams: Vec<Seam>,
 }
 
 #[derive(Clone, Copy)]
-enum Code {
+enum LayerCode {
     Json,
     Percent,
 }
 
 /// What stands at the beginning of a text: a byte and the length of its encoding.
-type Unit = fn(&[u8]) -> Option<(u8, usize)>;
+type DecodeUnit = fn(&[u8]) -> Option<(u8, usize)>;
 
 struct Seam {
     at: u32,
@@ -45,19 +45,19 @@ impl Layers {
     pub(crate) fn of(text: Vec<u8>) -> Self {
         let mut layers = Self {
             text,
-            steps: Vec::new(),
+            decoded: Vec::new(),
             json: 0,
         };
-        layers.undo(Code::Json, JSON_LAYERS);
+        layers.undo(LayerCode::Json, JSON_LAYERS);
         layers.json = layers.top();
-        layers.undo(Code::Percent, PERCENT_LAYERS);
+        layers.undo(LayerCode::Percent, PERCENT_LAYERS);
         layers
     }
 
-    fn undo(&mut self, code: Code, most: usize) {
+    fn undo(&mut self, code: LayerCode, most: usize) {
         for _ in 0..most {
-            match Step::over(self.bytes(self.top()), code) {
-                Some(step) => self.steps.push(step),
+            match DecodedLayer::over(self.bytes(self.top()), code) {
+                Some(step) => self.decoded.push(step),
                 None => return,
             }
         }
@@ -65,7 +65,7 @@ impl Layers {
 
     /// The number of the last layer.
     pub(crate) fn top(&self) -> usize {
-        self.steps.len()
+        self.decoded.len()
     }
 
     /// The last layer before percent signs are undone.
@@ -77,7 +77,7 @@ impl Layers {
     pub(crate) fn bytes(&self, layer: usize) -> &[u8] {
         match layer.checked_sub(1) {
             None => &self.text,
-            Some(step) => self.steps.get(step).map_or(&[], |step| &step.bytes),
+            Some(step) => self.decoded.get(step).map_or(&[], |step| &step.bytes),
         }
     }
 
@@ -88,7 +88,7 @@ impl Layers {
 
     /// Where a part of a layer is in the last one.
     pub(crate) fn up(&self, layer: usize, part: Range<usize>) -> Range<usize> {
-        self.steps
+        self.decoded
             .iter()
             .skip(layer)
             .fold(part, |part, step| step.up(&part))
@@ -96,7 +96,7 @@ impl Layers {
 
     /// Where a part of a layer is in the text.
     pub(crate) fn down(&self, layer: usize, part: Range<usize>) -> Range<usize> {
-        let steps = self.steps.iter().take(layer).rev();
+        let steps = self.decoded.iter().take(layer).rev();
         steps.fold(part, |part, step| {
             step.below(part.start)..step.below(part.end)
         })
@@ -108,23 +108,23 @@ impl Layers {
         let Some(under) = layer.checked_sub(1) else {
             return self.text.get_mut(at).map(|old| *old = byte).is_some();
         };
-        let Some(step) = self.steps.get(under) else {
+        let Some(step) = self.decoded.get(under) else {
             return false;
         };
         let (start, end) = (step.below(at), step.below(at + 1));
         let written = match (step.code, end - start) {
             (_, 1) => self.write(under, start, byte),
-            (Code::Json, 6) => {
+            (LayerCode::Json, 6) => {
                 self.write(under, start + 2, b'0')
                     && self.write(under, start + 3, b'0')
                     && self.write_hex(under, start + 4, byte)
             }
-            (Code::Percent, 3) => self.write_hex(under, start + 1, byte),
+            (LayerCode::Percent, 3) => self.write_hex(under, start + 1, byte),
             _ => false,
         };
         if written
             && let Some(old) = self
-                .steps
+                .decoded
                 .get_mut(under)
                 .and_then(|step| step.bytes.get_mut(at))
         {
@@ -149,12 +149,12 @@ impl Layers {
     }
 }
 
-impl Step {
+impl DecodedLayer {
     /// The layer over `below`; none if there is nothing to undo.
-    fn over(below: &[u8], code: Code) -> Option<Self> {
-        let (sign, unit): (u8, Unit) = match code {
-            Code::Json => (b'\\', escape),
-            Code::Percent => (b'%', percent),
+    fn over(below: &[u8], code: LayerCode) -> Option<Self> {
+        let (sign, unit): (u8, DecodeUnit) = match code {
+            LayerCode::Json => (b'\\', escape),
+            LayerCode::Percent => (b'%', percent),
         };
         let mut step = Self {
             code,

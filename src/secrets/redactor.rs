@@ -10,18 +10,18 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use regex::bytes::Regex;
 
 use super::Secret;
-use super::encoded::Encoded;
+use super::encoded::EncodedRuns;
 use super::layers::Layers;
-use super::shapes;
+use super::patterns;
 
 /// What takes the place of a secret.
-const MARK: &str = "[redacted]";
+const REDACTED: &str = "[redacted]";
 
 /// Shorter ones are found where they stand alone: they are in many a word.
-const SHORT: usize = 6;
+const MIN_EMBEDDED_LENGTH: usize = 6;
 
 /// So much of a long secret counts as the secret: texts are cut, keys echoed in part.
-const TELLING: usize = 16;
+const PREFIX_LENGTH: usize = 16;
 
 /// Replaces secrets, known ones and those that look like one: as they are, with
 /// the escapes of JSON inside JSON, percent-encoded as far as anybody likes, and
@@ -32,18 +32,18 @@ pub struct Redactor {
     secrets: Vec<Secret>,
     /// What counts as a secret besides, as the user wants it.
     patterns: Arc<[Regex]>,
-    beginnings: Option<AhoCorasick>,
+    prefixes: Option<AhoCorasick>,
     /// The secrets that have each beginning.
-    owners: Vec<Vec<usize>>,
+    secrets_by_prefix: Vec<Vec<usize>>,
 }
 
 /// A secret in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct SecretMatch {
     /// Where.
-    pub(crate) part: Range<usize>,
+    pub(crate) range: Range<usize>,
     /// Its place in [`Redactor::secrets`], if it is known.
-    pub(crate) secret: Option<usize>,
+    pub(crate) known_index: Option<usize>,
 }
 
 impl Redactor {
@@ -53,27 +53,27 @@ impl Redactor {
         let mut owners: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
         for (place, secret) in secrets.iter().enumerate() {
             let text = secret.expose().as_bytes();
-            let beginning = text.get(..TELLING).unwrap_or(text);
+            let beginning = text.get(..PREFIX_LENGTH).unwrap_or(text);
             owners.entry(beginning).or_default().push(place);
         }
-        let beginnings = AhoCorasick::builder()
+        let prefixes = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
             .build(owners.keys())
             .ok()
             .filter(|_| !owners.is_empty());
-        let owners = owners.into_values().collect();
+        let secrets_by_prefix = owners.into_values().collect();
         Self {
             secrets,
             patterns: Arc::default(),
-            beginnings,
-            owners,
+            prefixes,
+            secrets_by_prefix,
         }
     }
 
     /// It finds what `patterns` match as well: their first group if they have
     /// one.
     #[must_use]
-    pub fn with(mut self, patterns: &[Regex]) -> Self {
+    pub fn with_patterns(mut self, patterns: &[Regex]) -> Self {
         self.patterns = patterns.into();
         self
     }
@@ -84,23 +84,26 @@ impl Redactor {
     }
 
     /// Secrets that stand in `text` as they are, in no order.
-    pub(crate) fn find(&self, text: &[u8]) -> Vec<Found> {
-        let mut found = self.known(text);
-        let shaped = shapes::find(text, &self.patterns).into_iter();
-        let shaped = shaped.filter(|part| text.get(part.clone()) != Some(MARK.as_bytes()));
-        found.extend(shaped.map(|part| Found { part, secret: None }));
+    pub(crate) fn find(&self, text: &[u8]) -> Vec<SecretMatch> {
+        let mut found = self.find_known(text);
+        let shaped = patterns::find(text, &self.patterns).into_iter();
+        let shaped = shaped.filter(|part| text.get(part.clone()) != Some(REDACTED.as_bytes()));
+        found.extend(shaped.map(|part| SecretMatch {
+            range: part,
+            known_index: None,
+        }));
         found
     }
 
     /// Known secrets, none inside another.
-    fn known(&self, text: &[u8]) -> Vec<Found> {
-        let mut found: Vec<Found> = Vec::new();
-        let Some(beginnings) = &self.beginnings else {
+    fn find_known(&self, text: &[u8]) -> Vec<SecretMatch> {
+        let mut found: Vec<SecretMatch> = Vec::new();
+        let Some(beginnings) = &self.prefixes else {
             return found;
         };
         for hit in beginnings.find_overlapping_iter(text) {
             let rest = text.get(hit.start()..).unwrap_or_default();
-            let owners = self.owners.get(hit.pattern().as_usize());
+            let owners = self.secrets_by_prefix.get(hit.pattern().as_usize());
             let same = |secret: usize| {
                 let known = self.secrets.get(secret).map_or("", Secret::expose);
                 let pairs = rest.iter().zip(known.as_bytes());
@@ -113,20 +116,19 @@ impl Redactor {
                 .max_by_key(|(length, secret)| (*length, usize::MAX - secret));
             if let Some((length, secret)) = longest {
                 let part = hit.start()..hit.start() + length;
-                if length < SHORT && !stands_alone(text, &part) {
+                if length < MIN_EMBEDDED_LENGTH && !stands_alone(text, &part) {
                     continue;
                 }
                 // Hits come in the order of their ends.
-                while found
-                    .last()
-                    .is_some_and(|last| last.part.start >= part.start && last.part.end <= part.end)
-                {
+                while found.last().is_some_and(|last| {
+                    last.range.start >= part.start && last.range.end <= part.end
+                }) {
                     found.pop();
                 }
-                if found.last().is_none_or(|last| last.part.end < part.end) {
-                    found.push(Found {
-                        part,
-                        secret: Some(secret),
+                if found.last().is_none_or(|last| last.range.end < part.end) {
+                    found.push(SecretMatch {
+                        range: part,
+                        known_index: Some(secret),
                     });
                 }
             }
@@ -140,14 +142,14 @@ impl Redactor {
         let mut parts: Vec<Range<usize>> = Vec::new();
         for layer in 0..=layers.top() {
             let found = self.find(layers.bytes(layer));
-            parts.extend(found.into_iter().map(|one| layers.down(layer, one.part)));
+            parts.extend(found.into_iter().map(|one| layers.down(layer, one.range)));
         }
         let mut encoded_in = vec![layers.json(), layers.top()];
         encoded_in.dedup();
         for layer in encoded_in {
-            Encoded::each(&mut layers, layer, |layers, encoded| {
+            EncodedRuns::each(&mut layers, layer, |layers, encoded| {
                 for one in self.find(encoded.bytes()) {
-                    let place = encoded.place_of(one.part);
+                    let place = encoded.place_of(one.range);
                     parts.extend(place.map(|part| layers.down(layer, part)));
                 }
             });
@@ -162,7 +164,7 @@ impl Redactor {
             // Side by side they are one.
             if part.start > done || clean.is_empty() {
                 clean.extend_from_slice(text.as_bytes().get(done..part.start).unwrap_or_default());
-                clean.extend_from_slice(MARK.as_bytes());
+                clean.extend_from_slice(REDACTED.as_bytes());
             }
             done = done.max(part.end);
         }
@@ -221,8 +223,8 @@ mod tests {
             for engine in [&STANDARD, &URL_SAFE] {
                 let text = format!("Basic {}", engine.encode(format!("{user}{KEY}, then more")));
                 let clean = redact(&text);
-                assert!(clean.contains(MARK), "{user} {clean}");
-                let left: String = clean.split(MARK).collect();
+                assert!(clean.contains(REDACTED), "{user} {clean}");
+                let left: String = clean.split(REDACTED).collect();
                 assert!(left.len() + KEY.len() < text.len(), "{left}");
             }
         }
@@ -260,7 +262,7 @@ mod tests {
     fn what_looks_like_a_secret_goes() {
         let token = "ghp_0123456789abcdefghij";
         let patterns = [Regex::new("customer-([0-9]+)").unwrap()];
-        let redactor = Redactor::default().with(&patterns);
+        let redactor = Redactor::default().with_patterns(&patterns);
         let encoded = STANDARD.encode(format!("it is {token}!"));
         for (text, clean) in [
             (format!("said {token}."), "said [redacted].".to_owned()),
@@ -280,7 +282,7 @@ mod tests {
             assert_eq!(redactor.redact(&text), clean);
             assert_eq!(redactor.redact(&clean), clean);
         }
-        assert!(redactor.redact(&encoded).contains(MARK));
+        assert!(redactor.redact(&encoded).contains(REDACTED));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use super::decode::Decoding;
 use super::error::{close, invalid_request};
 use super::{Body, Reason};
-use crate::aside::aside;
+use crate::net::blocking::block_in_place_if_large;
 
 /// Limits on the body of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ where
         decoding.push(&data)?;
     }
     let body = decoding.finish()?;
-    aside(body.len(), || String::from_utf8(body)).map_err(|_| BodyFault::NotText)
+    block_in_place_if_large(body.len(), || String::from_utf8(body)).map_err(|_| BodyFault::NotText)
 }
 
 /// When the next piece must be there: before the silence is too long, and before

@@ -16,8 +16,8 @@ use super::compact::{Compaction, Door};
 use super::ctx::Ctx;
 use super::recent::Recent;
 use super::way::{Shared, Way, Ways};
-use crate::aside::aside;
 use crate::config::Config;
+use crate::net::blocking::block_in_place_if_large;
 use crate::tap::Seen;
 
 /// The most bytes of text that an answer may have.
@@ -195,7 +195,7 @@ impl History {
     /// is kept for references.
     pub(super) fn prepared(&self, ctx: &Ctx, purpose: Purpose) -> Result<Box<Prepared>, Fault> {
         let source = self.source.with_purpose(purpose);
-        aside(source.bytes(), || self.read(ctx, source))
+        block_in_place_if_large(source.bytes(), || self.read(ctx, source))
     }
 
     fn read(&self, ctx: &Ctx, source: Source) -> Result<Box<Prepared>, Fault> {

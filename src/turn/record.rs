@@ -303,7 +303,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::config::{Flags, Inputs, Places};
+    use crate::config::{Flags, Inputs, UserDirs};
     use crate::diagnostics::log::{Format, spoken};
     use crate::turn::TurnKind;
     use crate::turn::prefix::Place;
@@ -313,7 +313,7 @@ mod tests {
         let inputs = Inputs {
             flags: Flags::default(),
             environment: Box::new(HashMap::<String, String>::new()),
-            places: Places::under(folder.path()),
+            dirs: UserDirs::under(folder.path()),
         };
         let config = Arc::new(crate::config::load(&inputs).unwrap());
         Record::new(

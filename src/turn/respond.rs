@@ -23,9 +23,9 @@ use super::told::Told;
 use super::way::Shared;
 use crate::artifacts::Artifacts;
 use crate::artifacts::owned::{LOCAL, Owned};
-use crate::aside::aside;
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::net::blocking::block_in_place_if_large;
 use crate::serve::{Body, RequestId};
 use crate::tap::{Seen, Tap};
 use crate::upstream::Lessons;
@@ -129,7 +129,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     let bytes = body.len();
     let source = Source::shared(body);
     let at_endpoint = head.uri.path().ends_with(COMPACT);
-    let prepared = aside(bytes, || {
+    let prepared = block_in_place_if_large(bytes, || {
         prepare(&ctx, &config, &service.shared, source, at_endpoint)
     });
     let request = match prepared {
@@ -171,7 +171,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
     };
     let bytes = body.len();
     let source = Source::new(body);
-    match aside(bytes, || count(&ctx, &config, &service.shared, &source)) {
+    match block_in_place_if_large(bytes, || count(&ctx, &config, &service.shared, &source)) {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
             reply.whole(json.into_bytes())

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Service, Surrounding, Surroundings, System, respond};
 use crate::artifacts::Artifacts;
-use crate::config::{Config, Flags, Inputs, Places, load};
+use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
 use crate::sandbox::Player;
 use crate::serve::Body;
@@ -35,7 +35,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
     let config = load(&Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::new()),
-        places: Places {
+        dirs: UserDirs {
             working: root.to_owned(),
             home: root.to_owned(),
             config: root.join("config"),

@@ -26,8 +26,8 @@ use super::spelling::Spelling;
 use super::tools::Tools;
 use super::weighed::{Weighed, Weighings};
 use crate::artifacts::{Artifacts, Commit, New};
-use crate::aside::aside;
 use crate::config::Config;
+use crate::net::blocking::block_in_place_if_large;
 use crate::tap::{Seen, Tap};
 use crate::upstream::{Upstream, Upstreams};
 
@@ -222,7 +222,9 @@ impl Ways {
     /// The same route in the words that were learned meanwhile.
     pub(super) fn again(&self, route: &Route) -> Result<Way, Fault> {
         match &self.source {
-            Some(source) => aside(source.bytes(), || self.encode(&source.turn()?, route)),
+            Some(source) => {
+                block_in_place_if_large(source.bytes(), || self.encode(&source.turn()?, route))
+            }
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
         }
     }

@@ -2,7 +2,7 @@ use futures_util::FutureExt;
 use registry::Route;
 
 use super::*;
-use crate::config::{Environment, Flags, Inputs, Places as Folders, load};
+use crate::config::{Environment, Flags, Inputs, UserDirs as Folders, load};
 use crate::sandbox::Player;
 use crate::turn::System;
 
@@ -19,7 +19,7 @@ fn config_at(base_url: &str, table: &str) -> Config {
     load(&Inputs {
         flags: Flags::default(),
         environment,
-        places: Folders::under(folder.path()),
+        dirs: Folders::under(folder.path()),
     })
     .unwrap()
 }

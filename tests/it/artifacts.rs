@@ -16,7 +16,7 @@ use libtest_mimic::Trial;
 use respondent::app::Respondent;
 use respondent::artifacts::owned::LOCAL;
 use respondent::artifacts::{Artifacts, New};
-use respondent::config::{self, Flags, Inputs, Places};
+use respondent::config::{self, Flags, Inputs, UserDirs};
 use respondent::diagnostics::capture::Capture;
 use respondent::metrics::Metrics;
 use respondent::serve::{
@@ -82,7 +82,7 @@ async fn server(texts: &[&str]) -> Server {
     let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places::under(folder.path()),
+        dirs: UserDirs::under(folder.path()),
     };
     let config = config::load(&inputs).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -14,7 +14,7 @@ use adapters::plan::Keeping;
 use adapters::plan::output::OutputKind;
 use libtest_mimic::Trial;
 use respondent::artifacts::{Artifacts, Filter, New, Part, Unavailable};
-use respondent::config::{self, Config, Flags, Inputs, Places};
+use respondent::config::{self, Config, Flags, Inputs, UserDirs};
 use respondent::metrics::ArtifactCounts;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -135,7 +135,7 @@ fn config(folder: &Path) -> Config {
     config::load(&Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places::under(folder),
+        dirs: UserDirs::under(folder),
     })
     .unwrap()
 }

@@ -20,7 +20,7 @@ fn our_models_get_the_prompt_of_the_best_plain_model() {
          "priority": 8, "unknown": {"a": [1]}},
     ]));
     let catalog = build(&printed, &[entry("kimi"), entry("glm")]).unwrap();
-    assert_eq!(catalog.prompt_of, "plain");
+    assert_eq!(catalog.prompt_model, "plain");
 
     let written: Value = serde_json::from_str(&catalog.json).unwrap();
     let models = written["models"].as_array().unwrap();
@@ -94,9 +94,9 @@ fn a_catalog_replaces_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new/models.json");
     for json in ["first", "second"] {
-        let catalog = Catalog {
+        let catalog = CodexCatalog {
             json: json.to_owned(),
-            prompt_of: String::new(),
+            prompt_model: String::new(),
         };
         write(&path, &catalog).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), json);
@@ -106,9 +106,9 @@ fn a_catalog_replaces_the_one_before() {
         1
     );
 
-    let catalog = Catalog {
+    let catalog = CodexCatalog {
         json: String::new(),
-        prompt_of: String::new(),
+        prompt_model: String::new(),
     };
     let below_a_file = path.join("x.json");
     let error = write(&below_a_file, &catalog).unwrap_err();
@@ -122,7 +122,9 @@ fn a_catalog_replaces_the_one_before() {
 async fn a_missing_codex_is_named_with_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("codex");
-    let error = ask_codex(program.as_os_str()).await.unwrap_err();
+    let error = run_codex_debug_models(program.as_os_str())
+        .await
+        .unwrap_err();
     assert!(matches!(error, CatalogError::NotFound { .. }));
     assert!(
         error.to_string().contains("npm install -g @openai/codex"),

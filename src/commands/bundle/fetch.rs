@@ -7,37 +7,37 @@ use http::StatusCode;
 
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
-use crate::control::{Control, ControlError, Refusal};
+use crate::control::{ApiError, ControlClient, ControlError};
 use crate::diagnostics::capture::{Capture, Wanted};
 use crate::diagnostics::line::Line;
 use crate::diagnostics::listing::Listing;
 
-const TURNS: &str = "/diagnostics/turns";
+const TURNS_PATH: &str = "/diagnostics/turns";
 
 /// The bytes of a bundle.
-pub(super) struct Fetched {
+pub(super) struct FetchedBundle {
     pub(super) bytes: Bytes,
     /// What should be known about where they are from.
-    pub(super) remarks: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 /// The wanted turns.
-pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<Fetched> {
-    let control = Control::of(config);
+pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<FetchedBundle> {
+    let control = ControlClient::new(config);
     let path = format!("/diagnostics/bundle?{}", wanted.query());
     let (status, body) = match control.get(&path).await {
         Ok(answer) => answer,
-        Err(ControlError::NotRunning(_)) => return from_folder(config, &control, wanted),
+        Err(ControlError::NotRunning(_)) => return bundle_on_disk(config, &control, wanted),
         Err(error) => return Err(error.into()),
     };
     if status == StatusCode::OK {
-        return Ok(Fetched {
+        return Ok(FetchedBundle {
             bytes: body,
-            remarks: Vec::new(),
+            notes: Vec::new(),
         });
     }
     if status == StatusCode::NOT_FOUND
-        && Refusal::of(&body)
+        && ApiError::from_body(&body)
             .and_then(|refusal| refusal.code)
             .as_deref()
             == Some(NOT_FOUND)
@@ -45,28 +45,31 @@ pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<Fe
         let (listing, _) = listing(config).await?;
         anyhow::bail!("{}", listing.none_of(&wanted.select));
     }
-    Err(refused(status, &body))
+    Err(server_error(status, &body))
 }
 
 /// The turns that are kept, and what should be known about where this is from.
 pub async fn listing(config: &Config) -> anyhow::Result<(Listing, Option<String>)> {
-    let control = Control::of(config);
-    let (status, body) = match control.get(TURNS).await {
+    let control = ControlClient::new(config);
+    let (status, body) = match control.get(TURNS_PATH).await {
         Ok(answer) => answer,
         Err(ControlError::NotRunning(_)) => {
-            return Ok((of_folder(config), Some(nobody(config, &control))));
+            return Ok((
+                listing_on_disk(config),
+                Some(offline_note(config, &control)),
+            ));
         }
         Err(error) => return Err(error.into()),
     };
     if status != StatusCode::OK {
-        return Err(refused(status, &body));
+        return Err(server_error(status, &body));
     }
     let listing = serde_json::from_slice(&body).context("the server's list cannot be read")?;
     Ok((listing, None))
 }
 
-fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
-    let why = Refusal::of(body).map_or_else(String::new, |refusal| refusal.message);
+fn server_error(status: StatusCode, body: &[u8]) -> anyhow::Error {
+    let why = ApiError::from_body(body).map_or_else(String::new, |refusal| refusal.message);
     anyhow::anyhow!(
         "the server answered {}: {}",
         status.as_u16(),
@@ -74,30 +77,34 @@ fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
     )
 }
 
-fn nobody(config: &Config, control: &Control) -> String {
+fn offline_note(config: &Config, control: &ControlClient) -> String {
     format!(
         "No server runs on {}; this is from {}.",
         control.address(),
-        config.server.bundles().display()
+        config.server.bundles_dir().display()
     )
 }
 
 /// What is kept on disk, without what a server would have in memory.
-fn of_folder(config: &Config) -> Listing {
+fn listing_on_disk(config: &Config) -> Listing {
     Listing {
         started_ms: None,
         turns: Capture::default().rows(config),
     }
 }
 
-fn from_folder(config: &Config, control: &Control, wanted: &Wanted) -> anyhow::Result<Fetched> {
-    let remark = nobody(config, control);
+fn bundle_on_disk(
+    config: &Config,
+    control: &ControlClient,
+    wanted: &Wanted,
+) -> anyhow::Result<FetchedBundle> {
+    let remark = offline_note(config, control);
     let Some(bytes) = Capture::default().bundle(config, wanted)? else {
-        let none = of_folder(config).none_of(&wanted.select);
+        let none = listing_on_disk(config).none_of(&wanted.select);
         anyhow::bail!("{none}\n{remark}");
     };
-    Ok(Fetched {
+    Ok(FetchedBundle {
         bytes: bytes.into(),
-        remarks: vec![remark],
+        notes: vec![remark],
     })
 }

@@ -34,7 +34,7 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// A size for people.
-pub(super) fn size(bytes: usize) -> String {
+pub(super) fn format_size(bytes: usize) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),
         1000..1_000_000 => format!("{}.{} kB", bytes / 1000, bytes % 1000 / 100),
@@ -77,7 +77,7 @@ mod tests {
             (12_345, "12.3 kB"),
             (7_000_000, "7.0 MB"),
         ] {
-            assert_eq!(size(bytes), text);
+            assert_eq!(format_size(bytes), text);
         }
     }
 }

@@ -8,75 +8,75 @@ use http::{HeaderName, HeaderValue};
 use registry::{Provider, Spec, builtin};
 use toml::Table;
 
-use super::Loading;
-use crate::config::keys::{self, Keys};
-use crate::config::source::{ConfigError, Source};
+use super::ConfigLoader;
+use crate::config::keys::{self, ApiKeys};
+use crate::config::toml_file::{ConfigError, TomlFile};
 use crate::config::{KeyOrigin, address};
 
 /// A provider's table: where it stands and what it says.
-pub(super) struct Given<'a> {
+pub(super) struct ProviderTable<'a> {
     pub(super) id: &'a str,
     pub(super) spec: Spec,
-    pub(super) over: Table,
-    pub(super) source: &'a Source,
+    pub(super) overrides: Table,
+    pub(super) file: &'a TomlFile,
     pub(super) path: Vec<&'a str>,
 }
 
-impl Given<'_> {
+impl ProviderTable<'_> {
     fn error(&self, key: &str, why: &str) -> ConfigError {
         let mut path = self.path.clone();
         path.push(key);
-        self.source
+        self.file
             .error(&path, format!("provider `{}`: {why}", self.id))
     }
 }
 
-impl Loading<'_> {
+impl ConfigLoader<'_> {
     /// Every `*.toml` of the folder, by name; a folder that is absent is empty.
-    pub(super) fn folder(&mut self, folder: &Path) -> Result<(), ConfigError> {
+    pub(super) fn add_provider_files(&mut self, folder: &Path) -> Result<(), ConfigError> {
         for path in provider_files(folder) {
-            let source = Source::read(&path)?;
+            let source = TomlFile::read(&path)?;
             let Some(id) = path.file_stem().and_then(|stem| stem.to_str()) else {
                 return Err(source.error(&[], "the file name must be the provider's id"));
             };
-            self.saw(&source);
+            self.add_source(&source);
             let (spec, over) = (source.parse()?, source.parse()?);
-            self.given(Given {
+            self.add_provider(ProviderTable {
                 id,
                 spec,
-                over,
-                source: &source,
+                overrides: over,
+                file: &source,
                 path: Vec::new(),
             })?;
         }
         Ok(())
     }
 
-    pub(super) fn given(&mut self, mut given: Given) -> Result<(), ConfigError> {
+    pub(super) fn add_provider(&mut self, mut given: ProviderTable) -> Result<(), ConfigError> {
         let id = given.id;
         let word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         if id.is_empty() || !id.bytes().all(word) {
             return Err(given.error("", "an id is made of letters, digits, '.', '_' and '-'"));
         }
-        if !self.seen.insert(id.to_owned()) {
+        if !self.configured_ids.insert(id.to_owned()) {
             return Err(given.error("", "it is configured twice"));
         }
         if !given.spec.enabled {
             return Ok(());
         }
-        let over = std::mem::take(&mut given.over);
+        let over = std::mem::take(&mut given.overrides);
         let spec = builtin::build(id, over).map_err(|error| given.error("", error.message()))?;
         let mut provider = spec.provider(id);
         provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
         if provider.has_own_address() {
-            return Err(given.error("base_url", &own_address(&provider)));
+            return Err(given.error("base_url", &base_url_hint(&provider)));
         }
-        sound(&provider).map_err(|(key, why)| given.error(key, why))?;
+        check_provider(&provider).map_err(|(key, why)| given.error(key, why))?;
         let environment = self.inputs.environment.as_ref();
-        let told = keys::told(&given.spec, environment, |path| self.resolve(path));
+        let told = keys::api_keys(&given.spec, environment, |path| self.resolve(path));
         let keys = match told.map_err(|(key, why)| given.error(key, &why))? {
             Some(keys) => Some(keys),
-            None => keys::usual(&provider.key_env, environment)
+            None => keys::default_keys(&provider.key_env, environment)
                 .map_err(|(key, why)| given.error(key, &why))?,
         };
         if keys.is_none() && provider.key_required {
@@ -91,12 +91,12 @@ impl Loading<'_> {
             };
             return Err(given.error("", &why));
         }
-        provider.key_weights = keys::weights(&given.spec, &provider.key_weights, keys.as_ref())
+        provider.key_weights = keys::key_weights(&given.spec, &provider.key_weights, keys.as_ref())
             .map_err(|(key, why)| given.error(key, &why))?;
         if given.spec.api_key.is_some() {
-            self.warn_if_readable(given.source.path.as_deref());
+            self.warn_if_readable(given.file.path.as_deref());
         }
-        self.turn_on(provider, keys);
+        self.enable(provider, keys);
         Ok(())
     }
 
@@ -104,22 +104,22 @@ impl Loading<'_> {
     /// Sites of one vendor share a variable and not its keys: the variable turns one
     /// of them on, the configured one or else the first, and none if that one is
     /// turned off. One whose address is the user's own needs a table.
-    pub(super) fn usual(&mut self) -> Result<(), ConfigError> {
+    pub(super) fn add_providers_by_environment(&mut self) -> Result<(), ConfigError> {
         let mut taken: BTreeSet<String> = BTreeSet::new();
-        for id in builtin::ids().filter(|id| self.seen.contains(*id)) {
+        for id in builtin::ids().filter(|id| self.configured_ids.contains(*id)) {
             let is_on = self.providers.iter().any(|provider| provider.id == id);
-            match self.origins.get(id) {
+            match self.key_origins.get(id) {
                 Some(KeyOrigin::Environment(names)) => taken.extend(names.iter().cloned()),
                 _ if is_on => {}
                 _ => taken.extend(builtin::key_env(id)),
             }
         }
         for id in builtin::ids()
-            .filter(|id| !self.seen.contains(*id))
+            .filter(|id| !self.configured_ids.contains(*id))
             .collect::<Vec<_>>()
         {
             let names = builtin::key_env(id);
-            let keys = keys::usual(&names, self.inputs.environment.as_ref())
+            let keys = keys::default_keys(&names, self.inputs.environment.as_ref())
                 .map_err(|(_, why)| ConfigError::new(format!("provider `{id}`: {why}")))?;
             let Some(keys) = keys else {
                 continue;
@@ -130,45 +130,45 @@ impl Loading<'_> {
                 }
                 taken.extend(names.iter().cloned());
             }
-            let provider = embedded(id)?;
+            let provider = builtin_provider(id)?;
             if provider.has_own_address() {
-                let why = own_address(&provider);
+                let why = base_url_hint(&provider);
                 self.warnings
                     .push(format!("provider `{id}` has a key and stays off: {why}"));
                 continue;
             }
-            self.turn_on(provider, Some(keys));
+            self.enable(provider, Some(keys));
         }
         Ok(())
     }
 
     /// With nothing else on, the embedded provider answers.
-    pub(super) fn sandbox(&mut self) -> Result<(), ConfigError> {
+    pub(super) fn add_sandbox_if_alone(&mut self) -> Result<(), ConfigError> {
         if !self.providers.is_empty() {
             return Ok(());
         }
-        if self.seen.contains(registry::SANDBOX) {
+        if self.configured_ids.contains(registry::SANDBOX) {
             return Err(ConfigError::new(
                 "no provider is on; give a key or configure one",
             ));
         }
-        let provider = embedded(registry::SANDBOX)?;
-        self.turn_on(provider, None);
+        let provider = builtin_provider(registry::SANDBOX)?;
+        self.enable(provider, None);
         Ok(())
     }
 
-    fn turn_on(&mut self, provider: Provider, keys: Option<Keys>) {
+    fn enable(&mut self, provider: Provider, keys: Option<ApiKeys>) {
         if let Some(keys) = keys {
-            for name in &keys.unset {
+            for name in &keys.unset_variables {
                 let id = &provider.id;
                 self.warnings
                     .push(format!("provider `{id}`: the environment has no {name}"));
             }
             if let KeyOrigin::File(path) = &keys.origin {
-                self.holds_secret(&path.clone());
+                self.add_secret_file(&path.clone());
             }
             self.keys.insert(provider.id.clone(), keys.secrets);
-            self.origins.insert(provider.id.clone(), keys.origin);
+            self.key_origins.insert(provider.id.clone(), keys.origin);
         }
         self.providers.push(Arc::new(provider));
     }
@@ -185,14 +185,14 @@ pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn embedded(id: &str) -> Result<Provider, ConfigError> {
+fn builtin_provider(id: &str) -> Result<Provider, ConfigError> {
     let spec = builtin::build(id, Table::new())
         .map_err(|error| ConfigError::new(format!("embedded provider `{id}`: {error}")))?;
     Ok(spec.provider(id))
 }
 
 /// What to write for a provider whose address holds a part of the user's own.
-fn own_address(provider: &Provider) -> String {
+fn base_url_hint(provider: &Provider) -> String {
     let form = &provider.base_url;
     format!(
         "it needs base_url: write base_url = \"{form}\" with your own name for the part in braces"
@@ -200,15 +200,15 @@ fn own_address(provider: &Provider) -> String {
 }
 
 /// What a provider's table gets wrong, as (key, why).
-fn sound(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
+fn check_provider(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
     let inside = provider.id == registry::SANDBOX && provider.base_url.is_empty();
     if provider.base_url.is_empty() && !inside {
         return Err(("base_url", "it is not built in and needs base_url"));
     }
-    if !inside && let Some(why) = address::refused(&provider.base_url, provider.allow_http) {
+    if !inside && let Some(why) = address::base_url_error(&provider.base_url, provider.allow_http) {
         return Err(("base_url", why));
     }
-    if let Some(why) = provider.proxy.as_deref().and_then(address::refused_proxy) {
+    if let Some(why) = provider.proxy.as_deref().and_then(address::proxy_error) {
         return Err(("proxy", why));
     }
     if provider

@@ -5,19 +5,23 @@ use std::path::{Path, PathBuf};
 
 use tracing_subscriber::EnvFilter;
 
-use super::Loading;
+use super::ConfigLoader;
 use crate::config::inputs::Inputs;
 use crate::config::raw::RawServer;
-use crate::config::source::{ConfigError, Source};
-use crate::config::{Codex, Server, address, keys};
+use crate::config::toml_file::{ConfigError, TomlFile};
+use crate::config::{CodexConfig, ServerConfig, address, keys};
 use crate::secrets::Secret;
 
-impl Loading<'_> {
-    pub(super) fn server(&mut self, main: &Source, raw: RawServer) -> Result<Server, ConfigError> {
+impl ConfigLoader<'_> {
+    pub(super) fn server(
+        &mut self,
+        main: &TomlFile,
+        raw: RawServer,
+    ) -> Result<ServerConfig, ConfigError> {
         let Inputs {
             flags,
             environment,
-            places,
+            dirs: places,
         } = self.inputs;
         let told = |flag: &Option<String>, name| flag.clone().or_else(|| environment.get(name));
         let asked = told(&flags.listen, "RESPONDENT_LISTEN");
@@ -40,7 +44,7 @@ impl Loading<'_> {
         EnvFilter::try_new(&log)
             .map_err(|error| ConfigError::new(format!("log filter {log:?}: {error}")))?;
         let token = self.token(main, raw.token_env.as_deref(), raw.token_file.as_deref())?;
-        if address::is_open(listen) && token.is_none() {
+        if address::accepts_remote_clients(listen) && token.is_none() {
             let why = format!(
                 "listening on {listen} lets other machines in; set token_env or token_file \
                  in [server], or listen on 127.0.0.1"
@@ -58,7 +62,7 @@ impl Loading<'_> {
                 return Err(main.error(&["server", key], format!("`{key}` must be above zero")));
             }
         }
-        Ok(Server {
+        Ok(ServerConfig {
             listen,
             data_dir,
             allowed_hosts: raw.allowed_hosts,
@@ -78,7 +82,7 @@ impl Loading<'_> {
 
     fn token(
         &mut self,
-        main: &Source,
+        main: &TomlFile,
         variable: Option<&str>,
         file: Option<&Path>,
     ) -> Result<Option<Secret>, ConfigError> {
@@ -102,10 +106,10 @@ impl Loading<'_> {
             }
             (None, Some(path)) => {
                 let path = self.resolve(path);
-                let token = keys::first_line(&path)
+                let token = keys::read_first_line(&path)
                     .and_then(|token| token.ok_or_else(|| format!("{} is empty", path.display())));
                 let token = token.map_err(|why| main.error(&["server", "token_file"], why))?;
-                self.holds_secret(&path);
+                self.add_secret_file(&path);
                 Ok(Some(token))
             }
         }
@@ -113,19 +117,19 @@ impl Loading<'_> {
 
     pub(super) fn codex(
         &mut self,
-        main: &Source,
+        main: &TomlFile,
         file: Option<&Path>,
-    ) -> Result<Codex, ConfigError> {
+    ) -> Result<CodexConfig, ConfigError> {
         let Some(path) = file.map(|path| self.resolve(path)) else {
-            return Ok(Codex::default());
+            return Ok(CodexConfig::default());
         };
         let text = std::fs::read_to_string(&path).map_err(|error| {
             let why = format!("instructions_file {}: {error}", path.display());
             main.error(&["codex", "instructions_file"], why)
         })?;
         text.hash(&mut self.digest);
-        self.sources.push(path);
-        Ok(Codex {
+        self.source_files.push(path);
+        Ok(CodexConfig {
             instructions: Some(text.into()),
         })
     }

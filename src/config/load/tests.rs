@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use registry::builtin;
 
 use super::*;
-use crate::config::{Flags, Places};
+use crate::config::{Flags, UserDirs};
 
 /// A home for one test: files, variables and flags that no other test sees.
 struct Desk {
@@ -42,7 +42,7 @@ impl Desk {
         load(&Inputs {
             flags: self.flags.clone(),
             environment: Box::new(self.environment.clone()),
-            places: Places {
+            dirs: UserDirs {
                 working: root.join("here"),
                 home: root.to_owned(),
                 config: root.join("config/respondent"),
@@ -79,10 +79,10 @@ fn on(config: &Config) -> Vec<&str> {
 fn with_nothing_at_all_the_sandbox_is_on() {
     let mut config = Desk::new("").config();
     assert_eq!(on(&config), [registry::SANDBOX]);
-    assert!(config.sandbox && config.sources.is_empty() && config.warnings.is_empty());
+    assert!(config.sandbox && config.source_files.is_empty() && config.warnings.is_empty());
     assert_eq!(config.server.listen, "127.0.0.1:8787".parse().unwrap());
     assert!(config.server.data_dir.ends_with("data/respondent"));
-    config.sandbox_at("127.0.0.1:4321".parse().unwrap());
+    config.set_sandbox_address("127.0.0.1:4321".parse().unwrap());
     let route = config.registry.resolve("sandbox-1", false).unwrap();
     assert_eq!(route.provider.base_url, "http://127.0.0.1:4321/v1");
 }
@@ -147,7 +147,7 @@ fn providers_keep_the_order_of_the_file_then_the_folder_then_the_environment() {
     let config = desk.config();
     assert_eq!(on(&config).join(" "), "zeta llamacpp sandbox a b openai");
     assert!(config.sandbox);
-    assert_eq!(config.sources.len(), 3);
+    assert_eq!(config.source_files.len(), 3);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn all_on() -> String {
 }
 
 fn known(table: &str) -> Vec<String> {
-    let error = toml::from_str::<Raw>(&format!("{table}\nno_such_key = 1"))
+    let error = toml::from_str::<RawConfig>(&format!("{table}\nno_such_key = 1"))
         .err()
         .unwrap();
     let words: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
@@ -28,7 +28,10 @@ fn known(table: &str) -> Vec<String> {
 
 #[test]
 fn the_example_equals_the_defaults() {
-    let (example, default) = (toml::from_str::<Raw>(EXAMPLE).unwrap(), Raw::default());
+    let (example, default) = (
+        toml::from_str::<RawConfig>(EXAMPLE).unwrap(),
+        RawConfig::default(),
+    );
     assert_eq!(example.server, default.server);
     assert!(example.routing == default.routing);
     assert_eq!(example.codex, default.codex);
@@ -76,12 +79,12 @@ fn the_example_names_every_key() {
             assert!(shown.get(&key).is_some(), "{table} {key}");
         }
     }
-    toml::from_str::<Raw>(&text).unwrap();
+    toml::from_str::<RawConfig>(&text).unwrap();
 }
 
 #[test]
 fn the_example_provider_shows_the_defaults() {
-    let all: Raw = toml::from_str(&all_on()).unwrap();
+    let all: RawConfig = toml::from_str(&all_on()).unwrap();
     let (id, shown) = all
         .providers
         .0

@@ -60,7 +60,7 @@ impl Folder {
             bytes: capture.keep_size,
             age: Duration::from_hours(24 * u64::from(capture.keep_days)),
         };
-        Self::new(config.server.bundles(), limits)
+        Self::new(config.server.bundles_dir(), limits)
     }
 
     /// A folder at this place. It need not exist.

@@ -113,7 +113,7 @@ fn work(jobs: &Receiver<Job>, lost: &AtomicUsize) {
                     tracing::warn!(
                         target: log::CAPTURE,
                         "turns cannot be kept in {}, {} is the first: {}",
-                        Line::new(&raw.config.server.bundles().display().to_string()),
+                        Line::new(&raw.config.server.bundles_dir().display().to_string()),
                         raw.request_id,
                         Line::new(&why)
                     );

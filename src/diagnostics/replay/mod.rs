@@ -196,7 +196,7 @@ fn config(turn: &Turn, origin: &str) -> Config {
     // The engine hides them where it hid the secrets that they stand for.
     let hidden = turn.given.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
-    let mut config = Config::bare(
+    let mut config = Config::for_replay(
         settings.registry(),
         keys,
         Duration::from_millis(turn.heartbeat_ms),

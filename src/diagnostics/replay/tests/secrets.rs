@@ -75,7 +75,7 @@ fn secrets_that_were_echoed() {
             let quoted = !told.contains("is not a chat completion chunk");
             assert_eq!(told.contains("[redacted]"), quoted, "{told}");
             assert!(!secrets.iter().any(|secret| told.contains(secret)), "{told}");
-            let redactor = Redactor::new(&[Secret::new(KEY).unwrap()]).with(&patterns);
+            let redactor = Redactor::new(&[Secret::new(KEY).unwrap()]).with_patterns(&patterns);
             let scrubber = Scrubber::new(redactor, Keep::default());
             let redacted = scrubber.turn(&recorded);
             let all = text(&redacted);

@@ -3,8 +3,8 @@
 
 pub(crate) mod encoded;
 pub(crate) mod layers;
+mod patterns;
 mod redactor;
-mod shapes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-pub(crate) use redactor::Found;
 pub use redactor::Redactor;
+pub(crate) use redactor::SecretMatch;
 
 /// A key or token. It has no `Display` and no `Serialize`, its `Debug` is
 /// constant, and its memory is wiped with the last clone.

@@ -5,12 +5,12 @@ use tokio::task::block_in_place;
 
 /// From so many bytes on; the work on fewer takes about as long as two events of a
 /// stream are apart.
-const LARGE: usize = 1 << 20;
+const LARGE_BYTES: usize = 1 << 20;
 
 /// Does work on a body of this many bytes. If that is large, another thread takes
 /// over what else this one had to do; a runtime of a single thread has none.
-pub(crate) fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let handed_over = bytes >= LARGE
+pub(crate) fn block_in_place_if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let handed_over = bytes >= LARGE_BYTES
         && Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
     if handed_over {
@@ -38,16 +38,19 @@ mod tests {
         let (done, other) = channel();
         let work = runtime.spawn(async move {
             tokio::spawn(async move { done.send(()).unwrap() });
-            aside(LARGE, || other.recv().unwrap());
+            block_in_place_if_large(LARGE_BYTES, || other.recv().unwrap());
         });
         runtime.block_on(work).unwrap();
     }
 
     #[test]
     fn small_work_and_work_on_a_single_thread_is_done_at_once() {
-        assert_eq!(aside(LARGE, || 1), 1);
+        assert_eq!(block_in_place_if_large(LARGE_BYTES, || 1), 1);
         let single = Builder::new_current_thread().build().unwrap();
-        assert_eq!(single.block_on(async { aside(LARGE, || 2) }), 2);
+        assert_eq!(
+            single.block_on(async { block_in_place_if_large(LARGE_BYTES, || 2) }),
+            2
+        );
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -55,7 +58,7 @@ mod tests {
         let here = async {
             (
                 std::thread::current().id(),
-                aside(1, || std::thread::current().id()),
+                block_in_place_if_large(1, || std::thread::current().id()),
             )
         };
         let (before, within) = runtime.block_on(runtime.spawn(here)).unwrap();

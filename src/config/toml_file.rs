@@ -46,13 +46,13 @@ impl std::error::Error for ConfigError {}
 
 /// A TOML file.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
+pub struct TomlFile {
     /// Where it is; none stands for the defaults.
     pub path: Option<PathBuf>,
     text: String,
 }
 
-impl Source {
+impl TomlFile {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
@@ -73,7 +73,7 @@ impl Source {
         toml::from_str(&self.text).map_err(|error| ConfigError {
             file: self.path.clone(),
             line: error.span().map(|span| self.line_at(span.start)),
-            message: self.explain(&error),
+            message: self.explain_parse_error(&error),
         })
     }
 
@@ -81,12 +81,12 @@ impl Source {
     pub fn error(&self, path: &[&str], message: impl Into<String>) -> ConfigError {
         ConfigError {
             file: self.path.clone(),
-            line: self.line_of(path),
+            line: self.line_of_key(path),
             message: message.into(),
         }
     }
 
-    fn line_of(&self, path: &[&str]) -> Option<usize> {
+    fn line_of_key(&self, path: &[&str]) -> Option<usize> {
         let table = DeTable::parse(&self.text).ok()?;
         let mut here = table.get_ref();
         let mut line = None;
@@ -113,10 +113,10 @@ impl Source {
     }
 
     /// Says what is wanted and what came, without the value that came.
-    fn explain(&self, error: &toml::de::Error) -> String {
+    fn explain_parse_error(&self, error: &toml::de::Error) -> String {
         let message = error.message();
         if let Some(rest) = message.strip_prefix("unknown field ") {
-            return unknown(rest);
+            return explain_unknown_key(rest);
         }
         let key = error.span().and_then(|span| self.key_before(span.start));
         let key = key.map_or_else(String::new, |key| format!("`{key}`: "));
@@ -156,7 +156,7 @@ impl Source {
 }
 
 /// From "`lisen`, expected one of `listen`, `log`" to a sentence with a guess.
-fn unknown(rest: &str) -> String {
+fn explain_unknown_key(rest: &str) -> String {
     let mut words = rest.split('`').skip(1).step_by(2);
     let word = words.next().unwrap_or_default();
     let known: Vec<&str> = words.collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use registry::Registry;
 
 use super::raw::{ArtifactMode, RawArtifacts, RawServer};
-use super::{Capture, Codex, Config, Context, Server};
+use super::{CaptureConfig, CodexConfig, Config, ContextConfig, ServerConfig};
 use crate::secrets::Secret;
 
 impl Config {
@@ -16,7 +16,7 @@ impl Config {
     /// been told. Signs of life come after `heartbeat` of silence, the head of an
     /// answer `commit_after` the provider's head at the latest. Nothing is too
     /// large to be captured, and nothing is written.
-    pub fn bare(
+    pub fn for_replay(
         registry: Registry,
         keys: HashMap<String, Vec<Secret>>,
         heartbeat: Duration,
@@ -24,7 +24,7 @@ impl Config {
     ) -> Self {
         let raw = RawServer::default();
         Self {
-            server: Server {
+            server: ServerConfig {
                 listen: raw.listen,
                 data_dir: PathBuf::new(),
                 allowed_hosts: Vec::new(),
@@ -43,20 +43,20 @@ impl Config {
             registry,
             keys,
             key_origins: HashMap::new(),
-            codex: Codex::default(),
-            context: Context::default(),
+            codex: CodexConfig::default(),
+            context: ContextConfig::default(),
             artifacts: RawArtifacts {
                 mode: ArtifactMode::Off,
                 ..RawArtifacts::default()
             }
             .into(),
-            capture: Capture {
+            capture: CaptureConfig {
                 recent: 1,
                 memory: usize::MAX,
-                ..Capture::default()
+                ..CaptureConfig::default()
             },
             sandbox: false,
-            sources: Vec::new(),
+            source_files: Vec::new(),
             warnings: Vec::new(),
             digest: 0,
             sandbox_address: None,

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 
-use super::say;
-use crate::cli::{DIFFERENT, SAME};
+use super::print_text;
+use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::config::Config;
 use crate::diagnostics::bundle::{self, Bundle, FixtureError, Scope, Turn};
 use crate::diagnostics::capture::selection::Span;
@@ -21,14 +21,14 @@ pub use fetch::listing;
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", file.display())]
-pub struct Unusable {
+pub struct UnusableFile {
     /// The file.
     pub file: PathBuf,
     /// Why, and what to do.
     pub why: String,
 }
 
-impl Unusable {
+impl UnusableFile {
     /// With this reason.
     pub fn new(file: &Path, why: &impl ToString) -> Self {
         Self {
@@ -55,8 +55,8 @@ pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> 
         let mut out = std::io::stdout().lock();
         out.write_all(&fetched.bytes)?;
         out.flush()?;
-        let size = file::size(fetched.bytes.len());
-        let told = told(&bundle, wanted, "standard output", &size, &fetched.remarks);
+        let size = file::format_size(fetched.bytes.len());
+        let told = summary(&bundle, wanted, "standard output", &size, &fetched.notes);
         std::io::stderr().write_all(told.as_bytes())?;
         return Ok(());
     }
@@ -65,13 +65,13 @@ pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> 
         None => file_name(&wanted.select, &bundle.turns).into(),
     };
     file::write_new(&path, &fetched.bytes)?;
-    let size = file::size(fetched.bytes.len());
+    let size = file::format_size(fetched.bytes.len());
     let path = path.display().to_string();
-    say(&told(&bundle, wanted, &path, &size, &fetched.remarks))
+    print_text(&summary(&bundle, wanted, &path, &size, &fetched.notes))
 }
 
 /// What a user reads about the file that was written.
-fn told(bundle: &Bundle, wanted: &Wanted, path: &str, size: &str, remarks: &[String]) -> String {
+fn summary(bundle: &Bundle, wanted: &Wanted, path: &str, size: &str, remarks: &[String]) -> String {
     let turns = match bundle.turns.len() {
         1 => "1 turn".to_owned(),
         count => format!("{count} turns"),
@@ -112,47 +112,47 @@ fn file_name(select: &Selection, turns: &[Turn]) -> String {
 pub async fn list(config: &Config, json: bool) -> anyhow::Result<()> {
     let (listing, remark) = listing(config).await?;
     if json {
-        return say(&(serde_json::to_string_pretty(&listing)? + "\n"));
+        return print_text(&(serde_json::to_string_pretty(&listing)? + "\n"));
     }
     if let Some(remark) = remark {
-        say(&(remark + "\n"))?;
+        print_text(&(remark + "\n"))?;
     }
     if listing.turns.is_empty() {
-        say("No turn is kept.\n")
+        print_text("No turn is kept.\n")
     } else {
-        say(&listing.table(SystemTime::now()))
+        print_text(&listing.table(SystemTime::now()))
     }
 }
 
 /// Reads a bundle.
-pub fn read(file: &Path) -> Result<Bundle, Unusable> {
-    Bundle::read(file).map_err(|error| Unusable::new(file, &error))
+pub fn read(file: &Path) -> Result<Bundle, UnusableFile> {
+    Bundle::read(file).map_err(|error| UnusableFile::new(file, &error))
 }
 
 /// The turn with this number, from 1.
-pub fn turn<'a>(file: &Path, bundle: &'a Bundle, number: usize) -> Result<&'a Turn, Unusable> {
+pub fn turn<'a>(file: &Path, bundle: &'a Bundle, number: usize) -> Result<&'a Turn, UnusableFile> {
     let index = number.checked_sub(1);
     let turn = index.and_then(|index| bundle.turns.get(index));
     turn.ok_or_else(|| {
         let why = format!("there is no turn {number}; it holds {}", bundle.turns.len());
-        Unusable::new(file, &why)
+        UnusableFile::new(file, &why)
     })
 }
 
 /// `respondent bundle show`.
 pub fn show(file: &Path) -> anyhow::Result<()> {
-    say(&bundle::show(&read(file)?.turns))
+    print_text(&bundle::show(&read(file)?.turns))
 }
 
 /// `respondent bundle diff`: the exit code.
 pub fn diff(a: &Path, b: &Path) -> anyhow::Result<u8> {
     let (a, b) = (read(a)?.turns, read(b)?.turns);
-    say(&bundle::diff(&a, &b))?;
+    print_text(&bundle::diff(&a, &b))?;
     let same = a.len() == b.len()
         && a.iter()
             .zip(&b)
             .all(|(a, b)| bundle::compare(a, b, Scope::Diff).is_empty());
-    Ok(if same { SAME } else { DIFFERENT })
+    Ok(if same { EXIT_OK } else { EXIT_DIFFERENT })
 }
 
 /// `respondent bundle to-fixture`: writes the attempt of this number, or else the
@@ -171,16 +171,16 @@ pub fn to_fixture(
         | FixtureError::Omitted(_)
         | FixtureError::NotText
         | FixtureError::NoRoute(_)
-        | FixtureError::Unspeakable(_) => Unusable::new(file, &error).into(),
+        | FixtureError::Unspeakable(_) => UnusableFile::new(file, &error).into(),
     })?;
     let what = match written.attempt {
         Some(attempt) => format!("attempt {attempt} of turn {number}"),
         None => format!("turn {number}, refused before any provider was asked"),
     };
     let files = written.files.join(", ");
-    say(&format!("Wrote {what} to {}: {files}.\n", folder.display()))?;
+    print_text(&format!("Wrote {what} to {}: {files}.\n", folder.display()))?;
     if !written.same_request {
-        say("This version sends the provider another request than the recorded one.\n")?;
+        print_text("This version sends the provider another request than the recorded one.\n")?;
     }
     Ok(())
 }

@@ -5,22 +5,22 @@
 //! |---|---|
 //! | [`inputs`] | flags, environment, folders; where the file is |
 //! | [`raw`] | the schema of the file, every key with its default |
-//! | [`source`] | a file with its text, and errors that name its line |
+//! | [`toml_file`] | a file with its text, and errors that name its line |
 //! | [`load`] | from raw to checked |
-//! | `bare` | a configuration that nobody wrote |
+//! | `for_replay` | a configuration that nobody wrote |
 //! | [`address`] | which addresses are safe to listen on and to send keys to |
 //! | [`keys`] | keys from environment, file, command |
 //! | [`report`] | what `respondent check` prints |
 //! | [`watch`] | edits while running |
 
 pub mod address;
-mod bare;
+mod for_replay;
 pub mod inputs;
 pub mod keys;
 pub mod load;
 pub mod raw;
 pub mod report;
-pub mod source;
+pub mod toml_file;
 pub mod watch;
 
 use std::collections::HashMap;
@@ -33,27 +33,27 @@ use adapters::plan::Outputs;
 use regex::bytes::Regex;
 use registry::Registry;
 
-pub use inputs::{Environment, Flags, Inputs, Places, ProcessEnvironment};
+pub use inputs::{Environment, Flags, Inputs, ProcessEnvironment, UserDirs};
 pub use keys::KeyOrigin;
 pub use load::load;
 pub use raw::{ArtifactMode, CaptureMode, LogFormat};
-pub use source::ConfigError;
-pub use watch::Watch;
+pub use toml_file::ConfigError;
+pub use watch::ConfigWatcher;
 
 use crate::secrets::{Redactor, Secret};
 use raw::RawArtifacts;
 
 /// Shorter secrets are placeholders such as `EMPTY`.
-const SHORTEST: usize = 6;
+const MIN_SECRET_LENGTH: usize = 6;
 
 /// A word of more letters may be a key after all.
-const LONGEST_WORD: usize = 20;
+const MAX_PLACEHOLDER_LENGTH: usize = 20;
 
 /// Everything that was told, checked.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// How we serve.
-    pub server: Server,
+    pub server: ServerConfig,
     /// The providers that are on, aliases and the default model.
     pub registry: Registry,
     /// The keys of each provider that has any, by its id.
@@ -61,17 +61,17 @@ pub struct Config {
     /// Where these keys are from.
     pub key_origins: HashMap<String, KeyOrigin>,
     /// What Codex is told.
-    pub codex: Codex,
+    pub codex: CodexConfig,
     /// What is sent of long histories.
-    pub context: Context,
+    pub context: ContextConfig,
     /// What is kept of shortened outputs.
-    pub artifacts: ArtifactSettings,
+    pub artifacts: ArtifactConfig,
     /// What is kept of turns.
-    pub capture: Capture,
+    pub capture: CaptureConfig,
     /// Whether the embedded provider is on and must be started.
     pub sandbox: bool,
     /// The files read, keys' files included.
-    pub sources: Vec<PathBuf>,
+    pub source_files: Vec<PathBuf>,
     /// What works but should be known.
     pub warnings: Vec<String>,
     /// Changes with the text of the configuration files.
@@ -82,7 +82,7 @@ pub struct Config {
 
 /// How we serve: `[server]`, its defaults filled in.
 #[derive(Clone, Debug)]
-pub struct Server {
+pub struct ServerConfig {
     /// Where clients connect.
     pub listen: SocketAddr,
     /// Where files are kept.
@@ -115,7 +115,7 @@ pub struct Server {
 
 /// What is kept of turns, to be looked at and replayed: `[capture]`.
 #[derive(Clone, Debug, Default)]
-pub struct Capture {
+pub struct CaptureConfig {
     /// Which turns are kept on disk.
     pub mode: CaptureMode,
     /// Turns in memory at most.
@@ -139,14 +139,14 @@ pub struct Capture {
 
 /// What is sent of long histories: `[context]`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Context {
+pub struct ContextConfig {
     /// How tool outputs are bounded.
     pub outputs: Outputs,
 }
 
 /// What is kept of shortened outputs: `[artifacts]`.
 #[derive(Clone, Copy, Debug)]
-pub struct ArtifactSettings {
+pub struct ArtifactConfig {
     /// Where.
     pub mode: ArtifactMode,
     /// Days after the last access until one goes.
@@ -159,19 +159,19 @@ pub struct ArtifactSettings {
 
 /// What Codex is told: `[codex]`.
 #[derive(Clone, Debug, Default)]
-pub struct Codex {
+pub struct CodexConfig {
     /// Replaces our base prompt.
     pub instructions: Option<Arc<str>>,
 }
 
-impl Server {
+impl ServerConfig {
     /// The folder of the turns that are kept on disk.
-    pub fn bundles(&self) -> PathBuf {
+    pub fn bundles_dir(&self) -> PathBuf {
         self.data_dir.join("bundles")
     }
 }
 
-impl From<RawArtifacts> for ArtifactSettings {
+impl From<RawArtifacts> for ArtifactConfig {
     fn from(raw: RawArtifacts) -> Self {
         Self {
             mode: raw.mode,
@@ -184,7 +184,7 @@ impl From<RawArtifacts> for ArtifactSettings {
 
 impl Config {
     /// Tells where the embedded provider runs, once its port is bound.
-    pub fn sandbox_at(&mut self, address: SocketAddr) {
+    pub fn set_sandbox_address(&mut self, address: SocketAddr) {
         self.sandbox_address = Some(address);
         self.registry
             .set_base_url(registry::SANDBOX, &format!("http://{address}/v1"));
@@ -194,7 +194,7 @@ impl Config {
     /// what headers, queries and proxy addresses may hide; of what looks like
     /// one; and of what the user's patterns match.
     pub fn redactor(&self) -> Redactor {
-        let make = || Redactor::new(&self.secrets()).with(&self.capture.patterns);
+        let make = || Redactor::new(&self.secrets()).with_patterns(&self.capture.patterns);
         self.redactor.get_or_init(make).clone()
     }
 
@@ -209,27 +209,30 @@ impl Config {
 
     fn secrets(&self) -> Vec<Secret> {
         let keys = self.keys.values().flatten();
-        let mut secrets: Vec<Secret> = keys.filter(|key| !is_word(key.expose())).cloned().collect();
+        let mut secrets: Vec<Secret> = keys
+            .filter(|key| !is_placeholder_key(key.expose()))
+            .cloned()
+            .collect();
         secrets.extend(self.server.token.clone());
         for provider in &self.registry.providers {
             let pairs = provider.headers.iter().chain(&provider.query);
-            let pairs = pairs.filter(|(name, value)| telling(name, value));
+            let pairs = pairs.filter(|(name, value)| may_hold_secret(name, value));
             secrets.extend(pairs.filter_map(|(_, value)| Secret::new(value)));
             let words = provider
                 .headers
                 .iter()
                 .filter_map(|(_, value)| value.split_once(' '));
             secrets.extend(words.filter_map(|(_, credential)| Secret::new(credential)));
-            let proxy = provider.proxy.as_deref().and_then(address::password);
+            let proxy = provider.proxy.as_deref().and_then(address::password_in_url);
             secrets.extend(proxy);
         }
-        secrets.retain(|secret| self.may_hide(secret.expose()));
+        secrets.retain(|secret| self.can_be_redacted(secret.expose()));
         secrets
     }
 
     /// Whether a secret can be hidden: one that is short or the name of something
     /// stands in many a text that has nothing to do with it.
-    fn may_hide(&self, secret: &str) -> bool {
+    fn can_be_redacted(&self, secret: &str) -> bool {
         let named = |provider: &Arc<registry::Provider>| {
             let models = provider.models.iter();
             provider.id.eq_ignore_ascii_case(secret)
@@ -237,21 +240,21 @@ impl Config {
                     .clone()
                     .any(|model| model.id.eq_ignore_ascii_case(secret))
         };
-        secret.len() >= SHORTEST && !self.registry.providers.iter().any(named)
+        secret.len() >= MIN_SECRET_LENGTH && !self.registry.providers.iter().any(named)
     }
 }
 
 /// Whether a key is no key but a word for none, such as `not-needed`: letters of
 /// one case, with `-` and `_` between them.
-fn is_word(key: &str) -> bool {
+fn is_placeholder_key(key: &str) -> bool {
     let letters = |is: fn(&u8) -> bool| key.bytes().all(|byte| is(&byte) || b"-_".contains(&byte));
-    key.len() <= LONGEST_WORD
+    key.len() <= MAX_PLACEHOLDER_LENGTH
         && (letters(u8::is_ascii_lowercase) || letters(u8::is_ascii_uppercase))
 }
 
 /// Whether a header or query parameter may hold a secret, by its name or by the
 /// look of its value.
-fn telling(name: &str, value: &str) -> bool {
+fn may_hold_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     [
         "key", "token", "auth", "secret", "cookie", "password", "session", "sig",

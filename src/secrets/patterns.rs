@@ -50,9 +50,9 @@ const NAMED: &str = r#"(?ix-u)
     |(?:(?:bearer|basic|token)[\ ])?([^\x00-\x20"'`\\,;&<>(){}\[\]|]{6,}))"#;
 
 /// The patterns, compiled once.
-static SHAPES: LazyLock<Shapes> = LazyLock::new(Shapes::new);
+static PATTERNS: LazyLock<SecretPatterns> = LazyLock::new(SecretPatterns::new);
 
-struct Shapes {
+struct SecretPatterns {
     tokens: Regex,
     mixed: [Regex; 3],
     private_keys: Regex,
@@ -63,7 +63,7 @@ struct Shapes {
 /// Where they stand in a text, and where the user's own patterns match: their
 /// first group if they have one. In no order.
 pub(super) fn find(text: &[u8], own: &[Regex]) -> Vec<Range<usize>> {
-    let mut found = SHAPES.find(text);
+    let mut found = PATTERNS.find(text);
     for regex in own {
         let parts = regex.captures_iter(text).filter_map(|hit| {
             let place = usize::from(hit.len() > 1);
@@ -77,7 +77,7 @@ pub(super) fn find(text: &[u8], own: &[Regex]) -> Vec<Range<usize>> {
     found
 }
 
-impl Shapes {
+impl SecretPatterns {
     #[expect(
         clippy::expect_used,
         reason = "the patterns are constant, and without one a secret would stay"
@@ -115,7 +115,7 @@ impl Shapes {
             }
         }
         for hit in self.named.captures_iter(text) {
-            found.extend(named(&hit, text));
+            found.extend(named_value(&hit, text));
         }
         found
     }
@@ -127,7 +127,7 @@ fn group(hit: &Captures<'_>, place: usize) -> Option<Range<usize>> {
 
 /// The value of a telling name, unless it is plainly something else: the token
 /// of a probability, a type, a call, a placeholder.
-fn named(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
+fn named_value(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
     let name = hit.get(1)?;
     let sign = hit.get(2)?.as_bytes();
     let quoted = group(hit, 3).or_else(|| group(hit, 4));

@@ -9,22 +9,22 @@ use crate::diagnostics::capture::selection::{Id, Span};
 use crate::diagnostics::capture::{Selection, Wanted};
 
 /// Exit code for what is as it was, and for everything that went as asked.
-pub const SAME: u8 = 0;
+pub const EXIT_OK: u8 = 0;
 
 /// Exit code for two turns that differ, and for what went wrong.
-pub const DIFFERENT: u8 = 1;
+pub const EXIT_DIFFERENT: u8 = 1;
 
 /// Exit code for a replay that could not be run to its end, as `EX_SOFTWARE` of
 /// sysexits.
-pub const NO_REPLAY: u8 = 70;
+pub const EXIT_REPLAY_FAILED: u8 = 70;
 
 /// Exit code for a file that is no bundle or cannot be replayed, as `EX_DATAERR`
 /// of sysexits.
-pub const BAD_FILE: u8 = 65;
+pub const EXIT_BAD_FILE: u8 = 65;
 
 /// Exit code for a configuration or a command line that cannot be used, as
 /// `EX_USAGE` of sysexits.
-pub const BAD_CONFIG: u8 = 64;
+pub const EXIT_BAD_USAGE: u8 = 64;
 
 /// Answers the OpenAI Responses API for every model.
 #[derive(Debug, Parser)]
@@ -35,12 +35,12 @@ pub struct Cli {
     pub flags: Flags,
     /// What to do; serve when left out.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
 }
 
 /// What to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Serve (the default)
     #[default]
     Serve,
@@ -57,7 +57,7 @@ pub enum Command {
     },
     /// Set up Codex
     #[command(subcommand)]
-    Codex(Codex),
+    Codex(CodexCommand),
     /// Run the scripted offline model alone, on --listen
     Sandbox {
         /// The script to play
@@ -66,10 +66,10 @@ pub enum Command {
     },
     /// Put turns into a file, to report or to replay them
     #[command(subcommand)]
-    Bundle(Bundle),
+    Bundle(BundleCommand),
     /// Read back tool outputs that were shortened
     #[command(subcommand)]
-    Artifacts(Artifacts),
+    Artifacts(ArtifactsCommand),
     /// Serve the tools that read them back to a model, on standard input and output
     ///
     /// This is the Model Context Protocol for programs that start their servers
@@ -80,12 +80,12 @@ pub enum Command {
     /// The recorded request runs through this program against the recorded bytes
     /// of the provider, with the recorded clock, ids and timing. Nothing leaves
     /// this machine, unless --live sends it to a provider.
-    #[command(after_help = REPLAY_ENDS)]
+    #[command(after_help = REPLAY_EXIT_CODES)]
     Replay {
         /// The bundle
         file: PathBuf,
         /// The turn in it; all when left out
-        #[arg(long, value_name = "N", value_parser = number)]
+        #[arg(long, value_name = "N", value_parser = positive)]
         turn: Option<usize>,
         /// Send the request to this model now, with the configured key, and show what changed;
         /// secrets, images and encrypted contents that were taken out are sent as their fillers
@@ -97,21 +97,21 @@ pub enum Command {
     },
 }
 
-const REPLAY_ENDS: &str = "Ends with 0 if all is equal, 1 if something differs (what, is printed), \
+const REPLAY_EXIT_CODES: &str = "Ends with 0 if all is equal, 1 if something differs (what, is printed), \
     65 if the file cannot be used, 70 if the replay could not be run to its end, 64 if the \
     command line or the configuration cannot be used.";
 
-const DIFF_ENDS: &str =
+const DIFF_EXIT_CODES: &str =
     "Ends with 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
 
 /// Bundles: turns in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum Bundle {
+pub enum BundleCommand {
     /// Write recent turns into a new file: the newest that failed when no other is named
     Create {
         /// Which turns.
         #[command(flatten)]
-        select: Select,
+        select: SelectArgs,
         /// The file, which must not exist; - for standard output; named for its turn
         /// when left out
         #[arg(long, value_name = "FILE")]
@@ -135,7 +135,7 @@ pub enum Bundle {
         file: PathBuf,
     },
     /// Show where the turns of two bundles differ
-    #[command(after_help = DIFF_ENDS)]
+    #[command(after_help = DIFF_EXIT_CODES)]
     Diff {
         /// One bundle
         a: PathBuf,
@@ -149,21 +149,21 @@ pub enum Bundle {
         /// Where to, a folder that does not exist or is empty
         folder: PathBuf,
         /// The turn in the bundle
-        #[arg(long, value_name = "N", default_value = "1", value_parser = number)]
+        #[arg(long, value_name = "N", default_value = "1", value_parser = positive)]
         turn: usize,
         /// The request to a provider in that turn; the last when left out
-        #[arg(long, value_name = "N", value_parser = number)]
+        #[arg(long, value_name = "N", value_parser = positive)]
         attempt: Option<usize>,
     },
 }
 
 /// Artifacts: tool outputs that were shortened, kept whole.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum Artifacts {
+pub enum ArtifactsCommand {
     /// List them, the newest first
     List {
         /// At most so many
-        #[arg(long, value_name = "N", default_value = "20", value_parser = number)]
+        #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
         limit: usize,
         /// Only those that come after this one in the list
         #[arg(long, value_name = "ID")]
@@ -205,7 +205,7 @@ pub enum Artifacts {
         #[arg(long, short = 'C', value_name = "N", default_value = "0")]
         context: usize,
         /// Matches at most
-        #[arg(long, value_name = "N", default_value = "50", value_parser = number)]
+        #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
         limit: usize,
         /// For programs
         #[arg(long)]
@@ -228,7 +228,7 @@ pub enum Artifacts {
 /// Which turns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[group(multiple = false)]
-pub struct Select {
+pub struct SelectArgs {
     /// The newest turn, failed or not
     #[arg(long)]
     last: bool,
@@ -243,7 +243,7 @@ pub struct Select {
     since: Option<Span>,
 }
 
-impl Select {
+impl SelectArgs {
     /// With what is wanted of them.
     pub fn wanted(self, images: bool, encrypted: bool) -> Wanted {
         Wanted {
@@ -254,26 +254,26 @@ impl Select {
     }
 }
 
-impl From<Select> for Selection {
-    fn from(select: Select) -> Self {
+impl From<SelectArgs> for Selection {
+    fn from(select: SelectArgs) -> Self {
         match select {
-            Select {
+            SelectArgs {
                 response: Some(id), ..
             } => Self::Response(id.0),
-            Select {
+            SelectArgs {
                 request: Some(id), ..
             } => Self::Request(id.0),
-            Select {
+            SelectArgs {
                 since: Some(span), ..
             } => Self::Since(span.0),
-            Select { last: true, .. } => Self::Last,
-            Select { last: false, .. } => Self::Failed,
+            SelectArgs { last: true, .. } => Self::Last,
+            SelectArgs { last: false, .. } => Self::Failed,
         }
     }
 }
 
 /// A number that counts from 1.
-fn number(text: &str) -> Result<usize, &'static str> {
+fn positive(text: &str) -> Result<usize, &'static str> {
     text.parse()
         .ok()
         .filter(|number| *number > 0)
@@ -282,7 +282,7 @@ fn number(text: &str) -> Result<usize, &'static str> {
 
 /// Set up Codex.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum Codex {
+pub enum CodexCommand {
     /// Print the block for Codex's config.toml
     Print,
     /// Write a model catalog with the prompt of the installed Codex
@@ -321,7 +321,7 @@ mod tests {
         ] {
             let cli = parse(line);
             assert_eq!(cli.flags.listen.as_deref(), Some("[::1]:1"));
-            assert_eq!(cli.command, Some(Command::Check));
+            assert_eq!(cli.command, Some(CliCommand::Check));
         }
     }
 
@@ -329,9 +329,9 @@ mod tests {
     fn serve_is_the_default() {
         assert_eq!(
             parse("respondent").command.unwrap_or_default(),
-            Command::Serve
+            CliCommand::Serve
         );
-        assert_eq!(parse("respondent serve").command, Some(Command::Serve));
+        assert_eq!(parse("respondent serve").command, Some(CliCommand::Serve));
     }
 
     #[test]
@@ -339,7 +339,9 @@ mod tests {
         let selected = |flags: &str| {
             let line = format!("respondent bundle create{flags}");
             match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-                Ok(Some(Command::Bundle(Bundle::Create { select, .. }))) => Some(select.into()),
+                Ok(Some(CliCommand::Bundle(BundleCommand::Create { select, .. }))) => {
+                    Some(select.into())
+                }
                 Ok(_) | Err(_) => None,
             }
         };
