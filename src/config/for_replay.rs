@@ -1,4 +1,5 @@
-//! A configuration that nobody wrote: a turn is to run once more.
+//! The configuration that replays a recorded turn. It is built in code, so that a replay
+//! does not depend on the user's files and environment.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,10 +13,9 @@ use super::{CaptureConfig, CodexConfig, Config, ContextConfig, ServerConfig};
 use crate::secrets::Secret;
 
 impl Config {
-    /// These providers with these keys, by provider; the rest as if nothing had
-    /// been told. Signs of life come after `heartbeat` of silence, the head of an
-    /// answer `commit_after` the provider's head at the latest. Nothing is too
-    /// large to be captured, and nothing is written.
+    /// A configuration with the given providers, their keys by provider id, and the recorded
+    /// `heartbeat` and `commit_after`; everything else has its default. Turns of any size
+    /// are captured in memory, artifacts are off, and nothing is written to disk.
     pub fn for_replay(
         registry: Registry,
         keys: HashMap<String, Vec<Secret>>,

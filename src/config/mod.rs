@@ -1,17 +1,16 @@
-//! What the program was told: a checked configuration from files, environment
-//! and flags.
+//! The checked configuration, read from files, environment variables and flags.
 //!
-//! | module | noun |
+//! | module | contents |
 //! |---|---|
-//! | [`inputs`] | flags, environment, folders; where the file is |
-//! | [`raw`] | the schema of the file, every key with its default |
-//! | [`toml_file`] | a file with its text, and errors that name its line |
-//! | [`load`] | from raw to checked |
-//! | `for_replay` | a configuration that nobody wrote |
-//! | [`address`] | which addresses are safe to listen on and to send keys to |
-//! | [`keys`] | keys from environment, file, command |
-//! | [`report`] | what `respondent check` prints |
-//! | [`watch`] | edits while running |
+//! | [`inputs`] | flags, environment variables, the user's directories, and where the file is |
+//! | [`raw`] | the schema of `proxy-config.toml`: every key with its default |
+//! | [`toml_file`] | a TOML file with its text, so that errors can name a line |
+//! | [`load`] | reads the inputs, checks them and builds a [`Config`] |
+//! | `for_replay` | the configuration that replays a recorded turn, without any file |
+//! | [`address`] | checks of listen addresses, base URLs and proxy URLs |
+//! | [`keys`] | API keys from the environment, a file, a command or the configuration |
+//! | [`report`] | the text that `respondent check` prints |
+//! | [`watch`] | reloads the configuration when its files change |
 
 pub mod address;
 mod for_replay;
@@ -43,129 +42,132 @@ pub use watch::ConfigWatcher;
 use crate::secrets::{Redactor, Secret};
 use raw::RawArtifacts;
 
-/// Shorter secrets are placeholders such as `EMPTY`.
+/// Values shorter than this many bytes are taken for placeholders such as `EMPTY`, not secrets.
 const MIN_SECRET_LENGTH: usize = 6;
 
-/// A word of more letters may be a key after all.
+/// A plain word longer than this many bytes could be a real key, so it is treated as one.
 const MAX_PLACEHOLDER_LENGTH: usize = 20;
 
-/// Everything that was told, checked.
+/// The whole configuration, checked. [`load`] makes it at start and after each edit of a
+/// file; the server then shares it behind an `ArcSwap`.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How we serve.
+    /// The HTTP server: `[server]`, the flags and the environment.
     pub server: ServerConfig,
-    /// The providers that are on, aliases and the default model.
+    /// The enabled providers, the aliases, the fallbacks and the default model.
     pub registry: Registry,
-    /// The keys of each provider that has any, by its id.
+    /// API keys by provider id. Providers without a key have no entry.
     pub keys: HashMap<String, Vec<Secret>>,
-    /// Where these keys are from.
+    /// Where these keys come from, by provider id.
     pub key_origins: HashMap<String, KeyOrigin>,
-    /// What Codex is told.
+    /// Settings for Codex clients: `[codex]`.
     pub codex: CodexConfig,
-    /// What is sent of long histories.
+    /// How long histories are bounded: `[context]`.
     pub context: ContextConfig,
-    /// What is kept of shortened outputs.
+    /// Storage of the tool outputs that were shortened: `[artifacts]`.
     pub artifacts: ArtifactConfig,
-    /// What is kept of turns.
+    /// Recording of turns for diagnosis and replay: `[capture]`.
     pub capture: CaptureConfig,
-    /// Whether the embedded provider is on and must be started.
+    /// Whether the embedded provider is enabled and the server must start it.
     pub sandbox: bool,
-    /// The files read, keys' files included.
+    /// Every file that was read, including key files and the instructions file.
     pub source_files: Vec<PathBuf>,
-    /// What works but should be known.
+    /// Problems that do not prevent serving, as sentences for the log and for `check`.
     pub warnings: Vec<String>,
-    /// Changes with the text of the configuration files.
+    /// A hash of the text of the configuration files and the instructions file. It is
+    /// comparable within one process only.
     pub digest: u64,
     sandbox_address: Option<SocketAddr>,
     redactor: OnceLock<Redactor>,
 }
 
-/// How we serve: `[server]`, its defaults filled in.
+/// Settings of the HTTP server: `[server]` with defaults, overridden by environment and
+/// flags.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// Where clients connect.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Where files are kept.
+    /// The directory for bundles and artifacts.
     pub data_dir: PathBuf,
     /// Accepted `Host` names besides the loopback ones.
     pub allowed_hosts: Vec<String>,
     /// Accepted `Origin` values besides the server's own.
     pub allowed_origins: Vec<String>,
-    /// What clients must present.
+    /// The token that clients must send; without one, every client is accepted.
     pub token: Option<Secret>,
-    /// Bytes of a request body at most, before and after decoding.
+    /// Maximum size of a request body in bytes, before and after decompression.
     pub body_limit: usize,
-    /// For the head of a request.
+    /// Time limit for reading the head of a request.
     pub header_timeout: Duration,
-    /// For its body.
+    /// Time limit for reading the body of a request.
     pub body_timeout: Duration,
-    /// For running turns after a request to stop.
+    /// How long running turns may continue after the server was asked to stop.
     pub grace: Duration,
-    /// Silence on a stream before a sign of life.
+    /// How long a stream may be silent before the server sends an event to keep it alive.
     pub heartbeat: Duration,
-    /// From the upstream's headers to ours at the latest.
+    /// Longest delay between the upstream's 2xx headers and the headers to the client.
     pub commit_after: Duration,
-    /// Connections at a time.
+    /// Maximum number of open client connections.
     pub max_connections: usize,
-    /// Filter of the log.
+    /// The log filter, in the syntax of `tracing_subscriber::EnvFilter`.
     pub log: String,
-    /// Form of the log.
+    /// The format of log lines.
     pub log_format: LogFormat,
 }
 
-/// What is kept of turns, to be looked at and replayed: `[capture]`.
+/// Recording of turns, to inspect and replay them: `[capture]`.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureConfig {
-    /// Which turns are kept on disk.
+    /// Which turns are written to disk.
     pub mode: CaptureMode,
-    /// Turns in memory at most.
+    /// Maximum number of turns kept in memory.
     pub recent: usize,
-    /// Bytes of all turns at most, those that run and those that are kept. One
-    /// turn may take a quarter, and its request whatever it has.
+    /// Maximum bytes of all recorded turns, running and finished. One turn may use a
+    /// quarter of it; the request of a turn is recorded whatever its size.
     pub memory: usize,
-    /// Turns on disk at most.
+    /// Maximum number of turns on disk.
     pub keep: usize,
-    /// Their bytes at most.
+    /// Maximum bytes of the turns on disk.
     pub keep_size: u64,
-    /// Days until one goes.
+    /// Days until a turn on disk is deleted.
     pub keep_days: u32,
-    /// What counts as a secret besides keys and tokens.
+    /// What to redact as a secret besides keys and tokens.
     pub patterns: Vec<Regex>,
-    /// Images are kept, else their hash.
+    /// Whether images are stored as they are; otherwise only their hash is.
     pub images: bool,
-    /// Encrypted contents are kept, else their hash.
+    /// Whether encrypted contents are stored as they are; otherwise only their hash is.
     pub encrypted: bool,
 }
 
-/// What is sent of long histories: `[context]`.
+/// How the history that is sent to a model is bounded: `[context]`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ContextConfig {
     /// How tool outputs are bounded.
     pub outputs: Outputs,
 }
 
-/// What is kept of shortened outputs: `[artifacts]`.
+/// Where the full text of shortened tool outputs is stored: `[artifacts]`.
 #[derive(Clone, Copy, Debug)]
 pub struct ArtifactConfig {
-    /// Where.
+    /// On disk, in memory, or nowhere.
     pub mode: ArtifactMode,
-    /// Days after the last access until one goes.
+    /// Days after its last access until an artifact is deleted.
     pub keep_days: u32,
-    /// Bytes on disk at most; the longest unread go first.
+    /// Maximum bytes on disk; the least recently used artifacts are deleted first.
     pub keep_size: u64,
-    /// Bytes in memory at most, where there is no disk.
+    /// Maximum bytes in memory, when artifacts are not on disk.
     pub memory: usize,
 }
 
-/// What Codex is told: `[codex]`.
+/// Settings for Codex clients: `[codex]`.
 #[derive(Clone, Debug, Default)]
 pub struct CodexConfig {
-    /// Replaces our base prompt.
+    /// The base instructions for Codex's models, in place of the built-in ones.
     pub instructions: Option<Arc<str>>,
 }
 
 impl ServerConfig {
-    /// The folder of the turns that are kept on disk.
+    /// The directory for recorded turns.
     pub fn bundles_dir(&self) -> PathBuf {
         self.data_dir.join("bundles")
     }
@@ -183,22 +185,23 @@ impl From<RawArtifacts> for ArtifactConfig {
 }
 
 impl Config {
-    /// Tells where the embedded provider runs, once its port is bound.
+    /// Sets the address of the embedded provider, once its port is bound.
     pub fn set_sandbox_address(&mut self, address: SocketAddr) {
         self.sandbox_address = Some(address);
         self.registry
             .set_base_url(registry::SANDBOX, &format!("http://{address}/v1"));
     }
 
-    /// A redactor of every secret in this configuration: keys, the token, and
-    /// what headers, queries and proxy addresses may hide; of what looks like
-    /// one; and of what the user's patterns match.
+    /// The redactor for everything that is logged, recorded or reported. It finds the
+    /// secrets of this configuration (keys, the token, and credentials in headers, queries
+    /// and proxy URLs), text that looks like a secret, and the user's `capture.patterns`.
+    /// Built once; later calls return clones.
     pub fn redactor(&self) -> Redactor {
         let make = || Redactor::new(&self.secrets()).with_patterns(&self.capture.patterns);
         self.redactor.get_or_init(make).clone()
     }
 
-    /// The same with another redactor.
+    /// The same configuration with the given redactor.
     #[must_use]
     pub fn with_redactor(self, redactor: Redactor) -> Self {
         Self {
@@ -218,11 +221,12 @@ impl Config {
             let pairs = provider.headers.iter().chain(&provider.query);
             let pairs = pairs.filter(|(name, value)| may_hold_secret(name, value));
             secrets.extend(pairs.filter_map(|(_, value)| Secret::new(value)));
-            let words = provider
+            // The credential of "Scheme credential" also appears without its scheme.
+            let schemes = provider
                 .headers
                 .iter()
                 .filter_map(|(_, value)| value.split_once(' '));
-            secrets.extend(words.filter_map(|(_, credential)| Secret::new(credential)));
+            secrets.extend(schemes.filter_map(|(_, credential)| Secret::new(credential)));
             let proxy = provider.proxy.as_deref().and_then(address::password_in_url);
             secrets.extend(proxy);
         }
@@ -230,30 +234,30 @@ impl Config {
         secrets
     }
 
-    /// Whether a secret can be hidden: one that is short or the name of something
-    /// stands in many a text that has nothing to do with it.
+    /// Whether a secret can be redacted. Short ones, and those equal to the name of a
+    /// provider or model, occur in too many unrelated texts.
     fn can_be_redacted(&self, secret: &str) -> bool {
-        let named = |provider: &Arc<registry::Provider>| {
+        let is_name_of = |provider: &Arc<registry::Provider>| {
             let models = provider.models.iter();
             provider.id.eq_ignore_ascii_case(secret)
                 || models
                     .clone()
                     .any(|model| model.id.eq_ignore_ascii_case(secret))
         };
-        secret.len() >= MIN_SECRET_LENGTH && !self.registry.providers.iter().any(named)
+        secret.len() >= MIN_SECRET_LENGTH && !self.registry.providers.iter().any(is_name_of)
     }
 }
 
-/// Whether a key is no key but a word for none, such as `not-needed`: letters of
-/// one case, with `-` and `_` between them.
+/// Whether a key only fills a required field, such as `not-needed`: letters of one case,
+/// with `-` and `_`.
 fn is_placeholder_key(key: &str) -> bool {
-    let letters = |is: fn(&u8) -> bool| key.bytes().all(|byte| is(&byte) || b"-_".contains(&byte));
+    let only = |is: fn(&u8) -> bool| key.bytes().all(|byte| is(&byte) || b"-_".contains(&byte));
     key.len() <= MAX_PLACEHOLDER_LENGTH
-        && (letters(u8::is_ascii_lowercase) || letters(u8::is_ascii_uppercase))
+        && (only(u8::is_ascii_lowercase) || only(u8::is_ascii_uppercase))
 }
 
-/// Whether a header or query parameter may hold a secret, by its name or by the
-/// look of its value.
+/// Whether a header or query parameter may hold a secret, judged by its name, or by a long
+/// value without spaces that contains a digit.
 fn may_hold_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase();
     [

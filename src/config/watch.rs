@@ -1,5 +1,6 @@
-//! Edits while running: files are looked at every two seconds; a good edit is
-//! published, a bad one is reported once and the old configuration stays.
+//! Reloads the configuration while the server runs. The files are polled every two seconds.
+//! A valid edit is published; an invalid one is reported once and the old configuration
+//! stays in force.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,48 +12,50 @@ use super::inputs::CONFIG_FILE_NAME;
 use super::load::provider_files;
 use super::{Config, ConfigError, Inputs, load};
 
-/// How often files are looked at.
+/// How often the files are checked for changes.
 pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A running configuration and the files it came from.
+/// Publishes the live configuration and reloads it when its files change. The server makes
+/// one at start and runs it until it exits.
 pub struct ConfigWatcher {
     inputs: Inputs,
     live: Arc<ArcSwap<Config>>,
     stamps: FileStamps,
 }
 
-/// What a look found.
+/// The result of checking the files once.
 #[derive(Debug)]
 pub enum ReloadOutcome {
     /// No file changed.
     Unchanged,
-    /// A new configuration is live; the warnings are its own and those about
-    /// what needs a restart.
+    /// A new configuration is live. The warnings include one for each changed setting that
+    /// takes effect only after a restart.
     Applied(Vec<String>),
-    /// An edit cannot be used.
+    /// The edit is invalid; the old configuration stays.
     Rejected(ConfigError),
 }
 
-/// Path, time and size of each file that matters; absent ones count too.
+/// Path, modification time and size of each watched file; `None` for one that is absent.
 type FileStamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
 impl ConfigWatcher {
-    /// Watches the files of `first`, which was loaded from `inputs`.
-    pub fn new(inputs: Inputs, first: Config) -> Self {
-        let stamps = file_stamps(&inputs, &first);
+    /// Watches the files of `config`, which was loaded from `inputs`.
+    pub fn new(inputs: Inputs, config: Config) -> Self {
+        let stamps = file_stamps(&inputs, &config);
         Self {
             inputs,
-            live: Arc::new(ArcSwap::from_pointee(first)),
+            live: Arc::new(ArcSwap::from_pointee(config)),
             stamps,
         }
     }
 
-    /// The configuration that is live.
+    /// The live configuration. Later reloads are visible through the returned handle.
     pub fn live(&self) -> Arc<ArcSwap<Config>> {
         Arc::clone(&self.live)
     }
 
-    /// Looks once. Blocks when something changed: files are read, commands run.
+    /// Checks the files once and reloads if one changed. Blocks: files are read and key
+    /// commands are run.
     pub fn poll(&mut self) -> ReloadOutcome {
         let old = self.live.load_full();
         let now = file_stamps(&self.inputs, &old);
@@ -62,11 +65,12 @@ impl ConfigWatcher {
         self.stamps.clone_from(&now);
         match load(&self.inputs).and_then(|new| keep_restart_settings(&old, new)) {
             Ok(new) => {
-                // An edit while the files were read counts as one to come.
+                // Keep the stamps from before the load, so that an edit made while the files
+                // were read is noticed at the next poll.
                 self.stamps = file_stamps(&self.inputs, &new);
-                for (path, look) in &mut self.stamps {
+                for (path, stamp) in &mut self.stamps {
                     if let Some((_, before)) = now.iter().find(|(known, _)| known == path) {
-                        *look = *before;
+                        *stamp = *before;
                     }
                 }
                 let warnings = new.warnings.clone();
@@ -77,24 +81,24 @@ impl ConfigWatcher {
         }
     }
 
-    /// Looks every `interval` until dropped, and logs what it finds. `applied`
-    /// is told of each new configuration.
-    pub async fn run(mut self, interval: Duration, applied: impl Fn(&Config) + Send) {
+    /// Polls every `interval` until the future is dropped, and logs the results. Calls
+    /// `on_applied` with each new configuration.
+    pub async fn run(mut self, interval: Duration, on_applied: impl Fn(&Config) + Send) {
         loop {
             tokio::time::sleep(interval).await;
-            let looked = tokio::task::spawn_blocking(move || {
-                let look = self.poll();
-                (self, look)
+            let polled = tokio::task::spawn_blocking(move || {
+                let outcome = self.poll();
+                (self, outcome)
             });
-            let Ok((watch, look)) = looked.await else {
+            let Ok((watcher, outcome)) = polled.await else {
                 tracing::error!("the configuration is no longer watched");
                 return;
             };
-            self = watch;
-            match look {
+            self = watcher;
+            match outcome {
                 ReloadOutcome::Unchanged => {}
                 ReloadOutcome::Applied(warnings) => {
-                    applied(&self.live.load());
+                    on_applied(&self.live.load());
                     tracing::info!("configuration changed");
                     for warning in warnings {
                         tracing::warn!("{warning}");
@@ -108,7 +112,8 @@ impl ConfigWatcher {
     }
 }
 
-/// `new` as far as a running program can follow it.
+/// Prepares `new` for the running server: settings that need a restart keep their old value,
+/// with a warning for each. Fails if the server cannot run with the result.
 fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
     if new.sandbox {
         let Some(address) = old.sandbox_address else {
@@ -120,26 +125,32 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
     } else {
         new.sandbox_address = old.sandbox_address;
     }
-    let mut kept = Vec::new();
-    let mut keep = |name: &str, changed: bool| {
+    let mut warnings = Vec::new();
+    let mut check = |name: &str, changed: bool| {
         if changed {
-            kept.push(format!("server.{name} changes only with a restart"));
+            warnings.push(format!("server.{name} changes only with a restart"));
         }
     };
-    let (was, is) = (&old.server, &mut new.server);
-    keep("listen", was.listen != is.listen);
-    keep("data_dir", was.data_dir != is.data_dir);
-    keep("max_connections", was.max_connections != is.max_connections);
-    keep("header_timeout", was.header_timeout != is.header_timeout);
-    keep("log", was.log != is.log);
-    keep("log_format", was.log_format != is.log_format);
-    is.listen = was.listen;
-    is.data_dir.clone_from(&was.data_dir);
-    is.max_connections = was.max_connections;
-    is.header_timeout = was.header_timeout;
-    is.log.clone_from(&was.log);
-    is.log_format = was.log_format;
-    new.warnings.extend(kept);
+    let (old_server, new_server) = (&old.server, &mut new.server);
+    check("listen", old_server.listen != new_server.listen);
+    check("data_dir", old_server.data_dir != new_server.data_dir);
+    check(
+        "max_connections",
+        old_server.max_connections != new_server.max_connections,
+    );
+    check(
+        "header_timeout",
+        old_server.header_timeout != new_server.header_timeout,
+    );
+    check("log", old_server.log != new_server.log);
+    check("log_format", old_server.log_format != new_server.log_format);
+    new_server.listen = old_server.listen;
+    new_server.data_dir.clone_from(&old_server.data_dir);
+    new_server.max_connections = old_server.max_connections;
+    new_server.header_timeout = old_server.header_timeout;
+    new_server.log.clone_from(&old_server.log);
+    new_server.log_format = old_server.log_format;
+    new.warnings.extend(warnings);
     if super::address::accepts_remote_clients(new.server.listen) && new.server.token.is_none() {
         return Err(ConfigError::new(
             "the server listens to other machines and needs its token",
@@ -150,22 +161,21 @@ fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, Config
 
 fn file_stamps(inputs: &Inputs, config: &Config) -> FileStamps {
     let found = inputs.config_paths();
-    let places = &inputs.dirs;
     let mut paths = config.source_files.clone();
     paths.extend(found.file);
     paths.extend([
-        places.working.join(CONFIG_FILE_NAME),
-        places.config.join(CONFIG_FILE_NAME),
+        inputs.dirs.working.join(CONFIG_FILE_NAME),
+        inputs.dirs.config.join(CONFIG_FILE_NAME),
     ]);
     paths.extend(provider_files(&found.providers_dir));
     paths.sort();
     paths.dedup();
-    let look = |path: PathBuf| {
+    let stamp = |path: PathBuf| {
         let meta = path.metadata().ok();
         let meta = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len())));
         (path, meta)
     };
-    paths.into_iter().map(look).collect()
+    paths.into_iter().map(stamp).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use registry::{Provider, Wire};
 
 use super::places::Places;
 use super::{Health, KeyRing, Upstream};
+use crate::config::address;
 use crate::secrets::Secret;
 
 /// Silence on a connection before the provider must show that it is there.
@@ -36,7 +37,7 @@ pub(super) fn build(
         let proxy =
             reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
         builder = builder.no_proxy().proxy(proxy);
-    } else if is_loopback(&url) {
+    } else if address::is_loopback(&url) {
         builder = builder.no_proxy();
     }
     if let Some(path) = &provider.ca_file {
@@ -93,17 +94,6 @@ fn key_header(provider: &Provider) -> Result<(HeaderName, &'static str), Fault> 
             .map(|name| (name, ""))
             .map_err(|error| unusable(provider, "key_header", &error)),
         None => Ok((AUTHORIZATION, "Bearer ")),
-    }
-}
-
-fn is_loopback(url: &reqwest::Url) -> bool {
-    match url.host_str() {
-        Some("localhost") => true,
-        Some(host) => host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback()),
-        None => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! From files, environment and flags to a checked configuration.
+//! Reads files, environment and flags, checks them, and builds a [`Config`].
 
 mod provider;
 mod server;
@@ -21,40 +21,41 @@ use crate::secrets::Secret;
 use provider::ProviderTable;
 pub use provider::provider_files;
 
-/// Reads everything and checks it. Blocks: files are read, key commands run.
+/// Loads the configuration. The first mistake found ends it with an error that names file
+/// and line where possible. Blocks: files are read and key commands are run.
 pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
-    let found = inputs.config_paths();
-    let main = match &found.file {
+    let paths = inputs.config_paths();
+    let main = match &paths.file {
         Some(path) => TomlFile::read(path)?,
         None => TomlFile::default(),
     };
     let raw: RawConfig = main.parse()?;
-    let mut load = ConfigLoader::new(inputs, &found);
-    load.add_source(&main);
-    let server = load.server(&main, raw.server)?;
-    let codex = load.codex(&main, raw.codex.instructions_file.as_deref())?;
+    let mut loader = ConfigLoader::new(inputs, &paths);
+    loader.add_source(&main);
+    let server = loader.server(&main, raw.server)?;
+    let codex = loader.codex(&main, raw.codex.instructions_file.as_deref())?;
     let capture = capture_config(&main, &raw.capture)?;
     let tables = main.parse::<Table>()?.remove("providers");
     let mut tables = tables
         .and_then(|value| value.try_into::<Table>().ok())
         .unwrap_or_default();
     for (id, spec) in raw.providers.0 {
-        let over = tables
+        let overrides = tables
             .remove(&id)
             .and_then(|value| value.try_into().ok())
             .unwrap_or_default();
-        let given = ProviderTable {
+        let table = ProviderTable {
             path: vec!["providers", &id],
             id: &id,
             spec,
-            overrides: over,
+            overrides,
             file: &main,
         };
-        load.add_provider(given)?;
+        loader.add_provider(table)?;
     }
-    load.add_provider_files(&found.providers_dir)?;
-    load.add_providers_by_environment()?;
-    load.add_sandbox_if_alone()?;
+    loader.add_provider_files(&paths.providers_dir)?;
+    loader.add_providers_by_environment()?;
+    loader.add_sandbox_if_alone()?;
     let registry = Registry {
         fallbacks: raw
             .routing
@@ -63,7 +64,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
             .into_iter()
             .map(|(of, others)| (of, others.0))
             .collect(),
-        providers: load.providers,
+        providers: loader.providers,
         aliases: raw.routing.aliases.0,
         default_model: raw.routing.default_model,
     };
@@ -83,17 +84,17 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
             .is_some_and(|provider| provider.base_url.is_empty()),
         server,
         registry,
-        keys: load.keys,
-        key_origins: load.key_origins,
+        keys: loader.keys,
+        key_origins: loader.key_origins,
         codex,
         context: ContextConfig {
             outputs: raw.context.outputs,
         },
         artifacts: raw.artifacts.into(),
         capture,
-        source_files: load.source_files,
-        warnings: load.warnings,
-        digest: load.digest.finish(),
+        source_files: loader.source_files,
+        warnings: loader.warnings,
+        digest: loader.digest.finish(),
         sandbox_address: None,
         redactor: OnceLock::new(),
     })
@@ -117,7 +118,7 @@ fn capture_config(main: &TomlFile, raw: &RawCapture) -> Result<CaptureConfig, Co
     })
 }
 
-/// What is known so far.
+/// The parts of a configuration that have been read so far.
 struct ConfigLoader<'a> {
     inputs: &'a Inputs,
     config_dir: PathBuf,
@@ -131,10 +132,10 @@ struct ConfigLoader<'a> {
 }
 
 impl<'a> ConfigLoader<'a> {
-    fn new(inputs: &'a Inputs, found: &ConfigPaths) -> Self {
+    fn new(inputs: &'a Inputs, paths: &ConfigPaths) -> Self {
         Self {
             inputs,
-            config_dir: parent_dir(&found.providers_dir).to_owned(),
+            config_dir: parent_dir(&paths.providers_dir).to_owned(),
             configured_ids: BTreeSet::new(),
             providers: Vec::new(),
             keys: HashMap::new(),

@@ -1,4 +1,4 @@
-//! Providers: which are on, whether their tables are sound, what their keys are.
+//! Loads providers: decides which are enabled, checks their tables, and reads their keys.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,15 @@ use crate::config::keys::{self, ApiKeys};
 use crate::config::toml_file::{ConfigError, TomlFile};
 use crate::config::{KeyOrigin, address};
 
-/// A provider's table: where it stands and what it says.
+/// A provider's table as it is in a configuration file.
 pub(super) struct ProviderTable<'a> {
     pub(super) id: &'a str,
+    /// The table parsed, without the values of a built-in provider of this id.
     pub(super) spec: Spec,
+    /// The same table as TOML, to be laid over the built-in values.
     pub(super) overrides: Table,
     pub(super) file: &'a TomlFile,
+    /// The keys that lead to the table; empty if the file is the table.
     pub(super) path: Vec<&'a str>,
 }
 
@@ -32,9 +35,10 @@ impl ProviderTable<'_> {
 }
 
 impl ConfigLoader<'_> {
-    /// Every `*.toml` of the folder, by name; a folder that is absent is empty.
-    pub(super) fn add_provider_files(&mut self, folder: &Path) -> Result<(), ConfigError> {
-        for path in provider_files(folder) {
+    /// Adds every provider file of a directory, in the order of names. A directory that does
+    /// not exist counts as empty.
+    pub(super) fn add_provider_files(&mut self, dir: &Path) -> Result<(), ConfigError> {
+        for path in provider_files(dir) {
             let source = TomlFile::read(&path)?;
             let Some(id) = path.file_stem().and_then(|stem| stem.to_str()) else {
                 return Err(source.error(&[], "the file name must be the provider's id"));
@@ -52,32 +56,33 @@ impl ConfigLoader<'_> {
         Ok(())
     }
 
-    pub(super) fn add_provider(&mut self, mut given: ProviderTable) -> Result<(), ConfigError> {
-        let id = given.id;
-        let word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if id.is_empty() || !id.bytes().all(word) {
-            return Err(given.error("", "an id is made of letters, digits, '.', '_' and '-'"));
+    pub(super) fn add_provider(&mut self, mut table: ProviderTable) -> Result<(), ConfigError> {
+        let id = table.id;
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if id.is_empty() || !id.bytes().all(allowed) {
+            return Err(table.error("", "an id is made of letters, digits, '.', '_' and '-'"));
         }
         if !self.configured_ids.insert(id.to_owned()) {
-            return Err(given.error("", "it is configured twice"));
+            return Err(table.error("", "it is configured twice"));
         }
-        if !given.spec.enabled {
+        if !table.spec.enabled {
             return Ok(());
         }
-        let over = std::mem::take(&mut given.overrides);
-        let spec = builtin::build(id, over).map_err(|error| given.error("", error.message()))?;
+        let overrides = std::mem::take(&mut table.overrides);
+        let spec =
+            builtin::build(id, overrides).map_err(|error| table.error("", error.message()))?;
         let mut provider = spec.provider(id);
         provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
         if provider.has_own_address() {
-            return Err(given.error("base_url", &base_url_hint(&provider)));
+            return Err(table.error("base_url", &base_url_hint(&provider)));
         }
-        check_provider(&provider).map_err(|(key, why)| given.error(key, why))?;
+        check_provider(&provider).map_err(|(key, why)| table.error(key, why))?;
         let environment = self.inputs.environment.as_ref();
-        let told = keys::api_keys(&given.spec, environment, |path| self.resolve(path));
-        let keys = match told.map_err(|(key, why)| given.error(key, &why))? {
+        let configured = keys::api_keys(&table.spec, environment, |path| self.resolve(path));
+        let keys = match configured.map_err(|(key, why)| table.error(key, &why))? {
             Some(keys) => Some(keys),
             None => keys::default_keys(&provider.key_env, environment)
-                .map_err(|(key, why)| given.error(key, &why))?,
+                .map_err(|(key, why)| table.error(key, &why))?,
         };
         if keys.is_none() && provider.key_required {
             let why = match provider.key_env.first() {
@@ -89,29 +94,31 @@ impl ConfigLoader<'_> {
                      or api_key"
                     .to_owned(),
             };
-            return Err(given.error("", &why));
+            return Err(table.error("", &why));
         }
-        provider.key_weights = keys::key_weights(&given.spec, &provider.key_weights, keys.as_ref())
-            .map_err(|(key, why)| given.error(key, &why))?;
-        if given.spec.api_key.is_some() {
-            self.warn_if_readable(given.file.path.as_deref());
+        provider.key_weights = keys::key_weights(&table.spec, &provider.key_weights, keys.as_ref())
+            .map_err(|(key, why)| table.error(key, &why))?;
+        if table.spec.api_key.is_some() {
+            self.warn_if_readable(table.file.path.as_deref());
         }
         self.enable(provider, keys);
         Ok(())
     }
 
-    /// Built-in providers that nobody configured and whose usual variable is set.
-    /// Sites of one vendor share a variable and not its keys: the variable turns one
-    /// of them on, the configured one or else the first, and none if that one is
-    /// turned off. One whose address is the user's own needs a table.
+    /// Enables the built-in providers that have no table and whose key variable is set.
+    ///
+    /// Several sites of one vendor may read the same variable, but a key belongs to one
+    /// site. So a variable enables one site only: the configured one, or else the first; and
+    /// none if the configured one is disabled. A provider whose base URL contains a name of
+    /// the user's own is not enabled this way: it needs a table.
     pub(super) fn add_providers_by_environment(&mut self) -> Result<(), ConfigError> {
-        let mut taken: BTreeSet<String> = BTreeSet::new();
+        let mut used_variables: BTreeSet<String> = BTreeSet::new();
         for id in builtin::ids().filter(|id| self.configured_ids.contains(*id)) {
-            let is_on = self.providers.iter().any(|provider| provider.id == id);
+            let is_enabled = self.providers.iter().any(|provider| provider.id == id);
             match self.key_origins.get(id) {
-                Some(KeyOrigin::Environment(names)) => taken.extend(names.iter().cloned()),
-                _ if is_on => {}
-                _ => taken.extend(builtin::key_env(id)),
+                Some(KeyOrigin::Environment(names)) => used_variables.extend(names.iter().cloned()),
+                _ if is_enabled => {}
+                _ => used_variables.extend(builtin::key_env(id)),
             }
         }
         for id in builtin::ids()
@@ -125,10 +132,10 @@ impl ConfigLoader<'_> {
                 continue;
             };
             if let KeyOrigin::Environment(names) = &keys.origin {
-                if names.iter().any(|name| taken.contains(name)) {
+                if names.iter().any(|name| used_variables.contains(name)) {
                     continue;
                 }
-                taken.extend(names.iter().cloned());
+                used_variables.extend(names.iter().cloned());
             }
             let provider = builtin_provider(id)?;
             if provider.has_own_address() {
@@ -142,7 +149,7 @@ impl ConfigLoader<'_> {
         Ok(())
     }
 
-    /// With nothing else on, the embedded provider answers.
+    /// Enables the embedded provider if no other provider is enabled.
     pub(super) fn add_sandbox_if_alone(&mut self) -> Result<(), ConfigError> {
         if !self.providers.is_empty() {
             return Ok(());
@@ -174,9 +181,9 @@ impl ConfigLoader<'_> {
     }
 }
 
-/// The `*.toml` files of a folder, by name.
-pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+/// The `*.toml` files of a directory, sorted by name.
+pub fn provider_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "toml") && path.is_file())
@@ -191,21 +198,24 @@ fn builtin_provider(id: &str) -> Result<Provider, ConfigError> {
     Ok(spec.provider(id))
 }
 
-/// What to write for a provider whose address holds a part of the user's own.
+/// The advice for a provider whose base URL contains a placeholder, such as the resource
+/// name of the user.
 fn base_url_hint(provider: &Provider) -> String {
-    let form = &provider.base_url;
+    let pattern = &provider.base_url;
     format!(
-        "it needs base_url: write base_url = \"{form}\" with your own name for the part in braces"
+        "it needs base_url: write base_url = \"{pattern}\" with your own name for the part in braces"
     )
 }
 
-/// What a provider's table gets wrong, as (key, why).
+/// Checks a provider's settings. The error is the setting at fault and the reason.
 fn check_provider(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
-    let inside = provider.id == registry::SANDBOX && provider.base_url.is_empty();
-    if provider.base_url.is_empty() && !inside {
+    let is_embedded = provider.id == registry::SANDBOX && provider.base_url.is_empty();
+    if provider.base_url.is_empty() && !is_embedded {
         return Err(("base_url", "it is not built in and needs base_url"));
     }
-    if !inside && let Some(why) = address::base_url_error(&provider.base_url, provider.allow_http) {
+    if !is_embedded
+        && let Some(why) = address::base_url_error(&provider.base_url, provider.allow_http)
+    {
         return Err(("base_url", why));
     }
     if let Some(why) = provider.proxy.as_deref().and_then(address::proxy_error) {
@@ -219,8 +229,8 @@ fn check_provider(provider: &Provider) -> Result<(), (&'static str, &'static str
         return Err(("ca_file", "ca_file is not a file"));
     }
     for (name, value) in &provider.headers {
-        let fits = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
-        if !fits {
+        let valid = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+        if !valid {
             return Err((
                 "headers",
                 "headers holds a name or value that cannot be sent",
@@ -243,13 +253,13 @@ fn check_provider(provider: &Provider) -> Result<(), (&'static str, &'static str
     {
         return Err(("models", "models lists an id twice or an empty one"));
     }
-    let offered = |model: &Arc<registry::Model>| {
+    let has_default_level = |model: &Arc<registry::Model>| {
         model
             .default_reasoning
             .as_ref()
             .is_none_or(|level| model.reasoning.contains(level))
     };
-    if !provider.models.iter().all(offered) {
+    if !provider.models.iter().all(has_default_level) {
         return Err((
             "models",
             "a model's default_reasoning is not among its reasoning levels",

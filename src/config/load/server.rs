@@ -1,4 +1,5 @@
-//! `[server]` and `[codex]`: the file, then the environment, then the flags.
+//! Loads `[server]` and `[codex]`. Environment variables override the file, and flags
+//! override both.
 
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
@@ -21,26 +22,27 @@ impl ConfigLoader<'_> {
         let Inputs {
             flags,
             environment,
-            dirs: places,
+            dirs,
         } = self.inputs;
-        let told = |flag: &Option<String>, name| flag.clone().or_else(|| environment.get(name));
-        let asked = told(&flags.listen, "RESPONDENT_LISTEN");
-        let blame_listen = |why: String| match asked {
+        let overridden =
+            |flag: &Option<String>, name| flag.clone().or_else(|| environment.get(name));
+        let listen_override = overridden(&flags.listen, "RESPONDENT_LISTEN");
+        let listen_error = |why: String| match listen_override {
             Some(_) => ConfigError::new(format!("--listen (RESPONDENT_LISTEN): {why}")),
             None => main.error(&["server", "listen"], why),
         };
-        let listen = match &asked {
+        let listen = match &listen_override {
             None => raw.listen,
             Some(text) => text.parse().map_err(|_| {
-                blame_listen(format!("{text:?} is not ADDR:PORT such as 127.0.0.1:8787"))
+                listen_error(format!("{text:?} is not ADDR:PORT such as 127.0.0.1:8787"))
             })?,
         };
         let data_dir = flags.data_dir.clone();
         let data_dir = data_dir
             .or_else(|| environment.get("RESPONDENT_DATA_DIR").map(PathBuf::from))
             .or_else(|| raw.data_dir.as_deref().map(|path| self.resolve(path)))
-            .unwrap_or_else(|| places.data.clone());
-        let log = told(&flags.log, "RESPONDENT_LOG").unwrap_or(raw.log);
+            .unwrap_or_else(|| dirs.data.clone());
+        let log = overridden(&flags.log, "RESPONDENT_LOG").unwrap_or(raw.log);
         EnvFilter::try_new(&log)
             .map_err(|error| ConfigError::new(format!("log filter {log:?}: {error}")))?;
         let token = self.token(main, raw.token_env.as_deref(), raw.token_file.as_deref())?;
@@ -49,7 +51,7 @@ impl ConfigLoader<'_> {
                 "listening on {listen} lets other machines in; set token_env or token_file \
                  in [server], or listen on 127.0.0.1"
             );
-            return Err(blame_listen(why));
+            return Err(listen_error(why));
         }
         for (key, zero) in [
             ("body_limit", raw.body_limit == 0),
