@@ -1,21 +1,21 @@
-//! Parts of a text that may be base64 or hexadecimal digits of something.
+//! Decodes the parts of a text that may be base64 or hexadecimal.
 
 use super::layers::Layers;
 
-/// Shorter words are left as they are.
+/// Runs of fewer characters are not decoded.
 const MIN_RUN: usize = 8;
-/// A line of so many characters may go on in the next one.
+/// A base64 line of at least this many characters may continue in the next line.
 const MIN_WRAPPED_LINE: usize = 60;
 
-/// All runs of one kind, decoded, with a zero between them.
+/// All runs of one encoding in a layer, decoded into one buffer and separated by zero bytes.
 pub(crate) struct EncodedRuns {
     kind: RunEncoding,
     bytes: Vec<u8>,
     runs: Vec<EncodedRun>,
 }
 
-/// How a run is read. Nobody knows where in a word the encoded text begins, so
-/// each kind comes with the number of characters that are left out.
+/// How a run is decoded. The encoded text may begin anywhere in a word, so each encoding is
+/// tried with every number of leading characters skipped.
 #[derive(Clone, Copy)]
 enum RunEncoding {
     Base64(usize),
@@ -23,17 +23,17 @@ enum RunEncoding {
 }
 
 struct EncodedRun {
-    /// In the decoded bytes.
+    /// Offset in the decoded bytes.
     at: usize,
-    /// In the layer.
+    /// Offset in the layer.
     from: usize,
-    /// It has the letters of the alphabet for URLs.
+    /// Whether it uses the URL-safe alphabet.
     url: bool,
 }
 
 impl EncodedRuns {
-    /// Every reading of a layer, one after the other, as far as `each` gets:
-    /// it may write to the layers in between.
+    /// Decodes a layer in every way and calls `each` with each result. A later decoding sees
+    /// the bytes that `each` wrote to the layers before.
     pub(crate) fn each(
         layers: &mut Layers,
         layer: usize,
@@ -66,7 +66,7 @@ impl EncodedRuns {
             RunEncoding::Hex(_) => byte.is_ascii_hexdigit(),
         };
         let mut at = 0;
-        let mut goes_on = false;
+        let mut continues = false;
         while let Some(next) = text.get(at..).and_then(|rest| rest.iter().position(fits)) {
             let start = at + next;
             let rest = text.get(start..).unwrap_or_default();
@@ -75,11 +75,11 @@ impl EncodedRuns {
                 .position(|byte| !fits(byte))
                 .unwrap_or(rest.len());
             at = start + length;
-            if !goes_on && length < MIN_RUN {
+            if !continues && length < MIN_RUN {
                 continue;
             }
             let skip = match kind {
-                _ if goes_on => 0,
+                _ if continues => 0,
                 RunEncoding::Base64(skip) | RunEncoding::Hex(skip) => skip,
             };
             all.push(rest.get(skip..length).unwrap_or_default(), start + skip);
@@ -90,11 +90,11 @@ impl EncodedRuns {
                 usize::from(end.starts_with(b"\n"))
             };
             let whole = matches!(kind, RunEncoding::Base64(_)) && (length - skip).is_multiple_of(4);
-            goes_on = newline > 0
+            continues = newline > 0
                 && whole
                 && length >= MIN_WRAPPED_LINE
                 && end.get(newline).is_some_and(fits);
-            if !goes_on {
+            if !continues {
                 all.bytes.push(0);
             }
         }
@@ -135,7 +135,7 @@ impl EncodedRuns {
         Some((run, at - run.at))
     }
 
-    /// The characters of the layer that decide a part of the decoded bytes.
+    /// The characters of the layer that encode a range of the decoded bytes.
     pub(crate) fn place_of(&self, part: std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
         let (first, start) = self.place(part.start)?;
         let (last, end) = self.place(part.end.checked_sub(1)?)?;
@@ -147,7 +147,7 @@ impl EncodedRuns {
         })
     }
 
-    /// Writes a byte in place of a decoded one.
+    /// Overwrites a decoded byte, in the layers as well.
     pub(crate) fn write(&self, layers: &mut Layers, layer: usize, at: usize, byte: u8) {
         let Some((run, at)) = self.place(at) else {
             return;
@@ -171,7 +171,7 @@ impl EncodedRuns {
     }
 }
 
-/// The value of a character of either alphabet.
+/// The value of a character in the standard or the URL-safe alphabet.
 fn sextet(byte: u8) -> Option<u8> {
     Some(match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_decoded() {
+    fn an_overwritten_byte_is_encoded_in_place() {
         let plain = "one two \u{e9} three??? four";
         for lead in 0..3 {
             let plain = format!("{}{plain}", "~".repeat(lead));

@@ -1,28 +1,30 @@
-//! A text with the encodings of whole texts undone, one over the other: escapes
-//! of JSON inside JSON, then percent signs. What is found in a layer is traced
-//! back to the text, and written back in the encoding that it had.
+//! Undoes the encodings that apply to a whole text, one layer at a time: first the escapes
+//! of JSON inside JSON, then percent-encoding. A range that is found in a layer can be mapped
+//! back to the text, and a byte can be overwritten there in its original encoding.
 
 use std::ops::Range;
 
 use memchr::memchr;
 
-/// JSON in JSON in JSON: more is nobody's.
+/// Maximum levels of JSON inside JSON; nothing real nests deeper.
 const JSON_LAYERS: usize = 5;
-/// A URL in a query in a query.
+/// Maximum levels of percent-encoding: a URL in a query in a query.
 const PERCENT_LAYERS: usize = 3;
 
-/// The text and its layers; layer 0 is the text itself.
+/// A text and its decoded layers. Layer 0 is the text itself; each further layer is the one
+/// below it, decoded once.
 pub(crate) struct Layers {
     text: Vec<u8>,
     decoded: Vec<DecodedLayer>,
+    /// The last layer before percent-decoding.
     json: usize,
 }
 
-/// One layer over the one below.
+/// The layer above another one, with the mapping between their offsets.
 struct DecodedLayer {
     code: LayerCode,
     bytes: Vec<u8>,
-    /// Where a byte does not follow the one before it in the layer below.
+    /// The offsets behind each decoded escape, in increasing order.
     seams: Vec<Seam>,
 }
 
@@ -32,7 +34,7 @@ enum LayerCode {
     Percent,
 }
 
-/// What stands at the beginning of a text: a byte and the length of its encoding.
+/// Decodes an escape at the beginning of a text: its byte and the length of the escape.
 type DecodeUnit = fn(&[u8]) -> Option<(u8, usize)>;
 
 struct Seam {
@@ -41,7 +43,7 @@ struct Seam {
 }
 
 impl Layers {
-    /// Undoes what there is to undo.
+    /// Decodes `text` as far as there are escapes.
     pub(crate) fn of(text: Vec<u8>) -> Self {
         let mut layers = Self {
             text,
@@ -54,8 +56,8 @@ impl Layers {
         layers
     }
 
-    fn undo(&mut self, code: LayerCode, most: usize) {
-        for _ in 0..most {
+    fn undo(&mut self, code: LayerCode, max: usize) {
+        for _ in 0..max {
             match DecodedLayer::over(self.bytes(self.top()), code) {
                 Some(step) => self.decoded.push(step),
                 None => return,
@@ -63,12 +65,12 @@ impl Layers {
         }
     }
 
-    /// The number of the last layer.
+    /// The index of the last layer.
     pub(crate) fn top(&self) -> usize {
         self.decoded.len()
     }
 
-    /// The last layer before percent signs are undone.
+    /// The last layer before percent-decoding.
     pub(crate) fn json(&self) -> usize {
         self.json
     }
@@ -81,12 +83,12 @@ impl Layers {
         }
     }
 
-    /// The text.
+    /// The text, with all bytes that were written.
     pub(crate) fn into_text(self) -> Vec<u8> {
         self.text
     }
 
-    /// Where a part of a layer is in the last one.
+    /// Maps a range of a layer to the last layer.
     pub(crate) fn up(&self, layer: usize, part: Range<usize>) -> Range<usize> {
         self.decoded
             .iter()
@@ -94,7 +96,7 @@ impl Layers {
             .fold(part, |part, step| step.up(&part))
     }
 
-    /// Where a part of a layer is in the text.
+    /// Maps a range of a layer to the text.
     pub(crate) fn down(&self, layer: usize, part: Range<usize>) -> Range<usize> {
         let steps = self.decoded.iter().take(layer).rev();
         steps.fold(part, |part, step| {
@@ -102,8 +104,8 @@ impl Layers {
         })
     }
 
-    /// Writes an ASCII byte in place of one of a layer. `false` where the
-    /// encoding has no room for it: at `\n` and its like.
+    /// Overwrites a byte of a layer with an ASCII byte, in the text as well. Returns `false`
+    /// where the encoding has no room for it, as at the two-byte escape `\n`.
     pub(crate) fn write(&mut self, layer: usize, at: usize, byte: u8) -> bool {
         let Some(under) = layer.checked_sub(1) else {
             return self.text.get_mut(at).map(|old| *old = byte).is_some();
@@ -133,7 +135,7 @@ impl Layers {
         written
     }
 
-    /// Two digits, in the case of those that were there.
+    /// Writes a byte as two hexadecimal digits, in the letter case of those that were there.
     pub(crate) fn write_hex(&mut self, layer: usize, at: usize, byte: u8) -> bool {
         let upper = self
             .bytes(layer)
@@ -150,7 +152,7 @@ impl Layers {
 }
 
 impl DecodedLayer {
-    /// The layer over `below`; none if there is nothing to undo.
+    /// Decodes `below`; `None` if it contains no escape.
     fn over(below: &[u8], code: LayerCode) -> Option<Self> {
         let (sign, unit): (u8, DecodeUnit) = match code {
             LayerCode::Json => (b'\\', escape),
@@ -184,7 +186,7 @@ impl DecodedLayer {
         Some(step)
     }
 
-    /// Where the byte `at` begins in the layer below.
+    /// The offset in the layer below at which the byte `at` begins.
     fn below(&self, at: usize) -> usize {
         let after = self.seams.partition_point(|seam| seam.at as usize <= at);
         match after.checked_sub(1).and_then(|last| self.seams.get(last)) {
@@ -193,7 +195,7 @@ impl DecodedLayer {
         }
     }
 
-    /// A part of the layer below in this one.
+    /// Maps a range of the layer below to this one.
     fn up(&self, part: &Range<usize>) -> Range<usize> {
         let place = |below: usize, slack: usize| {
             let after = self
@@ -208,13 +210,13 @@ impl DecodedLayer {
                 None => at,
             }
         };
-        // Within an escape, a start is the whole escape's and so is an end.
+        // A range that starts or ends within an escape includes the whole escape.
         place(part.start, 1)..place(part.end, 0)
     }
 }
 
-/// What an escape of JSON stands for, and its length. Beyond ASCII it stands
-/// for no byte: 255 is in no text.
+/// The byte that a JSON escape stands for, and the length of the escape. A character beyond
+/// ASCII becomes byte 255, which no UTF-8 text contains.
 fn escape(text: &[u8]) -> Option<(u8, usize)> {
     let byte = match text.get(1)? {
         sign @ (b'"' | b'\\' | b'/') => *sign,
