@@ -1,6 +1,6 @@
-//! What the Codex CLI needs beside the API: its view of the models
-//! ([`models`]), a base prompt ([`prompt`]), a block for its config.toml
-//! ([`print`]) and a local catalog with its own prompt ([`catalog`]).
+//! Setup of the Codex CLI: the model list in Codex's format ([`models`]), the base prompt for
+//! it ([`prompt`]), the block for its config.toml ([`print`]), and a local model catalog with
+//! Codex's own prompt ([`catalog`]).
 
 pub mod catalog;
 pub mod models;
