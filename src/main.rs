@@ -1,5 +1,5 @@
-//! The program: reads the command line and the configuration, then does what it
-//! was asked for.
+//! The entry point of the program: parses the command line, loads the configuration, runs
+//! the command, and turns errors into exit codes.
 
 use std::io::{self, Write};
 use std::panic;
@@ -18,10 +18,10 @@ use respondent::diagnostics::replay::ReplayError;
 use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
-    // The payload of a panic may quote what was said, so the place alone is told.
+    // A panic's payload may quote prompts or outputs, so print only its location.
     panic::set_hook(Box::new(|info| {
-        let place = info.location().map(ToString::to_string).unwrap_or_default();
-        writeln!(io::stderr(), "respondent: a defect at {place}").ok();
+        let location = info.location().map(ToString::to_string).unwrap_or_default();
+        writeln!(io::stderr(), "respondent: a defect at {location}").ok();
     }));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -40,12 +40,12 @@ fn main() -> ExitCode {
     };
     match run(cli.command.unwrap_or_default(), inputs) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => fail(code_of(&error), &format!("{error:#}")),
+        Err(error) => fail(exit_code(&error), &format!("{error:#}")),
     }
 }
 
-/// The exit code of what went wrong.
-fn code_of(error: &anyhow::Error) -> u8 {
+/// The exit code for an error.
+fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<ConfigError>() {
         return EXIT_BAD_USAGE;
     }
@@ -65,26 +65,28 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The exit code.
+/// Runs a command and returns its exit code.
 fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
         CliCommand::Check => print_text(&config::report::report(&config::load(&inputs)?))?,
         CliCommand::Models { provider, json } => {
-            let asked = commands::models::ModelListOptions {
+            let options = commands::models::ModelListOptions {
                 provider: provider.as_deref(),
                 json,
             };
             print_text(&commands::models::model_list(
                 &config::load(&inputs)?,
-                asked,
+                options,
             )?)?;
         }
         CliCommand::Codex(CodexCommand::Print) => {
-            print_text(&commands::codex_print(&config::load(&inputs)?))?
+            print_text(&commands::codex::config_block(&config::load(&inputs)?))?
         }
         CliCommand::Codex(CodexCommand::Catalog { codex, output }) => {
             let config = config::load(&inputs)?;
-            print_text(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)?;
+            print_text(
+                &runtime()?.block_on(commands::codex::write_catalog(&config, &codex, output))?,
+            )?;
         }
         CliCommand::Sandbox { script } => {
             let config = config::load(&inputs)?;
@@ -105,17 +107,17 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             live,
             events,
         } => {
-            let asked = commands::replay::ReplayOptions {
+            let options = commands::replay::ReplayOptions {
                 file: &file,
                 turn,
                 events,
             };
             return match live {
-                None => commands::replay::offline(asked),
+                None => commands::replay::offline(options),
                 Some(model) => {
                     let config = config::load(&inputs)?;
                     install_tls()?;
-                    commands::replay::against_provider(asked, &config, &model)
+                    commands::replay::against_provider(options, &config, &model)
                 }
             };
         }
@@ -132,8 +134,8 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     Ok(EXIT_OK)
 }
 
-/// What only reads files asks for no configuration: a report is looked at on any
-/// machine.
+/// Runs a `bundle` command. Commands that only read bundle files load no configuration, so
+/// that a bundle from a user can be inspected on any machine.
 fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
     match command {
         BundleCommand::Create {

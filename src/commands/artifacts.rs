@@ -1,5 +1,5 @@
-//! `respondent artifacts`: what was shortened, from the running server, or from the
-//! store itself when none runs.
+//! `respondent artifacts`: reads and deletes artifacts through the running server, or
+//! directly in the store if no server runs.
 
 use std::fmt::Write as _;
 use std::time::SystemTime;
@@ -11,12 +11,12 @@ use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
+use super::cli::ArtifactsCommand;
 use super::{print_bytes, print_text};
 use crate::app::artifacts::{self, Known, List, Matches, Sweep};
 use crate::artifacts::owned::Owned;
 use crate::artifacts::search::printed;
 use crate::artifacts::{Artifacts, Unavailable};
-use crate::commands::cli;
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
 use crate::diagnostics::line::Line;
@@ -24,20 +24,20 @@ use crate::diagnostics::listing::ago;
 
 const ARTIFACTS_PATH: &str = "/v1/artifacts";
 
-/// The most that one page of a list has.
+/// Maximum number of artifacts that the server returns in one page of a list.
 const MAX_PAGE: usize = 100;
 
-/// Runs a command.
-pub async fn run(config: &Config, command: cli::ArtifactsCommand) -> anyhow::Result<()> {
-    let from = ArtifactClient::new(config);
+/// Runs a `respondent artifacts` command.
+pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<()> {
+    let client = ArtifactClient::new(config);
     match command {
-        cli::ArtifactsCommand::List {
+        ArtifactsCommand::List {
             limit,
             after,
             session,
             json,
-        } => list(&from, limit, after, session, json).await,
-        cli::ArtifactsCommand::Show {
+        } => list(&client, limit, after, session, json).await,
+        ArtifactsCommand::Show {
             id,
             lines,
             bytes,
@@ -49,9 +49,9 @@ pub async fn run(config: &Config, command: cli::ArtifactsCommand) -> anyhow::Res
                     let _ = write!(path, "&{name}={}", percent_encoded(&value));
                 }
             }
-            print_body(&from.get(&path).await?, json)
+            print_body(&client.get(&path).await?, json)
         }
-        cli::ArtifactsCommand::Search {
+        ArtifactsCommand::Search {
             id,
             query,
             regex,
@@ -65,22 +65,22 @@ pub async fn run(config: &Config, command: cli::ArtifactsCommand) -> anyhow::Res
                 artifact_path(&id),
                 percent_encoded(&query)
             );
-            let body = from.get(&path).await?;
+            let body = client.get(&path).await?;
             if json {
                 return print_body(&body, true);
             }
             let found: Matches = parse_json(&body)?;
             print_text(&matches_text(&found))
         }
-        cli::ArtifactsCommand::Delete { ids } => {
+        ArtifactsCommand::Delete { ids } => {
             for id in ids {
-                from.request(&Method::DELETE, &artifact_path(&id)).await?;
+                client.request(&Method::DELETE, &artifact_path(&id)).await?;
                 print_text(&format!("Deleted {id}.\n"))?;
             }
             Ok(())
         }
-        cli::ArtifactsCommand::Gc { json } => {
-            let body = from
+        ArtifactsCommand::Gc { json } => {
+            let body = client
                 .request(&Method::DELETE, &format!("{ARTIFACTS_PATH}/expired"))
                 .await?;
             if json {
@@ -94,57 +94,58 @@ pub async fn run(config: &Config, command: cli::ArtifactsCommand) -> anyhow::Res
 }
 
 async fn list(
-    from: &ArtifactClient<'_>,
+    client: &ArtifactClient<'_>,
     limit: usize,
     after: Option<String>,
     session: Option<String>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let mut whole = List {
+    // The server limits the size of a page, so a longer list needs several requests.
+    let mut list = List {
         object: "list".to_owned(),
         data: Vec::new(),
         has_more: true,
         first_id: None,
         last_id: after,
     };
-    while whole.has_more && whole.data.len() < limit {
+    while list.has_more && list.data.len() < limit {
         let mut path = format!(
             "{ARTIFACTS_PATH}?limit={}",
-            (limit - whole.data.len()).min(MAX_PAGE)
+            (limit - list.data.len()).min(MAX_PAGE)
         );
-        for (name, value) in [("after", &whole.last_id), ("session", &session)] {
+        for (name, value) in [("after", &list.last_id), ("session", &session)] {
             if let Some(value) = value {
                 let _ = write!(path, "&{name}={}", percent_encoded(value));
             }
         }
-        let page: List = parse_json(&from.get(&path).await?)?;
-        whole.has_more = page.has_more && !page.data.is_empty();
-        whole.first_id = whole.first_id.or(page.first_id);
-        whole.last_id = page.last_id.or(whole.last_id);
-        whole.data.extend(page.data);
+        let page: List = parse_json(&client.get(&path).await?)?;
+        list.has_more = page.has_more && !page.data.is_empty();
+        list.first_id = list.first_id.or(page.first_id);
+        list.last_id = page.last_id.or(list.last_id);
+        list.data.extend(page.data);
     }
-    if whole.data.is_empty() {
-        whole.last_id = None;
+    if list.data.is_empty() {
+        list.last_id = None;
     }
     if json {
-        return print_text(&(serde_json::to_string_pretty(&whole)? + "\n"));
+        return print_text(&(serde_json::to_string_pretty(&list)? + "\n"));
     }
-    if let Some(remark) = from.offline_note() {
-        print_text(&remark)?;
+    if let Some(note) = client.offline_note() {
+        print_text(&note)?;
     }
-    if whole.data.is_empty() {
+    if list.data.is_empty() {
         return print_text("No artifact is kept.\n");
     }
-    print_text(&table(&whole.data, SystemTime::now()))?;
-    match whole.last_id {
-        Some(last) if whole.has_more => {
+    print_text(&table(&list.data, SystemTime::now()))?;
+    match list.last_id {
+        Some(last) if list.has_more => {
             print_text(&format!("There are older ones: --after {last}\n"))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-/// A table for people.
+/// The list of artifacts as a table.
 fn table(rows: &[Known], now: SystemTime) -> String {
     let mut out = String::new();
     let width = |of: fn(&Known) -> &str| {
@@ -225,7 +226,7 @@ fn percent_encoded(text: &str) -> String {
     utf8_percent_encode(text, KEPT).to_string()
 }
 
-/// JSON for programs in readable form, all else as it is.
+/// Prints a response body, JSON with indentation and anything else unchanged.
 fn print_body(body: &Bytes, json: bool) -> anyhow::Result<()> {
     if json {
         let value: serde_json::Value = parse_json(body)?;
@@ -238,10 +239,12 @@ fn parse_json<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(body).context("the server's answer cannot be read")
 }
 
-/// Where artifacts are asked for.
+/// Sends requests of the artifacts API to the running server, or answers them from the store
+/// if no server runs.
 struct ArtifactClient<'a> {
     config: &'a Config,
     control: ControlClient,
+    /// Whether a request was answered from the store.
     offline: std::sync::atomic::AtomicBool,
 }
 
@@ -259,23 +262,23 @@ impl<'a> ArtifactClient<'a> {
     }
 
     async fn request(&self, method: &Method, path: &str) -> anyhow::Result<Bytes> {
-        let answer = match self.control.send(method, path, Bytes::new()).await {
+        let response = match self.control.send(method, path, Bytes::new()).await {
             Err(ControlError::NotRunning(_)) => {
                 self.offline
                     .store(true, std::sync::atomic::Ordering::Relaxed);
                 self.request_offline(method, path).await?
             }
-            answer => answer?,
+            response => response?,
         };
-        let (status, body) = answer;
+        let (status, body) = response;
         if status == StatusCode::OK {
             return Ok(body);
         }
-        let why = ApiError::from_body(&body).map_or_else(String::new, |refusal| refusal.message);
+        let why = ApiError::from_body(&body).map_or_else(String::new, |error| error.message);
         anyhow::bail!("{}", Line::new(&why))
     }
 
-    /// The same answer without a server.
+    /// Answers a request from the store, as the server would.
     async fn request_offline(
         &self,
         method: &Method,
@@ -288,10 +291,10 @@ impl<'a> ArtifactClient<'a> {
         Ok((head.status, body.collect().await?.to_bytes()))
     }
 
-    /// What should be known about where this is from.
+    /// The line that tells the user that the output comes from the store, if it does.
     fn offline_note(&self) -> Option<String> {
-        let alone = self.offline.load(std::sync::atomic::Ordering::Relaxed);
-        alone.then(|| {
+        let offline = self.offline.load(std::sync::atomic::Ordering::Relaxed);
+        offline.then(|| {
             format!(
                 "No server runs on {}; this is from {}.\n",
                 self.control.address(),
@@ -301,7 +304,7 @@ impl<'a> ArtifactClient<'a> {
     }
 }
 
-/// The artifacts on disk, when no server has them.
+/// Opens the artifact store for this process. Fails if a server has it open.
 pub(super) fn open_offline(config: &Config) -> anyhow::Result<Owned> {
     match Artifacts::offline(config) {
         Ok(artifacts) => Ok(Owned::local(artifacts, config.artifacts.keep_days)),
@@ -319,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_when_and_where() {
+    fn the_table_has_size_age_and_location() {
         let row = Known {
             object: "artifact".to_owned(),
             id: format!("art_{:032x}", 1),

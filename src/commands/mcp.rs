@@ -1,6 +1,6 @@
-//! `respondent mcp`: the tools that read artifacts back, on standard input and
-//! output. Each call goes to the running server; while none runs, the store is
-//! opened for the call alone, so that a server can start at any time.
+//! `respondent mcp`: an MCP server on standard input and output, with the tools that read
+//! artifacts. Each call is sent to the running server. While none runs, the store is opened
+//! for that one call, so that a server can start at any time.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::control::{ApiError, ControlClient, ControlError};
 use crate::mcp::call::{Call, Outcome};
 use crate::mcp::{Answers, stdio};
 
-/// Serves until standard input ends.
+/// Runs the MCP server until standard input ends.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
     let control = ControlClient::new(&config);
     let config = Arc::new(config);
     stdio::serve(ServerOrStore { control, config }).await
 }
 
-/// The server that runs, or the store that it would have.
+/// Answers tool calls through the running server, or from the store if no server runs.
 #[derive(Clone)]
 struct ServerOrStore {
     control: ControlClient,
@@ -43,7 +43,7 @@ impl Answers for ServerOrStore {
                 .unwrap_or_else(|| Outcome::failed(&"The server's answer cannot be read.")),
             Ok((status, body)) => {
                 let why =
-                    ApiError::from_body(&body).map_or_else(String::new, |refusal| refusal.message);
+                    ApiError::from_body(&body).map_or_else(String::new, |error| error.message);
                 Outcome::failed(&format!("The server answered {}: {why}", status.as_u16()))
             }
             Err(ControlError::NotRunning(_)) => match open_offline(&self.config) {
@@ -55,7 +55,7 @@ impl Answers for ServerOrStore {
     }
 }
 
-/// The outcome in an answer of the protocol.
+/// The tool result in a JSON-RPC response; `None` if it is not a valid response.
 fn parse_tool_result(body: &[u8]) -> Option<Outcome> {
     #[derive(Deserialize)]
     struct RpcResponse {
@@ -76,13 +76,13 @@ fn parse_tool_result(body: &[u8]) -> Option<Outcome> {
     struct RpcError {
         message: String,
     }
-    let answer: RpcResponse = serde_json::from_slice(body).ok()?;
-    if let Some(problem) = answer.error {
-        return Some(Outcome::failed(&problem.message));
+    let response: RpcResponse = serde_json::from_slice(body).ok()?;
+    if let Some(error) = response.error {
+        return Some(Outcome::failed(&error.message));
     }
-    let called = answer.result?;
+    let result = response.result?;
     Some(Outcome {
-        text: called.content.into_iter().map(|part| part.text).collect(),
-        failed: called.failed,
+        text: result.content.into_iter().map(|part| part.text).collect(),
+        failed: result.failed,
     })
 }

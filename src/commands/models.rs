@@ -1,4 +1,4 @@
-//! `respondent models`: every listed model of every provider, on or off.
+//! `respondent models`: lists the models of every provider, enabled or not.
 
 use std::fmt::Write;
 
@@ -7,21 +7,22 @@ use serde::Serialize;
 
 use crate::config::Config;
 
-/// Which models, and how they are told.
+/// The options of `respondent models`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelListOptions<'a> {
-    /// Of one provider alone.
+    /// List the models of this provider only.
     pub provider: Option<&'a str>,
-    /// As JSON.
+    /// Return JSON instead of tables.
     pub json: bool,
 }
 
-/// The listing. The error is for people: a provider that nobody knows.
-pub fn model_list(config: &Config, asked: ModelListOptions<'_>) -> anyhow::Result<String> {
-    let mut listed = all_providers(config)?;
-    if let Some(id) = asked.provider {
-        if !listed.iter().any(|entry| entry.provider.id == id) {
-            let known = listed.iter().map(|entry| entry.provider.id.as_str());
+/// The list as text: a table for each provider, or JSON. The error of an unknown provider
+/// names similar ids.
+pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Result<String> {
+    let mut providers = all_providers(config)?;
+    if let Some(id) = options.provider {
+        if !providers.iter().any(|status| status.provider.id == id) {
+            let known = providers.iter().map(|status| status.provider.id.as_str());
             let near: Vec<&str> = near::ranked(id, known).into_iter().take(3).collect();
             let hint = if near.is_empty() {
                 "respondent models lists all".to_owned()
@@ -30,31 +31,31 @@ pub fn model_list(config: &Config, asked: ModelListOptions<'_>) -> anyhow::Resul
             };
             anyhow::bail!("there is no provider '{id}'; {hint}");
         }
-        listed.retain(|entry| entry.provider.id == id);
+        providers.retain(|status| status.provider.id == id);
     }
-    if asked.json {
-        let entries: Vec<ProviderJson> = listed.iter().map(ProviderStatus::to_json).collect();
+    if options.json {
+        let entries: Vec<ProviderJson> = providers.iter().map(ProviderStatus::to_json).collect();
         return Ok(serde_json::to_string_pretty(&entries)? + "\n");
     }
     let mut text = String::new();
-    for (index, listed) in listed.iter().enumerate() {
+    for (index, status) in providers.iter().enumerate() {
         if index > 0 {
             text.push('\n');
         }
-        write_provider(listed, &mut text)?;
+        write_provider(status, &mut text)?;
     }
     Ok(text)
 }
 
-/// A provider and whether it is on.
+/// A provider and whether it is enabled.
 struct ProviderStatus {
     provider: Provider,
     on: bool,
 }
 
-/// The providers that are on in their order, then the other built-in ones.
+/// The enabled providers in their order, then the other built-in ones.
 fn all_providers(config: &Config) -> anyhow::Result<Vec<ProviderStatus>> {
-    let mut listed: Vec<ProviderStatus> = config
+    let mut providers: Vec<ProviderStatus> = config
         .registry
         .providers
         .iter()
@@ -66,17 +67,17 @@ fn all_providers(config: &Config) -> anyhow::Result<Vec<ProviderStatus>> {
     for id in builtin::ids() {
         if config.registry.provider(id).is_none() {
             let provider = registry::build(id, toml::Table::new())?.provider(id);
-            listed.push(ProviderStatus {
+            providers.push(ProviderStatus {
                 provider,
                 on: false,
             });
         }
     }
-    Ok(listed)
+    Ok(providers)
 }
 
-fn write_provider(listed: &ProviderStatus, out: &mut String) -> std::fmt::Result {
-    let ProviderStatus { provider, on } = listed;
+fn write_provider(status: &ProviderStatus, out: &mut String) -> std::fmt::Result {
+    let ProviderStatus { provider, on } = status;
     let state = match (on, provider.key_env.first()) {
         (true, _) => "on".to_owned(),
         (false, Some(_)) if provider.has_own_address() => "off: needs a table".to_owned(),
@@ -102,7 +103,7 @@ fn write_provider(listed: &ProviderStatus, out: &mut String) -> std::fmt::Result
     Ok(())
 }
 
-/// A name that is wider than its column stands on a line of its own.
+/// Writes the line of a model. A name wider than its column gets its own line.
 fn write_model(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
     let name = if model.id.len() > width {
         writeln!(out, "  {}", model.id)?;
@@ -123,14 +124,14 @@ fn write_model(model: &Model, width: usize, out: &mut String) -> std::fmt::Resul
             .map_or_else(String::new, dollars),
         price.map_or_else(String::new, |price| dollars(price.output)),
     );
-    // Long requests cost more.
+    // A plus marks prices that are higher for long requests.
     if price.is_some_and(|price| !price.tiers.is_empty()) {
         line.push('+');
     }
     writeln!(out, "{}", line.trim_end())
 }
 
-/// Tokens in thousands or millions.
+/// A number of tokens in thousands or millions.
 fn short_count(tokens: u64) -> String {
     match tokens {
         0..1000 => tokens.to_string(),
@@ -140,7 +141,8 @@ fn short_count(tokens: u64) -> String {
     }
 }
 
-/// The levels from the weakest to the strongest, all of them where they fit.
+/// The reasoning levels from weakest to strongest: all of them if they fit into the column,
+/// else the first and the last.
 fn reasoning_levels(levels: &[String]) -> String {
     let all = levels.join(" ");
     match (levels.first(), levels.last()) {
@@ -151,7 +153,7 @@ fn reasoning_levels(levels: &[String]) -> String {
     }
 }
 
-/// Dollars, four digits behind the point at most.
+/// A price in dollars with at most four decimal places.
 fn dollars(price: f64) -> String {
     let text = format!("{price:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -161,7 +163,7 @@ fn dollars(price: f64) -> String {
     }
 }
 
-/// A provider as JSON.
+/// A provider in the JSON output.
 #[derive(Serialize)]
 struct ProviderJson<'a> {
     id: &'a str,
@@ -170,16 +172,16 @@ struct ProviderJson<'a> {
     built_in: bool,
     base_url: &'a str,
     api_key_env: &'a [String],
-    /// Whether names that are not listed are passed on.
+    /// Whether model names that are not listed are passed on to the provider.
     passthrough: bool,
     models: Vec<ModelJson<'a>>,
 }
 
-/// A model as JSON; null is unknown.
+/// A model in the JSON output; `null` means unknown.
 #[derive(Serialize)]
 struct ModelJson<'a> {
     id: &'a str,
-    /// The name that always leads to this model here.
+    /// The name with the provider in front, which always selects this model.
     full_name: String,
     name: &'a str,
     description: &'a str,
@@ -190,7 +192,7 @@ struct ModelJson<'a> {
     default_reasoning: Option<&'a str>,
     sampling: bool,
     bytes_per_token: Option<f32>,
-    /// US dollars a million tokens.
+    /// In US dollars per million tokens.
     price: Option<&'a Price>,
 }
 
@@ -240,7 +242,7 @@ mod tests {
     use super::*;
     use crate::config::{Flags, Inputs, UserDirs};
 
-    /// A configuration with one provider that is on.
+    /// A configuration with one enabled provider.
     fn config() -> Config {
         let folder = tempfile::tempdir().unwrap();
         let places = UserDirs::under(folder.path());
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_is_a_table() {
+    fn a_provider_is_printed_as_a_table() {
         assert_eq!(
             model_list(&config(), only("acme")).unwrap(),
             "\
@@ -294,7 +296,7 @@ acme (acme), on
     }
 
     #[test]
-    fn every_provider_is_listed_and_says_whether_it_is_on() {
+    fn every_provider_is_listed_with_its_state() {
         let text = model_list(&config(), ModelListOptions::default()).unwrap();
         assert!(text.starts_with("acme (acme), on\n"));
         assert!(text.contains("openai (OpenAI), off: needs OPENAI_API_KEY\n"));
@@ -307,19 +309,19 @@ acme (acme), on
     }
 
     #[test]
-    fn an_unknown_provider_is_an_error_that_names_the_near_ones() {
-        let said = |id| model_list(&config(), only(id)).unwrap_err().to_string();
-        assert_eq!(said("opnai"), "there is no provider 'opnai'; near: openai");
-        assert!(said("telex").contains("respondent models lists all"));
+    fn the_error_for_an_unknown_provider_names_similar_ones() {
+        let error = |id| model_list(&config(), only(id)).unwrap_err().to_string();
+        assert_eq!(error("opnai"), "there is no provider 'opnai'; near: openai");
+        assert!(error("telex").contains("respondent models lists all"));
     }
 
     #[test]
-    fn programs_read_every_field() {
-        let asked = ModelListOptions {
+    fn the_json_output_has_every_field() {
+        let options = ModelListOptions {
             provider: Some("acme"),
             json: true,
         };
-        let read: Value = serde_json::from_str(&model_list(&config(), asked).unwrap()).unwrap();
+        let read: Value = serde_json::from_str(&model_list(&config(), options).unwrap()).unwrap();
         assert_eq!(
             read[0]["models"][1],
             serde_json::json!({

@@ -85,7 +85,7 @@ pub enum ControlError {
 
 /// Time limit for connecting; the server is on the same machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Time limit for `/healthz`, which another program may be asked for by mistake.
+/// Time limit for `/healthz`, whose request may reach another program by mistake.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for any other response. Long, because the server builds a bundle meanwhile.
 const RESPONSE_TIMEOUT: Duration = Duration::from_mins(2);
@@ -116,7 +116,7 @@ impl ControlClient {
         self.address
     }
 
-    /// `GET path`, as [`Control::send`].
+    /// Sends `GET path` as [`ControlClient::send`] does.
     pub async fn get(&self, path: &str) -> Result<(StatusCode, Bytes), ControlError> {
         self.send(&Method::GET, path, Bytes::new()).await
     }
@@ -153,30 +153,30 @@ impl ControlClient {
 
     /// The version of the respondent at the address; an error if it is another program.
     async fn check_health(&self) -> Result<String, ControlError> {
-        let foreign = || ControlError::NotRespondent(self.address);
-        let asked = self.exchange(
+        let not_respondent = || ControlError::NotRespondent(self.address);
+        let exchange = self.exchange(
             Request::get("/healthz"),
             Bytes::new(),
             None,
             MAX_HEALTH_BYTES,
         );
-        let Ok(answered) = timeout(HEALTH_TIMEOUT, asked).await else {
-            return Err(foreign());
+        let Ok(result) = timeout(HEALTH_TIMEOUT, exchange).await else {
+            return Err(not_respondent());
         };
-        let (status, body) = match answered {
-            Ok(answer) => answer,
+        let (status, body) = match result {
+            Ok(response) => response,
             Err(
                 error @ (ControlError::NotRunning(_)
                 | ControlError::Unreachable { .. }
                 | ControlError::TooSlow(_)),
             ) => return Err(error),
-            Err(_) => return Err(foreign()),
+            Err(_) => return Err(not_respondent()),
         };
-        let health: HealthResponse = serde_json::from_slice(&body).map_err(|_| foreign())?;
+        let health: HealthResponse = serde_json::from_slice(&body).map_err(|_| not_respondent())?;
         if status == StatusCode::OK && health.name == env!("CARGO_PKG_NAME") {
             Ok(health.version)
         } else {
-            Err(foreign())
+            Err(not_respondent())
         }
     }
 

@@ -1,19 +1,20 @@
-//! Work on large bodies, which would keep a thread busy that other streams wait for.
+//! Runs work on large bodies without delaying other streams on the same thread.
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-/// From so many bytes on; the work on fewer takes about as long as two events of a
-/// stream are apart.
+/// Work on this many bytes or more is handed over. Work on fewer bytes takes about as long
+/// as the pause between two events of a stream.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Does work on a body of this many bytes. If that is large, another thread takes
-/// over what else this one had to do; a runtime of a single thread has none.
+/// Runs CPU-bound `work` on a body of `bytes` bytes. If the body is large, another thread
+/// takes over the other tasks of this one meanwhile, as in
+/// [`tokio::task::block_in_place`]. On a single-threaded runtime the work simply runs.
 pub(crate) fn block_in_place_if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
-    let handed_over = bytes >= LARGE_BYTES
+    let hand_over = bytes >= LARGE_BYTES
         && Handle::try_current()
             .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if handed_over {
+    if hand_over {
         block_in_place(work)
     } else {
         work()
@@ -28,9 +29,9 @@ mod tests {
 
     use super::*;
 
-    /// A stream that waits for the only thread goes on meanwhile.
+    /// A task that waits for the only worker thread continues during large work.
     #[test]
-    fn others_go_on_beside_large_work() {
+    fn other_tasks_run_during_large_work() {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .build()
@@ -44,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn small_work_and_work_on_a_single_thread_is_done_at_once() {
+    fn small_work_and_single_threaded_work_run_in_place() {
         assert_eq!(block_in_place_if_large(LARGE_BYTES, || 1), 1);
         let single = Builder::new_current_thread().build().unwrap();
         assert_eq!(

@@ -1,3 +1,3 @@
-//! Helpers below the HTTP code that know nothing of turns and providers.
+//! Helpers for I/O that do not depend on turns, providers or the configuration.
 
 pub(crate) mod blocking;

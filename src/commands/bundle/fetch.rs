@@ -1,5 +1,5 @@
-//! Turns from the running server, or from the folder where it keeps them when it
-//! does not run.
+//! Gets recorded turns from the running server, or from its bundle directory if it does not
+//! run.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -14,19 +14,20 @@ use crate::diagnostics::listing::Listing;
 
 const TURNS_PATH: &str = "/diagnostics/turns";
 
-/// The bytes of a bundle.
+/// The bytes of a bundle file that is not written yet.
 pub(super) struct FetchedBundle {
     pub(super) bytes: Bytes,
-    /// What should be known about where they are from.
+    /// Lines for the user, such as that the turns come from disk.
     pub(super) notes: Vec<String>,
 }
 
-/// The wanted turns.
+/// A bundle of the wanted turns. The error for a selection without turns says which turns
+/// there are.
 pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<FetchedBundle> {
     let control = ControlClient::new(config);
     let path = format!("/diagnostics/bundle?{}", wanted.query());
     let (status, body) = match control.get(&path).await {
-        Ok(answer) => answer,
+        Ok(response) => response,
         Err(ControlError::NotRunning(_)) => return bundle_on_disk(config, &control, wanted),
         Err(error) => return Err(error.into()),
     };
@@ -38,7 +39,7 @@ pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<Fe
     }
     if status == StatusCode::NOT_FOUND
         && ApiError::from_body(&body)
-            .and_then(|refusal| refusal.code)
+            .and_then(|error| error.code)
             .as_deref()
             == Some(NOT_FOUND)
     {
@@ -48,11 +49,11 @@ pub(super) async fn fetch(config: &Config, wanted: &Wanted) -> anyhow::Result<Fe
     Err(server_error(status, &body))
 }
 
-/// The turns that are kept, and what should be known about where this is from.
+/// The recorded turns, and a note for the user if they come from disk.
 pub async fn listing(config: &Config) -> anyhow::Result<(Listing, Option<String>)> {
     let control = ControlClient::new(config);
     let (status, body) = match control.get(TURNS_PATH).await {
-        Ok(answer) => answer,
+        Ok(response) => response,
         Err(ControlError::NotRunning(_)) => {
             return Ok((
                 listing_on_disk(config),
@@ -69,7 +70,7 @@ pub async fn listing(config: &Config) -> anyhow::Result<(Listing, Option<String>
 }
 
 fn server_error(status: StatusCode, body: &[u8]) -> anyhow::Error {
-    let why = ApiError::from_body(body).map_or_else(String::new, |refusal| refusal.message);
+    let why = ApiError::from_body(body).map_or_else(String::new, |error| error.message);
     anyhow::anyhow!(
         "the server answered {}: {}",
         status.as_u16(),
@@ -85,7 +86,7 @@ fn offline_note(config: &Config, control: &ControlClient) -> String {
     )
 }
 
-/// What is kept on disk, without what a server would have in memory.
+/// The turns on disk; those in the memory of a server are missing.
 fn listing_on_disk(config: &Config) -> Listing {
     Listing {
         started_ms: None,
@@ -98,13 +99,13 @@ fn bundle_on_disk(
     control: &ControlClient,
     wanted: &Wanted,
 ) -> anyhow::Result<FetchedBundle> {
-    let remark = offline_note(config, control);
+    let note = offline_note(config, control);
     let Some(bytes) = Capture::default().bundle(config, wanted)? else {
         let none = listing_on_disk(config).none_of(&wanted.select);
-        anyhow::bail!("{none}\n{remark}");
+        anyhow::bail!("{none}\n{note}");
     };
     Ok(FetchedBundle {
         bytes: bytes.into(),
-        notes: vec![remark],
+        notes: vec![note],
     })
 }

@@ -1,4 +1,4 @@
-//! `respondent bundle`: turns in a file.
+//! `respondent bundle`: writes recorded turns to a file, and shows and compares such files.
 
 mod fetch;
 mod file;
@@ -18,18 +18,18 @@ use crate::diagnostics::capture::{Selection, Wanted};
 
 pub use fetch::listing;
 
-/// A file that cannot be used.
+/// A bundle file that cannot be used. It has its own exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", file.display())]
 pub struct UnusableFile {
-    /// The file.
+    /// The path of the file.
     pub file: PathBuf,
-    /// Why, and what to do.
+    /// The reason, and what to do.
     pub why: String,
 }
 
 impl UnusableFile {
-    /// With this reason.
+    /// An error about `file` with the text of `why`.
     pub fn new(file: &Path, why: &impl ToString) -> Self {
         Self {
             file: file.to_owned(),
@@ -38,8 +38,8 @@ impl UnusableFile {
     }
 }
 
-/// `respondent bundle create`: writes the wanted turns into a new file, and tells
-/// what is in it.
+/// `respondent bundle create`: writes the wanted turns to a new file and prints a summary of
+/// it. `output` is a path, `-` for standard output, or `None` for a name made from the turns.
 pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> anyhow::Result<()> {
     let to_stdout = output == Some(Path::new("-"));
     if to_stdout && std::io::stdout().is_terminal() {
@@ -48,7 +48,7 @@ pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> 
         );
     }
     let fetched = fetch::fetch(config, wanted).await?;
-    // Read before it is written: nobody reports a turn with a file that is none.
+    // Parse the bundle before writing it, so that nobody reports a turn with a broken file.
     let bundle =
         Bundle::from_bytes(&fetched.bytes).context("what was to be written is no bundle")?;
     if to_stdout {
@@ -56,8 +56,8 @@ pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> 
         out.write_all(&fetched.bytes)?;
         out.flush()?;
         let size = file::format_size(fetched.bytes.len());
-        let told = summary(&bundle, wanted, "standard output", &size, &fetched.notes);
-        std::io::stderr().write_all(told.as_bytes())?;
+        let summary = summary(&bundle, wanted, "standard output", &size, &fetched.notes);
+        std::io::stderr().write_all(summary.as_bytes())?;
         return Ok(());
     }
     let path = match output {
@@ -70,13 +70,13 @@ pub async fn create(config: &Config, wanted: &Wanted, output: Option<&Path>) -> 
     print_text(&summary(&bundle, wanted, &path, &size, &fetched.notes))
 }
 
-/// What a user reads about the file that was written.
-fn summary(bundle: &Bundle, wanted: &Wanted, path: &str, size: &str, remarks: &[String]) -> String {
+/// The text for the user about the file that was written.
+fn summary(bundle: &Bundle, wanted: &Wanted, path: &str, size: &str, notes: &[String]) -> String {
     let turns = match bundle.turns.len() {
         1 => "1 turn".to_owned(),
         count => format!("{count} turns"),
     };
-    let mut lines = remarks.to_vec();
+    let mut lines = notes.to_vec();
     lines.push(format!("Wrote {path}: {turns}, {size}. Look at it with `respondent bundle show`, run it again with `respondent replay`."));
     let hashed = match (bundle.images, bundle.encrypted) {
         (true, true) => "images and encrypted contents are in it too",
@@ -85,15 +85,15 @@ fn summary(bundle: &Bundle, wanted: &Wanted, path: &str, size: &str, remarks: &[
         (false, false) => "images and encrypted contents are there only by hash",
     };
     lines.push(format!("It holds prompts, tool outputs and answers as they were; keys and tokens are taken out; {hashed}."));
-    let short = |asked: bool, there: bool| asked && !there;
-    if short(wanted.images, bundle.images) || short(wanted.encrypted, bundle.encrypted) {
+    let missing = |wanted: bool, included: bool| wanted && !included;
+    if missing(wanted.images, bundle.images) || missing(wanted.encrypted, bundle.encrypted) {
         lines.push("Not all that was to be kept whole was still there: turns on disk are redacted already.".to_owned());
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-/// `respondent-<request id>.tar.zst`, or named for the time that it covers.
+/// `respondent-<request id>.tar.zst`; for several turns, a name with the selected time span.
 fn file_name(select: &Selection, turns: &[Turn]) -> String {
     let name = match (select, turns) {
         (Selection::Since(time), _) => format!("since-{}", Span(*time)),
@@ -108,14 +108,14 @@ fn file_name(select: &Selection, turns: &[Turn]) -> String {
     format!("respondent-{name}.tar.zst")
 }
 
-/// `respondent bundle list`.
+/// `respondent bundle list`: prints the recorded turns as a table or as JSON.
 pub async fn list(config: &Config, json: bool) -> anyhow::Result<()> {
-    let (listing, remark) = listing(config).await?;
+    let (listing, note) = listing(config).await?;
     if json {
         return print_text(&(serde_json::to_string_pretty(&listing)? + "\n"));
     }
-    if let Some(remark) = remark {
-        print_text(&(remark + "\n"))?;
+    if let Some(note) = note {
+        print_text(&(note + "\n"))?;
     }
     if listing.turns.is_empty() {
         print_text("No turn is kept.\n")
@@ -124,12 +124,12 @@ pub async fn list(config: &Config, json: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Reads a bundle.
+/// Reads and checks a bundle file.
 pub fn read(file: &Path) -> Result<Bundle, UnusableFile> {
     Bundle::read(file).map_err(|error| UnusableFile::new(file, &error))
 }
 
-/// The turn with this number, from 1.
+/// The turn with the given number, counted from 1.
 pub fn turn<'a>(file: &Path, bundle: &'a Bundle, number: usize) -> Result<&'a Turn, UnusableFile> {
     let index = number.checked_sub(1);
     let turn = index.and_then(|index| bundle.turns.get(index));
@@ -139,12 +139,13 @@ pub fn turn<'a>(file: &Path, bundle: &'a Bundle, number: usize) -> Result<&'a Tu
     })
 }
 
-/// `respondent bundle show`.
+/// `respondent bundle show`: prints the turns of a bundle.
 pub fn show(file: &Path) -> anyhow::Result<()> {
     print_text(&bundle::show(&read(file)?.turns))
 }
 
-/// `respondent bundle diff`: the exit code.
+/// `respondent bundle diff`: prints where the turns of two bundles differ. Returns the exit
+/// code.
 pub fn diff(a: &Path, b: &Path) -> anyhow::Result<u8> {
     let (a, b) = (read(a)?.turns, read(b)?.turns);
     print_text(&bundle::diff(&a, &b))?;
