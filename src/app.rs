@@ -17,7 +17,7 @@ use crate::mcp;
 use crate::metrics;
 use crate::serve::{App, Body, Reason};
 use crate::turn::{self, Caller, Service};
-use crate::upstream::Lessons;
+use crate::upstream::LearnedQuirks;
 
 /// The application.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ fn reply(content_type: &'static str, body: impl Into<bytes::Bytes>) -> Response<
 /// The listed models, the default one first: the order is Codex's preference.
 /// A window that an overflow taught counts where it is smaller than the listed
 /// one, or none is listed.
-pub fn entries(config: &Config, lessons: Option<&Lessons>) -> Vec<ModelEntry> {
+pub fn entries(config: &Config, lessons: Option<&LearnedQuirks>) -> Vec<ModelEntry> {
     let registry = &config.registry;
     let mut entries: Vec<ModelEntry> = registry
         .models()
@@ -197,7 +197,7 @@ mod tests {
             dirs: UserDirs::under(folder.path()),
         })
         .unwrap();
-        let lessons = Lessons::default();
+        let lessons = LearnedQuirks::default();
         let windows = || {
             let entries = entries(&config, Some(&lessons));
             let windows = entries

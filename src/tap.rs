@@ -15,7 +15,7 @@ use registry::Route;
 
 use crate::metrics::Outcome;
 use crate::turn::Given;
-use crate::upstream::{Key, Upstream};
+use crate::upstream::{KeyIndex, Upstream};
 
 /// Sees one turn, from the client's request to the end of the answer. It is
 /// dropped when the turn is over, whatever way it ended.
@@ -71,7 +71,7 @@ pub enum Seen<'a> {
         body: &'a Bytes,
     },
     /// The key that the request carries.
-    Key(Key),
+    Key(KeyIndex),
     /// The head of the upstream's answer.
     UpstreamHead {
         /// Its status.

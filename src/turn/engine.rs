@@ -214,7 +214,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         let Some(way) = self.ways.next() else {
             return false;
         };
-        self.way.upstream.date(fault);
+        self.way.upstream.set_retry_after(fault);
         self.record.failover(fault, &way.route);
         self.take_way(way);
         true
@@ -261,11 +261,11 @@ impl<'e, S: Sink> Engine<'e, S> {
         }
         let upstream = Arc::clone(&self.way.upstream);
         let patience = if self.ways.has_more() {
-            upstream::SHORT_REST
+            upstream::SHORT_COOLDOWN
         } else {
             upstream.provider().timeouts.first_byte
         };
-        let place = self.patiently(upstream.place(patience)).await??;
+        let place = self.patiently(upstream.acquire_permit(patience)).await??;
         let key = upstream.keys().choose(self.session);
         if let Some(key) = key {
             self.ctx.saw(Seen::Key(key));
@@ -277,7 +277,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             // Boxed: it would weigh on the stream that follows it.
             let body = self.way.body.clone();
             let seeing = (&*self.ctx.clock, self.ctx.tap.as_deref());
-            let opening = Box::pin(upstream::open(&upstream, place, key, body, seeing));
+            let opening = Box::pin(upstream::send_request(&upstream, place, key, body, seeing));
             self.patiently(opening).await?
         };
         let result = match opened {
@@ -285,8 +285,8 @@ impl<'e, S: Sink> Engine<'e, S> {
             Err(fault) => Err(fault),
         };
         if let Err(fault) = &result {
-            self.another_key = upstream.failed(key, fault);
-            if upstream.health().is_down(Instant::now()).is_some() {
+            self.another_key = upstream.record_failure(key, fault);
+            if upstream.health().down_for(Instant::now()).is_some() {
                 self.record.down(true);
             }
         }
@@ -360,7 +360,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         let Some(mut fault) = fault else {
             return Ok(());
         };
-        self.way.upstream.date(&mut fault);
+        self.way.upstream.set_retry_after(&mut fault);
         self.record.failed(&mut fault, &redactor());
         let in_stream = self.output.begun || fault.is_told_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {

@@ -88,7 +88,7 @@ impl Shared {
         };
         for route in routes {
             let (provider, model) = (&route.provider.id, &route.upstream_model);
-            let mends = self.upstreams.lessons().of(provider, model);
+            let mends = self.upstreams.lessons().patches(provider, model);
             if !mends.is_empty() {
                 given.lessons.push(Lesson {
                     provider: provider.clone(),
@@ -108,11 +108,11 @@ impl Shared {
                     provider: provider.clone(),
                     keys_rest_ms: upstream
                         .keys()
-                        .rests()
+                        .cooldowns()
                         .into_iter()
                         .map(milliseconds)
                         .collect(),
-                    down_ms: upstream.health().is_down(now).map_or(0, milliseconds),
+                    down_ms: upstream.health().down_for(now).map_or(0, milliseconds),
                 });
             }
         }
@@ -144,15 +144,15 @@ impl Shared {
             if let (Some(state), Ok(upstream)) =
                 (state, self.upstreams.get(config, &route.provider))
             {
-                for (key, rest) in upstream.keys().all().zip(&state.keys_rest_ms) {
+                for (key, rest) in upstream.keys().indexes().zip(&state.keys_rest_ms) {
                     if *rest > 0 {
-                        upstream.keys().rest(key, Duration::from_millis(*rest));
+                        upstream.keys().cool_down(key, Duration::from_millis(*rest));
                     }
                 }
                 if state.down_ms > 0 {
                     upstream
                         .health()
-                        .limited(Duration::from_millis(state.down_ms));
+                        .record_limit(Duration::from_millis(state.down_ms));
                 }
             }
         }

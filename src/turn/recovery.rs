@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use adapters::fault::{Fault, Kind, Retry, Side};
 
-use crate::upstream::SHORT_REST;
+use crate::upstream::SHORT_COOLDOWN;
 
 /// The longest pause that a provider may ask for before a turn is tried
 /// again; a longer one is the client's decision.
@@ -76,7 +76,7 @@ pub(super) fn sooner(before: Option<Box<Fault>>, last: Fault) -> Fault {
 /// How long to wait before the next try; `None` when there is no point.
 fn pause(fault: &Fault, tried: Tried) -> Option<Duration> {
     let longest = if tried.fallback {
-        SHORT_REST
+        SHORT_COOLDOWN
     } else {
         LONGEST_PAUSE
     };

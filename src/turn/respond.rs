@@ -28,7 +28,7 @@ use crate::metrics::Metrics;
 use crate::net::blocking::block_in_place_if_large;
 use crate::serve::{Body, RequestId};
 use crate::tap::{Seen, Tap};
-use crate::upstream::Lessons;
+use crate::upstream::LearnedQuirks;
 
 /// What all turns share.
 pub struct Service {
@@ -61,7 +61,7 @@ impl Service {
     }
 
     /// What providers taught about their models.
-    pub fn lessons(&self) -> &Lessons {
+    pub fn lessons(&self) -> &LearnedQuirks {
         self.shared.upstreams.lessons()
     }
 

@@ -269,7 +269,7 @@ impl Ways {
     fn is_down(&self, route: &Route) -> bool {
         let upstream = self.shared.upstreams.get(&self.config, &route.provider);
         upstream.map_or(true, |upstream| {
-            upstream.health().is_down(Instant::now()).is_some()
+            upstream.health().down_for(Instant::now()).is_some()
         })
     }
 

@@ -10,63 +10,63 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use registry::Wire;
 
-use super::{Key, Place, Upstream};
+use super::{KeyIndex, RequestPermit, Upstream};
 use crate::tap::{Seen, Tap};
 use crate::turn::Clock;
 
 /// The most bytes of an error reply that are read, and how long for.
-const ERROR_LIMIT: usize = 64 * 1024;
-const ERROR_PATIENCE: Duration = Duration::from_secs(10);
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most bytes behind the last event that are read, and how long for.
-const RELEASE_LIMIT: usize = 64 * 1024;
-const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+const MAX_DRAIN_BYTES: usize = 64 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An answer with a 2xx status whose body has not been read. Its head is gone:
 /// it would be kept as long as the stream.
 #[derive(Debug)]
-pub struct Answer {
+pub struct UpstreamResponse {
     body: reqwest::Body,
     /// The beginning of a piece that is to be longer.
-    held: BytesMut,
+    buffered: BytesMut,
     /// Held as long as the provider is at work.
-    _place: Place,
+    _permit: RequestPermit,
 }
 
-impl Answer {
-    fn new(response: reqwest::Response, place: Place) -> Self {
+impl UpstreamResponse {
+    fn new(response: reqwest::Response, place: RequestPermit) -> Self {
         Self {
             body: http::Response::from(response).into_body(),
-            held: BytesMut::new(),
-            _place: place,
+            buffered: BytesMut::new(),
+            _permit: place,
         }
     }
 
     /// The next piece, of `length` bytes if that is given and the body does not
     /// end before; `None` at the end of the body.
-    pub async fn piece(&mut self, length: Option<usize>) -> Result<Option<Bytes>, Fault> {
+    pub async fn read(&mut self, length: Option<usize>) -> Result<Option<Bytes>, Fault> {
         let Some(length) = length else {
-            return self.chunk().await;
+            return self.next_chunk().await;
         };
-        while self.held.len() < length {
-            match self.chunk().await? {
-                Some(bytes) => self.held.extend_from_slice(&bytes),
+        while self.buffered.len() < length {
+            match self.next_chunk().await? {
+                Some(bytes) => self.buffered.extend_from_slice(&bytes),
                 None => break,
             }
         }
-        let length = length.min(self.held.len());
-        Ok((length > 0).then(|| self.held.split_to(length).freeze()))
+        let length = length.min(self.buffered.len());
+        Ok((length > 0).then(|| self.buffered.split_to(length).freeze()))
     }
 
     /// The next bytes as they came; `None` at the end of the body.
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| {
                 Fault::new(
                     Kind::Cut,
                     "The connection to the provider broke before the answer was complete.",
                 )
-                .caused_by(chain(&error))
+                .caused_by(error_chain(&error))
             })?;
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
@@ -80,20 +80,20 @@ impl Answer {
     /// Reads on behind the last event, for a moment, so that the connection
     /// can serve the next turn: it is closed when a body is dropped before its
     /// end, which comes after `[DONE]` and often in a packet of its own.
-    pub fn release(mut self) {
-        if let Some(Ok(None) | Err(_)) = self.chunk().now_or_never() {
+    pub fn drain(mut self) {
+        if let Some(Ok(None) | Err(_)) = self.next_chunk().now_or_never() {
             return;
         }
         tokio::spawn(async move {
             let rest = async {
-                let mut left = RELEASE_LIMIT;
-                while let Ok(Some(bytes)) = self.chunk().await
+                let mut left = MAX_DRAIN_BYTES;
+                while let Ok(Some(bytes)) = self.next_chunk().await
                     && let Some(less) = left.checked_sub(bytes.len())
                 {
                     left = less;
                 }
             };
-            let _ = tokio::time::timeout(RELEASE_PATIENCE, rest).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
         });
     }
 }
@@ -102,13 +102,13 @@ impl Answer {
 /// provider's limits. A status that is not 2xx is a fault; the clock tells how
 /// long it is to a date that it names. The place is given back at the end of the
 /// answer.
-pub async fn open(
+pub async fn send_request(
     upstream: &Upstream,
-    place: Place,
-    key: Option<Key>,
+    place: RequestPermit,
+    key: Option<KeyIndex>,
     body: Bytes,
     (clock, tap): (&dyn Clock, Option<&dyn Tap>),
-) -> Result<Answer, Fault> {
+) -> Result<UpstreamResponse, Fault> {
     let mut headers = upstream.headers.clone();
     if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
         headers.insert(name, value);
@@ -122,7 +122,7 @@ pub async fn open(
     let sent = tokio::time::timeout(patience, request.send()).await;
     let response = match sent {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(unreachable(upstream, &error)),
+        Ok(Err(error)) => return Err(transport_fault(upstream, &error)),
         Err(_) => {
             let seconds = upstream.provider.timeouts.first_byte.as_secs();
             return Err(Fault::new(
@@ -141,12 +141,12 @@ pub async fn open(
         });
     }
     if response.status().is_success() {
-        return Ok(Answer::new(response, place));
+        return Ok(UpstreamResponse::new(response, place));
     }
-    Err(refused(upstream, response, (clock, tap)).await)
+    Err(error_reply(upstream, response, (clock, tap)).await)
 }
 
-async fn refused(
+async fn error_reply(
     upstream: &Upstream,
     mut response: reqwest::Response,
     (clock, tap): (&dyn Clock, Option<&dyn Tap>),
@@ -161,14 +161,14 @@ async fn refused(
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {
-            let room = ERROR_LIMIT.saturating_sub(body.len());
+            let room = MAX_ERROR_BYTES.saturating_sub(body.len());
             body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
             if chunk.len() >= room {
                 break;
             }
         }
     };
-    let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
+    let _ = tokio::time::timeout(ERROR_TIMEOUT, read).await;
     if let Some(tap) = tap {
         tap.saw(Seen::UpstreamAnswer(&body));
     }
@@ -201,7 +201,7 @@ async fn refused(
     fault
 }
 
-fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
+fn transport_fault(upstream: &Upstream, error: &reqwest::Error) -> Fault {
     let id = &upstream.provider.id;
     let fault = if error.is_timeout() {
         Fault::new(
@@ -213,7 +213,7 @@ fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
             Kind::Unreachable,
             format!(
                 "The provider '{id}' cannot be reached at {}.",
-                place(upstream)
+                host_and_port(upstream)
             ),
         )
     } else {
@@ -222,11 +222,11 @@ fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
             format!("The provider '{id}' closed the connection before it answered."),
         )
     };
-    fault.caused_by(chain(error))
+    fault.caused_by(error_chain(error))
 }
 
 /// Host and port, without path and query, which may hold secrets.
-fn place(upstream: &Upstream) -> String {
+fn host_and_port(upstream: &Upstream) -> String {
     let host = upstream.url.host_str().unwrap_or_default();
     match upstream.url.port_or_known_default() {
         Some(port) => format!("{host}:{port}"),
@@ -235,7 +235,7 @@ fn place(upstream: &Upstream) -> String {
 }
 
 /// An error and its sources, without the URL.
-fn chain(error: &reqwest::Error) -> String {
+fn error_chain(error: &reqwest::Error) -> String {
     let mut text = String::new();
     let mut source = error.source();
     while let Some(error) = source {

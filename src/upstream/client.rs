@@ -9,8 +9,8 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use registry::{Provider, Wire};
 
-use super::places::Places;
-use super::{Health, KeyRing, Upstream};
+use super::concurrency::ConcurrencyLimit;
+use super::{KeyRing, ProviderHealth, Upstream};
 use crate::config::address;
 use crate::secrets::Secret;
 
@@ -20,7 +20,7 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 pub(super) fn build(
     provider: &Arc<Provider>,
     keys: &[Secret],
-    places: Arc<Places>,
+    places: Arc<ConcurrencyLimit>,
 ) -> Result<Upstream, Fault> {
     let url = url(provider)?;
     let mut builder = reqwest::Client::builder()
@@ -55,8 +55,8 @@ pub(super) fn build(
         headers: headers(provider)?,
         key_header: key_header(provider)?,
         keys: KeyRing::new(keys, &provider.key_weights),
-        health: Health::default(),
-        places,
+        health: ProviderHealth::default(),
+        concurrency: places,
     })
 }
 

@@ -8,36 +8,36 @@ use adapters::fault::{Fault, Kind, Retry};
 use tokio::time::Instant;
 
 /// So many failures in a row count as an outage.
-const FAILURES: u32 = 3;
+const OUTAGE_FAILURES: u32 = 3;
 /// The first time of being left alone; each further one is twice as long.
-const FIRST: Duration = Duration::from_secs(10);
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
 /// The longest one after failures.
-const LONGEST: Duration = Duration::from_mins(5);
+const MAX_PAUSE: Duration = Duration::from_mins(5);
 /// The longest one that a provider may ask for.
-const LONGEST_LIMIT: Duration = Duration::from_hours(1);
+const MAX_LIMIT_PAUSE: Duration = Duration::from_hours(1);
 /// How long the others leave it alone while one turn tries it out.
-const PROBE: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The health of one provider.
 #[derive(Debug, Default)]
-pub struct Health(Mutex<State>);
+pub struct ProviderHealth(Mutex<HealthState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     /// Failures since the last success.
     failures: u32,
     /// Outages since the last success.
     outages: u32,
     /// Left alone until then.
-    until: Option<Instant>,
+    down_until: Option<Instant>,
     /// One turn tries it out.
     probing: bool,
 }
 
-impl Health {
+impl ProviderHealth {
     /// How much longer the provider is left alone; `None` when it may be asked.
-    pub fn is_down(&self, now: Instant) -> Option<Duration> {
-        let left = self.state().until?.saturating_duration_since(now);
+    pub fn down_for(&self, now: Instant) -> Option<Duration> {
+        let left = self.lock().down_until?.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
 
@@ -46,12 +46,12 @@ impl Health {
     /// leave, and the others for as long as it takes it to fail or succeed,
     /// ten seconds at most, have not.
     pub fn admit(&self, now: Instant) -> Result<(), Duration> {
-        let mut state = self.state();
-        match state.until {
+        let mut state = self.lock();
+        match state.down_until {
             None => Ok(()),
             Some(until) if now < until => Err(until.saturating_duration_since(now)),
             Some(_) => {
-                state.until = Some(now + PROBE);
+                state.down_until = Some(now + PROBE_TIMEOUT);
                 state.probing = true;
                 Ok(())
             }
@@ -59,12 +59,12 @@ impl Health {
     }
 
     /// The provider answered.
-    pub fn success(&self) {
-        *self.state() = State::default();
+    pub fn record_success(&self) {
+        *self.lock() = HealthState::default();
     }
 
     /// The provider failed. Faults that are not an outage do not count.
-    pub fn failure(&self, fault: &Fault) {
+    pub fn record_failure(&self, fault: &Fault) {
         match fault.kind {
             Kind::Unreachable | Kind::Unavailable | Kind::Overloaded | Kind::Timeout => {}
             Kind::InvalidRequest
@@ -82,34 +82,34 @@ impl Health {
             | Kind::Internal => return,
         }
         let now = Instant::now();
-        let mut state = self.state();
-        if state.until.is_some_and(|until| now < until) && !state.probing {
+        let mut state = self.lock();
+        if state.down_until.is_some_and(|until| now < until) && !state.probing {
             // Known already: this one began before, or had nowhere else to go.
             return;
         }
         state.failures = state.failures.saturating_add(1);
-        if state.failures < FAILURES {
+        if state.failures < OUTAGE_FAILURES {
             return;
         }
-        let own = FIRST * 2_u32.saturating_pow(state.outages.min(16));
+        let own = FIRST_PAUSE * 2_u32.saturating_pow(state.outages.min(16));
         let asked = match fault.retry {
             Retry::After(pause) => pause,
             Retry::Never | Retry::Soon => Duration::ZERO,
         };
         state.outages = state.outages.saturating_add(1);
-        state.until = Some(now + own.max(asked).min(LONGEST));
+        state.down_until = Some(now + own.max(asked).min(MAX_PAUSE));
         state.probing = false;
     }
 
     /// The provider takes nothing for this long: every key is at its limit. The
     /// latest word counts.
-    pub fn limited(&self, pause: Duration) {
-        let mut state = self.state();
-        state.until = Some(Instant::now() + pause.min(LONGEST_LIMIT));
+    pub fn record_limit(&self, pause: Duration) {
+        let mut state = self.lock();
+        state.down_until = Some(Instant::now() + pause.min(MAX_LIMIT_PAUSE));
         state.probing = false;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -120,17 +120,17 @@ mod tests {
 
     use super::*;
 
-    fn fail(health: &Health, kind: Kind, times: u32) {
+    fn fail(health: &ProviderHealth, kind: Kind, times: u32) {
         for _ in 0..times {
-            health.failure(&Fault::new(kind, "x"));
+            health.record_failure(&Fault::new(kind, "x"));
         }
     }
 
-    fn left(health: &Health) -> Option<u64> {
-        health.is_down(Instant::now()).map(|left| left.as_secs())
+    fn left(health: &ProviderHealth) -> Option<u64> {
+        health.down_for(Instant::now()).map(|left| left.as_secs())
     }
 
-    fn admitted(health: &Health) -> bool {
+    fn admitted(health: &ProviderHealth) -> bool {
         health.admit(Instant::now()).is_ok()
     }
 
@@ -142,7 +142,7 @@ mod tests {
             Kind::Overloaded,
             Kind::Timeout,
         ] {
-            let health = Health::default();
+            let health = ProviderHealth::default();
             fail(&health, kind, 2);
             assert_eq!(left(&health), None);
             fail(&health, kind, 1);
@@ -152,16 +152,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_success_between_failures_starts_the_count_anew() {
-        let health = Health::default();
+        let health = ProviderHealth::default();
         fail(&health, Kind::Timeout, 2);
-        health.success();
+        health.record_success();
         fail(&health, Kind::Timeout, 2);
         assert!(admitted(&health));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_the_request_or_its_key_is_to_blame_for_is_no_outage() {
-        let health = Health::default();
+        let health = ProviderHealth::default();
         for kind in [
             Kind::InvalidRequest,
             Kind::ContextLength,
@@ -179,7 +179,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_turn_tries_a_provider_out_and_its_success_is_everyones() {
-        let health = Health::default();
+        let health = ProviderHealth::default();
         fail(&health, Kind::Unreachable, 3);
         advance(Duration::from_secs(9)).await;
         assert_eq!(
@@ -191,23 +191,23 @@ mod tests {
         assert_eq!(left(&health), None);
         assert!(admitted(&health));
         assert!(!admitted(&health), "one at a time");
-        health.success();
+        health.record_success();
         assert!(admitted(&health) && admitted(&health));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_trial_that_nobody_ends_lapses() {
-        let health = Health::default();
+        let health = ProviderHealth::default();
         fail(&health, Kind::Unreachable, 3);
         advance(Duration::from_secs(10)).await;
         assert!(admitted(&health));
-        advance(PROBE).await;
+        advance(PROBE_TIMEOUT).await;
         assert!(admitted(&health));
     }
 
     #[tokio::test(start_paused = true)]
     async fn each_outage_is_twice_as_long_up_to_a_limit() {
-        let health = Health::default();
+        let health = ProviderHealth::default();
         fail(&health, Kind::Unavailable, 3);
         for seconds in [10, 20, 40, 80, 160, 300, 300] {
             assert_eq!(left(&health), Some(seconds));
@@ -217,16 +217,16 @@ mod tests {
             assert!(admitted(&health));
             fail(&health, Kind::Unavailable, 1);
         }
-        health.success();
+        health.record_success();
         fail(&health, Kind::Unavailable, 3);
         assert_eq!(left(&health), Some(10));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_overloaded_provider_may_ask_for_longer() {
-        let health = Health::default();
+        let health = ProviderHealth::default();
         for _ in 0..3 {
-            health.failure(&Fault {
+            health.record_failure(&Fault {
                 retry: Retry::After(Duration::from_mins(1)),
                 ..Fault::new(Kind::Overloaded, "x")
             });
@@ -236,15 +236,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_limit_lasts_as_long_as_it_says() {
-        let health = Health::default();
-        health.limited(Duration::from_secs(40));
+        let health = ProviderHealth::default();
+        health.record_limit(Duration::from_secs(40));
         assert_eq!(left(&health), Some(40));
         advance(Duration::from_secs(40)).await;
         assert!(admitted(&health));
-        health.limited(Duration::from_secs(5));
+        health.record_limit(Duration::from_secs(5));
         assert_eq!(left(&health), Some(5), "a trial that failed");
         assert!(!admitted(&health));
-        health.limited(Duration::MAX);
+        health.record_limit(Duration::MAX);
         assert_eq!(left(&health), Some(3_600));
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::secrets::Secret;
 
 /// A provider may ask for any pause; a clock cannot hold every one.
-const LONGEST_REST: Duration = Duration::from_hours(1);
+const MAX_COOLDOWN: Duration = Duration::from_hours(1);
 
 /// The keys of a provider and which of them rest.
 #[derive(Debug)]
@@ -19,14 +19,14 @@ pub struct KeyRing {
     keys: Vec<Secret>,
     /// As many as keys, or none.
     weights: Vec<u32>,
-    resting: Mutex<Vec<Option<Instant>>>,
+    cooling_until: Mutex<Vec<Option<Instant>>>,
 }
 
 /// A key by its place in the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key(usize);
+pub struct KeyIndex(usize);
 
-impl Key {
+impl KeyIndex {
     /// Its place.
     pub fn index(self) -> usize {
         self.0
@@ -38,11 +38,11 @@ impl KeyRing {
         Self {
             keys: keys.to_vec(),
             weights: weights.to_vec(),
-            resting: Mutex::new(vec![None; keys.len()]),
+            cooling_until: Mutex::new(vec![None; keys.len()]),
         }
     }
 
-    pub(super) fn holds(&self, keys: &[Secret]) -> bool {
+    pub(super) fn has_keys(&self, keys: &[Secret]) -> bool {
         self.keys.len() == keys.len()
             && self
                 .keys
@@ -55,13 +55,13 @@ impl KeyRing {
     /// weights the one that is the session's among those awake, else the first
     /// of them; the one that rests least when all rest. `None` when the
     /// provider has no key.
-    pub fn choose(&self, session: u64) -> Option<Key> {
+    pub fn choose(&self, session: u64) -> Option<KeyIndex> {
         let now = Instant::now();
         let resting = self.resting();
         let awake = resting
             .iter()
             .enumerate()
-            .filter(|(_, until)| is_over(**until, now))
+            .filter(|(_, until)| has_passed(**until, now))
             .map(|(index, _)| index);
         let chosen = if self.weights.is_empty() {
             awake.min()
@@ -73,32 +73,32 @@ impl KeyRing {
                 let least = resting.iter().enumerate().min_by_key(|(_, until)| **until);
                 least.map(|(index, _)| index)
             })
-            .map(Key)
+            .map(KeyIndex)
     }
 
     /// Lets a key rest; true when another one is awake.
-    pub fn rest(&self, key: Key, pause: Duration) -> bool {
+    pub fn cool_down(&self, key: KeyIndex, pause: Duration) -> bool {
         let now = Instant::now();
         let mut resting = self.resting();
         if let Some(until) = resting.get_mut(key.0) {
-            *until = Some(now + pause.min(LONGEST_REST));
+            *until = Some(now + pause.min(MAX_COOLDOWN));
         }
-        resting.iter().any(|until| is_over(*until, now))
+        resting.iter().any(|until| has_passed(*until, now))
     }
 
     /// The time until a key wakes; `None` when one is awake or there is none.
-    pub fn rest_left(&self) -> Option<Duration> {
-        let least = self.rests().into_iter().min();
+    pub fn time_until_available(&self) -> Option<Duration> {
+        let least = self.cooldowns().into_iter().min();
         least.filter(|left| !left.is_zero())
     }
 
     /// Every key, in the order of the ring.
-    pub fn all(&self) -> impl Iterator<Item = Key> + use<> {
-        (0..self.keys.len()).map(Key)
+    pub fn indexes(&self) -> impl Iterator<Item = KeyIndex> + use<> {
+        (0..self.keys.len()).map(KeyIndex)
     }
 
     /// How long each key still rests.
-    pub fn rests(&self) -> Vec<Duration> {
+    pub fn cooldowns(&self) -> Vec<Duration> {
         let now = Instant::now();
         let left = |until: &Option<Instant>| {
             until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
@@ -107,7 +107,7 @@ impl KeyRing {
     }
 
     /// The key as a header carries it, after `before`; marked as sensitive.
-    pub(super) fn value(&self, key: Key, before: &str) -> Option<HeaderValue> {
+    pub(super) fn header_value(&self, key: KeyIndex, before: &str) -> Option<HeaderValue> {
         let secret = self.keys.get(key.0)?;
         let mut value = HeaderValue::try_from(format!("{before}{}", secret.expose())).ok()?;
         value.set_sensitive(true);
@@ -132,11 +132,13 @@ impl KeyRing {
     }
 
     fn resting(&self) -> MutexGuard<'_, Vec<Option<Instant>>> {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cooling_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_over(until: Option<Instant>, now: Instant) -> bool {
+fn has_passed(until: Option<Instant>, now: Instant) -> bool {
     until.is_none_or(|until| until <= now)
 }
 
@@ -161,39 +163,39 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_resting_key_gives_way_and_comes_back() {
         let ring = ring(&["first-key", "second-key"], &[]);
-        assert_eq!(ring.choose(7), Some(Key(0)));
-        assert!(ring.rest(Key(0), Duration::from_secs(10)));
-        assert_eq!(ring.choose(7), Some(Key(1)));
-        assert!(!ring.rest(Key(1), Duration::from_mins(1)));
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
+        assert!(ring.cool_down(KeyIndex(0), Duration::from_secs(10)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(1)));
+        assert!(!ring.cool_down(KeyIndex(1), Duration::from_mins(1)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
         tokio::time::advance(Duration::from_secs(11)).await;
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_ring_knows_when_a_key_wakes() {
         let ring = ring(&["first-key", "second-key"], &[]);
-        ring.rest(Key(0), Duration::from_mins(1));
-        assert!(ring.rest_left().is_none());
-        ring.rest(Key(1), Duration::from_secs(10));
-        assert_eq!(ring.rest_left(), Some(Duration::from_secs(10)));
-        assert!(ring.rest_left().is_some());
+        ring.cool_down(KeyIndex(0), Duration::from_mins(1));
+        assert!(ring.time_until_available().is_none());
+        ring.cool_down(KeyIndex(1), Duration::from_secs(10));
+        assert_eq!(ring.time_until_available(), Some(Duration::from_secs(10)));
+        assert!(ring.time_until_available().is_some());
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert!(ring.rest_left().is_none());
+        assert!(ring.time_until_available().is_none());
     }
 
     #[test]
     fn a_provider_without_keys_never_waits_for_one() {
         let none = ring(&[], &[]);
         assert_eq!(none.choose(7), None);
-        assert!(none.rest_left().is_none());
+        assert!(none.time_until_available().is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_pause_is_too_long_for_the_clock() {
         let ring = ring(&["first-key"], &[]);
-        assert!(!ring.rest(Key(0), Duration::MAX));
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert!(!ring.cool_down(KeyIndex(0), Duration::MAX));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
     }
 
     #[test]
@@ -207,12 +209,12 @@ mod tests {
     async fn a_session_keeps_its_key_when_another_one_rests_or_goes() {
         let all = ring(&["first-key", "second-key", "third-key"], &[1, 1, 1]);
         let fewer = ring(&["first-key", "third-key"], &[1, 1]);
-        let before: Vec<Key> = (0..300).map(|s| all.choose(s).unwrap()).collect();
-        all.rest(Key(1), Duration::from_mins(1));
+        let before: Vec<KeyIndex> = (0..300).map(|s| all.choose(s).unwrap()).collect();
+        all.cool_down(KeyIndex(1), Duration::from_mins(1));
         let mut moved = [0; 3];
         for (session, was) in (0..300).zip(&before) {
             let is = all.choose(session).unwrap();
-            if *was == Key(1) {
+            if *was == KeyIndex(1) {
                 moved[is.0] += 1;
             } else {
                 assert_eq!(is, *was);
@@ -222,15 +224,15 @@ mod tests {
         }
         assert!(moved[0] > 20 && moved[2] > 20 && moved[1] == 0, "{moved:?}");
         tokio::time::advance(Duration::from_mins(1)).await;
-        let after: Vec<Key> = (0..300).map(|s| all.choose(s).unwrap()).collect();
+        let after: Vec<KeyIndex> = (0..300).map(|s| all.choose(s).unwrap()).collect();
         assert_eq!(after, before);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_key_of_no_weight_is_kept_for_when_the_others_rest() {
         let ring = ring(&["spare-key", "first-key"], &[0, 1]);
-        assert_eq!(ring.choose(7), Some(Key(1)));
-        ring.rest(Key(1), Duration::from_mins(1));
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(1)));
+        ring.cool_down(KeyIndex(1), Duration::from_mins(1));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
     }
 }

@@ -3,10 +3,10 @@
 
 mod attempt;
 mod client;
+mod concurrency;
 mod health;
 mod keys;
-mod lessons;
-mod places;
+mod learned_quirks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,23 +19,23 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-pub use attempt::{Answer, open};
-pub use health::Health;
-pub use keys::{Key, KeyRing};
-pub use lessons::Lessons;
-pub use places::Place;
+pub use attempt::{UpstreamResponse, send_request};
+pub use concurrency::RequestPermit;
+pub use health::ProviderHealth;
+pub use keys::{KeyIndex, KeyRing};
+pub use learned_quirks::LearnedQuirks;
 
-use places::Places;
+use concurrency::ConcurrencyLimit;
 
 /// How long a key rests at its limit when the provider does not say.
-const LIMIT_REST: Duration = Duration::from_secs(10);
+const RATE_LIMIT_COOLDOWN: Duration = Duration::from_secs(10);
 /// How long a key rests that is used up or not accepted.
-const BAD_REST: Duration = Duration::from_mins(10);
+const BAD_KEY_COOLDOWN: Duration = Duration::from_mins(10);
 /// The longest pause that is waited for where another provider could answer: a
 /// provider that asks for no more is not left alone.
-pub const SHORT_REST: Duration = Duration::from_secs(2);
+pub const SHORT_COOLDOWN: Duration = Duration::from_secs(2);
 /// The shortest pause that a client is told of at a limit.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
+const MIN_RETRY_AFTER: Duration = Duration::from_secs(3);
 
 /// What is needed to talk to one provider.
 #[derive(Debug)]
@@ -47,8 +47,8 @@ pub struct Upstream {
     /// Carries the key, with this before it.
     key_header: (HeaderName, &'static str),
     keys: KeyRing,
-    health: Health,
-    places: Arc<Places>,
+    health: ProviderHealth,
+    concurrency: Arc<ConcurrencyLimit>,
 }
 
 impl Upstream {
@@ -73,20 +73,20 @@ impl Upstream {
     }
 
     /// Whether it is worth asking.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &ProviderHealth {
         &self.health
     }
 
     /// Waits for a place among the requests that run at once, no longer than
     /// `patience`. The place belongs to the request until the end of its answer;
     /// to drop the future is to leave the queue.
-    pub fn place(
+    pub fn acquire_permit(
         &self,
         patience: Duration,
-    ) -> impl Future<Output = Result<Place, Fault>> + Send + use<> {
-        let (places, provider) = (Arc::clone(&self.places), Arc::clone(&self.provider));
+    ) -> impl Future<Output = Result<RequestPermit, Fault>> + Send + use<> {
+        let (places, provider) = (Arc::clone(&self.concurrency), Arc::clone(&self.provider));
         async move {
-            let taken = tokio::time::timeout(patience, places.take()).await;
+            let taken = tokio::time::timeout(patience, places.acquire()).await;
             taken.map_err(|_| Fault {
                 // It waited long enough; whoever asks may decide to ask again.
                 retry: Retry::Never,
@@ -105,41 +105,45 @@ impl Upstream {
 
     /// A place if one is free now.
     #[cfg(test)]
-    fn try_place(&self) -> Option<Place> {
-        self.places.try_take()
+    fn try_acquire_permit(&self) -> Option<RequestPermit> {
+        self.concurrency.try_acquire()
     }
 
     /// A request failed: its key rests if it is the key's limit or fault, and
     /// the provider is left alone if it is down or no key is left. True when
     /// another key can be tried at once.
-    pub fn failed(&self, key: Option<Key>, fault: &Fault) -> bool {
+    pub fn record_failure(&self, key: Option<KeyIndex>, fault: &Fault) -> bool {
         let rest = match (fault.kind, fault.retry) {
             (Kind::RateLimit, Retry::After(pause)) => pause,
-            (Kind::RateLimit, Retry::Soon | Retry::Never) => LIMIT_REST,
-            (Kind::Authentication | Kind::Quota, _) => BAD_REST,
+            (Kind::RateLimit, Retry::Soon | Retry::Never) => RATE_LIMIT_COOLDOWN,
+            (Kind::Authentication | Kind::Quota, _) => BAD_KEY_COOLDOWN,
             _ => {
-                self.health.failure(fault);
+                self.health.record_failure(fault);
                 return false;
             }
         };
         if let Some(key) = key
-            && self.keys.rest(key, rest)
+            && self.keys.cool_down(key, rest)
         {
             return true;
         }
-        let left = self.keys.rest_left().unwrap_or(rest);
-        if fault.kind != Kind::Authentication && left > SHORT_REST {
-            self.health.limited(left);
+        let left = self.keys.time_until_available().unwrap_or(rest);
+        if fault.kind != Kind::Authentication && left > SHORT_COOLDOWN {
+            self.health.record_limit(left);
         }
         false
     }
 
     /// Tells a client at a bare limit when a key or the provider wakes: Codex
     /// gives up on a 429 that does not say when to come back.
-    pub fn date(&self, fault: &mut Fault) {
+    pub fn set_retry_after(&self, fault: &mut Fault) {
         if fault.kind == Kind::RateLimit && fault.retry == Retry::Soon {
-            let down = || self.health.is_down(Instant::now());
-            let left = self.keys.rest_left().or_else(down).unwrap_or_default();
+            let down = || self.health.down_for(Instant::now());
+            let left = self
+                .keys
+                .time_until_available()
+                .or_else(down)
+                .unwrap_or_default();
             // In whole seconds, as the header that tells it.
             let left = Duration::from_secs(
                 left.as_millis()
@@ -147,21 +151,21 @@ impl Upstream {
                     .try_into()
                     .unwrap_or(u64::MAX),
             );
-            fault.retry = Retry::After(left.max(SHORTEST_PAUSE));
+            fault.retry = Retry::After(left.max(MIN_RETRY_AFTER));
         }
     }
 
-    fn credential(&self, key: Key) -> Option<(HeaderName, HeaderValue)> {
+    fn credential(&self, key: KeyIndex) -> Option<(HeaderName, HeaderValue)> {
         let (name, before) = &self.key_header;
-        Some((name.clone(), self.keys.value(key, before)?))
+        Some((name.clone(), self.keys.header_value(key, before)?))
     }
 }
 
 /// The providers that were talked to, by id, and what they taught.
 #[derive(Debug, Default)]
 pub struct Upstreams {
-    known: Mutex<HashMap<String, Arc<Upstream>>>,
-    lessons: Lessons,
+    by_id: Mutex<HashMap<String, Arc<Upstream>>>,
+    learned_quirks: LearnedQuirks,
 }
 
 impl Upstreams {
@@ -175,32 +179,32 @@ impl Upstreams {
             .get(&provider.id)
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         let old = known.get(&provider.id);
         let same = old
             .is_some_and(|old| Arc::ptr_eq(&old.provider, provider) || old.provider == *provider);
         if let Some(old) = old
             && same
-            && old.keys.holds(keys)
+            && old.keys.has_keys(keys)
         {
             return Ok(Arc::clone(old));
         }
         let places = old.map_or_else(
-            || Places::new(provider.max_concurrent),
-            |old| Arc::clone(&old.places),
+            || ConcurrencyLimit::new(provider.max_concurrent),
+            |old| Arc::clone(&old.concurrency),
         );
         let upstream = Arc::new(client::build(provider, keys, Arc::clone(&places))?);
-        places.resize(provider.max_concurrent);
+        places.set_limit(provider.max_concurrent);
         if old.is_some() && !same {
-            self.lessons.forget(&provider.id);
+            self.learned_quirks.forget_provider(&provider.id);
         }
         known.insert(provider.id.clone(), Arc::clone(&upstream));
         Ok(upstream)
     }
 
     /// What the providers taught about their models.
-    pub fn lessons(&self) -> &Lessons {
-        &self.lessons
+    pub fn lessons(&self) -> &LearnedQuirks {
+        &self.learned_quirks
     }
 }
 

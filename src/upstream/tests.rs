@@ -48,7 +48,7 @@ fn two_keys() -> Arc<Upstream> {
 }
 
 fn down(upstream: &Upstream) -> Option<u64> {
-    let left = upstream.health().is_down(Instant::now());
+    let left = upstream.health().down_for(Instant::now());
     left.map(|left| left.as_secs())
 }
 
@@ -74,13 +74,13 @@ async fn a_limit_changes_the_key_and_the_last_one_is_the_providers() {
     let upstream = two_keys();
     let limit = |seconds| fault(Kind::RateLimit, Retry::After(Duration::from_secs(seconds)));
     let first = upstream.keys().choose(0);
-    assert!(upstream.failed(first, &limit(60)));
+    assert!(upstream.record_failure(first, &limit(60)));
     assert_eq!(down(&upstream), None);
     let second = upstream.keys().choose(0);
     assert_ne!(second, first);
-    assert!(!upstream.failed(second, &limit(20)));
+    assert!(!upstream.record_failure(second, &limit(20)));
     assert_eq!(down(&upstream), Some(20));
-    upstream.health().success();
+    upstream.health().record_success();
     assert_eq!(down(&upstream), None);
 }
 
@@ -92,9 +92,9 @@ async fn a_key_rests_as_long_as_its_fault_says() {
         (fault(Kind::Authentication, Retry::Never), 600),
     ] {
         let upstream = two_keys();
-        upstream.failed(upstream.keys().choose(0), &fault);
-        upstream.failed(upstream.keys().choose(0), &fault);
-        let left = upstream.keys().rest_left();
+        upstream.record_failure(upstream.keys().choose(0), &fault);
+        upstream.record_failure(upstream.keys().choose(0), &fault);
+        let left = upstream.keys().time_until_available();
         assert_eq!(left, Some(Duration::from_secs(rest)), "{:?}", fault.kind);
         let limit = (fault.kind != Kind::Authentication).then_some(rest);
         assert_eq!(down(&upstream), limit, "{:?}", fault.kind);
@@ -106,9 +106,9 @@ async fn a_provider_that_fails_keeps_its_keys() {
     let upstream = two_keys();
     for _ in 0..3 {
         let fault = fault(Kind::Unavailable, Retry::Soon);
-        assert!(!upstream.failed(upstream.keys().choose(0), &fault));
+        assert!(!upstream.record_failure(upstream.keys().choose(0), &fault));
     }
-    assert!(upstream.keys().rest_left().is_none());
+    assert!(upstream.keys().time_until_available().is_none());
     assert_eq!(down(&upstream), Some(10));
 }
 
@@ -119,9 +119,9 @@ async fn a_provider_without_keys_has_limits_too() {
         &config("key_required = false\npassthrough = true"),
     );
     let mut bare = fault(Kind::RateLimit, Retry::Soon);
-    assert!(!upstream.failed(None, &bare));
+    assert!(!upstream.record_failure(None, &bare));
     assert_eq!(down(&upstream), Some(10));
-    upstream.date(&mut bare);
+    upstream.set_retry_after(&mut bare);
     assert_eq!(bare.retry_after(), Some(10));
 }
 
@@ -129,19 +129,19 @@ async fn a_provider_without_keys_has_limits_too() {
 async fn a_bare_limit_is_told_with_the_time_until_a_key_wakes() {
     let upstream = two_keys();
     let mut bare = fault(Kind::RateLimit, Retry::Soon);
-    upstream.date(&mut bare);
-    assert_eq!(bare.retry, Retry::After(SHORTEST_PAUSE));
+    upstream.set_retry_after(&mut bare);
+    assert_eq!(bare.retry, Retry::After(MIN_RETRY_AFTER));
     let limit = fault(Kind::RateLimit, Retry::Soon);
-    upstream.failed(upstream.keys().choose(0), &limit);
-    upstream.failed(upstream.keys().choose(0), &limit);
+    upstream.record_failure(upstream.keys().choose(0), &limit);
+    upstream.record_failure(upstream.keys().choose(0), &limit);
     let mut bare = limit.clone();
-    upstream.date(&mut bare);
+    upstream.set_retry_after(&mut bare);
     assert_eq!(bare.retry_after(), Some(10));
     let mut named = fault(Kind::RateLimit, Retry::After(Duration::from_secs(1)));
-    upstream.date(&mut named);
+    upstream.set_retry_after(&mut named);
     assert_eq!(named.retry_after(), Some(1));
     let mut other = fault(Kind::Unavailable, Retry::Soon);
-    upstream.date(&mut other);
+    upstream.set_retry_after(&mut other);
     assert_eq!(other.retry, Retry::Soon);
 }
 
@@ -150,14 +150,14 @@ async fn a_turn_waits_for_its_place_and_not_for_ever() {
     let settings = format!("{TWO_KEYS}max_concurrent = 1");
     let patience = Duration::from_secs(7);
     let upstream = upstream(&Upstreams::default(), &config(&settings));
-    let place = upstream.place(patience).await.unwrap();
-    assert!(upstream.try_place().is_none());
+    let place = upstream.acquire_permit(patience).await.unwrap();
+    assert!(upstream.try_acquire_permit().is_none());
     let before = Instant::now();
-    let full = upstream.place(patience).await.unwrap_err();
+    let full = upstream.acquire_permit(patience).await.unwrap_err();
     assert_eq!(before.elapsed(), patience);
     assert_eq!((full.kind, full.retry), (Kind::Overloaded, Retry::Never));
     drop(place);
-    assert!(upstream.place(patience).now_or_never().is_some());
+    assert!(upstream.acquire_permit(patience).now_or_never().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,12 +165,12 @@ async fn running_requests_count_after_a_change_of_settings() {
     let upstreams = Upstreams::default();
     let limit = |most: u32| config(&format!("{TWO_KEYS}max_concurrent = {most}"));
     let before = upstream(&upstreams, &limit(2));
-    let place = before.try_place().unwrap();
+    let place = before.try_acquire_permit().unwrap();
     let after = upstream(&upstreams, &limit(1));
     assert!(!Arc::ptr_eq(&before, &after));
-    assert!(after.try_place().is_none());
+    assert!(after.try_acquire_permit().is_none());
     drop(place);
-    assert!(after.try_place().is_some());
+    assert!(after.try_acquire_permit().is_some());
 }
 
 #[test]
@@ -204,9 +204,9 @@ async fn played(answer: serde_json::Value, settings: &str) -> (Player, Arc<Upstr
     (player, upstream(&Upstreams::default(), &config))
 }
 
-async fn ask(upstream: &Upstream) -> Result<Answer, Fault> {
-    let place = upstream.place(Duration::from_secs(9)).await?;
-    open(
+async fn ask(upstream: &Upstream) -> Result<UpstreamResponse, Fault> {
+    let place = upstream.acquire_permit(Duration::from_secs(9)).await?;
+    send_request(
         upstream,
         place,
         upstream.keys().choose(0),
@@ -236,10 +236,10 @@ async fn a_place_is_held_to_the_end_of_the_answer() {
     let answer = serde_json::json!({"repeat": true, "steps": steps});
     let (_player, upstream) = played(answer, "max_concurrent = 1").await;
     let mut answer = ask(&upstream).await.unwrap();
-    assert!(answer.piece(None).await.unwrap().is_some());
-    assert!(upstream.try_place().is_none());
+    assert!(answer.read(None).await.unwrap().is_some());
+    assert!(upstream.try_acquire_permit().is_none());
     drop(answer);
-    assert!(upstream.try_place().is_some());
+    assert!(upstream.try_acquire_permit().is_some());
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn a_refusal_and_a_client_that_leaves_give_the_place_back() {
     let answer = serde_json::json!({"repeat": true, "status": 500, "body": "no"});
     let (_player, upstream) = played(answer, "max_concurrent = 1").await;
     assert!(ask(&upstream).await.is_err());
-    assert!(upstream.try_place().is_some());
+    assert!(upstream.try_acquire_permit().is_some());
     let slow = serde_json::json!({"repeat": true, "head_delay_ms": 600_000, "body": "no"});
     let (player, upstream) = played(slow, "max_concurrent = 1").await;
     let asking = {
@@ -257,8 +257,8 @@ async fn a_refusal_and_a_client_that_leaves_give_the_place_back() {
     while player.requests().is_empty() {
         tokio::task::yield_now().await;
     }
-    assert!(upstream.try_place().is_none());
+    assert!(upstream.try_acquire_permit().is_none());
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
-    assert!(upstream.try_place().is_some());
+    assert!(upstream.try_acquire_permit().is_some());
 }

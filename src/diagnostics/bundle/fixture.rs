@@ -17,7 +17,7 @@ use toml::Table;
 
 use super::{Attempt, Head, Turn};
 use crate::turn::Caller;
-use crate::upstream::Lessons;
+use crate::upstream::LearnedQuirks;
 
 mod spoken;
 #[cfg(test)]
@@ -263,7 +263,7 @@ fn route(turn: &Turn, number: Option<usize>, shown: Option<&Attempt>) -> Option<
         upstream_model: kept.upstream_model.clone(),
         found: Found::Exact,
     };
-    let lessons = Lessons::default();
+    let lessons = LearnedQuirks::default();
     for lesson in &turn.given.lessons {
         if (&lesson.provider, &lesson.model) == (&kept.provider, &kept.upstream_model) {
             for mend in &lesson.mends {

@@ -12,14 +12,14 @@ use tokio::time::{Instant, sleep_until};
 use super::Engine;
 use crate::tap::Seen;
 use crate::turn::sink::Sink;
-use crate::upstream::Answer;
+use crate::upstream::UpstreamResponse;
 
 /// How long token counts and the end of the stream may come after the finish
 /// reason.
 const AFTER_FINISH: Duration = Duration::from_secs(5);
 
 impl<S: Sink> Engine<'_, S> {
-    pub(super) async fn read(&mut self, mut answer: Answer) -> Result<(), Fault> {
+    pub(super) async fn read(&mut self, mut answer: UpstreamResponse) -> Result<(), Fault> {
         let idle = self.way.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.pace.commit_after;
         let mut reader = Reader::new(&self.way.route.dialect.quirks);
@@ -37,7 +37,7 @@ impl<S: Sink> Engine<'_, S> {
             let piece = tokio::select! {
                 biased;
                 () = &mut ending => return Err(self.ending()),
-                piece = answer.piece(border) => match piece {
+                piece = answer.read(border) => match piece {
                     Ok(piece) => piece,
                     // Only token counts can be missing.
                     Err(_) if reader.is_complete() => None,
@@ -74,7 +74,7 @@ impl<S: Sink> Engine<'_, S> {
             }
             if self.take(&mut reader, piece.as_ref())? {
                 // Before the last event goes out: a client may leave with it.
-                answer.release();
+                answer.drain();
                 self.send().await;
                 return Ok(());
             }
@@ -113,7 +113,7 @@ impl<S: Sink> Engine<'_, S> {
         if self.output.content && !self.way.body.is_empty() {
             self.way.body = Bytes::new();
             self.ways.close(&self.way);
-            self.way.upstream.health().success();
+            self.way.upstream.health().record_success();
             self.record.down(false);
         }
         match failed {

@@ -7,25 +7,25 @@ use adapters::mend::Mend;
 use registry::{Route, Window, WindowSource};
 
 /// The most models that something is known of; the oldest go first.
-const MODELS: usize = 1000;
+const MAX_MODELS: usize = 1000;
 /// The most lessons about one model; the oldest go first, those of the kind
 /// that is learned before others.
-const MENDS: usize = 16;
+const MAX_PATCHES: usize = 16;
 
 /// The lessons about each model of each provider. Empty for most: a turn then
 /// costs two lookups at most.
 #[derive(Debug, Default)]
-pub struct Lessons(RwLock<Known>);
+pub struct LearnedQuirks(RwLock<PatchesByModel>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct PatchesByModel {
     /// By provider and its name of the model.
-    mends: HashMap<String, HashMap<String, Vec<Mend>>>,
+    patches: HashMap<String, HashMap<String, Vec<Mend>>>,
     /// The same names, the oldest first.
     order: VecDeque<(String, String)>,
 }
 
-impl Lessons {
+impl LearnedQuirks {
     /// Changes a route to what was learned about its model. True when there
     /// was something.
     pub fn apply(&self, route: &mut Route) -> bool {
@@ -48,10 +48,10 @@ impl Lessons {
         let (provider, model) = (&route.provider.id, &route.upstream_model);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.of(provider, model).is_none() {
-            known.make_room();
+            known.evict_oldest();
             known.order.push_back((provider.clone(), model.clone()));
         }
-        let models = known.mends.entry(provider.clone()).or_default();
+        let models = known.patches.entry(provider.clone()).or_default();
         let mends = models.entry(model.clone()).or_default();
         let kind = std::mem::discriminant(&mend);
         let is_kin = |old: &Mend| std::mem::discriminant(old) == kind;
@@ -59,7 +59,7 @@ impl Lessons {
             return false;
         }
         mends.retain(|old| *old != mend);
-        if mends.len() >= MENDS {
+        if mends.len() >= MAX_PATCHES {
             mends.remove(mends.iter().position(is_kin).unwrap_or(0));
         }
         mends.push(mend);
@@ -73,7 +73,7 @@ impl Lessons {
             return;
         }
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let models = known.mends.get_mut(&route.provider.id);
+        let models = known.patches.get_mut(&route.provider.id);
         if let Some(mends) = models.and_then(|models| models.get_mut(&route.upstream_model)) {
             mends.retain(|old| *old != mend);
         }
@@ -94,31 +94,31 @@ impl Lessons {
     }
 
     /// The lessons about a model, in the order of learning.
-    pub fn of(&self, provider: &str, model: &str) -> Vec<Mend> {
+    pub fn patches(&self, provider: &str, model: &str) -> Vec<Mend> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.of(provider, model).unwrap_or_default().to_vec()
     }
 
     /// Forgets a provider: it may be another one under the same name.
-    pub(super) fn forget(&self, provider: &str) {
+    pub(super) fn forget_provider(&self, provider: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if known.mends.remove(provider).is_some() {
+        if known.patches.remove(provider).is_some() {
             known.order.retain(|(id, _)| id != provider);
         }
     }
 }
 
-impl Known {
+impl PatchesByModel {
     fn of(&self, provider: &str, model: &str) -> Option<&[Mend]> {
-        self.mends.get(provider)?.get(model).map(Vec::as_slice)
+        self.patches.get(provider)?.get(model).map(Vec::as_slice)
     }
 
-    fn make_room(&mut self) {
-        if self.order.len() < MODELS {
+    fn evict_oldest(&mut self) {
+        if self.order.len() < MAX_MODELS {
             return;
         }
         if let Some((provider, model)) = self.order.pop_front()
-            && let Some(models) = self.mends.get_mut(&provider)
+            && let Some(models) = self.patches.get_mut(&provider)
         {
             models.remove(&model);
         }
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_lesson_holds_for_its_model_alone() {
-        let lessons = Lessons::default();
+        let lessons = LearnedQuirks::default();
         assert!(!lessons.apply(&mut route("a")));
         assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
         assert!(lessons.learn(
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_registry_stays_as_it_is() {
-        let (lessons, registry) = (Lessons::default(), registry());
+        let (lessons, registry) = (LearnedQuirks::default(), registry());
         let mut taught = registry.resolve("a", false).unwrap();
         lessons.learn(
             &taught,
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_later_lesson_of_the_same_kind_counts() {
-        let lessons = Lessons::default();
+        let lessons = LearnedQuirks::default();
         assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
         assert!(!lessons.learn(&route("a"), Mend::Window(8_192)));
         assert!(lessons.learn(&route("a"), Mend::Window(4_096)));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_lesson_that_did_not_help_is_forgotten_unless_it_is_a_number() {
-        let lessons = Lessons::default();
+        let lessons = LearnedQuirks::default();
         lessons.learn(&route("a"), Mend::NoImages);
         lessons.learn(&route("a"), Mend::Window(8_192));
         for mend in [Mend::NoImages, Mend::Window(8_192)] {
@@ -213,18 +213,18 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let lessons = Lessons::default();
-        for model in 0..=MODELS {
+        let lessons = LearnedQuirks::default();
+        for model in 0..=MAX_MODELS {
             lessons.learn(&route(&model.to_string()), Mend::Window(8_192));
         }
         assert_eq!(lessons.window("lab", "0"), None);
         assert!(lessons.window("lab", "1").is_some());
-        assert!(lessons.window("lab", &MODELS.to_string()).is_some());
+        assert!(lessons.window("lab", &MAX_MODELS.to_string()).is_some());
     }
 
     #[test]
     fn many_lessons_of_one_kind_crowd_no_other_out() {
-        let lessons = Lessons::default();
+        let lessons = LearnedQuirks::default();
         lessons.learn(&route("a"), Mend::MaxOutput(512));
         for tokens in 1..100 {
             lessons.learn(&route("a"), Mend::Window(tokens));
@@ -234,16 +234,16 @@ mod tests {
         let model = &taught.model;
         assert_eq!((model.window, model.max_output), (Some(99), Some(512)));
         let known = lessons.0.read().unwrap();
-        assert_eq!(known.of("lab", "a").map(<[Mend]>::len), Some(MENDS));
+        assert_eq!(known.of("lab", "a").map(<[Mend]>::len), Some(MAX_PATCHES));
     }
 
     #[test]
     fn a_provider_that_changed_is_learned_anew() {
-        let lessons = Lessons::default();
+        let lessons = LearnedQuirks::default();
         lessons.learn(&route("a"), Mend::Window(8_192));
-        lessons.forget("other");
+        lessons.forget_provider("other");
         assert!(lessons.window("lab", "a").is_some());
-        lessons.forget("lab");
+        lessons.forget_provider("lab");
         assert_eq!(lessons.window("lab", "a"), None);
         assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
     }
