@@ -1,4 +1,4 @@
-//! One request to a provider: sent, and its answer opened.
+//! Sends one request to a provider and opens its response.
 
 use std::error::Error as _;
 use std::time::{Duration, UNIX_EPOCH};
@@ -14,36 +14,37 @@ use super::{KeyIndex, RequestPermit, Upstream};
 use crate::tap::{Seen, Tap};
 use crate::turn::Clock;
 
-/// The most bytes of an error reply that are read, and how long for.
+/// Maximum bytes of an error response that are read, and the time limit for reading them.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most bytes behind the last event that are read, and how long for.
+/// Maximum bytes after the last event that are read, and the time limit for reading them.
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// An answer with a 2xx status whose body has not been read. Its head is gone:
-/// it would be kept as long as the stream.
+/// The body of a response with a 2xx status. [`send_request`] makes it; it ends with the body
+/// or when it is dropped. The head is not kept, to save its memory for the duration of the
+/// stream.
 #[derive(Debug)]
 pub struct UpstreamResponse {
     body: reqwest::Body,
-    /// The beginning of a piece that is to be longer.
+    /// Bytes that were received and not yet returned by [`Self::read`].
     buffered: BytesMut,
-    /// Held as long as the provider is at work.
+    /// Released when the provider has finished its work.
     _permit: RequestPermit,
 }
 
 impl UpstreamResponse {
-    fn new(response: reqwest::Response, place: RequestPermit) -> Self {
+    fn new(response: reqwest::Response, permit: RequestPermit) -> Self {
         Self {
             body: http::Response::from(response).into_body(),
             buffered: BytesMut::new(),
-            _permit: place,
+            _permit: permit,
         }
     }
 
-    /// The next piece, of `length` bytes if that is given and the body does not
-    /// end before; `None` at the end of the body.
+    /// The next bytes of the body: exactly `length` if it is given and the body does not end
+    /// earlier, else as many as arrive. `None` at the end of the body.
     pub async fn read(&mut self, length: Option<usize>) -> Result<Option<Bytes>, Fault> {
         let Some(length) = length else {
             return self.next_chunk().await;
@@ -58,7 +59,7 @@ impl UpstreamResponse {
         Ok((length > 0).then(|| self.buffered.split_to(length).freeze()))
     }
 
-    /// The next bytes as they came; `None` at the end of the body.
+    /// The next bytes as they arrive; `None` at the end of the body.
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| {
@@ -77,9 +78,9 @@ impl UpstreamResponse {
         Ok(None)
     }
 
-    /// Reads on behind the last event, for a moment, so that the connection
-    /// can serve the next turn: it is closed when a body is dropped before its
-    /// end, which comes after `[DONE]` and often in a packet of its own.
+    /// Reads the rest of the body after the last event, for a moment, so that the connection
+    /// can be reused. Dropping a body before its end closes the connection, and the end comes
+    /// after `[DONE]`, often in a separate packet.
     pub fn drain(mut self) {
         if let Some(Ok(None) | Err(_)) = self.next_chunk().now_or_never() {
             return;
@@ -98,13 +99,12 @@ impl UpstreamResponse {
     }
 }
 
-/// Sends a request and waits for the head of its answer, within the
-/// provider's limits. A status that is not 2xx is a fault; the clock tells how
-/// long it is to a date that it names. The place is given back at the end of the
-/// answer.
+/// Sends a request and waits for the head of its response, within the provider's time limits.
+/// A status other than 2xx is a fault; the clock turns a date in `Retry-After` into a delay.
+/// The permit is released at the end of the response.
 pub async fn send_request(
     upstream: &Upstream,
-    place: RequestPermit,
+    permit: RequestPermit,
     key: Option<KeyIndex>,
     body: Bytes,
     (clock, tap): (&dyn Clock, Option<&dyn Tap>),
@@ -141,7 +141,7 @@ pub async fn send_request(
         });
     }
     if response.status().is_success() {
-        return Ok(UpstreamResponse::new(response, place));
+        return Ok(UpstreamResponse::new(response, permit));
     }
     Err(error_reply(upstream, response, (clock, tap)).await)
 }
@@ -188,14 +188,13 @@ async fn error_reply(
         Wire::Chat => refusal::reply(status, wait, &body),
     };
     let id = &upstream.provider.id;
-    // Else a user looks for the mistake in the token of this server, or in
-    // another account.
-    let who = [
+    // Name the provider, or the user may suspect the token of this server or another account.
+    let account_faults = [
         (Kind::Authentication, "does not accept the key"),
         (Kind::Permission, "refuses"),
         (Kind::Quota, "has nothing left for this account"),
     ];
-    if let Some((_, what)) = who.iter().find(|(kind, _)| *kind == fault.kind) {
+    if let Some((_, what)) = account_faults.iter().find(|(kind, _)| *kind == fault.kind) {
         fault.message = format!("The provider '{id}' {what}: {}", fault.message);
     }
     fault
@@ -225,7 +224,7 @@ fn transport_fault(upstream: &Upstream, error: &reqwest::Error) -> Fault {
     fault.caused_by(error_chain(error))
 }
 
-/// Host and port, without path and query, which may hold secrets.
+/// The host and port of the provider, without path and query, which may contain secrets.
 fn host_and_port(upstream: &Upstream) -> String {
     let host = upstream.url.host_str().unwrap_or_default();
     match upstream.url.port_or_known_default() {
@@ -234,7 +233,7 @@ fn host_and_port(upstream: &Upstream) -> String {
     }
 }
 
-/// An error and its sources, without the URL.
+/// The sources of an error as text, without its own message, which contains the URL.
 fn error_chain(error: &reqwest::Error) -> String {
     let mut text = String::new();
     let mut source = error.source();

@@ -1,5 +1,5 @@
-//! A provider's HTTP client. Redirects are never followed: a key must not
-//! travel to another host.
+//! Builds the HTTP client of a provider. Redirects are never followed: a key must not be sent
+//! to another host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::{KeyRing, ProviderHealth, Upstream};
 use crate::config::address;
 use crate::secrets::Secret;
 
-/// Silence on a connection before the provider must show that it is there.
+/// How long a connection may be idle before it is probed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
 pub(super) fn build(
     provider: &Arc<Provider>,
     keys: &[Secret],
-    places: Arc<ConcurrencyLimit>,
+    concurrency: Arc<ConcurrencyLimit>,
 ) -> Result<Upstream, Fault> {
     let url = url(provider)?;
     let mut builder = reqwest::Client::builder()
@@ -28,8 +28,8 @@ pub(super) fn build(
         .connect_timeout(provider.timeouts.connect)
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true)
-        // After a sleep of the machine the pool holds connections that are
-        // gone; without these a turn would wait for one of them.
+        // After the machine has slept, the pool holds dead connections. Without keepalive a
+        // turn would wait for one of them.
         .tcp_keepalive(KEEPALIVE)
         .http2_keep_alive_interval(KEEPALIVE)
         .http2_keep_alive_timeout(KEEPALIVE);
@@ -56,7 +56,7 @@ pub(super) fn build(
         key_header: key_header(provider)?,
         keys: KeyRing::new(keys, &provider.key_weights),
         health: ProviderHealth::default(),
-        concurrency: places,
+        concurrency,
     })
 }
 

@@ -1,11 +1,11 @@
-//! How many requests a provider gets at once. Turns wait in the order in which
-//! they came.
+//! Limits the concurrent requests to a provider (`max_concurrent`). Turns above the limit wait
+//! in the order in which they arrived.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places of one provider; its limit may change while they are taken.
+/// The permits of one provider. The limit may change while permits are held.
 #[derive(Debug)]
 pub(super) struct ConcurrencyLimit {
     semaphore: Arc<Semaphore>,
@@ -15,11 +15,11 @@ pub(super) struct ConcurrencyLimit {
 #[derive(Debug)]
 struct LimitState {
     limit: usize,
-    /// Places above the limit that are still taken; they go when given back.
+    /// The number of held permits above the limit; they are discarded when released.
     surplus: usize,
 }
 
-/// A place; given back when dropped.
+/// Permission for one request to run. It is released when it is dropped.
 #[derive(Debug)]
 pub struct RequestPermit {
     permit: Option<OwnedSemaphorePermit>,
@@ -27,7 +27,8 @@ pub struct RequestPermit {
 }
 
 impl ConcurrencyLimit {
-    /// Without a limit the places are still counted, for a limit to come.
+    /// A limit of `limit` requests. Without a limit permits are still counted, because a
+    /// limit may be set later.
     pub(super) fn new(limit: Option<u32>) -> Arc<Self> {
         let limit = permits(limit);
         Arc::new(Self {
@@ -36,7 +37,7 @@ impl ConcurrencyLimit {
         })
     }
 
-    /// Waits for a place. To drop the future is to leave the queue.
+    /// Waits for a permit. Dropping the future leaves the queue.
     pub(super) async fn acquire(self: Arc<Self>) -> RequestPermit {
         let permit = Arc::clone(&self.semaphore).acquire_owned().await;
         RequestPermit {
@@ -46,7 +47,7 @@ impl ConcurrencyLimit {
         }
     }
 
-    /// A place that is free now, if nobody waits for it.
+    /// A permit, if one is free and no turn is waiting for it.
     #[cfg(test)]
     pub(super) fn try_acquire(self: &Arc<Self>) -> Option<RequestPermit> {
         let permit = Arc::clone(&self.semaphore).try_acquire_owned().ok()?;
@@ -56,21 +57,21 @@ impl ConcurrencyLimit {
         })
     }
 
-    /// Follows a new limit: a greater one lets waiting turns in, a smaller one
-    /// is reached as turns end.
+    /// Changes the limit. A greater limit admits waiting turns at once; a smaller one is
+    /// reached as running turns end.
     pub(super) fn set_limit(&self, limit: Option<u32>) {
         let limit = permits(limit);
-        let mut size = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if limit > size.limit {
-            let more = limit - size.limit;
-            let kept = more.min(size.surplus);
-            size.surplus -= kept;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if limit > state.limit {
+            let more = limit - state.limit;
+            let kept = more.min(state.surplus);
+            state.surplus -= kept;
             self.semaphore.add_permits(more - kept);
         } else {
-            let fewer = size.limit - limit;
-            size.surplus += fewer - self.semaphore.forget_permits(fewer);
+            let fewer = state.limit - limit;
+            state.surplus += fewer - self.semaphore.forget_permits(fewer);
         }
-        size.limit = limit;
+        state.limit = limit;
     }
 }
 
@@ -83,12 +84,12 @@ fn permits(limit: Option<u32>) -> usize {
 
 impl Drop for RequestPermit {
     fn drop(&mut self) {
-        let places = &self.limit;
-        let mut size = places.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = &self.limit;
+        let mut state = limit.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(permit) = self.permit.take()
-            && let Some(less) = size.surplus.checked_sub(1)
+            && let Some(less) = state.surplus.checked_sub(1)
         {
-            size.surplus = less;
+            state.surplus = less;
             permit.forget();
         }
     }
@@ -101,20 +102,20 @@ mod tests {
 
     use super::*;
 
-    fn now(places: &Arc<ConcurrencyLimit>) -> Option<RequestPermit> {
-        Arc::clone(places).acquire().now_or_never()
+    fn acquire_now(limit: &Arc<ConcurrencyLimit>) -> Option<RequestPermit> {
+        Arc::clone(limit).acquire().now_or_never()
     }
 
     #[tokio::test]
-    async fn turns_wait_in_their_order() {
-        let places = ConcurrencyLimit::new(Some(1));
-        let first = now(&places).unwrap();
+    async fn turns_are_admitted_in_the_order_of_arrival() {
+        let limit = ConcurrencyLimit::new(Some(1));
+        let first = acquire_now(&limit).unwrap();
         let (second, third) = (
-            tokio::spawn(Arc::clone(&places).acquire()),
-            tokio::spawn(Arc::clone(&places).acquire()),
+            tokio::spawn(Arc::clone(&limit).acquire()),
+            tokio::spawn(Arc::clone(&limit).acquire()),
         );
         yield_now().await;
-        assert!(places.try_acquire().is_none());
+        assert!(limit.try_acquire().is_none());
         drop(first);
         let second = second.await.unwrap();
         yield_now().await;
@@ -124,54 +125,54 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_leaves_the_queue_holds_nobody_up() {
-        let places = ConcurrencyLimit::new(Some(1));
-        let first = now(&places).unwrap();
-        let gone = tokio::spawn(Arc::clone(&places).acquire());
-        let next = tokio::spawn(Arc::clone(&places).acquire());
+    async fn a_turn_that_leaves_the_queue_does_not_block_the_next() {
+        let limit = ConcurrencyLimit::new(Some(1));
+        let first = acquire_now(&limit).unwrap();
+        let gone = tokio::spawn(Arc::clone(&limit).acquire());
+        let next = tokio::spawn(Arc::clone(&limit).acquire());
         yield_now().await;
         gone.abort();
         assert!(gone.await.is_err());
         drop(first);
         next.await.unwrap();
-        assert!(now(&places).is_some());
+        assert!(acquire_now(&limit).is_some());
     }
 
     #[test]
-    fn without_a_limit_nobody_waits() {
-        let places = ConcurrencyLimit::new(None);
-        let taken: Vec<RequestPermit> = (0..1_000).filter_map(|_| now(&places)).collect();
+    fn without_a_limit_no_turn_waits() {
+        let limit = ConcurrencyLimit::new(None);
+        let taken: Vec<RequestPermit> = (0..1_000).filter_map(|_| acquire_now(&limit)).collect();
         assert_eq!(taken.len(), 1_000);
     }
 
     #[test]
     fn a_smaller_limit_is_reached_as_turns_end() {
-        let places = ConcurrencyLimit::new(None);
-        let mut taken: Vec<RequestPermit> = (0..4).filter_map(|_| now(&places)).collect();
-        places.set_limit(Some(2));
+        let limit = ConcurrencyLimit::new(None);
+        let mut taken: Vec<RequestPermit> = (0..4).filter_map(|_| acquire_now(&limit)).collect();
+        limit.set_limit(Some(2));
         for _ in 0..2 {
-            assert!(now(&places).is_none());
+            assert!(acquire_now(&limit).is_none());
             taken.pop();
         }
-        assert!(now(&places).is_none());
+        assert!(acquire_now(&limit).is_none());
         taken.pop();
-        assert!(now(&places).is_some());
+        assert!(acquire_now(&limit).is_some());
     }
 
     #[tokio::test]
-    async fn a_greater_limit_lets_waiting_turns_in() {
-        let places = ConcurrencyLimit::new(Some(3));
-        let taken: Vec<RequestPermit> = (0..3).filter_map(|_| now(&places)).collect();
-        places.set_limit(Some(1));
-        let next = tokio::spawn(Arc::clone(&places).acquire());
+    async fn a_greater_limit_admits_waiting_turns() {
+        let limit = ConcurrencyLimit::new(Some(3));
+        let taken: Vec<RequestPermit> = (0..3).filter_map(|_| acquire_now(&limit)).collect();
+        limit.set_limit(Some(1));
+        let next = tokio::spawn(Arc::clone(&limit).acquire());
         yield_now().await;
-        places.set_limit(Some(3));
+        limit.set_limit(Some(3));
         yield_now().await;
         assert!(!next.is_finished(), "all three are still taken");
-        places.set_limit(Some(4));
+        limit.set_limit(Some(4));
         let next = next.await.unwrap();
         drop(taken);
-        let free: Vec<RequestPermit> = (0..9).filter_map(|_| now(&places)).collect();
+        let free: Vec<RequestPermit> = (0..9).filter_map(|_| acquire_now(&limit)).collect();
         assert_eq!(free.len(), 3);
         drop(next);
     }

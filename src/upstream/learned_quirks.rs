@@ -1,4 +1,4 @@
-//! What refusals taught about models, for the life of the process.
+//! Quirk patches learned from refusals of providers, kept in memory until the process ends.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,45 +6,44 @@ use std::sync::{Arc, PoisonError, RwLock};
 use adapters::mend::Mend;
 use registry::{Route, Window, WindowSource};
 
-/// The most models that something is known of; the oldest go first.
+/// Maximum number of models with patches; the oldest are evicted first.
 const MAX_MODELS: usize = 1000;
-/// The most lessons about one model; the oldest go first, those of the kind
-/// that is learned before others.
+/// Maximum number of patches for one model. The oldest patch of the kind that is added is
+/// evicted first, else the oldest of any kind.
 const MAX_PATCHES: usize = 16;
 
-/// The lessons about each model of each provider. Empty for most: a turn then
-/// costs two lookups at most.
+/// The quirk patches of each model of each provider. Most models have none; a turn then costs
+/// at most two lookups.
 #[derive(Debug, Default)]
 pub struct LearnedQuirks(RwLock<PatchesByModel>);
 
 #[derive(Debug, Default)]
 struct PatchesByModel {
-    /// By provider and its name of the model.
+    /// By provider id and the provider's name of the model.
     patches: HashMap<String, HashMap<String, Vec<Mend>>>,
-    /// The same names, the oldest first.
+    /// The same names, oldest first.
     order: VecDeque<(String, String)>,
 }
 
 impl LearnedQuirks {
-    /// Changes a route to what was learned about its model. True when there
-    /// was something.
+    /// Applies the patches of a route's model to the route. Returns whether there were any.
     pub fn apply(&self, route: &mut Route) -> bool {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(mends) = known.of(&route.provider.id, &route.upstream_model) else {
+        let Some(patches) = known.of(&route.provider.id, &route.upstream_model) else {
             return false;
         };
         let dialect = Arc::make_mut(&mut route.dialect);
         let model = Arc::make_mut(&mut route.model);
-        for mend in mends {
-            mend.apply(&mut dialect.quirks, model);
+        for patch in patches {
+            patch.apply(&mut dialect.quirks, model);
         }
         true
     }
 
-    /// Remembers a lesson about the model of a route, to be applied after the
-    /// earlier ones, so that it counts where they contradict it. False when it
-    /// is known and the latest of its kind.
-    pub fn learn(&self, route: &Route, mend: Mend) -> bool {
+    /// Adds a patch for the model of a route. It is applied after the earlier ones, so it
+    /// wins where they contradict it. Returns `false` if it is already the latest of its
+    /// kind.
+    pub fn learn(&self, route: &Route, patch: Mend) -> bool {
         let (provider, model) = (&route.provider.id, &route.upstream_model);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.of(provider, model).is_none() {
@@ -52,38 +51,38 @@ impl LearnedQuirks {
             known.order.push_back((provider.clone(), model.clone()));
         }
         let models = known.patches.entry(provider.clone()).or_default();
-        let mends = models.entry(model.clone()).or_default();
-        let kind = std::mem::discriminant(&mend);
-        let is_kin = |old: &Mend| std::mem::discriminant(old) == kind;
-        if mends.iter().rfind(|old| is_kin(old)) == Some(&mend) {
+        let patches = models.entry(model.clone()).or_default();
+        let kind = std::mem::discriminant(&patch);
+        let is_same_kind = |old: &Mend| std::mem::discriminant(old) == kind;
+        if patches.iter().rfind(|old| is_same_kind(old)) == Some(&patch) {
             return false;
         }
-        mends.retain(|old| *old != mend);
-        if mends.len() >= MAX_PATCHES {
-            mends.remove(mends.iter().position(is_kin).unwrap_or(0));
+        patches.retain(|old| *old != patch);
+        if patches.len() >= MAX_PATCHES {
+            patches.remove(patches.iter().position(is_same_kind).unwrap_or(0));
         }
-        mends.push(mend);
+        patches.push(patch);
         true
     }
 
-    /// Forgets a lesson that did not help: the same refusal came again. What the
-    /// provider said in numbers stays true all the same.
-    pub fn unlearn(&self, route: &Route, mend: Mend) {
-        if matches!(mend, Mend::Window(_) | Mend::MaxOutput(_)) {
+    /// Removes a patch that did not help, because the same refusal came again. Limits that
+    /// the provider stated as a number are kept: they are true all the same.
+    pub fn unlearn(&self, route: &Route, patch: Mend) {
+        if matches!(patch, Mend::Window(_) | Mend::MaxOutput(_)) {
             return;
         }
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let models = known.patches.get_mut(&route.provider.id);
-        if let Some(mends) = models.and_then(|models| models.get_mut(&route.upstream_model)) {
-            mends.retain(|old| *old != mend);
+        if let Some(patches) = models.and_then(|models| models.get_mut(&route.upstream_model)) {
+            patches.retain(|old| *old != patch);
         }
     }
 
-    /// The window that an overflow told, if one did.
+    /// The context window that the provider stated in an overflow error, if it did.
     pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.of(provider, model)?.iter().rev().find_map(|mend| {
-            let Mend::Window(tokens) = mend else {
+        known.of(provider, model)?.iter().rev().find_map(|patch| {
+            let Mend::Window(tokens) = patch else {
                 return None;
             };
             Some(Window {
@@ -93,13 +92,14 @@ impl LearnedQuirks {
         })
     }
 
-    /// The lessons about a model, in the order of learning.
+    /// The patches of a model, in the order in which they were learned.
     pub fn patches(&self, provider: &str, model: &str) -> Vec<Mend> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         known.of(provider, model).unwrap_or_default().to_vec()
     }
 
-    /// Forgets a provider: it may be another one under the same name.
+    /// Removes all patches of a provider. Its settings have changed, so it may be another
+    /// provider under the same id.
     pub(super) fn forget_provider(&self, provider: &str) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.patches.remove(provider).is_some() {
@@ -146,105 +146,105 @@ mod tests {
     }
 
     #[test]
-    fn a_lesson_holds_for_its_model_alone() {
-        let lessons = LearnedQuirks::default();
-        assert!(!lessons.apply(&mut route("a")));
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
-        assert!(lessons.learn(
+    fn a_patch_applies_to_its_model_only() {
+        let learned = LearnedQuirks::default();
+        assert!(!learned.apply(&mut route("a")));
+        assert!(learned.learn(&route("a"), Mend::Window(8_192)));
+        assert!(learned.learn(
             &route("a"),
             Mend::MaxTokensField(MaxTokensField::MaxCompletionTokens)
         ));
-        let mut taught = route("a");
-        assert!(lessons.apply(&mut taught));
-        assert_eq!(taught.model.window, Some(8_192));
+        let mut patched = route("a");
+        assert!(learned.apply(&mut patched));
+        assert_eq!(patched.model.window, Some(8_192));
         assert_eq!(
-            taught.dialect.quirks.max_tokens_field,
+            patched.dialect.quirks.max_tokens_field,
             MaxTokensField::MaxCompletionTokens
         );
-        assert!(!lessons.apply(&mut route("b")));
+        assert!(!learned.apply(&mut route("b")));
     }
 
     #[test]
-    fn the_registry_stays_as_it_is() {
-        let (lessons, registry) = (LearnedQuirks::default(), registry());
-        let mut taught = registry.resolve("a", false).unwrap();
-        lessons.learn(
-            &taught,
+    fn the_registry_is_not_changed() {
+        let (learned, registry) = (LearnedQuirks::default(), registry());
+        let mut patched = registry.resolve("a", false).unwrap();
+        learned.learn(
+            &patched,
             Mend::MaxTokensField(MaxTokensField::MaxCompletionTokens),
         );
-        lessons.apply(&mut taught);
+        learned.apply(&mut patched);
         let again = registry.resolve("a", false).unwrap();
-        assert_ne!(again.dialect, taught.dialect);
+        assert_ne!(again.dialect, patched.dialect);
     }
 
     #[test]
-    fn a_later_lesson_of_the_same_kind_counts() {
-        let lessons = LearnedQuirks::default();
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
-        assert!(!lessons.learn(&route("a"), Mend::Window(8_192)));
-        assert!(lessons.learn(&route("a"), Mend::Window(4_096)));
-        let mut taught = route("a");
-        lessons.apply(&mut taught);
-        assert_eq!(taught.model.window, Some(4_096));
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
-        assert!(lessons.learn(&route("a"), Mend::Window(4_096)));
-        let window = lessons.window("lab", "a").unwrap();
+    fn a_later_patch_of_the_same_kind_wins() {
+        let learned = LearnedQuirks::default();
+        assert!(learned.learn(&route("a"), Mend::Window(8_192)));
+        assert!(!learned.learn(&route("a"), Mend::Window(8_192)));
+        assert!(learned.learn(&route("a"), Mend::Window(4_096)));
+        let mut patched = route("a");
+        learned.apply(&mut patched);
+        assert_eq!(patched.model.window, Some(4_096));
+        assert!(learned.learn(&route("a"), Mend::Window(8_192)));
+        assert!(learned.learn(&route("a"), Mend::Window(4_096)));
+        let window = learned.window("lab", "a").unwrap();
         assert_eq!(
             (window.tokens, window.source),
             (4_096, WindowSource::Learned)
         );
-        assert_eq!(lessons.window("lab", "b"), None);
+        assert_eq!(learned.window("lab", "b"), None);
     }
 
     #[test]
-    fn a_lesson_that_did_not_help_is_forgotten_unless_it_is_a_number() {
-        let lessons = LearnedQuirks::default();
-        lessons.learn(&route("a"), Mend::NoImages);
-        lessons.learn(&route("a"), Mend::Window(8_192));
-        for mend in [Mend::NoImages, Mend::Window(8_192)] {
-            lessons.unlearn(&route("a"), mend);
+    fn a_patch_that_did_not_help_is_removed_unless_it_is_a_number() {
+        let learned = LearnedQuirks::default();
+        learned.learn(&route("a"), Mend::NoImages);
+        learned.learn(&route("a"), Mend::Window(8_192));
+        for patch in [Mend::NoImages, Mend::Window(8_192)] {
+            learned.unlearn(&route("a"), patch);
         }
-        let mut taught = route("a");
-        let images = taught.model.images;
-        lessons.apply(&mut taught);
-        assert_eq!(taught.model.window, Some(8_192));
-        assert_eq!(taught.model.images, images);
+        let mut patched = route("a");
+        let images = patched.model.images;
+        learned.apply(&mut patched);
+        assert_eq!(patched.model.window, Some(8_192));
+        assert_eq!(patched.model.images, images);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let lessons = LearnedQuirks::default();
+        let learned = LearnedQuirks::default();
         for model in 0..=MAX_MODELS {
-            lessons.learn(&route(&model.to_string()), Mend::Window(8_192));
+            learned.learn(&route(&model.to_string()), Mend::Window(8_192));
         }
-        assert_eq!(lessons.window("lab", "0"), None);
-        assert!(lessons.window("lab", "1").is_some());
-        assert!(lessons.window("lab", &MAX_MODELS.to_string()).is_some());
+        assert_eq!(learned.window("lab", "0"), None);
+        assert!(learned.window("lab", "1").is_some());
+        assert!(learned.window("lab", &MAX_MODELS.to_string()).is_some());
     }
 
     #[test]
-    fn many_lessons_of_one_kind_crowd_no_other_out() {
-        let lessons = LearnedQuirks::default();
-        lessons.learn(&route("a"), Mend::MaxOutput(512));
+    fn many_patches_of_one_kind_evict_no_other_kind() {
+        let learned = LearnedQuirks::default();
+        learned.learn(&route("a"), Mend::MaxOutput(512));
         for tokens in 1..100 {
-            lessons.learn(&route("a"), Mend::Window(tokens));
+            learned.learn(&route("a"), Mend::Window(tokens));
         }
-        let mut taught = route("a");
-        lessons.apply(&mut taught);
-        let model = &taught.model;
+        let mut patched = route("a");
+        learned.apply(&mut patched);
+        let model = &patched.model;
         assert_eq!((model.window, model.max_output), (Some(99), Some(512)));
-        let known = lessons.0.read().unwrap();
+        let known = learned.0.read().unwrap();
         assert_eq!(known.of("lab", "a").map(<[Mend]>::len), Some(MAX_PATCHES));
     }
 
     #[test]
-    fn a_provider_that_changed_is_learned_anew() {
-        let lessons = LearnedQuirks::default();
-        lessons.learn(&route("a"), Mend::Window(8_192));
-        lessons.forget_provider("other");
-        assert!(lessons.window("lab", "a").is_some());
-        lessons.forget_provider("lab");
-        assert_eq!(lessons.window("lab", "a"), None);
-        assert!(lessons.learn(&route("a"), Mend::Window(8_192)));
+    fn a_provider_that_changed_is_forgotten() {
+        let learned = LearnedQuirks::default();
+        learned.learn(&route("a"), Mend::Window(8_192));
+        learned.forget_provider("other");
+        assert!(learned.window("lab", "a").is_some());
+        learned.forget_provider("lab");
+        assert_eq!(learned.window("lab", "a"), None);
+        assert!(learned.learn(&route("a"), Mend::Window(8_192)));
     }
 }
