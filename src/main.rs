@@ -80,7 +80,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
             )?)?;
         }
         CliCommand::Codex(CodexCommand::Print) => {
-            print_text(&commands::codex::config_block(&config::load(&inputs)?))?
+            print_text(&commands::codex::config_block(&config::load(&inputs)?))?;
         }
         CliCommand::Codex(CodexCommand::Catalog { codex, output }) => {
             let config = config::load(&inputs)?;
