@@ -106,7 +106,7 @@ pub struct RawRouting {
     pub fallbacks: Pairs<OneOrMany>,
 }
 
-/// `[context]`; the keys are described in [`super::Context`].
+/// `[context]`; the keys are described in [`super::ContextConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
@@ -122,7 +122,7 @@ impl Default for RawContext {
     }
 }
 
-/// `[artifacts]`; the keys are described in [`super::ArtifactSettings`].
+/// `[artifacts]`; the keys are described in [`super::ArtifactConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
@@ -157,7 +157,7 @@ pub enum ArtifactMode {
     Disk,
 }
 
-/// `[capture]`; the keys are described in [`super::Capture`].
+/// `[capture]`; the keys are described in [`super::CaptureConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
