@@ -5,7 +5,7 @@
 //! | [`inputs`] | flags, environment variables, the user's directories, and where the file is |
 //! | [`raw`] | the schema of `proxy-config.toml`: every key with its default |
 //! | [`toml_file`] | a TOML file with its text, so that errors can name a line |
-//! | [`load`] | reads the inputs, checks them and builds a [`Config`] |
+//! | [`mod@load`] | reads the inputs, checks them and builds a [`Config`] |
 //! | `for_replay` | the configuration that replays a recorded turn, without any file |
 //! | [`address`] | checks of listen addresses, base URLs and proxy URLs |
 //! | [`keys`] | API keys from the environment, a file, a command or the configuration |
@@ -48,7 +48,7 @@ const MIN_SECRET_LENGTH: usize = 6;
 /// A plain word longer than this many bytes could be a real key, so it is treated as one.
 const MAX_PLACEHOLDER_LENGTH: usize = 20;
 
-/// The whole configuration, checked. [`load`] makes it at start and after each edit of a
+/// The whole configuration, checked. [`load()`] makes it at start and after each edit of a
 /// file; the server then shares it behind an `ArcSwap`.
 #[derive(Clone, Debug)]
 pub struct Config {
