@@ -7,8 +7,6 @@
 
 pub mod app;
 pub mod artifacts;
-mod aside;
-pub mod cli;
 pub mod clock;
 pub mod codex;
 pub mod commands;

@@ -1,117 +1,127 @@
-//! The program: reads the command line and the configuration, then does what it
-//! was asked for.
+//! The entry point of the program: parses the command line, loads the configuration, runs
+//! the command, and turns errors into exit codes.
 
 use std::io::{self, Write};
 use std::panic;
 use std::process::ExitCode;
 
 use clap::Parser;
-use respondent::cli::{BAD_CONFIG, BAD_FILE, BundleCommand, Cli, Codex, Command, NO_REPLAY, SAME};
-use respondent::commands::bundle::Unusable;
-use respondent::commands::{self, say};
+use respondent::commands::bundle::UnusableFile;
+use respondent::commands::cli::{
+    BundleCommand, Cli, CliCommand, CodexCommand, EXIT_BAD_FILE, EXIT_BAD_USAGE, EXIT_OK,
+    EXIT_REPLAY_FAILED,
+};
+use respondent::commands::{self, print_text};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
 use respondent::{sandbox, start};
 
 fn main() -> ExitCode {
-    // The payload of a panic may quote what was said, so the place alone is told.
+    // A panic's payload may quote prompts or outputs, so print only its location.
     panic::set_hook(Box::new(|info| {
-        let place = info.location().map(ToString::to_string).unwrap_or_default();
-        writeln!(io::stderr(), "respondent: a defect at {place}").ok();
+        let location = info.location().map(ToString::to_string).unwrap_or_default();
+        writeln!(io::stderr(), "respondent: a defect at {location}").ok();
     }));
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             error.print().ok();
             return if error.use_stderr() {
-                ExitCode::from(BAD_CONFIG)
+                ExitCode::from(EXIT_BAD_USAGE)
             } else {
                 ExitCode::SUCCESS
             };
         }
     };
-    let inputs = match Inputs::of_process(cli.flags) {
+    let inputs = match Inputs::from_process(cli.flags) {
         Ok(inputs) => inputs,
         Err(error) => return fail(1, &error),
     };
     match run(cli.command.unwrap_or_default(), inputs) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => fail(code_of(&error), &format!("{error:#}")),
+        Err(error) => fail(exit_code(&error), &format!("{error:#}")),
     }
 }
 
-/// The exit code of what went wrong.
-fn code_of(error: &anyhow::Error) -> u8 {
+/// The exit code for an error.
+fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<ConfigError>() {
-        return BAD_CONFIG;
+        return EXIT_BAD_USAGE;
     }
-    if error.is::<Unusable>() {
-        return BAD_FILE;
+    if error.is::<UnusableFile>() {
+        return EXIT_BAD_FILE;
     }
     match error.downcast_ref() {
         None => 1,
-        Some(ReplayError::NoModel(_)) => BAD_CONFIG,
-        Some(ReplayError::Incomplete(_) | ReplayError::Damaged(_)) => BAD_FILE,
+        Some(ReplayError::NoModel(_)) => EXIT_BAD_USAGE,
+        Some(ReplayError::Incomplete(_) | ReplayError::Damaged(_)) => EXIT_BAD_FILE,
         Some(
             ReplayError::Io(_)
             | ReplayError::Stuck { .. }
             | ReplayError::Endless
             | ReplayError::NoTurn,
-        ) => NO_REPLAY,
+        ) => EXIT_REPLAY_FAILED,
     }
 }
 
-/// The exit code.
-fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
+/// Runs a command and returns its exit code.
+fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
     match command {
-        Command::Check => say(&config::report::report(&config::load(&inputs)?))?,
-        Command::Models { provider, json } => {
-            let asked = commands::models::Asked {
+        CliCommand::Check => print_text(&config::report::report(&config::load(&inputs)?))?,
+        CliCommand::Models { provider, json } => {
+            let options = commands::models::ModelListOptions {
                 provider: provider.as_deref(),
                 json,
             };
-            say(&commands::models::models(&config::load(&inputs)?, asked)?)?;
+            print_text(&commands::models::model_list(
+                &config::load(&inputs)?,
+                options,
+            )?)?;
         }
-        Command::Codex(Codex::Print) => say(&commands::codex_print(&config::load(&inputs)?))?,
-        Command::Codex(Codex::Catalog { codex, output }) => {
+        CliCommand::Codex(CodexCommand::Print) => {
+            print_text(&commands::codex::config_block(&config::load(&inputs)?))?;
+        }
+        CliCommand::Codex(CodexCommand::Catalog { codex, output }) => {
             let config = config::load(&inputs)?;
-            say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)?;
+            print_text(
+                &runtime()?.block_on(commands::codex::write_catalog(&config, &codex, output))?,
+            )?;
         }
-        Command::Sandbox { script } => {
+        CliCommand::Sandbox { script } => {
             let config = config::load(&inputs)?;
             runtime()?.block_on(sandbox::run(&script, config.server.listen))?;
         }
-        Command::Bundle(command) => return bundle(command, &inputs),
-        Command::Artifacts(command) => {
+        CliCommand::Bundle(command) => return bundle(command, &inputs),
+        CliCommand::Artifacts(command) => {
             let config = config::load(&inputs)?;
             runtime()?.block_on(commands::artifacts::run(&config, command))?;
         }
-        Command::Mcp => {
+        CliCommand::Mcp => {
             let config = config::load(&inputs)?;
             runtime()?.block_on(commands::mcp::serve(config))?;
         }
-        Command::Replay {
+        CliCommand::Replay {
             file,
             turn,
             live,
             events,
         } => {
-            let asked = commands::replay::Asked {
+            let options = commands::replay::ReplayOptions {
                 file: &file,
                 turn,
                 events,
             };
             return match live {
-                None => commands::replay::offline(asked),
+                None => commands::replay::offline(options),
                 Some(model) => {
                     let config = config::load(&inputs)?;
                     install_tls()?;
-                    commands::replay::to_provider(asked, &config, &model)
+                    commands::replay::against_provider(options, &config, &model)
                 }
             };
         }
-        Command::Serve => {
+        CliCommand::Serve => {
             let config = config::load(&inputs)?;
             let format = match config.server.log_format {
                 config::LogFormat::Human => log::RecordFormat::Human,
@@ -121,11 +131,11 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
             runtime()?.block_on(start::serve(inputs, config))?;
         }
     }
-    Ok(SAME)
+    Ok(EXIT_OK)
 }
 
-/// What only reads files asks for no configuration: a report is looked at on any
-/// machine.
+/// Runs a `bundle` command. Commands that only read bundle files load no configuration, so
+/// that a bundle from a user can be inspected on any machine.
 fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
     match command {
         BundleCommand::Create {
@@ -152,7 +162,7 @@ fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
             attempt,
         } => commands::bundle::to_fixture(&file, &folder, turn, attempt)?,
     }
-    Ok(SAME)
+    Ok(EXIT_OK)
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

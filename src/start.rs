@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{AppState, models, routes};
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
-use crate::commands::say;
-use crate::config::{ArtifactMode, Config, Flags, Inputs, Watch, address};
+use crate::commands::print_text;
+use crate::config::{ArtifactMode, Config, ConfigWatcher, Flags, Inputs, address};
 use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
 use crate::log;
@@ -40,7 +40,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let program = program.as_deref().unwrap_or("respondent");
     let codex_print = codex_print(program, &inputs.flags, &config, address);
     // Edits count from here on, before anyone is told that we run.
-    let watch = Watch::new(inputs, config);
+    let watch = ConfigWatcher::new(inputs, config);
     let live = watch.live();
     let config = live.load_full();
     let settings = Arc::new(ArcSwap::from_pointee(edge_settings(&config, address)?));
@@ -55,7 +55,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
         Arc::new(System),
         metrics.artifacts(),
     );
-    say(&greeting(&config, address, &codex_print))?;
+    print_text(&greeting(&config, address, &codex_print))?;
 
     let limits = ListenLimits {
         header_timeout: config.server.header_timeout,
@@ -86,7 +86,7 @@ pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
             Err(error) => tracing::error!("the guard keeps its settings: {error:#}"),
         }
     };
-    tokio::spawn(watch.run(crate::config::watch::EVERY, applied));
+    tokio::spawn(watch.run(crate::config::watch::POLL_INTERVAL, applied));
     tokio::spawn(drain_on_signal(shutdown.drain.clone())?);
     serve::serve(listener, edge, limits, shutdown).await;
     tokio::task::spawn_blocking(move || kept.flush()).await.ok();
@@ -168,7 +168,7 @@ async fn sandbox(config: &mut Config) -> anyhow::Result<Player> {
     let player = Player::serve(models, Box::new(scene::answer))
         .await
         .context("cannot start the offline model")?;
-    config.sandbox_at(player.address());
+    config.set_sandbox_address(player.address());
     Ok(player)
 }
 
@@ -222,11 +222,11 @@ fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
     if config.sandbox {
         lines.push("The sandbox is a scripted offline model. For a real one set its key, such as OPENAI_API_KEY, or write a proxy-config.toml (see proxy-config.example.toml).".to_owned());
     }
-    if address::is_open(address) {
+    if address::accepts_remote_clients(address) {
         lines
             .push("Other machines reach this server: whoever has the token may use it.".to_owned());
     }
-    let base = format!("http://{}/v1", address::from_here(address));
+    let base = format!("http://{}/v1", address::local_client_address(address));
     let model = models::first_model(config);
     lines.push(format!(
         "Codex: its config.toml is printed by: {codex_print}"
@@ -270,14 +270,14 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::config::{self, Places};
+    use crate::config::{self, UserDirs};
 
     fn without_a_file(flags: &Flags) -> Config {
         let folder = tempfile::tempdir().unwrap();
         config::load(&Inputs {
             flags: flags.clone(),
             environment: Box::new(HashMap::<String, String>::new()),
-            places: Places::under(folder.path()),
+            dirs: UserDirs::under(folder.path()),
         })
         .unwrap()
     }

@@ -9,7 +9,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::artifacts::Artifacts;
-use crate::config::{Flags, Inputs, Places, load};
+use crate::config::{Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
 use crate::serve::{Edge, EdgeSettings, GuardSettings, RouteService, Token};
 
@@ -39,7 +39,7 @@ fn app() -> AppState {
     let config = load(&Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places::under(folder.path()),
+        dirs: UserDirs::under(folder.path()),
     });
     let service = Service::new(
         Arc::new(ArcSwap::from_pointee(config.unwrap())),

@@ -25,7 +25,7 @@ use adapters::turn::Item;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::clock::{Clock, System};
-use crate::config::{ArtifactMode, ArtifactSettings};
+use crate::config::{ArtifactConfig, ArtifactMode};
 use crate::metrics::ArtifactCounts;
 use crate::store::{
     ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, NewArtifact, Store, SweepResult,
@@ -89,7 +89,7 @@ impl Artifacts {
     /// program has opened. Without a store they are kept in bounded memory; if it could not be
     /// opened, a warning is logged.
     pub fn open(
-        settings: &ArtifactSettings,
+        settings: &ArtifactConfig,
         store: Option<Result<Arc<Store>, UnusableStore>>,
         clock: Arc<dyn Clock>,
         counts: ArtifactCounts,
@@ -121,7 +121,7 @@ impl Artifacts {
     }
 
     /// Reads what a server has left in the store, for a program that is no server.
-    pub fn of_store(settings: &ArtifactSettings, store: Arc<Store>) -> Self {
+    pub fn of_store(settings: &ArtifactConfig, store: Arc<Store>) -> Self {
         let (memory, counts) = (MemoryBackend::new(0), ArtifactCounts::default());
         let disk = DiskBackend::new(store, memory, settings.keep_size, counts);
         let clock = Arc::new(System);

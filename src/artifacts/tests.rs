@@ -31,7 +31,7 @@ impl Clock for TestClock {
 /// A data directory with the settings to open it.
 struct TestDir {
     folder: TempDir,
-    settings: ArtifactSettings,
+    settings: ArtifactConfig,
     now: Arc<AtomicU64>,
     counts: ArtifactCounts,
 }
@@ -40,7 +40,7 @@ impl TestDir {
     fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
-            settings: ArtifactSettings {
+            settings: ArtifactConfig {
                 mode: ArtifactMode::Disk,
                 keep_days: 30,
                 keep_size: 1 << 30,

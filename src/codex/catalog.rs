@@ -1,8 +1,8 @@
-//! A local model catalog (`model_catalog_json` in Codex's config.toml) that
-//! gives our models the prompt of the user's installed Codex.
+//! Writes a local model catalog (`model_catalog_json` in Codex's config.toml) that gives our
+//! models the prompt of the user's installed Codex.
 //!
-//! That prompt is tuned for Codex's tools and longer than a served list could
-//! repeat for every model; a file has no such limit.
+//! That prompt is tuned for Codex's tools. It is too long to repeat for every model in the
+//! list that the server sends; a file has no such limit.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -15,57 +15,59 @@ use tokio::process::Command;
 
 use crate::app::models::list::{CatalogEntry, CodexModelInfo, codex_info};
 
-/// The name of the file in Codex's folder.
+/// The default name of the catalog file, in Codex's directory.
 pub const FILE_NAME: &str = "respondent-models.json";
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit for `codex debug models`.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A catalog that is ready to be written.
+/// A catalog that is ready to be written to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Catalog {
+pub struct CodexCatalog {
     /// The JSON text: `{"models":[…]}`.
     pub json: String,
-    /// The model of Codex whose prompt was taken.
-    pub prompt_of: String,
+    /// The slug of the Codex model whose prompt was copied.
+    pub prompt_model: String,
 }
 
-/// Why there is no catalog; the messages say what to do.
+/// Why no catalog was written. The messages say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// The command is not on the path.
+    /// The program was not found.
     #[error(
         "{program:?} was not found. Install the Codex CLI (npm install -g @openai/codex), or name \
          its file with --codex. Without a local catalog Codex reads the models from this server"
     )]
     NotFound {
-        /// What was to be run.
+        /// The program to run.
         program: OsString,
     },
-    /// The command could not be run.
+    /// The program could not be started.
     #[error("{program:?} could not be run")]
     NotRun {
-        /// What was to be run.
+        /// The program to run.
         program: OsString,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// The command ended with a failure; old versions do not know it.
-    #[error("`codex debug models` failed; a current Codex CLI has this command. It said: {said}")]
+    /// The command failed. Old versions of Codex do not have it.
+    #[error(
+        "`codex debug models` failed; a current Codex CLI has this command. It said: {last_line}"
+    )]
     Failed {
-        /// The end of its error output.
-        said: String,
+        /// The last line of its error output.
+        last_line: String,
     },
-    /// The command did not end.
-    #[error("`codex debug models` did not end within {} s", PATIENCE.as_secs())]
+    /// The command did not end in time.
+    #[error("`codex debug models` did not end within {} s", TIMEOUT.as_secs())]
     TooSlow,
-    /// The output is not the JSON that Codex 0.169 prints.
+    /// The output does not have the shape that Codex 0.169 prints.
     #[error("the output of `codex debug models` is not a model list; update the Codex CLI")]
     NotAList {
-        /// Where it differs.
+        /// The JSON error.
         source: serde_json::Error,
     },
-    /// All models of this Codex work with tools that only its vendor's models
-    /// know.
+    /// Every model of this Codex has a prompt for tools that only OpenAI's models know.
     #[error(
         "this Codex has no prompt for ordinary models. Write one into a file and give it to the \
          server, or use the server's own model list"
@@ -74,23 +76,22 @@ pub enum CatalogError {
     /// The file could not be written.
     #[error("{} could not be written", path.display())]
     NotWritten {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
 }
 
-/// Builds the catalog from what `codex debug models` printed.
+/// Builds a catalog of `models` from the output of `codex debug models`.
 ///
-/// The prompt is that of the best-ranked plain model: one that calls its tools
-/// as functions, since the prompts for code mode and Responses-lite speak of
-/// tools that other models never see. Entries with a slug of ours are passed
-/// over; they come from an earlier catalog.
-pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<Catalog, CatalogError> {
-    let listed: Listed =
+/// The prompt is copied from the best-ranked plain model, one that calls its tools as
+/// functions: the prompts for code mode and Responses-lite describe tools that other models
+/// do not have. Entries with a slug of ours are skipped; they come from an earlier catalog.
+pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<CodexCatalog, CatalogError> {
+    let printed: PrintedModels =
         serde_json::from_str(printed).map_err(|source| CatalogError::NotAList { source })?;
-    let plain = listed
+    let plain = printed
         .models
         .iter()
         .filter(|model| model.is_plain() && models.iter().all(|own| own.slug != model.slug))
@@ -101,19 +102,19 @@ pub fn build(printed: &str, models: &[CatalogEntry]) -> Result<Catalog, CatalogE
         .enumerate()
         .map(|(at, model)| codex_info(at, model, &plain.base_instructions))
         .collect();
-    let json = serde_json::to_string_pretty(&File { models: entries })
+    let json = serde_json::to_string_pretty(&CatalogFile { models: entries })
         .map_err(|source| CatalogError::NotAList { source })?;
-    Ok(Catalog {
+    Ok(CodexCatalog {
         json,
-        prompt_of: plain.slug.clone(),
+        prompt_model: plain.slug.clone(),
     })
 }
 
-/// What `program debug models` prints, `program` being `codex` or its path.
+/// The output of `codex debug models`; `program` is `codex` or its path.
 ///
-/// Asks for the bundled list, which a catalog of ours in the user's config
-/// does not hide; a Codex that does not know the flag is asked without it.
-pub async fn ask_codex(program: &OsStr) -> Result<String, CatalogError> {
+/// Asks for the bundled list, which a catalog of ours in the user's config.toml does not
+/// replace, and tries again without the flag if this Codex does not know it.
+pub async fn run_codex_debug_models(program: &OsStr) -> Result<String, CatalogError> {
     match run(program, &["debug", "models", "--bundled"]).await {
         Err(CatalogError::Failed { .. }) => run(program, &["debug", "models"]).await,
         printed => printed,
@@ -121,12 +122,12 @@ pub async fn ask_codex(program: &OsStr) -> Result<String, CatalogError> {
 }
 
 async fn run(program: &OsStr, arguments: &[&str]) -> Result<String, CatalogError> {
-    let ended = Command::new(program)
+    let running = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
-    let output = tokio::time::timeout(PATIENCE, ended)
+    let output = tokio::time::timeout(TIMEOUT, running)
         .await
         .map_err(|_| CatalogError::TooSlow)?
         .map_err(|source| {
@@ -140,59 +141,60 @@ async fn run(program: &OsStr, arguments: &[&str]) -> Result<String, CatalogError
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let said = said
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last_line = stderr
         .trim()
         .lines()
         .next_back()
         .unwrap_or("nothing")
         .to_owned();
-    Err(CatalogError::Failed { said })
+    Err(CatalogError::Failed { last_line })
 }
 
-/// Where the catalog goes unless told otherwise: Codex's folder, which is
-/// `CODEX_HOME` or `.codex` in the home folder. `None` when neither is known.
+/// The default path of the catalog: in Codex's directory, which is `CODEX_HOME`, or else
+/// `.codex` in the home directory. `None` if neither is set. `variable` reads an environment
+/// variable.
 pub fn default_path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let set = |name| {
         variable(name)
             .filter(|value| !value.is_empty())
             .map(PathBuf::from)
     };
-    let folder = set("CODEX_HOME").or_else(|| {
+    let dir = set("CODEX_HOME").or_else(|| {
         let home = set("HOME").or_else(|| set("USERPROFILE"))?;
         Some(home.join(".codex"))
     })?;
-    Some(folder.join(FILE_NAME))
+    Some(dir.join(FILE_NAME))
 }
 
-/// Writes the catalog, replacing an earlier one in one step, so that a Codex
-/// that starts meanwhile reads either.
-pub fn write(path: &Path, catalog: &Catalog) -> Result<(), CatalogError> {
+/// Writes the catalog. An earlier one is replaced atomically, so that a Codex that starts in
+/// the meantime reads either file whole.
+pub fn write(path: &Path, catalog: &CodexCatalog) -> Result<(), CatalogError> {
     let failed = |source| CatalogError::NotWritten {
         path: path.to_owned(),
         source,
     };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir).map_err(failed)?;
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.new", std::process::id()));
-    std::fs::write(&beside, &catalog.json)
-        .and_then(|()| std::fs::rename(&beside, path))
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.new", std::process::id()));
+    std::fs::write(&temporary, &catalog.json)
+        .and_then(|()| std::fs::rename(&temporary, path))
         .map_err(|source| {
-            let _ = std::fs::remove_file(&beside);
+            let _ = std::fs::remove_file(&temporary);
             failed(source)
         })
 }
 
 #[derive(Deserialize)]
-struct Listed {
-    models: Vec<ListedModel>,
+struct PrintedModels {
+    models: Vec<PrintedModel>,
 }
 
-/// The fields of Codex's `ModelInfo` that matter here.
+/// The fields of Codex's `ModelInfo` that are needed here.
 #[derive(Deserialize)]
-struct ListedModel {
+struct PrintedModel {
     slug: String,
     #[serde(default)]
     base_instructions: String,
@@ -206,7 +208,8 @@ struct ListedModel {
     priority: i64,
 }
 
-impl ListedModel {
+impl PrintedModel {
+    /// Whether the model has a prompt and calls its tools as functions.
     fn is_plain(&self) -> bool {
         self.tool_mode.as_deref() != Some("code_mode_only")
             && !self.use_responses_lite
@@ -215,7 +218,7 @@ impl ListedModel {
 }
 
 #[derive(Serialize)]
-struct File<'a> {
+struct CatalogFile<'a> {
     models: Vec<CodexModelInfo<'a>>,
 }
 

@@ -1,5 +1,5 @@
-//! `respondent artifacts`: what was shortened, from the running server, or from the
-//! store itself when none runs.
+//! `respondent artifacts`: reads and deletes artifacts through the running server, or
+//! directly in the store if no server runs.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,48 +12,48 @@ use http_body_util::BodyExt;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
-use super::{put, say};
+use super::cli::ArtifactsCommand;
+use super::{print_bytes, print_text};
 use crate::app::artifacts::{self, ArtifactList, ArtifactMatches, ArtifactObject, ArtifactSweep};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::artifacts::search::printed;
 use crate::artifacts::{Artifacts, OPEN_FAILED};
-use crate::cli;
 use crate::config::Config;
-use crate::control::{Control, ControlError, Refusal};
+use crate::control::{ApiError, ControlClient, ControlError};
 use crate::diagnostics::listing::time_ago;
 use crate::log::SafeText;
 use crate::store::{DataDir, OpenError, Store};
 
-const PATH: &str = "/v1/artifacts";
+const ARTIFACTS_PATH: &str = "/v1/artifacts";
 
-/// The most that one page of a list has.
-const PAGE: usize = 100;
+/// Maximum number of artifacts that the server returns in one page of a list.
+const MAX_PAGE: usize = 100;
 
-/// Runs a command.
-pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()> {
-    let from = Source::new(config);
+/// Runs a `respondent artifacts` command.
+pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<()> {
+    let client = ArtifactClient::new(config);
     match command {
-        cli::Artifacts::List {
+        ArtifactsCommand::List {
             limit,
             after,
             session,
             json,
-        } => list(&from, limit, after, session, json).await,
-        cli::Artifacts::Show {
+        } => list(&client, limit, after, session, json).await,
+        ArtifactsCommand::Show {
             id,
             lines,
             bytes,
             json,
         } => {
-            let mut path = one(&id) + "?format=" + if json { "json" } else { "text" };
+            let mut path = artifact_path(&id) + "?format=" + if json { "json" } else { "text" };
             for (name, value) in [("lines", lines), ("bytes", bytes)] {
                 if let Some(value) = value {
-                    let _ = write!(path, "&{name}={}", escaped(&value));
+                    let _ = write!(path, "&{name}={}", percent_encoded(&value));
                 }
             }
-            print(&from.get(&path).await?, json)
+            print_body(&client.get(&path).await?, json)
         }
-        cli::Artifacts::Search {
+        ArtifactsCommand::Search {
             id,
             query,
             regex,
@@ -64,84 +64,90 @@ pub async fn run(config: &Config, command: cli::Artifacts) -> anyhow::Result<()>
         } => {
             let path = format!(
                 "{}/search?q={}&regex={regex}&ignore_case={ignore_case}&context={context}&limit={limit}",
-                one(&id),
-                escaped(&query)
+                artifact_path(&id),
+                percent_encoded(&query)
             );
-            let body = from.get(&path).await?;
+            let body = client.get(&path).await?;
             if json {
-                return print(&body, true);
+                return print_body(&body, true);
             }
-            let found: ArtifactMatches = read(&body)?;
-            say(&told(&found))
+            let found: ArtifactMatches = parse_json(&body)?;
+            print_text(&matches_text(&found))
         }
-        cli::Artifacts::Delete { ids } => {
+        ArtifactsCommand::Delete { ids } => {
             for id in ids {
-                from.ask(&Method::DELETE, &one(&id)).await?;
-                say(&format!("Deleted {id}.\n"))?;
+                client.request(&Method::DELETE, &artifact_path(&id)).await?;
+                print_text(&format!("Deleted {id}.\n"))?;
             }
             Ok(())
         }
-        cli::Artifacts::Gc { json } => {
-            let body = from
-                .ask(&Method::DELETE, &format!("{PATH}/expired"))
+        ArtifactsCommand::Gc { json } => {
+            let body = client
+                .request(&Method::DELETE, &format!("{ARTIFACTS_PATH}/expired"))
                 .await?;
             if json {
-                return print(&body, true);
+                return print_body(&body, true);
             }
-            let swept: ArtifactSweep = read(&body)?;
+            let swept: ArtifactSweep = parse_json(&body)?;
             let artifacts = plural(swept.artifacts, "artifact");
-            say(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
+            print_text(&format!("Deleted {artifacts}, {} bytes.\n", swept.bytes))
         }
     }
 }
 
 async fn list(
-    from: &Source<'_>,
+    client: &ArtifactClient<'_>,
     limit: usize,
     after: Option<String>,
     session: Option<String>,
     json: bool,
 ) -> anyhow::Result<()> {
-    let mut whole = ArtifactList {
+    // The server limits the size of a page, so a longer list needs several requests.
+    let mut list = ArtifactList {
         object: "list".to_owned(),
         data: Vec::new(),
         has_more: true,
         first_id: None,
         last_id: after,
     };
-    while whole.has_more && whole.data.len() < limit {
-        let mut path = format!("{PATH}?limit={}", (limit - whole.data.len()).min(PAGE));
-        for (name, value) in [("after", &whole.last_id), ("session", &session)] {
+    while list.has_more && list.data.len() < limit {
+        let mut path = format!(
+            "{ARTIFACTS_PATH}?limit={}",
+            (limit - list.data.len()).min(MAX_PAGE)
+        );
+        for (name, value) in [("after", &list.last_id), ("session", &session)] {
             if let Some(value) = value {
-                let _ = write!(path, "&{name}={}", escaped(value));
+                let _ = write!(path, "&{name}={}", percent_encoded(value));
             }
         }
-        let page: ArtifactList = read(&from.get(&path).await?)?;
-        whole.has_more = page.has_more && !page.data.is_empty();
-        whole.first_id = whole.first_id.or(page.first_id);
-        whole.last_id = page.last_id.or(whole.last_id);
-        whole.data.extend(page.data);
+        let page: ArtifactList = parse_json(&client.get(&path).await?)?;
+        list.has_more = page.has_more && !page.data.is_empty();
+        list.first_id = list.first_id.or(page.first_id);
+        list.last_id = page.last_id.or(list.last_id);
+        list.data.extend(page.data);
     }
-    if whole.data.is_empty() {
-        whole.last_id = None;
+    if list.data.is_empty() {
+        list.last_id = None;
     }
     if json {
-        return say(&(serde_json::to_string_pretty(&whole)? + "\n"));
+        return print_text(&(serde_json::to_string_pretty(&list)? + "\n"));
     }
-    if let Some(remark) = from.remark() {
-        say(&remark)?;
+    if let Some(note) = client.offline_note() {
+        print_text(&note)?;
     }
-    if whole.data.is_empty() {
-        return say("No artifact is kept.\n");
+    if list.data.is_empty() {
+        return print_text("No artifact is kept.\n");
     }
-    say(&table(&whole.data, SystemTime::now()))?;
-    match whole.last_id {
-        Some(last) if whole.has_more => say(&format!("There are older ones: --after {last}\n")),
+    print_text(&table(&list.data, SystemTime::now()))?;
+    match list.last_id {
+        Some(last) if list.has_more => {
+            print_text(&format!("There are older ones: --after {last}\n"))
+        }
         Some(_) | None => Ok(()),
     }
 }
 
-/// A table for people.
+/// The list of artifacts as a table.
 fn table(rows: &[ArtifactObject], now: SystemTime) -> String {
     let mut out = String::new();
     let width = |of: fn(&ArtifactObject) -> &str| {
@@ -190,7 +196,7 @@ fn table(rows: &[ArtifactObject], now: SystemTime) -> String {
     out
 }
 
-fn told(found: &ArtifactMatches) -> String {
+fn matches_text(found: &ArtifactMatches) -> String {
     if found.matches == 0 {
         return "No match.\n".to_owned();
     }
@@ -215,77 +221,84 @@ fn plural(count: u64, one: &str) -> String {
     format!("{count} {one}{end}")
 }
 
-fn one(id: &str) -> String {
-    format!("{PATH}/{}", escaped(id))
+fn artifact_path(id: &str) -> String {
+    format!("{ARTIFACTS_PATH}/{}", percent_encoded(id))
 }
 
-fn escaped(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     const KEPT: &percent_encoding::AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-');
     utf8_percent_encode(text, KEPT).to_string()
 }
 
-/// JSON for programs in readable form, all else as it is.
-fn print(body: &Bytes, json: bool) -> anyhow::Result<()> {
+/// Prints a response body, JSON with indentation and anything else unchanged.
+fn print_body(body: &Bytes, json: bool) -> anyhow::Result<()> {
     if json {
-        let value: serde_json::Value = read(body)?;
-        return say(&(serde_json::to_string_pretty(&value)? + "\n"));
+        let value: serde_json::Value = parse_json(body)?;
+        return print_text(&(serde_json::to_string_pretty(&value)? + "\n"));
     }
-    put(body)
+    print_bytes(body)
 }
 
-fn read<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
+fn parse_json<T: DeserializeOwned>(body: &[u8]) -> anyhow::Result<T> {
     serde_json::from_slice(body).context("the server's answer cannot be read")
 }
 
-/// Where artifacts are asked for.
-struct Source<'a> {
+/// Sends requests of the artifacts API to the running server, or answers them from the store
+/// if no server runs.
+struct ArtifactClient<'a> {
     config: &'a Config,
-    control: Control,
-    alone: std::sync::atomic::AtomicBool,
+    control: ControlClient,
+    /// Whether a request was answered from the store.
+    offline: std::sync::atomic::AtomicBool,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ArtifactClient<'a> {
     fn new(config: &'a Config) -> Self {
         Self {
             config,
-            control: Control::of(config),
-            alone: false.into(),
+            control: ControlClient::new(config),
+            offline: false.into(),
         }
     }
 
     async fn get(&self, path: &str) -> anyhow::Result<Bytes> {
-        self.ask(&Method::GET, path).await
+        self.request(&Method::GET, path).await
     }
 
-    async fn ask(&self, method: &Method, path: &str) -> anyhow::Result<Bytes> {
-        let answer = match self.control.send(method, path, Bytes::new()).await {
+    async fn request(&self, method: &Method, path: &str) -> anyhow::Result<Bytes> {
+        let response = match self.control.send(method, path, Bytes::new()).await {
             Err(ControlError::NotRunning(_)) => {
-                self.alone.store(true, std::sync::atomic::Ordering::Relaxed);
-                self.stored(method, path).await?
+                self.offline
+                    .store(true, std::sync::atomic::Ordering::Relaxed);
+                self.request_offline(method, path).await?
             }
-            answer => answer?,
+            response => response?,
         };
-        let (status, body) = answer;
+        let (status, body) = response;
         if status == StatusCode::OK {
             return Ok(body);
         }
-        let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
+        let why = ApiError::from_body(&body).map_or_else(String::new, |error| error.message);
         anyhow::bail!("{}", SafeText::new(&why))
     }
 
-    /// The same answer without a server.
-    async fn stored(&self, method: &Method, path: &str) -> anyhow::Result<(StatusCode, Bytes)> {
+    /// Answers a request from the store, as the server would.
+    async fn request_offline(
+        &self,
+        method: &Method,
+        path: &str,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
-        let owned = open(self.config)?;
+        let owned = open_offline(self.config)?;
         let (head, body) = artifacts::answer(&owned, head).await.into_parts();
         Ok((head.status, body.collect().await?.to_bytes()))
     }
 
-    /// What should be known about where this is from.
-    fn remark(&self) -> Option<String> {
-        let alone = self.alone.load(std::sync::atomic::Ordering::Relaxed);
-        alone.then(|| {
+    /// The line that tells the user that the output comes from the store, if it does.
+    fn offline_note(&self) -> Option<String> {
+        let offline = self.offline.load(std::sync::atomic::Ordering::Relaxed);
+        offline.then(|| {
             format!(
                 "No server runs on {}; this is from {}.\n",
                 self.control.address(),
@@ -295,8 +308,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The artifacts on disk, for when no server runs.
-pub(super) fn open(config: &Config) -> anyhow::Result<OwnerArtifacts> {
+/// Opens the artifact store for this process. Fails if a server has it open.
+pub(super) fn open_offline(config: &Config) -> anyhow::Result<OwnerArtifacts> {
     let settings = &config.artifacts;
     let artifacts = match Store::open_existing(&DataDir::new(&config.server.data_dir)) {
         Ok(Some(store)) => Artifacts::of_store(settings, Arc::new(store)),
@@ -316,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_says_what_when_and_where() {
+    fn the_table_has_size_age_and_location() {
         let row = ArtifactObject {
             object: "artifact".to_owned(),
             id: format!("art_{:032x}", 1),

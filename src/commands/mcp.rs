@@ -1,6 +1,6 @@
-//! `respondent mcp`: the tools that read artifacts back, on standard input and
-//! output. Each call goes to the running server; while none runs, the store is
-//! opened for the call alone, so that a server can start at any time.
+//! `respondent mcp`: an MCP server on standard input and output, with the tools that read
+//! artifacts. Each call is sent to the running server. While none runs, the store is opened
+//! for that one call, so that a server can start at any time.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::artifacts::open;
+use super::artifacts::open_offline;
 use crate::config::Config;
-use crate::control::{Control, ControlError, Refusal};
+use crate::control::{ApiError, ControlClient, ControlError};
 use crate::mcp::call::{ToolCall, ToolCallResult};
 use crate::mcp::{ToolCallHandler, stdio};
 
-/// Serves until standard input ends.
+/// Runs the MCP server until standard input ends.
 pub async fn serve(config: Config) -> anyhow::Result<()> {
-    let control = Control::of(&config);
+    let control = ControlClient::new(&config);
     let config = Arc::new(config);
-    stdio::serve(Elsewhere { control, config }).await
+    stdio::serve(ServerOrStore { control, config }).await
 }
 
-/// The server that runs, or the store that it would have.
+/// Answers tool calls through the running server, or from the store if no server runs.
 #[derive(Clone)]
-struct Elsewhere {
-    control: Control,
+struct ServerOrStore {
+    control: ControlClient,
     config: Arc<Config>,
 }
 
-impl ToolCallHandler for Elsewhere {
+impl ToolCallHandler for ServerOrStore {
     async fn call_tool(&self, call: ToolCall) -> ToolCallResult {
         let request = json!({
             "jsonrpc": "2.0",
@@ -39,13 +39,14 @@ impl ToolCallHandler for Elsewhere {
         });
         let body = Bytes::from(request.to_string());
         match self.control.send(&Method::POST, "/mcp", body).await {
-            Ok((StatusCode::OK, body)) => said(&body)
+            Ok((StatusCode::OK, body)) => parse_tool_result(&body)
                 .unwrap_or_else(|| ToolCallResult::failure(&"The server's answer cannot be read.")),
             Ok((status, body)) => {
-                let why = Refusal::of(&body).map_or_else(String::new, |refusal| refusal.message);
+                let why =
+                    ApiError::from_body(&body).map_or_else(String::new, |error| error.message);
                 ToolCallResult::failure(&format!("The server answered {}: {why}", status.as_u16()))
             }
-            Err(ControlError::NotRunning(_)) => match open(&self.config) {
+            Err(ControlError::NotRunning(_)) => match open_offline(&self.config) {
                 Ok(owned) => call.answer(&owned).await,
                 Err(error) => ToolCallResult::failure(&error),
             },
@@ -54,34 +55,34 @@ impl ToolCallHandler for Elsewhere {
     }
 }
 
-/// The outcome in an answer of the protocol.
-fn said(body: &[u8]) -> Option<ToolCallResult> {
+/// The tool result in a JSON-RPC response; `None` if it is not a valid response.
+fn parse_tool_result(body: &[u8]) -> Option<ToolCallResult> {
     #[derive(Deserialize)]
-    struct Answer {
-        result: Option<Called>,
-        error: Option<Problem>,
+    struct RpcResponse {
+        result: Option<RpcResult>,
+        error: Option<RpcError>,
     }
     #[derive(Deserialize)]
-    struct Called {
-        content: Vec<Content>,
+    struct RpcResult {
+        content: Vec<TextContent>,
         #[serde(default, rename = "isError")]
         failed: bool,
     }
     #[derive(Deserialize)]
-    struct Content {
+    struct TextContent {
         text: String,
     }
     #[derive(Deserialize)]
-    struct Problem {
+    struct RpcError {
         message: String,
     }
-    let answer: Answer = serde_json::from_slice(body).ok()?;
-    if let Some(problem) = answer.error {
-        return Some(ToolCallResult::failure(&problem.message));
+    let response: RpcResponse = serde_json::from_slice(body).ok()?;
+    if let Some(error) = response.error {
+        return Some(ToolCallResult::failure(&error.message));
     }
-    let called = answer.result?;
+    let result = response.result?;
     Some(ToolCallResult {
-        text: called.content.into_iter().map(|part| part.text).collect(),
-        failed: called.failed,
+        text: result.content.into_iter().map(|part| part.text).collect(),
+        failed: result.failed,
     })
 }

@@ -1,4 +1,4 @@
-//! `respondent models`: every listed model of every provider, on or off.
+//! `respondent models`: lists the models of every provider, enabled or not.
 
 use std::fmt::Write;
 
@@ -7,21 +7,22 @@ use serde::Serialize;
 
 use crate::config::Config;
 
-/// Which models, and how they are told.
+/// The options of `respondent models`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
-    /// Of one provider alone.
+pub struct ModelListOptions<'a> {
+    /// List the models of this provider only.
     pub provider: Option<&'a str>,
-    /// As JSON.
+    /// Return JSON instead of tables.
     pub json: bool,
 }
 
-/// The listing. The error is for people: a provider that nobody knows.
-pub fn models(config: &Config, asked: Asked<'_>) -> anyhow::Result<String> {
-    let mut listed = listed(config)?;
-    if let Some(id) = asked.provider {
-        if !listed.iter().any(|entry| entry.provider.id == id) {
-            let known = listed.iter().map(|entry| entry.provider.id.as_str());
+/// The list as text: a table for each provider, or JSON. The error of an unknown provider
+/// names similar ids.
+pub fn model_list(config: &Config, options: ModelListOptions<'_>) -> anyhow::Result<String> {
+    let mut providers = all_providers(config)?;
+    if let Some(id) = options.provider {
+        if !providers.iter().any(|status| status.provider.id == id) {
+            let known = providers.iter().map(|status| status.provider.id.as_str());
             let near: Vec<&str> = suggest::similar(id, known).into_iter().take(3).collect();
             let hint = if near.is_empty() {
                 "respondent models lists all".to_owned()
@@ -30,35 +31,35 @@ pub fn models(config: &Config, asked: Asked<'_>) -> anyhow::Result<String> {
             };
             anyhow::bail!("there is no provider '{id}'; {hint}");
         }
-        listed.retain(|entry| entry.provider.id == id);
+        providers.retain(|status| status.provider.id == id);
     }
-    if asked.json {
-        let entries: Vec<Entry> = listed.iter().map(Listed::entry).collect();
+    if options.json {
+        let entries: Vec<ProviderJson> = providers.iter().map(ProviderStatus::to_json).collect();
         return Ok(serde_json::to_string_pretty(&entries)? + "\n");
     }
     let mut text = String::new();
-    for (index, listed) in listed.iter().enumerate() {
+    for (index, status) in providers.iter().enumerate() {
         if index > 0 {
             text.push('\n');
         }
-        table(listed, &mut text)?;
+        write_provider(status, &mut text)?;
     }
     Ok(text)
 }
 
-/// A provider and whether it is on.
-struct Listed {
+/// A provider and whether it is enabled.
+struct ProviderStatus {
     provider: Provider,
     on: bool,
 }
 
-/// The providers that are on in their order, then the other built-in ones.
-fn listed(config: &Config) -> anyhow::Result<Vec<Listed>> {
-    let mut listed: Vec<Listed> = config
+/// The enabled providers in their order, then the other built-in ones.
+fn all_providers(config: &Config) -> anyhow::Result<Vec<ProviderStatus>> {
+    let mut providers: Vec<ProviderStatus> = config
         .registry
         .providers
         .iter()
-        .map(|provider| Listed {
+        .map(|provider| ProviderStatus {
             provider: Provider::clone(provider),
             on: true,
         })
@@ -66,17 +67,17 @@ fn listed(config: &Config) -> anyhow::Result<Vec<Listed>> {
     for id in builtin::ids() {
         if config.registry.provider(id).is_none() {
             let provider = registry::build(id, toml::Table::new())?.to_provider(id);
-            listed.push(Listed {
+            providers.push(ProviderStatus {
                 provider,
                 on: false,
             });
         }
     }
-    Ok(listed)
+    Ok(providers)
 }
 
-fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
-    let Listed { provider, on } = listed;
+fn write_provider(status: &ProviderStatus, out: &mut String) -> std::fmt::Result {
+    let ProviderStatus { provider, on } = status;
     let state = match (on, provider.key_env.first()) {
         (true, _) => "on".to_owned(),
         (false, Some(_)) if provider.has_address_placeholder() => "off: needs a table".to_owned(),
@@ -94,7 +95,7 @@ fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
         writeln!(out, "{line}")?;
     }
     for model in &provider.models {
-        row(model, width, out)?;
+        write_model(model, width, out)?;
     }
     if provider.passthrough {
         writeln!(out, "  any other name: {}", provider.prefixed_name("..."))?;
@@ -102,8 +103,8 @@ fn table(listed: &Listed, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// A name that is wider than its column stands on a line of its own.
-fn row(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
+/// Writes the line of a model. A name wider than its column gets its own line.
+fn write_model(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
     let name = if model.id.len() > width {
         writeln!(out, "  {}", model.id)?;
         ""
@@ -113,25 +114,25 @@ fn row(model: &Model, width: usize, out: &mut String) -> std::fmt::Result {
     let price = model.price.as_ref();
     let mut line = format!(
         "  {name:<width$} {:>6} {:>6} {:<5} {:<21} {:>6} {:>6} {:>6}",
-        model.window.map_or_else(|| "?".to_owned(), short),
-        model.max_output.map_or_else(|| "?".to_owned(), short),
+        model.window.map_or_else(|| "?".to_owned(), short_count),
+        model.max_output.map_or_else(|| "?".to_owned(), short_count),
         if model.images { "yes" } else { "" },
-        levels(&model.reasoning),
+        reasoning_levels(&model.reasoning),
         price.map_or_else(String::new, |price| dollars(price.input)),
         price
             .and_then(|price| price.cached_input)
             .map_or_else(String::new, dollars),
         price.map_or_else(String::new, |price| dollars(price.output)),
     );
-    // Long requests cost more.
+    // A plus marks prices that are higher for long requests.
     if price.is_some_and(|price| !price.tiers.is_empty()) {
         line.push('+');
     }
     writeln!(out, "{}", line.trim_end())
 }
 
-/// Tokens in thousands or millions.
-fn short(tokens: u64) -> String {
+/// A number of tokens in thousands or millions.
+fn short_count(tokens: u64) -> String {
     match tokens {
         0..1000 => tokens.to_string(),
         1000..1_000_000 => format!("{}k", tokens / 1000),
@@ -140,8 +141,9 @@ fn short(tokens: u64) -> String {
     }
 }
 
-/// The levels from the weakest to the strongest, all of them where they fit.
-fn levels(levels: &[String]) -> String {
+/// The reasoning levels from weakest to strongest: all of them if they fit into the column,
+/// else the first and the last.
+fn reasoning_levels(levels: &[String]) -> String {
     let all = levels.join(" ");
     match (levels.first(), levels.last()) {
         (Some(first), Some(last)) if all.len() > 21 => {
@@ -151,7 +153,7 @@ fn levels(levels: &[String]) -> String {
     }
 }
 
-/// Dollars, four digits behind the point at most.
+/// A price in dollars with at most four decimal places.
 fn dollars(price: f64) -> String {
     let text = format!("{price:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -161,25 +163,25 @@ fn dollars(price: f64) -> String {
     }
 }
 
-/// A provider as JSON.
+/// A provider in the JSON output.
 #[derive(Serialize)]
-struct Entry<'a> {
+struct ProviderJson<'a> {
     id: &'a str,
     name: &'a str,
     on: bool,
     built_in: bool,
     base_url: &'a str,
     api_key_env: &'a [String],
-    /// Whether names that are not listed are passed on.
+    /// Whether model names that are not listed are passed on to the provider.
     passthrough: bool,
-    models: Vec<ModelEntry<'a>>,
+    models: Vec<ModelJson<'a>>,
 }
 
-/// A model as JSON; null is unknown.
+/// A model in the JSON output; `null` means unknown.
 #[derive(Serialize)]
-struct ModelEntry<'a> {
+struct ModelJson<'a> {
     id: &'a str,
-    /// The name that always leads to this model here.
+    /// The name with the provider in front, which always selects this model.
     full_name: String,
     name: &'a str,
     description: &'a str,
@@ -190,14 +192,14 @@ struct ModelEntry<'a> {
     default_reasoning: Option<&'a str>,
     sampling: bool,
     bytes_per_token: Option<f32>,
-    /// US dollars a million tokens.
+    /// In US dollars per million tokens.
     price: Option<&'a Price>,
 }
 
-impl Listed {
-    fn entry(&self) -> Entry<'_> {
+impl ProviderStatus {
+    fn to_json(&self) -> ProviderJson<'_> {
         let provider = &self.provider;
-        Entry {
+        ProviderJson {
             id: &provider.id,
             name: &provider.name,
             on: self.on,
@@ -208,14 +210,14 @@ impl Listed {
             models: provider
                 .models
                 .iter()
-                .map(|model| model_entry(provider, model))
+                .map(|model| model_json(provider, model))
                 .collect(),
         }
     }
 }
 
-fn model_entry<'a>(provider: &Provider, model: &'a Model) -> ModelEntry<'a> {
-    ModelEntry {
+fn model_json<'a>(provider: &Provider, model: &'a Model) -> ModelJson<'a> {
+    ModelJson {
         id: &model.id,
         full_name: provider.prefixed_name(&model.id),
         name: model.display_name(),
@@ -238,12 +240,12 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::config::{Flags, Inputs, Places};
+    use crate::config::{Flags, Inputs, UserDirs};
 
-    /// A configuration with one provider that is on.
+    /// A configuration with one enabled provider.
     fn config() -> Config {
         let folder = tempfile::tempdir().unwrap();
-        let places = Places::under(folder.path());
+        let places = UserDirs::under(folder.path());
         let file = folder.path().join("c.toml");
         let text = r#"
             [providers.acme]
@@ -266,22 +268,22 @@ mod tests {
                 ..Flags::default()
             },
             environment: Box::new(HashMap::<String, String>::new()),
-            places,
+            dirs: places,
         };
         crate::config::load(&inputs).unwrap()
     }
 
-    fn only(id: &str) -> Asked<'_> {
-        Asked {
+    fn only(id: &str) -> ModelListOptions<'_> {
+        ModelListOptions {
             provider: Some(id),
             json: false,
         }
     }
 
     #[test]
-    fn a_provider_is_a_table() {
+    fn a_provider_is_printed_as_a_table() {
         assert_eq!(
-            models(&config(), only("acme")).unwrap(),
+            model_list(&config(), only("acme")).unwrap(),
             "\
 acme (acme), on
   model                              window output image reasoning                 in cached    out
@@ -294,8 +296,8 @@ acme (acme), on
     }
 
     #[test]
-    fn every_provider_is_listed_and_says_whether_it_is_on() {
-        let text = models(&config(), Asked::default()).unwrap();
+    fn every_provider_is_listed_with_its_state() {
+        let text = model_list(&config(), ModelListOptions::default()).unwrap();
         assert!(text.starts_with("acme (acme), on\n"));
         assert!(text.contains("openai (OpenAI), off: needs OPENAI_API_KEY\n"));
         assert!(text.contains("azure-openai (Azure OpenAI), off: needs a table\n"));
@@ -307,19 +309,19 @@ acme (acme), on
     }
 
     #[test]
-    fn an_unknown_provider_is_an_error_that_names_the_near_ones() {
-        let said = |id| models(&config(), only(id)).unwrap_err().to_string();
-        assert_eq!(said("opnai"), "there is no provider 'opnai'; near: openai");
-        assert!(said("telex").contains("respondent models lists all"));
+    fn the_error_for_an_unknown_provider_names_similar_ones() {
+        let error = |id| model_list(&config(), only(id)).unwrap_err().to_string();
+        assert_eq!(error("opnai"), "there is no provider 'opnai'; near: openai");
+        assert!(error("telex").contains("respondent models lists all"));
     }
 
     #[test]
-    fn programs_read_every_field() {
-        let asked = Asked {
+    fn the_json_output_has_every_field() {
+        let options = ModelListOptions {
             provider: Some("acme"),
             json: true,
         };
-        let read: Value = serde_json::from_str(&models(&config(), asked).unwrap()).unwrap();
+        let read: Value = serde_json::from_str(&model_list(&config(), options).unwrap()).unwrap();
         assert_eq!(
             read[0]["models"][1],
             serde_json::json!({

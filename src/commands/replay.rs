@@ -1,38 +1,42 @@
-//! `respondent replay`: a recorded turn once more.
+//! `respondent replay`: runs recorded turns again and prints the differences.
 
 use std::fmt::Write;
 use std::path::Path;
 
-use super::bundle::{Unusable, read, turn};
-use super::say;
-use crate::cli::{DIFFERENT, SAME};
+use super::bundle::{UnusableFile, read, turn};
+use super::print_text;
+use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::config::Config;
 use crate::diagnostics::bundle::{BundleTurn, Difference, Scope, compare};
 use crate::diagnostics::replay::{ReplayError, live, replay};
 use crate::log::SafeText;
 
-/// What is asked for.
+/// The options of `respondent replay`.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// The bundle.
+pub struct ReplayOptions<'a> {
+    /// The bundle file.
     pub file: &'a Path,
-    /// The turn in it, from 1; all when left out.
+    /// The number of the turn in the bundle, from 1; `None` for all turns.
     pub turn: Option<usize>,
-    /// Print what the client would get.
+    /// Whether to print the response that the client would receive.
     pub events: bool,
 }
 
-/// Runs recorded turns again, offline, and tells where they differ from what was
-/// recorded: the exit code.
-pub fn offline(asked: Asked<'_>) -> anyhow::Result<u8> {
-    run(asked, Scope::Replay, replay)
+/// Replays recorded turns offline and prints where they differ from the recording. Returns
+/// the exit code.
+pub fn offline(options: ReplayOptions<'_>) -> anyhow::Result<u8> {
+    run(options, Scope::Replay, replay)
 }
 
-/// Sends recorded requests to a model, named in full as `provider/model`, and
-/// tells what is another: the exit code.
-pub fn to_provider(asked: Asked<'_>, config: &Config, model: &str) -> anyhow::Result<u8> {
-    // Another name could lead to a provider that takes any: what was said goes to
-    // nobody who was not named.
+/// Sends recorded requests to a model, given as `provider/model`, and prints where the
+/// responses differ from the recording. Returns the exit code.
+pub fn against_provider(
+    options: ReplayOptions<'_>,
+    config: &Config,
+    model: &str,
+) -> anyhow::Result<u8> {
+    // A name without a provider could resolve to one that accepts any model name. The
+    // conversation must go only to a provider that the user named.
     let provider = model.split_once('/').map(|(provider, _)| provider);
     if provider.is_none_or(|id| config.registry.provider(id).is_none()) {
         let why = format!(
@@ -41,56 +45,56 @@ pub fn to_provider(asked: Asked<'_>, config: &Config, model: &str) -> anyhow::Re
         );
         return Err(ReplayError::NoModel(why).into());
     }
-    let turns = read(asked.file)?.turns.len();
-    if turns > 1 && asked.turn.is_none() {
+    let turns = read(options.file)?.turns.len();
+    if turns > 1 && options.turn.is_none() {
         let why = format!("it holds {turns} turns: name the one to send with --turn");
-        return Err(Unusable::new(asked.file, &why).into());
+        return Err(UnusableFile::new(options.file, &why).into());
     }
-    run(asked, Scope::Diff, |turn| live(turn, config, model))
+    run(options, Scope::Diff, |turn| live(turn, config, model))
 }
 
 fn run(
-    asked: Asked<'_>,
+    options: ReplayOptions<'_>,
     scope: Scope,
-    again: impl Fn(&BundleTurn) -> Result<BundleTurn, ReplayError>,
+    replay: impl Fn(&BundleTurn) -> Result<BundleTurn, ReplayError>,
 ) -> anyhow::Result<u8> {
-    let bundle = read(asked.file)?;
-    let numbers = match asked.turn {
+    let bundle = read(options.file)?;
+    let numbers = match options.turn {
         Some(number) => number..=number,
         None => 1..=bundle.turns.len(),
     };
-    let mut code = SAME;
+    let mut code = EXIT_OK;
     let mut failed = None;
     for number in numbers.clone() {
-        let recorded = turn(asked.file, &bundle, number)?;
-        let again = match again(recorded) {
-            Ok(again) => again,
+        let recorded = turn(options.file, &bundle, number)?;
+        let replayed = match replay(recorded) {
+            Ok(replayed) => replayed,
             Err(error) => {
                 if numbers.clone().count() > 1 {
                     let id = SafeText::new(&recorded.request_id);
-                    say(&format!("turn {number}, {id}: {error}\n"))?;
+                    print_text(&format!("turn {number}, {id}: {error}\n"))?;
                 }
-                failed.get_or_insert(unusable(asked.file, number, error));
+                failed.get_or_insert(turn_error(options.file, number, error));
                 continue;
             }
         };
-        if asked.events {
-            say(&printable(&again.answer.body))?;
+        if options.events {
+            print_text(&printable(&replayed.answer.body))?;
         }
-        let differences = compare(recorded, &again, scope);
+        let differences = compare(recorded, &replayed, scope);
         if !differences.is_empty() {
-            code = DIFFERENT;
+            code = EXIT_DIFFERENT;
         }
-        say(&told(number, recorded, &differences))?;
+        print_text(&summary(number, recorded, &differences))?;
     }
     failed.map_or(Ok(code), Err)
 }
 
-/// An error that lies in the file, or one that does not.
-fn unusable(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
+/// The error for a turn whose replay failed: [`UnusableFile`] if the file is at fault.
+fn turn_error(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
     match error {
         ReplayError::Incomplete(_) | ReplayError::Damaged(_) => {
-            Unusable::new(file, &format!("turn {number}: {error}")).into()
+            UnusableFile::new(file, &format!("turn {number}: {error}")).into()
         }
         ReplayError::Io(_)
         | ReplayError::Stuck { .. }
@@ -100,7 +104,7 @@ fn unusable(file: &Path, number: usize, error: ReplayError) -> anyhow::Error {
     }
 }
 
-fn told(number: usize, recorded: &BundleTurn, differences: &[Difference]) -> String {
+fn summary(number: usize, recorded: &BundleTurn, differences: &[Difference]) -> String {
     let id = SafeText::new(&recorded.request_id);
     let mut text = match differences.len() {
         0 => format!("turn {number}, {id}: equal\n"),
@@ -114,7 +118,8 @@ fn told(number: usize, recorded: &BundleTurn, differences: &[Difference]) -> Str
     text
 }
 
-/// A body line by line, none of which can drive the terminal.
+/// A response body with the control characters of each line escaped, so that it cannot
+/// control the terminal.
 fn printable(body: &[u8]) -> String {
     let body = String::from_utf8_lossy(body);
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! Which addresses are safe to listen on and to send keys to.
+//! Checks of addresses: which ones are safe to send keys to, and which listen addresses
+//! other machines can reach.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -6,9 +7,9 @@ use reqwest::Url;
 
 use crate::secrets::Secret;
 
-/// Why a provider's address is refused, if it is. `http` to another host needs
-/// `allow_http`: keys and prompts would travel in the open.
-pub fn refused(base_url: &str, allow_http: bool) -> Option<&'static str> {
+/// Why a provider's base URL is refused; `None` if it is accepted. `http` to another host
+/// needs `allow_http`, because keys and prompts would travel unencrypted.
+pub fn base_url_error(base_url: &str, allow_http: bool) -> Option<&'static str> {
     let Ok(url) = Url::parse(base_url) else {
         return Some("base_url is not a URL such as \"https://host/v1\"");
     };
@@ -26,21 +27,21 @@ pub fn refused(base_url: &str, allow_http: bool) -> Option<&'static str> {
     }
 }
 
-/// Why a proxy's address is refused, if it is.
-pub fn refused_proxy(proxy: &str) -> Option<&'static str> {
+/// Why a proxy URL is refused; `None` if it is accepted.
+pub fn proxy_error(proxy: &str) -> Option<&'static str> {
     match Url::parse(proxy) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
         _ => Some("proxy must be a URL such as \"http://host:3128\""),
     }
 }
 
-/// Whether clients of other machines could reach this address.
-pub fn is_open(listen: SocketAddr) -> bool {
+/// Whether clients on other machines could connect to this listen address.
+pub fn accepts_remote_clients(listen: SocketAddr) -> bool {
     !listen.ip().to_canonical().is_loopback()
 }
 
-/// The address that a client on this machine uses.
-pub fn from_here(listen: SocketAddr) -> SocketAddr {
+/// The address at which a client on this machine reaches a server that listens on `listen`.
+pub fn local_client_address(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -49,12 +50,13 @@ pub fn from_here(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// The password in a URL.
-pub fn password(url: &str) -> Option<Secret> {
+/// The password in the user info of a URL, if there is one.
+pub fn password_in_url(url: &str) -> Option<Secret> {
     Secret::new(Url::parse(url).ok()?.password()?)
 }
 
-fn is_loopback(url: &Url) -> bool {
+/// Whether the host of a URL is `localhost` or a loopback address.
+pub fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else {
         return false;
     };
@@ -70,14 +72,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn safe_addresses_are_taken() {
+    fn safe_addresses_are_accepted() {
         for url in [
             "https://api.example/v1",
             "http://127.0.0.1:8080/v1",
             "http://localhost:8000/v1",
             "http://[::1]:8000/v1",
         ] {
-            assert_eq!(refused(url, false), None, "{url}");
+            assert_eq!(base_url_error(url, false), None, "{url}");
         }
     }
 
@@ -92,20 +94,20 @@ mod tests {
             "api.example/v1",
             "",
         ] {
-            assert!(refused(url, false).is_some(), "{url}");
+            assert!(base_url_error(url, false).is_some(), "{url}");
         }
     }
 
     #[test]
-    fn open_http_can_be_allowed_and_nothing_else() {
-        assert_eq!(refused("http://10.0.0.7:8000/v1", true), None);
-        assert!(refused("file:///etc/passwd", true).is_some());
-        assert!(refused("http://user:pw@10.0.0.7/v1", true).is_some());
+    fn allow_http_allows_plain_http_and_nothing_else() {
+        assert_eq!(base_url_error("http://10.0.0.7:8000/v1", true), None);
+        assert!(base_url_error("file:///etc/passwd", true).is_some());
+        assert!(base_url_error("http://user:pw@10.0.0.7/v1", true).is_some());
     }
 
     #[test]
-    fn only_loopback_is_closed() {
-        for (listen, open) in [
+    fn only_loopback_addresses_refuse_remote_clients() {
+        for (listen, expected) in [
             ("127.0.0.1:1", false),
             ("[::1]:1", false),
             ("[::ffff:127.0.0.1]:1", false),
@@ -113,18 +115,20 @@ mod tests {
             ("[::]:1", true),
             ("192.168.1.2:1", true),
         ] {
-            assert_eq!(is_open(listen.parse().unwrap()), open, "{listen}");
+            let accepts = accepts_remote_clients(listen.parse().unwrap());
+            assert_eq!(accepts, expected, "{listen}");
         }
     }
 
     #[test]
-    fn a_client_on_this_machine_finds_an_open_server() {
-        for (listen, used) in [
+    fn a_local_client_reaches_an_unspecified_address_through_loopback() {
+        for (listen, expected) in [
             ("0.0.0.0:1", "127.0.0.1:1"),
             ("[::]:1", "[::1]:1"),
             ("192.0.2.1:1", "192.0.2.1:1"),
         ] {
-            assert_eq!(from_here(listen.parse().unwrap()).to_string(), used);
+            let address = local_client_address(listen.parse().unwrap());
+            assert_eq!(address.to_string(), expected);
         }
     }
 }

@@ -1,18 +1,20 @@
-//! What a configuration is made from, and where its file is.
+//! The inputs of a configuration (flags, environment variables, the user's directories)
+//! and the search for its file.
 
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
-/// Name of the file in the working directory and in the user's folder.
-pub const FILE: &str = "proxy-config.toml";
+/// The name of the configuration file, in the working directory and in the user's
+/// configuration directory.
+pub const CONFIG_FILE_NAME: &str = "proxy-config.toml";
 
-/// Our folder in the user's configuration and data directories.
-const FOLDER: &str = "respondent";
+/// The name of our directory in the user's configuration and data directories.
+const DIR_NAME: &str = "respondent";
 
-/// Environment variables, so that tests need not change the process.
+/// A source of environment variables. Tests pass a map instead of changing the process.
 pub trait Environment: Send + Sync {
-    /// The value of a variable; none if unset or empty.
+    /// The value of a variable; `None` if it is unset or empty.
     fn get(&self, name: &str) -> Option<String>;
 }
 
@@ -35,7 +37,8 @@ impl<S: std::hash::BuildHasher + Send + Sync> Environment
     }
 }
 
-/// The flags that configure; each has its `RESPONDENT_*` variable.
+/// The command-line flags that override the configuration. Each has a `RESPONDENT_*`
+/// variable.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
     /// Configuration file [env: RESPONDENT_CONFIG]
@@ -52,96 +55,98 @@ pub struct Flags {
     pub log: Option<String>,
 }
 
-/// The folders of the user and the process.
+/// The directories of the user and the process.
 #[derive(Clone, Debug)]
-pub struct Places {
-    /// Where the program was started.
+pub struct UserDirs {
+    /// The working directory.
     pub working: PathBuf,
-    /// The user's home.
+    /// The user's home directory.
     pub home: PathBuf,
-    /// Our folder for configuration.
+    /// Our directory in the user's configuration directory.
     pub config: PathBuf,
-    /// Our folder for data.
+    /// Our directory in the user's data directory.
     pub data: PathBuf,
 }
 
-impl Places {
-    /// The folders of the user who runs this process.
-    pub fn of_user() -> Result<Self, etcetera::HomeDirError> {
+impl UserDirs {
+    /// The directories of the user who runs this process.
+    pub fn of_process() -> Result<Self, etcetera::HomeDirError> {
         let base = etcetera::choose_base_strategy()?;
         Ok(Self {
             working: PathBuf::from("."),
             home: base.home_dir().to_owned(),
-            config: base.config_dir().join(FOLDER),
-            data: base.data_dir().join(FOLDER),
+            config: base.config_dir().join(DIR_NAME),
+            data: base.data_dir().join(DIR_NAME),
         })
     }
 
-    /// Folders inside `folder`, apart from the user's; for tests.
-    pub fn under(folder: &Path) -> Self {
+    /// Directories inside `dir`, separate from the user's; for tests.
+    pub fn under(dir: &Path) -> Self {
         Self {
-            working: folder.to_owned(),
-            home: folder.to_owned(),
-            config: folder.join("config"),
-            data: folder.join("data"),
+            working: dir.to_owned(),
+            home: dir.to_owned(),
+            config: dir.join("config"),
+            data: dir.join("data"),
         }
     }
 
-    /// `path` as written in a file of `folder`: absolute, under `~`, or beside
-    /// the file.
-    pub fn beside(&self, folder: &Path, path: &Path) -> PathBuf {
+    /// Resolves a path that a configuration file in `dir` contains: it may be absolute,
+    /// begin with `~`, or be relative to that file.
+    pub fn resolve(&self, dir: &Path, path: &Path) -> PathBuf {
         path.strip_prefix("~")
-            .map_or_else(|_| folder.join(path), |rest| self.home.join(rest))
+            .map_or_else(|_| dir.join(path), |rest| self.home.join(rest))
     }
 }
 
-/// All that a configuration is made from besides files.
+/// Everything besides files that determines a configuration.
 pub struct Inputs {
-    /// The command line.
+    /// The command-line flags.
     pub flags: Flags,
-    /// Variables.
+    /// The environment variables.
     pub environment: Box<dyn Environment>,
-    /// Folders.
-    pub places: Places,
+    /// The user's directories.
+    pub dirs: UserDirs,
 }
 
-/// The files that may exist now or later.
+/// Where the configuration is read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct ConfigPaths {
     /// The configuration file, if there is one.
     pub file: Option<PathBuf>,
-    /// The folder with one file a provider; it need not exist.
-    pub providers: PathBuf,
+    /// The directory with one file per provider; it need not exist.
+    pub providers_dir: PathBuf,
 }
 
 impl Inputs {
     /// The inputs of this process.
-    pub fn of_process(flags: Flags) -> Result<Self, etcetera::HomeDirError> {
+    pub fn from_process(flags: Flags) -> Result<Self, etcetera::HomeDirError> {
         Ok(Self {
             flags,
             environment: Box::new(ProcessEnvironment),
-            places: Places::of_user()?,
+            dirs: UserDirs::of_process()?,
         })
     }
 
-    /// Where to read: the file that was named, else the one in the working
-    /// directory, else the user's, else only the user's `providers/`.
-    pub fn find(&self) -> Found {
+    /// Finds the configuration file: the one named by flag or variable, else the one in the
+    /// working directory, else the one in the user's configuration directory. The
+    /// `providers/` directory is beside the file; without a file it is the user's.
+    pub fn config_paths(&self) -> ConfigPaths {
         let named = self.flags.config.clone();
         let named = named.or_else(|| self.environment.get("RESPONDENT_CONFIG").map(PathBuf::from));
-        let usual = [&self.places.working, &self.places.config].map(|folder| folder.join(FILE));
-        let file = named.or_else(|| usual.into_iter().find(|path| path.is_file()));
-        let folder = file
+        let defaults =
+            [&self.dirs.working, &self.dirs.config].map(|dir| dir.join(CONFIG_FILE_NAME));
+        let file = named.or_else(|| defaults.into_iter().find(|path| path.is_file()));
+        let dir = file
             .as_deref()
-            .map_or(self.places.config.as_path(), folder_of);
-        Found {
-            providers: folder.join("providers"),
+            .map_or(self.dirs.config.as_path(), parent_dir);
+        ConfigPaths {
+            providers_dir: dir.join("providers"),
             file,
         }
     }
 }
 
-/// The folder that holds `file`.
-pub fn folder_of(file: &Path) -> &Path {
+/// The directory that contains `file`.
+pub fn parent_dir(file: &Path) -> &Path {
     file.parent().unwrap_or_else(|| Path::new(""))
 }

@@ -1,5 +1,5 @@
-//! The keys of a provider: from the environment, a file, a command, or the
-//! configuration itself.
+//! Reads a provider's API keys from the environment, a file, the output of a command, or
+//! the configuration itself.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,22 +13,22 @@ use registry::lists::OneOrMany;
 use super::Environment;
 use crate::secrets::Secret;
 
-/// How long a command may take.
-const LIMIT: Duration = Duration::from_secs(10);
+/// Time limit for `api_key_command`.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a command or file may hold.
-const LARGEST: u64 = 64 << 10;
+/// Maximum bytes that are read from a key file or a command's output.
+const MAX_INPUT_BYTES: u64 = 64 << 10;
 
-/// Where keys are from, for people; never the keys.
+/// Where keys come from, for `respondent check`. Never contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyOrigin {
-    /// These variables.
+    /// Environment variables, by name.
     Environment(Vec<String>),
-    /// This file.
+    /// A file (`api_key_file`).
     File(PathBuf),
-    /// The command of this configuration.
+    /// A command (`api_key_command`).
     Command,
-    /// The configuration file itself.
+    /// The configuration file itself (`api_key`).
     Literal,
 }
 
@@ -43,80 +43,98 @@ impl std::fmt::Display for KeyOrigin {
     }
 }
 
-/// Keys and where they are from.
+/// The API keys of one provider and where they come from.
 #[derive(Debug)]
-pub struct Keys {
-    /// At least one.
+pub struct ApiKeys {
+    /// The keys, at least one.
     pub secrets: Vec<Secret>,
-    /// Where they are from.
+    /// Where they come from.
     pub origin: KeyOrigin,
-    /// Variables that were named and are unset.
-    pub unset: Vec<String>,
+    /// Variables that `api_key_env` names and that are unset.
+    pub unset_variables: Vec<String>,
 }
 
-/// A refusal: the key of the table that is to blame, and why.
-pub type Refusal = (&'static str, String);
+/// Why keys cannot be used: the name of the setting at fault, and the reason.
+pub type KeyError = (&'static str, String);
 
-/// The keys that a table tells of; none if it tells of none.
-pub fn told(
+/// The API keys this table configures; `None` if it configures none. `resolve` turns the
+/// path in `api_key_file` into one that can be opened. Blocks: a file is read or a command
+/// is run.
+pub fn api_keys(
     spec: &ProviderSpec,
     environment: &dyn Environment,
     resolve: impl Fn(&Path) -> PathBuf,
-) -> Result<Option<Keys>, Refusal> {
-    let ways = [
+) -> Result<Option<ApiKeys>, KeyError> {
+    let sources = [
         ("api_key_env", spec.api_key_env.is_some()),
         ("api_key_file", spec.api_key_file.is_some()),
         ("api_key_command", spec.api_key_command.is_some()),
         ("api_key", spec.api_key.is_some()),
     ];
-    let mut given = ways.iter().filter(|(_, given)| *given).map(|(way, _)| *way);
-    if let (Some(first), Some(second)) = (given.next(), given.next()) {
+    let mut configured = sources
+        .iter()
+        .filter(|(_, is_set)| *is_set)
+        .map(|(setting, _)| *setting);
+    if let (Some(first), Some(second)) = (configured.next(), configured.next()) {
         return Err((second, format!("give {first} or {second}, not both")));
     }
-    let (way, keys) = if let Some(names) = &spec.api_key_env {
+    let (setting, keys) = if let Some(names) = &spec.api_key_env {
         ("api_key_env", from_environment(&names.0, environment)?)
     } else if let Some(path) = &spec.api_key_file {
         let path = resolve(path);
-        let text = read(&path).map_err(|why| ("api_key_file", why))?;
-        ("api_key_file", keys(lines(&text), KeyOrigin::File(path)))
+        let text = read_limited(&path).map_err(|why| ("api_key_file", why))?;
+        (
+            "api_key_file",
+            with_origin(parse_lines(&text), KeyOrigin::File(path)),
+        )
     } else if let Some(command) = &spec.api_key_command {
-        let text = run(command, LIMIT).map_err(|why| ("api_key_command", why))?;
-        ("api_key_command", keys(lines(&text), KeyOrigin::Command))
+        let text = run_command(command, COMMAND_TIMEOUT).map_err(|why| ("api_key_command", why))?;
+        (
+            "api_key_command",
+            with_origin(parse_lines(&text), KeyOrigin::Command),
+        )
     } else if let Some(literal) = &spec.api_key {
         let secrets = literal
             .0
             .iter()
             .filter_map(|text| Secret::new(text))
             .collect();
-        ("api_key", keys(secrets, KeyOrigin::Literal))
+        ("api_key", with_origin(secrets, KeyOrigin::Literal))
     } else {
         return Ok(None);
     };
-    sound(&keys).map_err(|why| (way, why.to_owned()))?;
+    check_sendable(&keys).map_err(|why| (setting, why.to_owned()))?;
     Ok(Some(keys))
 }
 
-/// The key in the first of a provider's usual variables that is set.
-pub fn usual(names: &[String], environment: &dyn Environment) -> Result<Option<Keys>, Refusal> {
+/// The key in the first variable of `names` that is set. These are the variables that the
+/// registry lists for a built-in provider.
+pub fn default_keys(
+    names: &[String],
+    environment: &dyn Environment,
+) -> Result<Option<ApiKeys>, KeyError> {
     for name in names {
         if let Some(secret) = environment.get(name).as_deref().and_then(Secret::new) {
-            let keys = keys(vec![secret], KeyOrigin::Environment(vec![name.clone()]));
-            sound(&keys).map_err(|why| ("api_key_env", format!("{name}: {why}")))?;
+            let keys = with_origin(vec![secret], KeyOrigin::Environment(vec![name.clone()]));
+            check_sendable(&keys).map_err(|why| ("api_key_env", format!("{name}: {why}")))?;
             return Ok(Some(keys));
         }
     }
     Ok(None)
 }
 
-/// The weights of the keys that there are: one for each that was given, or none
-/// at all.
-pub fn weights(
+/// The weights of the keys in `keys`, or none. `weights` must be empty or have one entry for
+/// each configured key; entries of keys whose variable is unset are dropped.
+pub fn key_weights(
     spec: &ProviderSpec,
     weights: &[u32],
-    keys: Option<&Keys>,
-) -> Result<Vec<u32>, Refusal> {
+    keys: Option<&ApiKeys>,
+) -> Result<Vec<u32>, KeyError> {
     let (count, unset) = match keys {
-        Some(keys) => (keys.secrets.len() + keys.unset.len(), keys.unset.as_slice()),
+        Some(keys) => (
+            keys.secrets.len() + keys.unset_variables.len(),
+            keys.unset_variables.as_slice(),
+        ),
         None => (0, [].as_slice()),
     };
     if weights.is_empty() || weights.len() == count {
@@ -136,21 +154,21 @@ pub fn weights(
     Err(("key_weights", why))
 }
 
-/// The first line of a small file.
-pub fn first_line(path: &Path) -> Result<Option<Secret>, String> {
-    Ok(lines(&read(path)?).into_iter().next())
+/// The first line of a small file that is not blank.
+pub fn read_first_line(path: &Path) -> Result<Option<Secret>, String> {
+    Ok(parse_lines(&read_limited(path)?).into_iter().next())
 }
 
-fn keys(secrets: Vec<Secret>, origin: KeyOrigin) -> Keys {
-    Keys {
+fn with_origin(secrets: Vec<Secret>, origin: KeyOrigin) -> ApiKeys {
+    ApiKeys {
         secrets,
         origin,
-        unset: Vec::new(),
+        unset_variables: Vec::new(),
     }
 }
 
-fn from_environment(names: &[String], environment: &dyn Environment) -> Result<Keys, Refusal> {
-    let mut found = keys(Vec::new(), KeyOrigin::Environment(Vec::new()));
+fn from_environment(names: &[String], environment: &dyn Environment) -> Result<ApiKeys, KeyError> {
+    let mut found = with_origin(Vec::new(), KeyOrigin::Environment(Vec::new()));
     let mut set = Vec::new();
     for name in names {
         match environment.get(name).as_deref().and_then(Secret::new) {
@@ -158,7 +176,7 @@ fn from_environment(names: &[String], environment: &dyn Environment) -> Result<K
                 found.secrets.push(secret);
                 set.push(name.clone());
             }
-            None => found.unset.push(name.clone()),
+            None => found.unset_variables.push(name.clone()),
         }
     }
     if set.is_empty() {
@@ -169,8 +187,9 @@ fn from_environment(names: &[String], environment: &dyn Environment) -> Result<K
     Ok(found)
 }
 
-/// A key goes into a header: visible ASCII alone fits.
-fn sound(keys: &Keys) -> Result<(), &'static str> {
+/// Checks that there is a key and that each one fits into a header, which takes visible
+/// ASCII only.
+fn check_sendable(keys: &ApiKeys) -> Result<(), &'static str> {
     if keys.secrets.is_empty() {
         return Err("there is no key");
     }
@@ -182,31 +201,32 @@ fn sound(keys: &Keys) -> Result<(), &'static str> {
     }
 }
 
-fn lines(text: &str) -> Vec<Secret> {
+fn parse_lines(text: &str) -> Vec<Secret> {
     text.lines().filter_map(Secret::new).collect()
 }
 
-fn read(path: &Path) -> Result<String, String> {
+fn read_limited(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     std::fs::File::open(path)
-        .and_then(|file| file.take(LARGEST).read_to_string(&mut text))
+        .and_then(|file| file.take(MAX_INPUT_BYTES).read_to_string(&mut text))
         .map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(text)
 }
 
-/// What a command prints. Errors say how it ended, never what it said.
-fn run(command: &OneOrMany, limit: Duration) -> Result<String, String> {
+/// The standard output of a command. Errors say how the command ended and never quote its
+/// output, which may be a key.
+fn run_command(command: &OneOrMany, limit: Duration) -> Result<String, String> {
     let mut child = spawn(command)?;
     let end = Instant::now() + limit;
     let output = child.stdout.take().ok_or("has no output")?;
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
         let mut text = String::new();
-        let read = output.take(LARGEST).read_to_string(&mut text);
+        let read = output.take(MAX_INPUT_BYTES).read_to_string(&mut text);
         send.send(read.map(|_| text)).ok();
     });
     let read = receive.recv_timeout(limit);
-    let status = ended(&mut child, end);
+    let status = wait_until(&mut child, end);
     let (Ok(read), Some(status)) = (read, status) else {
         child.kill().ok();
         child.wait().ok();
@@ -245,7 +265,7 @@ fn spawn(command: &OneOrMany) -> Result<Child, String> {
         .map_err(|error| format!("cannot be run: {error}"))
 }
 
-fn ended(child: &mut Child, end: Instant) -> Option<std::process::ExitStatus> {
+fn wait_until(child: &mut Child, end: Instant) -> Option<std::process::ExitStatus> {
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
@@ -274,7 +294,7 @@ mod tests {
     }
 
     fn keys_of(toml: &str) -> Vec<String> {
-        let keys = told(&spec(toml), &environment(), Path::to_owned)
+        let keys = api_keys(&spec(toml), &environment(), Path::to_owned)
             .unwrap()
             .unwrap();
         keys.secrets
@@ -283,13 +303,13 @@ mod tests {
             .collect()
     }
 
-    fn refusal(toml: &str) -> String {
-        let (key, why) = told(&spec(toml), &environment(), Path::to_owned).unwrap_err();
+    fn error(toml: &str) -> String {
+        let (key, why) = api_keys(&spec(toml), &environment(), Path::to_owned).unwrap_err();
         format!("{key}: {why}")
     }
 
     #[test]
-    fn one_key_or_several_from_each_way() {
+    fn each_source_gives_one_key_or_several() {
         assert_eq!(keys_of("api_key_env = \"A_KEY\""), ["key-a"]);
         assert_eq!(
             keys_of("api_key_env = [\"A_KEY\", \"B_KEY\"]"),
@@ -303,34 +323,34 @@ mod tests {
     }
 
     #[test]
-    fn no_way_is_no_key() {
+    fn without_a_source_there_is_no_key() {
         assert!(
-            told(&spec(""), &environment(), Path::to_owned)
+            api_keys(&spec(""), &environment(), Path::to_owned)
                 .unwrap()
                 .is_none()
         );
     }
 
     #[test]
-    fn two_ways_and_no_key_are_refused() {
-        assert!(refusal("api_key = \"a\"\napi_key_env = \"A_KEY\"").contains("not both"));
-        assert!(refusal("api_key_env = \"EMPTY\"").contains("EMPTY"));
-        assert!(refusal("api_key = \"\"").contains("no key"));
-        assert!(refusal("api_key_file = \"/nonexistent/key\"").contains("/nonexistent/key"));
+    fn two_sources_and_empty_sources_are_refused() {
+        assert!(error("api_key = \"a\"\napi_key_env = \"A_KEY\"").contains("not both"));
+        assert!(error("api_key_env = \"EMPTY\"").contains("EMPTY"));
+        assert!(error("api_key = \"\"").contains("no key"));
+        assert!(error("api_key_file = \"/nonexistent/key\"").contains("/nonexistent/key"));
     }
 
     #[test]
-    fn a_key_that_no_header_carries_is_refused_without_being_told() {
-        let why = refusal("api_key = \"secret\\u0007key\"");
+    fn a_key_that_no_header_carries_is_refused_without_being_quoted() {
+        let why = error("api_key = \"secret\\u0007key\"");
         assert!(why.contains("header") && !why.contains("secret"), "{why}");
     }
 
     #[test]
-    fn each_key_has_its_weight() {
+    fn weights_follow_their_keys() {
         let weights_of = |toml: &str| {
             let spec = spec(toml);
-            let keys = told(&spec, &environment(), Path::to_owned).unwrap();
-            weights(&spec, &spec.key_weights, keys.as_ref()).map_err(|(key, why)| {
+            let keys = api_keys(&spec, &environment(), Path::to_owned).unwrap();
+            key_weights(&spec, &spec.key_weights, keys.as_ref()).map_err(|(key, why)| {
                 assert_eq!(key, "key_weights");
                 why
             })
@@ -360,9 +380,9 @@ mod tests {
     }
 
     #[test]
-    fn the_first_usual_variable_counts() {
+    fn the_first_default_variable_that_is_set_counts() {
         let names = ["EMPTY", "B_KEY", "A_KEY"].map(str::to_owned);
-        let keys = usual(&names, &environment()).unwrap().unwrap();
+        let keys = default_keys(&names, &environment()).unwrap().unwrap();
         assert_eq!(
             keys.origin,
             KeyOrigin::Environment(vec!["B_KEY".to_owned()])
@@ -374,25 +394,25 @@ mod tests {
         use super::*;
 
         #[test]
-        fn a_line_is_run_by_the_shell_and_a_list_is_not() {
+        fn the_shell_runs_a_string_and_not_a_list() {
             assert_eq!(keys_of("api_key_command = \"echo a; echo b\""), ["a", "b"]);
             assert_eq!(keys_of("api_key_command = [\"echo\", \"a;\"]"), ["a;"]);
         }
 
         #[test]
-        fn a_failure_says_how_and_not_what() {
-            let why = refusal("api_key_command = \"echo canary; exit 3\"");
+        fn the_error_of_a_command_does_not_quote_its_output() {
+            let why = error("api_key_command = \"echo canary; exit 3\"");
             assert!(why.contains('3') && !why.contains("canary"), "{why}");
             assert!(
-                refusal("api_key_command = [\"/nonexistent/x\", \"y\"]").contains("cannot be run")
+                error("api_key_command = [\"/nonexistent/x\", \"y\"]").contains("cannot be run")
             );
         }
 
         #[test]
-        fn a_command_that_hangs_is_ended() {
+        fn a_command_that_hangs_is_killed() {
             for line in ["exec sleep 600", "exec sleep 600 >&-"] {
                 let command = OneOrMany(vec![line.to_owned()]);
-                let why = run(&command, Duration::from_millis(50)).unwrap_err();
+                let why = run_command(&command, Duration::from_millis(50)).unwrap_err();
                 assert!(why.contains("longer"), "{why}");
             }
         }

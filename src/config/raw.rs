@@ -1,5 +1,5 @@
-//! The schema of `proxy-config.toml`. Every key has its default here; what has
-//! none is `None`. `proxy-config.example.toml` shows the same, by test.
+//! The schema of `proxy-config.toml`, with the default of every key; a key without a default
+//! is `None`. A test keeps `proxy-config.example.toml` equal to it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// The whole file.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
-pub struct Raw {
+pub struct RawConfig {
     /// `[server]`
     pub server: RawServer,
     /// `[routing]`
@@ -31,17 +31,17 @@ pub struct Raw {
     pub providers: Pairs<ProviderSpec>,
 }
 
-/// `[server]`; the keys are described in [`super::Server`].
+/// `[server]`; the keys are described in [`super::ServerConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
 pub struct RawServer {
     pub listen: SocketAddr,
-    /// The user's data directory when left out.
+    /// Our directory in the user's data directory if left out.
     pub data_dir: Option<PathBuf>,
     pub allowed_hosts: Vec<String>,
     pub allowed_origins: Vec<String>,
-    /// The variable that holds the token.
+    /// The environment variable that holds the token.
     pub token_env: Option<String>,
     /// The file that holds the token.
     pub token_file: Option<PathBuf>,
@@ -83,14 +83,14 @@ impl Default for RawServer {
     }
 }
 
-/// The form of log lines.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For people.
+    /// Text to be read by people.
     #[default]
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -98,15 +98,15 @@ pub enum LogFormat {
 #[derive(Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct RawRouting {
-    /// Answers Codex where nobody knows the name.
+    /// The model for Codex when it asks for one that no provider lists.
     pub default_model: Option<String>,
-    /// Own names for models, in the order of the file.
+    /// The user's own names for models, in the order of the file.
     pub aliases: Pairs<String>,
-    /// Where the turns of a model, or of every one (`*`), go instead.
+    /// Models to try instead of a model, or of every model (`*`), while it is unavailable.
     pub fallbacks: Pairs<OneOrMany>,
 }
 
-/// `[context]`; the keys are described in [`super::Context`].
+/// `[context]`; the keys are described in [`super::ContextConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
@@ -122,7 +122,7 @@ impl Default for RawContext {
     }
 }
 
-/// `[artifacts]`; the keys are described in [`super::ArtifactSettings`].
+/// `[artifacts]`; the keys are described in [`super::ArtifactConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
@@ -144,20 +144,20 @@ impl Default for RawArtifacts {
     }
 }
 
-/// Where shortened outputs are kept whole.
+/// Where the full text of shortened tool outputs is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactMode {
-    /// Nowhere.
+    /// It is not kept.
     Off,
-    /// In memory alone.
+    /// In memory, until the server stops.
     Memory,
-    /// Under the data directory.
+    /// In a database in the data directory.
     #[default]
     Disk,
 }
 
-/// `[capture]`; the keys are described in [`super::Capture`].
+/// `[capture]`; the keys are described in [`super::CaptureConfig`].
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 #[expect(missing_docs, reason = "described where they are used")]
@@ -168,7 +168,7 @@ pub struct RawCapture {
     pub keep: usize,
     pub keep_size: u64,
     pub keep_days: u32,
-    /// Regular expressions.
+    /// Regular expressions for the user's own secrets.
     pub patterns: Vec<String>,
     pub images: bool,
     pub encrypted: bool,
@@ -190,21 +190,21 @@ impl Default for RawCapture {
     }
 }
 
-/// Which turns are kept on disk.
+/// Which turns are written to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaptureMode {
-    /// None, and none in memory.
+    /// None; recording in memory is off, too.
     Off,
-    /// Those that fail.
+    /// Turns that fail.
     #[default]
     Failures,
-    /// Every one.
+    /// Every turn.
     All,
 }
 
 impl CaptureMode {
-    /// The word in the file.
+    /// The value as it is written in the configuration file.
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -218,7 +218,7 @@ impl CaptureMode {
 #[derive(Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
 pub struct RawCodex {
-    /// The prompt to serve instead of our own.
+    /// A file with base instructions that replace the built-in ones.
     pub instructions_file: Option<PathBuf>,
 }
 

@@ -1,4 +1,5 @@
-//! What `respondent check` prints: what would run, and never a key.
+//! The text that `respondent check` prints: the settings, providers and models that a server
+//! with this configuration would have. It never contains a key.
 
 use std::fmt::Write;
 
@@ -7,7 +8,7 @@ use registry::Provider;
 
 use super::{ArtifactMode, CaptureMode, Config};
 
-/// The report, a few lines a provider.
+/// The report: the server's settings, then a few lines for each provider.
 pub fn report(config: &Config) -> String {
     let mut text = String::new();
     write(config, &mut text).ok();
@@ -27,20 +28,20 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
         }
     )?;
     writeln!(out, "data       {}", server.data_dir.display())?;
-    let folder = server.bundles();
-    let what = match config.capture.mode {
+    let folder = server.bundles_dir();
+    let capture = match config.capture.mode {
         CaptureMode::Off => "nothing of turns is kept".to_owned(),
         CaptureMode::Failures => format!("turns that fail are kept in {}", folder.display()),
         CaptureMode::All => format!("all turns are kept in {}", folder.display()),
     };
-    writeln!(out, "capture    {}: {what}", config.capture.mode.name())?;
-    let what = match config.context.outputs {
+    writeln!(out, "capture    {}: {capture}", config.capture.mode.name())?;
+    let outputs = match config.context.outputs {
         OutputPolicy::Adaptive => "adaptive: long tool outputs are shortened by the model's window",
         OutputPolicy::Fixed => "fixed: tool outputs of more than 4,000 characters are shortened",
         OutputPolicy::Whole => "whole: tool outputs are sent as they are",
     };
-    writeln!(out, "outputs    {what}")?;
-    let what = match config.artifacts.mode {
+    writeln!(out, "outputs    {outputs}")?;
+    let artifacts = match config.artifacts.mode {
         ArtifactMode::Off => "off: what is shortened is not kept".to_owned(),
         ArtifactMode::Memory => "memory: what is shortened is kept until the end".to_owned(),
         ArtifactMode::Disk => {
@@ -48,11 +49,11 @@ fn write(config: &Config, out: &mut String) -> std::fmt::Result {
             format!("disk: what is shortened is kept in {}", folder.display())
         }
     };
-    writeln!(out, "artifacts  {what}")?;
-    if config.sources.is_empty() {
+    writeln!(out, "artifacts  {artifacts}")?;
+    if config.source_files.is_empty() {
         writeln!(out, "files      none")?;
     }
-    for source in &config.sources {
+    for source in &config.source_files {
         writeln!(out, "file       {}", source.display())?;
     }
     for provider in &config.registry.providers {
@@ -106,8 +107,8 @@ fn write_provider(config: &Config, provider: &Provider, out: &mut String) -> std
         let weights: Vec<String> = provider.key_weights.iter().map(u32::to_string).collect();
         writeln!(out, "  weights  {}", weights.join(", "))?;
     }
-    if let Some(most) = provider.max_concurrent {
-        writeln!(out, "  limit    {most} at once")?;
+    if let Some(limit) = provider.max_concurrent {
+        writeln!(out, "  limit    {limit} at once")?;
     }
     for model in &provider.models {
         let name = config.registry.public_name(provider, model);

@@ -1,5 +1,6 @@
-//! Edits while running: files are looked at every two seconds; a good edit is
-//! published, a bad one is reported once and the old configuration stays.
+//! Reloads the configuration while the server runs. The files are polled every two seconds.
+//! A valid edit is published; an invalid one is reported once and the old configuration
+//! stays in force.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,100 +8,103 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 
-use super::inputs::FILE;
+use super::inputs::CONFIG_FILE_NAME;
 use super::load::provider_files;
 use super::{Config, ConfigError, Inputs, load};
 
-/// How often files are looked at.
-pub const EVERY: Duration = Duration::from_secs(2);
+/// How often the files are checked for changes.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A running configuration and the files it came from.
-pub struct Watch {
+/// Publishes the live configuration and reloads it when its files change. The server makes
+/// one at start and runs it until it exits.
+pub struct ConfigWatcher {
     inputs: Inputs,
     live: Arc<ArcSwap<Config>>,
-    seen: Stamp,
+    stamps: FileStamps,
 }
 
-/// What a look found.
+/// The result of checking the files once.
 #[derive(Debug)]
-pub enum Look {
+pub enum ReloadOutcome {
     /// No file changed.
-    Same,
-    /// A new configuration is live; the warnings are its own and those about
-    /// what needs a restart.
+    Unchanged,
+    /// A new configuration is live. The warnings include one for each changed setting that
+    /// takes effect only after a restart.
     Applied(Vec<String>),
-    /// An edit cannot be used.
-    Refused(ConfigError),
+    /// The edit is invalid; the old configuration stays.
+    Rejected(ConfigError),
 }
 
-/// Path, time and size of each file that matters; absent ones count too.
-type Stamp = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
+/// Path, modification time and size of each watched file; `None` for one that is absent.
+type FileStamps = Vec<(PathBuf, Option<(SystemTime, u64)>)>;
 
-impl Watch {
-    /// Watches the files of `first`, which was loaded from `inputs`.
-    pub fn new(inputs: Inputs, first: Config) -> Self {
-        let seen = stamp(&inputs, &first);
+impl ConfigWatcher {
+    /// Watches the files of `config`, which was loaded from `inputs`.
+    pub fn new(inputs: Inputs, config: Config) -> Self {
+        let stamps = file_stamps(&inputs, &config);
         Self {
             inputs,
-            live: Arc::new(ArcSwap::from_pointee(first)),
-            seen,
+            live: Arc::new(ArcSwap::from_pointee(config)),
+            stamps,
         }
     }
 
-    /// The configuration that is live.
+    /// The live configuration. Later reloads are visible through the returned handle.
     pub fn live(&self) -> Arc<ArcSwap<Config>> {
         Arc::clone(&self.live)
     }
 
-    /// Looks once. Blocks when something changed: files are read, commands run.
-    pub fn look(&mut self) -> Look {
+    /// Checks the files once and reloads if one changed. Blocks: files are read and key
+    /// commands are run.
+    pub fn poll(&mut self) -> ReloadOutcome {
         let old = self.live.load_full();
-        let now = stamp(&self.inputs, &old);
-        if now == self.seen {
-            return Look::Same;
+        let now = file_stamps(&self.inputs, &old);
+        if now == self.stamps {
+            return ReloadOutcome::Unchanged;
         }
-        self.seen.clone_from(&now);
-        match load(&self.inputs).and_then(|new| follow(&old, new)) {
+        self.stamps.clone_from(&now);
+        match load(&self.inputs).and_then(|new| keep_restart_settings(&old, new)) {
             Ok(new) => {
-                // An edit while the files were read counts as one to come.
-                self.seen = stamp(&self.inputs, &new);
-                for (path, look) in &mut self.seen {
+                // Keep the stamps from before the load, so that an edit made while the files
+                // were read is noticed at the next poll.
+                self.stamps = file_stamps(&self.inputs, &new);
+                for (path, stamp) in &mut self.stamps {
                     if let Some((_, before)) = now.iter().find(|(known, _)| known == path) {
-                        *look = *before;
+                        *stamp = *before;
                     }
                 }
                 let warnings = new.warnings.clone();
                 self.live.store(Arc::new(new));
-                Look::Applied(warnings)
+                ReloadOutcome::Applied(warnings)
             }
-            Err(error) => Look::Refused(error),
+            Err(error) => ReloadOutcome::Rejected(error),
         }
     }
 
-    /// Looks every `interval` until dropped, and logs what it finds. `applied`
-    /// is told of each new configuration.
-    pub async fn run(mut self, interval: Duration, applied: impl Fn(&Config) + Send) {
+    /// Polls every `interval` until the future is dropped, and logs the results. Calls
+    /// `on_applied` with each new configuration.
+    pub async fn run(mut self, interval: Duration, on_applied: impl Fn(&Config) + Send) {
         loop {
             tokio::time::sleep(interval).await;
-            let looked = tokio::task::spawn_blocking(move || {
-                let look = self.look();
-                (self, look)
+            let polled = tokio::task::spawn_blocking(move || {
+                let outcome = self.poll();
+                (self, outcome)
             });
-            let Ok((watch, look)) = looked.await else {
+            let Ok((watcher, outcome)) = polled.await else {
                 tracing::error!("the configuration is no longer watched");
                 return;
             };
-            self = watch;
-            match look {
-                Look::Same => {}
-                Look::Applied(warnings) => {
-                    applied(&self.live.load());
+            self = watcher;
+            match outcome {
+                ReloadOutcome::Unchanged => {}
+                ReloadOutcome::Applied(warnings) => {
+                    on_applied(&self.live.load());
                     tracing::info!("configuration changed");
                     for warning in warnings {
                         tracing::warn!("{warning}");
                     }
                 }
-                Look::Refused(error) => {
+                ReloadOutcome::Rejected(error) => {
                     tracing::error!("configuration not changed: {error}");
                 }
             }
@@ -108,39 +112,46 @@ impl Watch {
     }
 }
 
-/// `new` as far as a running program can follow it.
-fn follow(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
+/// Prepares `new` for the running server: settings that need a restart keep their old value,
+/// with a warning for each. Fails if the server cannot run with the result.
+fn keep_restart_settings(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
     if new.sandbox {
         let Some(address) = old.sandbox_address else {
             return Err(ConfigError::new(
                 "the embedded provider starts only with the program; restart to use it",
             ));
         };
-        new.sandbox_at(address);
+        new.set_sandbox_address(address);
     } else {
         new.sandbox_address = old.sandbox_address;
     }
-    let mut kept = Vec::new();
-    let mut keep = |name: &str, changed: bool| {
+    let mut warnings = Vec::new();
+    let mut check = |name: &str, changed: bool| {
         if changed {
-            kept.push(format!("server.{name} changes only with a restart"));
+            warnings.push(format!("server.{name} changes only with a restart"));
         }
     };
-    let (was, is) = (&old.server, &mut new.server);
-    keep("listen", was.listen != is.listen);
-    keep("data_dir", was.data_dir != is.data_dir);
-    keep("max_connections", was.max_connections != is.max_connections);
-    keep("header_timeout", was.header_timeout != is.header_timeout);
-    keep("log", was.log != is.log);
-    keep("log_format", was.log_format != is.log_format);
-    is.listen = was.listen;
-    is.data_dir.clone_from(&was.data_dir);
-    is.max_connections = was.max_connections;
-    is.header_timeout = was.header_timeout;
-    is.log.clone_from(&was.log);
-    is.log_format = was.log_format;
-    new.warnings.extend(kept);
-    if super::address::is_open(new.server.listen) && new.server.token.is_none() {
+    let (old_server, new_server) = (&old.server, &mut new.server);
+    check("listen", old_server.listen != new_server.listen);
+    check("data_dir", old_server.data_dir != new_server.data_dir);
+    check(
+        "max_connections",
+        old_server.max_connections != new_server.max_connections,
+    );
+    check(
+        "header_timeout",
+        old_server.header_timeout != new_server.header_timeout,
+    );
+    check("log", old_server.log != new_server.log);
+    check("log_format", old_server.log_format != new_server.log_format);
+    new_server.listen = old_server.listen;
+    new_server.data_dir.clone_from(&old_server.data_dir);
+    new_server.max_connections = old_server.max_connections;
+    new_server.header_timeout = old_server.header_timeout;
+    new_server.log.clone_from(&old_server.log);
+    new_server.log_format = old_server.log_format;
+    new.warnings.extend(warnings);
+    if super::address::accepts_remote_clients(new.server.listen) && new.server.token.is_none() {
         return Err(ConfigError::new(
             "the server listens to other machines and needs its token",
         ));
@@ -148,21 +159,23 @@ fn follow(old: &Config, mut new: Config) -> Result<Config, ConfigError> {
     Ok(new)
 }
 
-fn stamp(inputs: &Inputs, config: &Config) -> Stamp {
-    let found = inputs.find();
-    let places = &inputs.places;
-    let mut paths = config.sources.clone();
+fn file_stamps(inputs: &Inputs, config: &Config) -> FileStamps {
+    let found = inputs.config_paths();
+    let mut paths = config.source_files.clone();
     paths.extend(found.file);
-    paths.extend([places.working.join(FILE), places.config.join(FILE)]);
-    paths.extend(provider_files(&found.providers));
+    paths.extend([
+        inputs.dirs.working.join(CONFIG_FILE_NAME),
+        inputs.dirs.config.join(CONFIG_FILE_NAME),
+    ]);
+    paths.extend(provider_files(&found.providers_dir));
     paths.sort();
     paths.dedup();
-    let look = |path: PathBuf| {
+    let stamp = |path: PathBuf| {
         let meta = path.metadata().ok();
         let meta = meta.and_then(|meta| Some((meta.modified().ok()?, meta.len())));
         (path, meta)
     };
-    paths.into_iter().map(look).collect()
+    paths.into_iter().map(stamp).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The commands as a client of the running server.
+//! The HTTP client with which commands of this program talk to the running server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,120 +19,121 @@ use tokio::time::timeout;
 use crate::config::{Config, address};
 use crate::secrets::Secret;
 
-/// The server that this configuration describes, seen from the same machine.
+/// A client of the server that this configuration describes, on the same machine. A command
+/// makes one; each request opens its own connection.
 #[derive(Clone, Debug)]
-pub struct Control {
+pub struct ControlClient {
     address: SocketAddr,
     token: Option<Secret>,
 }
 
-/// Why there is no answer; the messages say what to do.
+/// Why the server gave no usable response. The messages say what to do.
 #[derive(Debug, Error)]
 pub enum ControlError {
-    /// Nobody listens there.
+    /// Nothing listens on the address.
     #[error("no server runs on {0}")]
     NotRunning(SocketAddr),
-    /// The address was not reached for another reason.
+    /// The connection failed for another reason.
     #[error("{address} was not reached")]
     Unreachable {
-        /// Where.
+        /// The server's address.
         address: SocketAddr,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Somebody else listens there. It was not shown the token.
+    /// Another program listens on the address. It was not sent the token.
     #[error(
         "another program listens on {0}, which is no respondent; name the address of the server \
          with --listen, or the configuration that it runs with with --config"
     )]
-    Foreign(SocketAddr),
-    /// The server asks for a token.
+    NotRespondent(SocketAddr),
+    /// The server requires a token and this configuration has none.
     #[error(
         "the server on {0} asks for a token: set token_env or token_file in [server] of the \
          configuration that this command reads, or name the server's with --config"
     )]
     TokenMissing(SocketAddr),
-    /// The server does not take the token.
+    /// The server does not accept the token of this configuration.
     #[error(
         "the server on {0} does not take the token of this configuration; name the configuration \
          that it runs with with --config"
     )]
     TokenRefused(SocketAddr),
-    /// The server is of a version without this.
+    /// The server is a version that does not have this route.
     #[error("the server on {address} is version {version}, which cannot do this; start it anew")]
     TooOld {
-        /// Where.
+        /// The server's address.
         address: SocketAddr,
-        /// What it said of itself.
+        /// Its version, from `/healthz`.
         version: String,
     },
-    /// No answer in time.
+    /// The server did not respond in time.
     #[error("the server on {0} did not answer in time")]
     TooSlow(SocketAddr),
-    /// The answer is larger than anything that is asked for.
+    /// The response is larger than the largest one that is expected.
     #[error("the answer of the server on {0} is too large")]
     TooLarge(SocketAddr),
     /// The connection broke.
     #[error("the connection to the server on {address} broke")]
     Broken {
-        /// Where.
+        /// The server's address.
         address: SocketAddr,
-        /// How.
+        /// The reason.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// For the connection, on the same machine.
-const CONNECT: Duration = Duration::from_secs(2);
-/// For the answer of a program that is perhaps none of ours.
-const HEALTH: Duration = Duration::from_secs(5);
-/// For any other answer: bundles are made while it is waited for.
-const ANSWER: Duration = Duration::from_mins(2);
+/// Time limit for connecting; the server is on the same machine.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit for `/healthz`, whose request may reach another program by mistake.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for any other response. Long, because the server builds a bundle meanwhile.
+const RESPONSE_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Bytes of an answer at most: above the memory that recent turns get.
-const LARGEST: usize = 1 << 30;
-/// The same for a program that is perhaps none of ours.
-const LARGEST_HEALTH: usize = 64 << 10;
+/// Maximum bytes of a response: more than the memory for recent turns.
+const MAX_RESPONSE_BYTES: usize = 1 << 30;
+/// Maximum bytes of the response to `/healthz`, which may come from another program.
+const MAX_HEALTH_BYTES: usize = 64 << 10;
 
-/// What the server says of itself, as far as it matters here.
+/// The fields of a `/healthz` response that are needed here.
 #[derive(Deserialize)]
-struct Health {
+struct HealthResponse {
     name: String,
     version: String,
 }
 
-impl Control {
-    /// The server of this configuration.
-    pub fn of(config: &Config) -> Self {
+impl ControlClient {
+    /// A client of the server of this configuration.
+    pub fn new(config: &Config) -> Self {
         Self {
-            address: address::from_here(config.server.listen),
+            address: address::local_client_address(config.server.listen),
             token: config.server.token.clone(),
         }
     }
 
-    /// Where it is.
+    /// The server's address, as seen from this machine.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `GET path`, as [`Control::send`].
+    /// Sends `GET path` as [`ControlClient::send`] does.
     pub async fn get(&self, path: &str) -> Result<(StatusCode, Bytes), ControlError> {
         self.send(&Method::GET, path, Bytes::new()).await
     }
 
-    /// A request with this body, which is JSON if there is any: the status and the
-    /// whole body of the answer. 401 and 404 of the path itself are errors here. The
-    /// token is shown to a respondent alone.
+    /// Sends a request, whose body is JSON or empty, and returns the status and the whole
+    /// body of the response. Status 401, and 404 for an unknown route, are errors. The token
+    /// is sent only after `/healthz` has shown that the server is a respondent.
     pub async fn send(
         &self,
         method: &Method,
         path: &str,
         body: Bytes,
     ) -> Result<(StatusCode, Bytes), ControlError> {
-        let version = self.health().await?;
+        let version = self.check_health().await?;
         let request = Request::builder().method(method).uri(path);
-        let asked = self.ask(request, body, self.token.as_ref(), LARGEST);
-        let (status, body) = timeout(ANSWER, asked)
+        let exchange = self.exchange(request, body, self.token.as_ref(), MAX_RESPONSE_BYTES);
+        let (status, body) = timeout(RESPONSE_TIMEOUT, exchange)
             .await
             .map_err(|_| ControlError::TooSlow(self.address))??;
         match status {
@@ -140,7 +141,7 @@ impl Control {
                 Err(ControlError::TokenMissing(self.address))
             }
             StatusCode::UNAUTHORIZED => Err(ControlError::TokenRefused(self.address)),
-            StatusCode::NOT_FOUND if code(&body).as_deref() == Some("unknown_url") => {
+            StatusCode::NOT_FOUND if error_code(&body).as_deref() == Some("unknown_url") => {
                 Err(ControlError::TooOld {
                     address: self.address,
                     version,
@@ -150,44 +151,52 @@ impl Control {
         }
     }
 
-    /// The version of the respondent that listens there.
-    async fn health(&self) -> Result<String, ControlError> {
-        let foreign = || ControlError::Foreign(self.address);
-        let asked = self.ask(Request::get("/healthz"), Bytes::new(), None, LARGEST_HEALTH);
-        let Ok(answered) = timeout(HEALTH, asked).await else {
-            return Err(foreign());
+    /// The version of the respondent at the address; an error if it is another program.
+    async fn check_health(&self) -> Result<String, ControlError> {
+        let not_respondent = || ControlError::NotRespondent(self.address);
+        let exchange = self.exchange(
+            Request::get("/healthz"),
+            Bytes::new(),
+            None,
+            MAX_HEALTH_BYTES,
+        );
+        let Ok(result) = timeout(HEALTH_TIMEOUT, exchange).await else {
+            return Err(not_respondent());
         };
-        let (status, body) = match answered {
-            Ok(answer) => answer,
+        let (status, body) = match result {
+            Ok(response) => response,
             Err(
                 error @ (ControlError::NotRunning(_)
                 | ControlError::Unreachable { .. }
                 | ControlError::TooSlow(_)),
             ) => return Err(error),
-            Err(_) => return Err(foreign()),
+            Err(_) => return Err(not_respondent()),
         };
-        let health: Health = serde_json::from_slice(&body).map_err(|_| foreign())?;
+        let health: HealthResponse = serde_json::from_slice(&body).map_err(|_| not_respondent())?;
         if status == StatusCode::OK && health.name == env!("CARGO_PKG_NAME") {
             Ok(health.version)
         } else {
-            Err(foreign())
+            Err(not_respondent())
         }
     }
 
-    async fn ask(
+    async fn exchange(
         &self,
         request: Builder,
         body: Bytes,
         token: Option<&Secret>,
-        largest: usize,
+        max_bytes: usize,
     ) -> Result<(StatusCode, Bytes), ControlError> {
         let broken = |source: Box<dyn std::error::Error + Send + Sync>| ControlError::Broken {
             address: self.address,
             source,
         };
-        let response = self.open(request, body, token).await?;
+        let response = self.connect_and_send(request, body, token).await?;
         let status = response.status();
-        match Limited::new(response.into_body(), largest).collect().await {
+        match Limited::new(response.into_body(), max_bytes)
+            .collect()
+            .await
+        {
             Ok(body) => Ok((status, body.to_bytes())),
             Err(error) if error.is::<LengthLimitError>() => {
                 Err(ControlError::TooLarge(self.address))
@@ -196,8 +205,8 @@ impl Control {
         }
     }
 
-    /// One request on a connection of its own: no proxy, no redirect.
-    async fn open(
+    /// Sends one request on its own connection, without proxies and redirects.
+    async fn connect_and_send(
         &self,
         mut request: Builder,
         body: Bytes,
@@ -208,11 +217,12 @@ impl Control {
             address,
             source,
         };
-        let stream = match timeout(CONNECT, TcpStream::connect(address)).await {
+        let stream = match timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(source)) => {
                 return Err(match source.kind() {
-                    // Port 0 is none: the server chose one, and it is not known which.
+                    // With port 0 the system chose the server's port, and nobody here knows
+                    // which one.
                     std::io::ErrorKind::ConnectionRefused
                     | std::io::ErrorKind::AddrNotAvailable => ControlError::NotRunning(address),
                     _ => ControlError::Unreachable { address, source },
@@ -222,7 +232,7 @@ impl Control {
         };
         request = request.header(HOST, address.to_string());
         if !body.is_empty() {
-            // An MCP server asks for both types in Accept.
+            // The MCP endpoint requires both types in Accept.
             request = request
                 .header(CONTENT_TYPE, "application/json")
                 .header(ACCEPT, "application/json, text/event-stream");
@@ -239,7 +249,7 @@ impl Control {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| broken(error.into()))?;
-        // It ends with the body, or when the response is dropped.
+        // This task ends with the body, or when the response is dropped.
         tokio::spawn(connection);
         sender
             .send_request(request)
@@ -248,30 +258,30 @@ impl Control {
     }
 }
 
-/// What the server says of a refusal.
+/// The error object in a response of the server, in the shape of OpenAI's API.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Refusal {
-    /// For people.
+pub struct ApiError {
+    /// The text for the user.
     pub message: String,
-    /// For programs.
+    /// The machine-readable code, such as `unknown_url`.
     #[serde(default)]
     pub code: Option<String>,
 }
 
-impl Refusal {
-    /// The refusal in a body of the usual shape.
-    pub fn of(body: &[u8]) -> Option<Self> {
+impl ApiError {
+    /// Parses `{"error": {…}}`; `None` if the body is something else.
+    pub fn from_body(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
-        struct Envelope {
-            error: Refusal,
+        struct ErrorEnvelope {
+            error: ApiError,
         }
-        let envelope: Envelope = serde_json::from_slice(body).ok()?;
+        let envelope: ErrorEnvelope = serde_json::from_slice(body).ok()?;
         Some(envelope.error)
     }
 }
 
-fn code(body: &[u8]) -> Option<String> {
-    Refusal::of(body)?.code
+fn error_code(body: &[u8]) -> Option<String> {
+    ApiError::from_body(body)?.code
 }
 
 #[cfg(test)]
@@ -283,41 +293,46 @@ mod tests {
 
     use super::*;
 
-    /// Answers each connection with the next of these, and keeps what it was asked.
-    async fn program(answers: &'static [&'static str]) -> (Control, Arc<Mutex<Vec<String>>>) {
+    /// A server that sends one of `responses` per connection and records the request heads.
+    async fn server(
+        responses: &'static [&'static str],
+    ) -> (ControlClient, Arc<Mutex<Vec<String>>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let control = Control {
+        let control = ControlClient {
             address: listener.local_addr().unwrap(),
             token: Secret::new("the-token"),
         };
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let keep = Arc::clone(&asked);
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let record = Arc::clone(&requests);
         tokio::spawn(async move {
-            for answer in answers {
+            for response in responses {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut head = Vec::new();
                 while !head.ends_with(b"\r\n\r\n") {
                     head.push(stream.read_u8().await.unwrap());
                 }
-                keep.lock().unwrap().push(String::from_utf8(head).unwrap());
-                stream.write_all(answer.as_bytes()).await.unwrap();
+                record
+                    .lock()
+                    .unwrap()
+                    .push(String::from_utf8(head).unwrap());
+                stream.write_all(response.as_bytes()).await.unwrap();
             }
         });
-        (control, asked)
+        (control, requests)
     }
 
     const HEALTHY: &str = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n\
         {\"status\":\"ok\",\"name\":\"respondent\",\"version\":\"0.0.1\"}";
 
     #[tokio::test]
-    async fn a_respondent_is_asked_with_the_token() {
-        let (control, asked) =
-            program(&[HEALTHY, "HTTP/1.1 418 x\r\ncontent-length: 2\r\n\r\nhi"]).await;
+    async fn a_respondent_is_sent_the_token() {
+        let (control, requests) =
+            server(&[HEALTHY, "HTTP/1.1 418 x\r\ncontent-length: 2\r\n\r\nhi"]).await;
         let (status, body) = control.get("/some?path=1").await.unwrap();
         assert_eq!((status.as_u16(), &body[..]), (418, &b"hi"[..]));
-        let asked = asked.lock().unwrap();
-        let [health, path] = asked.as_slice() else {
-            panic!("{asked:?}")
+        let requests = requests.lock().unwrap();
+        let [health, path] = requests.as_slice() else {
+            panic!("{requests:?}")
         };
         assert!(health.starts_with("GET /healthz HTTP/1.1\r\n"), "{health}");
         assert!(!health.contains("the-token"), "{health}");
@@ -333,49 +348,49 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_program_is_not_shown_the_token() {
-        for answer in [
+    async fn another_program_is_not_sent_the_token() {
+        for response in [
             "HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n",
             "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"status\":\"ok\",\"version\":\"1\"}",
             "HTTP/1.1 302 Found\r\nlocation: /x\r\nconnection: close\r\n\r\n",
             "SSH-2.0-OpenSSH\r\n",
             "",
         ] {
-            let answers: &'static [&'static str] = Box::leak(Box::new([answer]));
-            let (control, asked) = program(answers).await;
+            let responses: &'static [&'static str] = Box::leak(Box::new([response]));
+            let (control, requests) = server(responses).await;
             let error = control.get("/x").await.unwrap_err();
             assert!(
-                matches!(error, ControlError::Foreign(_)),
-                "{answer}: {error}"
+                matches!(error, ControlError::NotRespondent(_)),
+                "{response}: {error}"
             );
-            assert_eq!(asked.lock().unwrap().len(), 1);
+            assert_eq!(requests.lock().unwrap().len(), 1);
         }
     }
 
     #[tokio::test]
-    async fn refusals_say_what_to_do() {
+    async fn token_and_version_errors_are_distinguished() {
         let unauthorized = "HTTP/1.1 401 x\r\ncontent-length: 0\r\n\r\n";
-        let (mut control, _) = program(Box::leak(Box::new([HEALTHY, unauthorized]))).await;
+        let (mut control, _) = server(Box::leak(Box::new([HEALTHY, unauthorized]))).await;
         let error = control.get("/x").await.unwrap_err();
         assert!(matches!(error, ControlError::TokenRefused(_)), "{error}");
-        (control, _) = program(Box::leak(Box::new([HEALTHY, unauthorized]))).await;
+        (control, _) = server(Box::leak(Box::new([HEALTHY, unauthorized]))).await;
         control.token = None;
         let error = control.get("/x").await.unwrap_err();
         assert!(matches!(error, ControlError::TokenMissing(_)), "{error}");
         let old = "HTTP/1.1 404 x\r\nconnection: close\r\n\r\n\
             {\"error\":{\"message\":\"m\",\"type\":\"t\",\"param\":null,\"code\":\"unknown_url\"}}";
-        (control, _) = program(Box::leak(Box::new([HEALTHY, old]))).await;
+        (control, _) = server(Box::leak(Box::new([HEALTHY, old]))).await;
         let error = control.get("/x").await.unwrap_err();
         assert!(error.to_string().contains("version 0.0.1"), "{error}");
     }
 
     #[tokio::test]
-    async fn nobody_there_is_told_apart() {
+    async fn an_address_without_a_server_is_reported_as_not_running() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
         for address in [address, "127.0.0.1:0".parse().unwrap()] {
-            let control = Control {
+            let control = ControlClient {
                 address,
                 token: None,
             };

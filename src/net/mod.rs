@@ -1,6 +1,9 @@
-//! What every layer that speaks HTTP shares: the body of a response and the id of a
-//! request.
+//! Helpers for I/O that know nothing of turns, providers or the configuration.
+//!
+//! [`Body`] is the body of every response of the server, [`RequestId`] the id of a request, and
+//! [`blocking`] runs long computations without blocking other turns.
 
+pub(crate) mod blocking;
 mod body;
 mod request_id;
 

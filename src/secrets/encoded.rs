@@ -1,45 +1,47 @@
-//! Parts of a text that may be base64 or hexadecimal digits of something.
+//! Decodes the parts of a text that may be base64 or hexadecimal.
 
 use super::layers::Layers;
 
-/// Shorter words are left as they are.
-const SHORTEST: usize = 8;
-/// A line of so many characters may go on in the next one.
-const WRAPPED: usize = 60;
+/// Runs of fewer characters are not decoded.
+const MIN_RUN: usize = 8;
+/// A base64 line of at least this many characters may continue in the next line.
+const MIN_WRAPPED_LINE: usize = 60;
 
-/// All runs of one kind, decoded, with a zero between them.
-pub(crate) struct Encoded {
-    kind: Kind,
+/// All runs of one encoding in a layer, decoded into one buffer and separated by zero bytes.
+pub(crate) struct EncodedRuns {
+    kind: RunEncoding,
     bytes: Vec<u8>,
-    runs: Vec<Run>,
+    runs: Vec<EncodedRun>,
 }
 
-/// How a run is read. Nobody knows where in a word the encoded text begins, so
-/// each kind comes with the number of characters that are left out.
+/// How a run is decoded. The encoded text may begin anywhere in a word, so each encoding is
+/// tried with every number of leading characters skipped.
 #[derive(Clone, Copy)]
-enum Kind {
+enum RunEncoding {
     Base64(usize),
     Hex(usize),
 }
 
-struct Run {
-    /// In the decoded bytes.
+struct EncodedRun {
+    /// Offset in the decoded bytes.
     at: usize,
-    /// In the layer.
+    /// Offset in the layer.
     from: usize,
-    /// It has the letters of the alphabet for URLs.
+    /// Whether it uses the URL-safe alphabet.
     url: bool,
 }
 
-impl Encoded {
-    /// Every reading of a layer, one after the other, as far as `each` gets:
-    /// it may write to the layers in between.
+impl EncodedRuns {
+    /// Decodes a layer in every way and calls `each` with each result. A later decoding sees
+    /// the bytes that `each` wrote to the layers before.
     pub(crate) fn each(
         layers: &mut Layers,
         layer: usize,
         mut each: impl FnMut(&mut Layers, &Self),
     ) {
-        let kinds = (0..4).map(Kind::Base64).chain((0..2).map(Kind::Hex));
+        let kinds = (0..4)
+            .map(RunEncoding::Base64)
+            .chain((0..2).map(RunEncoding::Hex));
         for kind in kinds {
             let encoded = Self::read(layers.bytes(layer), kind);
             if !encoded.bytes.is_empty() {
@@ -53,18 +55,18 @@ impl Encoded {
         &self.bytes
     }
 
-    fn read(text: &[u8], kind: Kind) -> Self {
+    fn read(text: &[u8], kind: RunEncoding) -> Self {
         let mut all = Self {
             kind,
             bytes: Vec::new(),
             runs: Vec::new(),
         };
         let fits = |byte: &u8| match kind {
-            Kind::Base64(_) => sextet(*byte).is_some(),
-            Kind::Hex(_) => byte.is_ascii_hexdigit(),
+            RunEncoding::Base64(_) => sextet(*byte).is_some(),
+            RunEncoding::Hex(_) => byte.is_ascii_hexdigit(),
         };
         let mut at = 0;
-        let mut goes_on = false;
+        let mut continues = false;
         while let Some(next) = text.get(at..).and_then(|rest| rest.iter().position(fits)) {
             let start = at + next;
             let rest = text.get(start..).unwrap_or_default();
@@ -73,12 +75,12 @@ impl Encoded {
                 .position(|byte| !fits(byte))
                 .unwrap_or(rest.len());
             at = start + length;
-            if !goes_on && length < SHORTEST {
+            if !continues && length < MIN_RUN {
                 continue;
             }
             let skip = match kind {
-                _ if goes_on => 0,
-                Kind::Base64(skip) | Kind::Hex(skip) => skip,
+                _ if continues => 0,
+                RunEncoding::Base64(skip) | RunEncoding::Hex(skip) => skip,
             };
             all.push(rest.get(skip..length).unwrap_or_default(), start + skip);
             let end = text.get(at..).unwrap_or_default();
@@ -87,10 +89,12 @@ impl Encoded {
             } else {
                 usize::from(end.starts_with(b"\n"))
             };
-            let whole = matches!(kind, Kind::Base64(_)) && (length - skip).is_multiple_of(4);
-            goes_on =
-                newline > 0 && whole && length >= WRAPPED && end.get(newline).is_some_and(fits);
-            if !goes_on {
+            let whole = matches!(kind, RunEncoding::Base64(_)) && (length - skip).is_multiple_of(4);
+            continues = newline > 0
+                && whole
+                && length >= MIN_WRAPPED_LINE
+                && end.get(newline).is_some_and(fits);
+            if !continues {
                 all.bytes.push(0);
             }
         }
@@ -98,13 +102,13 @@ impl Encoded {
     }
 
     fn push(&mut self, run: &[u8], from: usize) {
-        self.runs.push(Run {
+        self.runs.push(EncodedRun {
             at: self.bytes.len(),
             from,
             url: run.iter().any(|byte| matches!(byte, b'-' | b'_')),
         });
         match self.kind {
-            Kind::Base64(_) => {
+            RunEncoding::Base64(_) => {
                 for group in run.chunks(4) {
                     let bits = group.iter().fold(0, |bits: u32, byte| {
                         bits << 6 | u32::from(sextet(*byte).unwrap_or(0))
@@ -115,7 +119,7 @@ impl Encoded {
                         .extend([first, second, third].into_iter().take(whole));
                 }
             }
-            Kind::Hex(_) => {
+            RunEncoding::Hex(_) => {
                 let digit = |byte: u8| char::from(byte).to_digit(16).unwrap_or(0);
                 self.bytes.extend(run.chunks_exact(2).map(|pair| {
                     let value = pair.iter().fold(0, |sum, byte| sum * 16 + digit(*byte));
@@ -125,28 +129,30 @@ impl Encoded {
         }
     }
 
-    fn place(&self, at: usize) -> Option<(&Run, usize)> {
+    fn place(&self, at: usize) -> Option<(&EncodedRun, usize)> {
         let after = self.runs.partition_point(|run| run.at <= at);
         let run = self.runs.get(after.checked_sub(1)?)?;
         Some((run, at - run.at))
     }
 
-    /// The characters of the layer that decide a part of the decoded bytes.
+    /// The characters of the layer that encode a range of the decoded bytes.
     pub(crate) fn place_of(&self, part: std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
         let (first, start) = self.place(part.start)?;
         let (last, end) = self.place(part.end.checked_sub(1)?)?;
         Some(match self.kind {
-            Kind::Base64(_) => first.from + start * 8 / 6..last.from + ((end + 1) * 8).div_ceil(6),
-            Kind::Hex(_) => first.from + start * 2..last.from + end * 2 + 2,
+            RunEncoding::Base64(_) => {
+                first.from + start * 8 / 6..last.from + ((end + 1) * 8).div_ceil(6)
+            }
+            RunEncoding::Hex(_) => first.from + start * 2..last.from + end * 2 + 2,
         })
     }
 
-    /// Writes a byte in place of a decoded one.
+    /// Overwrites a decoded byte, in the layers as well.
     pub(crate) fn write(&self, layers: &mut Layers, layer: usize, at: usize, byte: u8) {
         let Some((run, at)) = self.place(at) else {
             return;
         };
-        if let Kind::Hex(_) = self.kind {
+        if let RunEncoding::Hex(_) = self.kind {
             layers.write_hex(layer, run.from + at * 2, byte);
             return;
         }
@@ -165,7 +171,7 @@ impl Encoded {
     }
 }
 
-/// The value of a character of either alphabet.
+/// The value of a character in the standard or the URL-safe alphabet.
 fn sextet(byte: u8) -> Option<u8> {
     Some(match byte {
         b'A'..=b'Z' => byte - b'A',
@@ -208,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_decoded() {
+    fn an_overwritten_byte_is_encoded_in_place() {
         let plain = "one two \u{e9} three??? four";
         for lead in 0..3 {
             let plain = format!("{}{plain}", "~".repeat(lead));
@@ -216,7 +222,7 @@ mod tests {
                 let text = format!("say {glued}{} now", STANDARD.encode(&plain));
                 let mut layers = Layers::of(text.clone().into_bytes());
                 let mut hits = 0;
-                Encoded::each(&mut layers, 0, |layers, encoded| {
+                EncodedRuns::each(&mut layers, 0, |layers, encoded| {
                     if let Some(at) = memchr::memmem::find(encoded.bytes(), b"three") {
                         hits += 1;
                         for (place, byte) in (at..).zip(*b"THREE") {

@@ -1,39 +1,41 @@
-//! A text with the encodings of whole texts undone, one over the other: escapes
-//! of JSON inside JSON, then percent signs. What is found in a layer is traced
-//! back to the text, and written back in the encoding that it had.
+//! Undoes the encodings that apply to a whole text, one layer at a time: first the escapes
+//! of JSON inside JSON, then percent-encoding. A range that is found in a layer can be mapped
+//! back to the text, and a byte can be overwritten there in its original encoding.
 
 use std::ops::Range;
 
 use memchr::memchr;
 
-/// JSON in JSON in JSON: more is nobody's.
+/// Maximum levels of JSON inside JSON; nothing real nests deeper.
 const JSON_LAYERS: usize = 5;
-/// A URL in a query in a query.
+/// Maximum levels of percent-encoding: a URL in a query in a query.
 const PERCENT_LAYERS: usize = 3;
 
-/// The text and its layers; layer 0 is the text itself.
+/// A text and its decoded layers. Layer 0 is the text itself; each further layer is the one
+/// below it, decoded once.
 pub(crate) struct Layers {
     text: Vec<u8>,
-    steps: Vec<Step>,
+    decoded: Vec<DecodedLayer>,
+    /// The last layer before percent-decoding.
     json: usize,
 }
 
-/// One layer over the one below.
-struct Step {
-    code: Code,
+/// The layer above another one, with the mapping between their offsets.
+struct DecodedLayer {
+    code: LayerCode,
     bytes: Vec<u8>,
-    /// Where a byte does not follow the one before it in the layer below.
+    /// The offsets behind each decoded escape, in increasing order.
     seams: Vec<Seam>,
 }
 
 #[derive(Clone, Copy)]
-enum Code {
+enum LayerCode {
     Json,
     Percent,
 }
 
-/// What stands at the beginning of a text: a byte and the length of its encoding.
-type Unit = fn(&[u8]) -> Option<(u8, usize)>;
+/// Decodes an escape at the beginning of a text: its byte and the length of the escape.
+type DecodeUnit = fn(&[u8]) -> Option<(u8, usize)>;
 
 struct Seam {
     at: u32,
@@ -41,34 +43,34 @@ struct Seam {
 }
 
 impl Layers {
-    /// Undoes what there is to undo.
+    /// Decodes `text` as far as there are escapes.
     pub(crate) fn of(text: Vec<u8>) -> Self {
         let mut layers = Self {
             text,
-            steps: Vec::new(),
+            decoded: Vec::new(),
             json: 0,
         };
-        layers.undo(Code::Json, JSON_LAYERS);
+        layers.undo(LayerCode::Json, JSON_LAYERS);
         layers.json = layers.top();
-        layers.undo(Code::Percent, PERCENT_LAYERS);
+        layers.undo(LayerCode::Percent, PERCENT_LAYERS);
         layers
     }
 
-    fn undo(&mut self, code: Code, most: usize) {
-        for _ in 0..most {
-            match Step::over(self.bytes(self.top()), code) {
-                Some(step) => self.steps.push(step),
+    fn undo(&mut self, code: LayerCode, max: usize) {
+        for _ in 0..max {
+            match DecodedLayer::over(self.bytes(self.top()), code) {
+                Some(step) => self.decoded.push(step),
                 None => return,
             }
         }
     }
 
-    /// The number of the last layer.
+    /// The index of the last layer.
     pub(crate) fn top(&self) -> usize {
-        self.steps.len()
+        self.decoded.len()
     }
 
-    /// The last layer before percent signs are undone.
+    /// The last layer before percent-decoding.
     pub(crate) fn json(&self) -> usize {
         self.json
     }
@@ -77,54 +79,54 @@ impl Layers {
     pub(crate) fn bytes(&self, layer: usize) -> &[u8] {
         match layer.checked_sub(1) {
             None => &self.text,
-            Some(step) => self.steps.get(step).map_or(&[], |step| &step.bytes),
+            Some(step) => self.decoded.get(step).map_or(&[], |step| &step.bytes),
         }
     }
 
-    /// The text.
+    /// The text, with all bytes that were written.
     pub(crate) fn into_text(self) -> Vec<u8> {
         self.text
     }
 
-    /// Where a part of a layer is in the last one.
+    /// Maps a range of a layer to the last layer.
     pub(crate) fn up(&self, layer: usize, part: Range<usize>) -> Range<usize> {
-        self.steps
+        self.decoded
             .iter()
             .skip(layer)
             .fold(part, |part, step| step.up(&part))
     }
 
-    /// Where a part of a layer is in the text.
+    /// Maps a range of a layer to the text.
     pub(crate) fn down(&self, layer: usize, part: Range<usize>) -> Range<usize> {
-        let steps = self.steps.iter().take(layer).rev();
+        let steps = self.decoded.iter().take(layer).rev();
         steps.fold(part, |part, step| {
             step.below(part.start)..step.below(part.end)
         })
     }
 
-    /// Writes an ASCII byte in place of one of a layer. `false` where the
-    /// encoding has no room for it: at `\n` and its like.
+    /// Overwrites a byte of a layer with an ASCII byte, in the text as well. Returns `false`
+    /// where the encoding has no room for it, as at the two-byte escape `\n`.
     pub(crate) fn write(&mut self, layer: usize, at: usize, byte: u8) -> bool {
         let Some(under) = layer.checked_sub(1) else {
             return self.text.get_mut(at).map(|old| *old = byte).is_some();
         };
-        let Some(step) = self.steps.get(under) else {
+        let Some(step) = self.decoded.get(under) else {
             return false;
         };
         let (start, end) = (step.below(at), step.below(at + 1));
         let written = match (step.code, end - start) {
             (_, 1) => self.write(under, start, byte),
-            (Code::Json, 6) => {
+            (LayerCode::Json, 6) => {
                 self.write(under, start + 2, b'0')
                     && self.write(under, start + 3, b'0')
                     && self.write_hex(under, start + 4, byte)
             }
-            (Code::Percent, 3) => self.write_hex(under, start + 1, byte),
+            (LayerCode::Percent, 3) => self.write_hex(under, start + 1, byte),
             _ => false,
         };
         if written
             && let Some(old) = self
-                .steps
+                .decoded
                 .get_mut(under)
                 .and_then(|step| step.bytes.get_mut(at))
         {
@@ -133,7 +135,7 @@ impl Layers {
         written
     }
 
-    /// Two digits, in the case of those that were there.
+    /// Writes a byte as two hexadecimal digits, in the letter case of those that were there.
     pub(crate) fn write_hex(&mut self, layer: usize, at: usize, byte: u8) -> bool {
         let upper = self
             .bytes(layer)
@@ -149,12 +151,12 @@ impl Layers {
     }
 }
 
-impl Step {
-    /// The layer over `below`; none if there is nothing to undo.
-    fn over(below: &[u8], code: Code) -> Option<Self> {
-        let (sign, unit): (u8, Unit) = match code {
-            Code::Json => (b'\\', escape),
-            Code::Percent => (b'%', percent),
+impl DecodedLayer {
+    /// Decodes `below`; `None` if it contains no escape.
+    fn over(below: &[u8], code: LayerCode) -> Option<Self> {
+        let (sign, unit): (u8, DecodeUnit) = match code {
+            LayerCode::Json => (b'\\', escape),
+            LayerCode::Percent => (b'%', percent),
         };
         let mut step = Self {
             code,
@@ -184,7 +186,7 @@ impl Step {
         Some(step)
     }
 
-    /// Where the byte `at` begins in the layer below.
+    /// The offset in the layer below at which the byte `at` begins.
     fn below(&self, at: usize) -> usize {
         let after = self.seams.partition_point(|seam| seam.at as usize <= at);
         match after.checked_sub(1).and_then(|last| self.seams.get(last)) {
@@ -193,7 +195,7 @@ impl Step {
         }
     }
 
-    /// A part of the layer below in this one.
+    /// Maps a range of the layer below to this one.
     fn up(&self, part: &Range<usize>) -> Range<usize> {
         let place = |below: usize, slack: usize| {
             let after = self
@@ -208,13 +210,13 @@ impl Step {
                 None => at,
             }
         };
-        // Within an escape, a start is the whole escape's and so is an end.
+        // A range that starts or ends within an escape includes the whole escape.
         place(part.start, 1)..place(part.end, 0)
     }
 }
 
-/// What an escape of JSON stands for, and its length. Beyond ASCII it stands
-/// for no byte: 255 is in no text.
+/// The byte that a JSON escape stands for, and the length of the escape. A character beyond
+/// ASCII becomes byte 255, which no UTF-8 text contains.
 fn escape(text: &[u8]) -> Option<(u8, usize)> {
     let byte = match text.get(1)? {
         sign @ (b'"' | b'\\' | b'/') => *sign,

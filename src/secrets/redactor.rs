@@ -1,4 +1,4 @@
-//! Finds secrets in text that is about to be logged or sent.
+//! Finds and replaces secrets in text that is about to be logged, recorded or sent.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,123 +10,127 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use regex::bytes::Regex;
 
 use super::Secret;
-use super::encoded::Encoded;
+use super::encoded::EncodedRuns;
 use super::layers::Layers;
-use super::shapes;
+use super::patterns;
 
-/// What takes the place of a secret.
-const MARK: &str = "[redacted]";
+/// The replacement of a secret.
+const REDACTED: &str = "[redacted]";
 
-/// Shorter ones are found where they stand alone: they are in many a word.
-const SHORT: usize = 6;
+/// Shorter secrets are found only as whole words, because they occur inside many others.
+const MIN_EMBEDDED_LENGTH: usize = 6;
 
-/// So much of a long secret counts as the secret: texts are cut, keys echoed in part.
-const TELLING: usize = 16;
+/// This many leading bytes of a longer secret count as the secret: texts get cut off, and
+/// providers echo keys in part.
+const PREFIX_LENGTH: usize = 16;
 
-/// Replaces secrets, known ones and those that look like one: as they are, with
-/// the escapes of JSON inside JSON, percent-encoded as far as anybody likes, and
-/// in base64 and hexadecimal digits at any place inside an encoded text. A known
-/// one may be cut off at the end.
+/// Finds secrets in text: the known ones, and text that looks like a secret. It finds them
+/// as plain text, behind nested JSON escapes, percent-encoded fully or in part, and in base64
+/// or hexadecimal at any offset of the encoded text. A known secret is found even if its end
+/// is cut off.
 #[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Secret>,
-    /// What counts as a secret besides, as the user wants it.
+    /// The user's own patterns for secrets.
     patterns: Arc<[Regex]>,
-    beginnings: Option<AhoCorasick>,
-    /// The secrets that have each beginning.
-    owners: Vec<Vec<usize>>,
+    /// Matches the distinct prefixes of the secrets; `None` if there are no secrets.
+    prefixes: Option<AhoCorasick>,
+    /// For each prefix, the indexes of the secrets that begin with it.
+    secrets_by_prefix: Vec<Vec<usize>>,
 }
 
-/// A secret in a text.
+/// A secret that was found in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Where.
-    pub(crate) part: Range<usize>,
-    /// Its place in [`Redactor::secrets`], if it is known.
-    pub(crate) secret: Option<usize>,
+pub(crate) struct SecretMatch {
+    /// Its byte range in the text.
+    pub(crate) range: Range<usize>,
+    /// Its index in [`Redactor::secrets`]; `None` if it only looks like a secret.
+    pub(crate) known_index: Option<usize>,
 }
 
 impl Redactor {
-    /// A redactor for `secrets` and for all that looks like one.
+    /// A redactor for `secrets` and for text that looks like a secret.
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let secrets: Vec<Secret> = secrets.into_iter().cloned().collect();
-        let mut owners: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
-        for (place, secret) in secrets.iter().enumerate() {
+        let mut by_prefix: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (index, secret) in secrets.iter().enumerate() {
             let text = secret.expose().as_bytes();
-            let beginning = text.get(..TELLING).unwrap_or(text);
-            owners.entry(beginning).or_default().push(place);
+            let prefix = text.get(..PREFIX_LENGTH).unwrap_or(text);
+            by_prefix.entry(prefix).or_default().push(index);
         }
-        let beginnings = AhoCorasick::builder()
+        let prefixes = AhoCorasick::builder()
             .match_kind(MatchKind::Standard)
-            .build(owners.keys())
+            .build(by_prefix.keys())
             .ok()
-            .filter(|_| !owners.is_empty());
-        let owners = owners.into_values().collect();
+            .filter(|_| !by_prefix.is_empty());
+        let secrets_by_prefix = by_prefix.into_values().collect();
         Self {
             secrets,
             patterns: Arc::default(),
-            beginnings,
-            owners,
+            prefixes,
+            secrets_by_prefix,
         }
     }
 
-    /// It finds what `patterns` match as well: their first group if they have
-    /// one.
+    /// Adds the user's `patterns`. The first capture group of a match is the secret, or the
+    /// whole match if the pattern has no group.
     #[must_use]
-    pub fn with(mut self, patterns: &[Regex]) -> Self {
+    pub fn with_patterns(mut self, patterns: &[Regex]) -> Self {
         self.patterns = patterns.into();
         self
     }
 
-    /// The secrets.
+    /// The known secrets.
     pub(crate) fn secrets(&self) -> &[Secret] {
         &self.secrets
     }
 
-    /// Secrets that stand in `text` as they are, in no order.
-    pub(crate) fn find(&self, text: &[u8]) -> Vec<Found> {
-        let mut found = self.known(text);
-        let shaped = shapes::find(text, &self.patterns).into_iter();
-        let shaped = shaped.filter(|part| text.get(part.clone()) != Some(MARK.as_bytes()));
-        found.extend(shaped.map(|part| Found { part, secret: None }));
+    /// The secrets in `text` that are not encoded, in no particular order.
+    pub(crate) fn find(&self, text: &[u8]) -> Vec<SecretMatch> {
+        let mut found = self.find_known(text);
+        let similar = patterns::find(text, &self.patterns).into_iter();
+        let similar = similar.filter(|range| text.get(range.clone()) != Some(REDACTED.as_bytes()));
+        found.extend(similar.map(|range| SecretMatch {
+            range,
+            known_index: None,
+        }));
         found
     }
 
-    /// Known secrets, none inside another.
-    fn known(&self, text: &[u8]) -> Vec<Found> {
-        let mut found: Vec<Found> = Vec::new();
-        let Some(beginnings) = &self.beginnings else {
+    /// The known secrets in `text`; none of the ranges contains another.
+    fn find_known(&self, text: &[u8]) -> Vec<SecretMatch> {
+        let mut found: Vec<SecretMatch> = Vec::new();
+        let Some(prefixes) = &self.prefixes else {
             return found;
         };
-        for hit in beginnings.find_overlapping_iter(text) {
+        for hit in prefixes.find_overlapping_iter(text) {
             let rest = text.get(hit.start()..).unwrap_or_default();
-            let owners = self.owners.get(hit.pattern().as_usize());
-            let same = |secret: usize| {
+            let candidates = self.secrets_by_prefix.get(hit.pattern().as_usize());
+            let matching_length = |secret: usize| {
                 let known = self.secrets.get(secret).map_or("", Secret::expose);
                 let pairs = rest.iter().zip(known.as_bytes());
                 pairs.take_while(|(a, b)| a == b).count()
             };
-            let longest = owners
+            let longest = candidates
                 .into_iter()
                 .flatten()
-                .map(|secret| (same(*secret), *secret))
+                .map(|secret| (matching_length(*secret), *secret))
                 .max_by_key(|(length, secret)| (*length, usize::MAX - secret));
             if let Some((length, secret)) = longest {
-                let part = hit.start()..hit.start() + length;
-                if length < SHORT && !stands_alone(text, &part) {
+                let range = hit.start()..hit.start() + length;
+                if length < MIN_EMBEDDED_LENGTH && !is_whole_word(text, &range) {
                     continue;
                 }
-                // Hits come in the order of their ends.
-                while found
-                    .last()
-                    .is_some_and(|last| last.part.start >= part.start && last.part.end <= part.end)
-                {
+                // Matches are reported in the order of their ends.
+                while found.last().is_some_and(|last| {
+                    last.range.start >= range.start && last.range.end <= range.end
+                }) {
                     found.pop();
                 }
-                if found.last().is_none_or(|last| last.part.end < part.end) {
-                    found.push(Found {
-                        part,
-                        secret: Some(secret),
+                if found.last().is_none_or(|last| last.range.end < range.end) {
+                    found.push(SecretMatch {
+                        range,
+                        known_index: Some(secret),
                     });
                 }
             }
@@ -134,40 +138,40 @@ impl Redactor {
         found
     }
 
-    /// `text` without secrets; borrowed when there is none.
+    /// `text` with every secret replaced by `[redacted]`; borrowed if it contains none.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut layers = Layers::of(text.as_bytes().to_vec());
-        let mut parts: Vec<Range<usize>> = Vec::new();
+        let mut ranges: Vec<Range<usize>> = Vec::new();
         for layer in 0..=layers.top() {
             let found = self.find(layers.bytes(layer));
-            parts.extend(found.into_iter().map(|one| layers.down(layer, one.part)));
+            ranges.extend(found.into_iter().map(|one| layers.down(layer, one.range)));
         }
-        let mut encoded_in = vec![layers.json(), layers.top()];
-        encoded_in.dedup();
-        for layer in encoded_in {
-            Encoded::each(&mut layers, layer, |layers, encoded| {
+        let mut searched_layers = vec![layers.json(), layers.top()];
+        searched_layers.dedup();
+        for layer in searched_layers {
+            EncodedRuns::each(&mut layers, layer, |layers, encoded| {
                 for one in self.find(encoded.bytes()) {
-                    let place = encoded.place_of(one.part);
-                    parts.extend(place.map(|part| layers.down(layer, part)));
+                    let source = encoded.place_of(one.range);
+                    ranges.extend(source.map(|range| layers.down(layer, range)));
                 }
             });
         }
-        if parts.is_empty() {
+        if ranges.is_empty() {
             return Cow::Borrowed(text);
         }
-        parts.sort_by_key(|part| part.start);
+        ranges.sort_by_key(|range| range.start);
         let mut clean: Vec<u8> = Vec::new();
         let mut done = 0;
-        for part in parts {
-            // Side by side they are one.
-            if part.start > done || clean.is_empty() {
-                clean.extend_from_slice(text.as_bytes().get(done..part.start).unwrap_or_default());
-                clean.extend_from_slice(MARK.as_bytes());
+        for range in ranges {
+            // Adjacent secrets get one replacement.
+            if range.start > done || clean.is_empty() {
+                clean.extend_from_slice(text.as_bytes().get(done..range.start).unwrap_or_default());
+                clean.extend_from_slice(REDACTED.as_bytes());
             }
-            done = done.max(part.end);
+            done = done.max(range.end);
         }
         clean.extend_from_slice(text.as_bytes().get(done..).unwrap_or_default());
-        // A beginning may end inside a character.
+        // A known secret that is cut off may end inside a character.
         Cow::Owned(String::from_utf8_lossy(&clean).into_owned())
     }
 }
@@ -178,12 +182,13 @@ impl fmt::Debug for Redactor {
     }
 }
 
-fn stands_alone(text: &[u8], part: &Range<usize>) -> bool {
-    let is_letter = |at: Option<usize>| {
+/// Whether a range is a whole word: no letter or digit is next to it.
+fn is_whole_word(text: &[u8], range: &Range<usize>) -> bool {
+    let is_alphanumeric = |at: Option<usize>| {
         at.and_then(|at| text.get(at))
             .is_some_and(u8::is_ascii_alphanumeric)
     };
-    !is_letter(part.start.checked_sub(1)) && !is_letter(Some(part.end))
+    !is_alphanumeric(range.start.checked_sub(1)) && !is_alphanumeric(Some(range.end))
 }
 
 #[cfg(test)]
@@ -203,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_key_goes() {
+    fn a_plain_key_is_redacted() {
         assert_eq!(
             redact(&format!("Authorization: Bearer {KEY}, again {KEY}.")),
             "Authorization: Bearer [redacted], again [redacted]."
@@ -211,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoded_key_goes_wherever_it_stands() {
+    fn an_encoded_key_is_redacted_wherever_it_is() {
         let encoded = utf8_percent_encode(KEY, NON_ALPHANUMERIC).to_string();
         assert_eq!(
             redact(&format!("?key={encoded}&x=1")),
@@ -221,15 +226,15 @@ mod tests {
             for engine in [&STANDARD, &URL_SAFE] {
                 let text = format!("Basic {}", engine.encode(format!("{user}{KEY}, then more")));
                 let clean = redact(&text);
-                assert!(clean.contains(MARK), "{user} {clean}");
-                let left: String = clean.split(MARK).collect();
+                assert!(clean.contains(REDACTED), "{user} {clean}");
+                let left: String = clean.split(REDACTED).collect();
                 assert!(left.len() + KEY.len() < text.len(), "{left}");
             }
         }
     }
 
     #[test]
-    fn a_key_that_is_cut_off_goes() {
+    fn a_key_that_is_cut_off_is_redacted() {
         let long = "sk-proj-0123456789abcdefghijklmnop";
         let redactor = Redactor::new([&Secret::new(long).unwrap()]);
         assert_eq!(
@@ -257,10 +262,10 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_secret_goes() {
+    fn what_looks_like_a_secret_is_redacted() {
         let token = "ghp_0123456789abcdefghij";
         let patterns = [Regex::new("customer-([0-9]+)").unwrap()];
-        let redactor = Redactor::default().with(&patterns);
+        let redactor = Redactor::default().with_patterns(&patterns);
         let encoded = STANDARD.encode(format!("it is {token}!"));
         for (text, clean) in [
             (format!("said {token}."), "said [redacted].".to_owned()),
@@ -280,11 +285,11 @@ mod tests {
             assert_eq!(redactor.redact(&text), clean);
             assert_eq!(redactor.redact(&clean), clean);
         }
-        assert!(redactor.redact(&encoded).contains(MARK));
+        assert!(redactor.redact(&encoded).contains(REDACTED));
     }
 
     #[test]
-    fn a_key_goes_in_every_encoding() {
+    fn a_key_is_redacted_in_every_encoding() {
         for (text, clean) in [
             // Escapes of JSON, and of JSON in JSON.
             (
@@ -296,11 +301,11 @@ mod tests {
                 r#"{"a":"[redacted]."}"#,
             ),
             (r"\u0073k-canary/7f3e\u002b9a1b2c4d", "[redacted]"),
-            // Percent signs for some, in either case, and twice.
+            // Percent-encoded in part, in either case, and twice.
             ("sk-canary%2f7f3e+9a1b2c4d", "[redacted]"),
             ("%73k-canary/7f3e%2B9a1b2c4d&b", "[redacted]&b"),
             ("sk-canary%252F7f3e%252B9a1b2c4d", "[redacted]"),
-            // Hexadecimal digits.
+            // Hexadecimal.
             (
                 "x 736b2d63616e6172792f376633652b3961316232633464 y",
                 "x [redacted] y",

@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout_at};
 use super::RefusalReason;
 use super::content_coding::BodyDecoder;
 use super::error::{close, invalid_request};
-use crate::aside::aside;
 use crate::net::Body;
+use crate::net::blocking::block_in_place_if_large;
 
 /// Limits on the body of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +174,7 @@ where
         decoder.push(&data)?;
     }
     let body = decoder.finish()?;
-    aside(body.len(), || String::from_utf8(body)).map_err(|_| BodyError::NotText)
+    block_in_place_if_large(body.len(), || String::from_utf8(body)).map_err(|_| BodyError::NotText)
 }
 
 /// The latest time for the next piece: before the pause is too long, and before the

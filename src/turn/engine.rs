@@ -220,7 +220,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         let Some(attempt) = self.failover.next_attempt() else {
             return false;
         };
-        self.attempt.upstream.date(fault);
+        self.attempt.upstream.set_retry_after(fault);
         self.record.failover(fault, &attempt.route);
         self.switch_to(attempt);
         true
@@ -274,11 +274,13 @@ impl<'e, S: Sink> Engine<'e, S> {
         }
         let upstream = Arc::clone(&self.attempt.upstream);
         let max_wait = if self.failover.has_alternative() {
-            upstream::SHORT_REST
+            upstream::SHORT_COOLDOWN
         } else {
             upstream.provider().timeouts.first_byte
         };
-        let permit = self.wait_with_heartbeat(upstream.place(max_wait)).await??;
+        let permit = self
+            .wait_with_heartbeat(upstream.acquire_permit(max_wait))
+            .await??;
         let key = upstream.keys().choose(self.session_affinity);
         if let Some(key) = key {
             self.ctx.observe(TurnEvent::Key(key));
@@ -290,7 +292,8 @@ impl<'e, S: Sink> Engine<'e, S> {
             let body = self.attempt.body.clone();
             let ctx = self.ctx;
             let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
-            let opening = upstream::open(&upstream, permit, key, body, &*ctx.clock, &observe);
+            let opening =
+                upstream::send_request(&upstream, permit, key, body, &*ctx.clock, &observe);
             // Boxed to keep this future out of the size of the stream that follows it.
             let opening = Box::pin(opening);
             self.wait_with_heartbeat(opening).await?
@@ -300,8 +303,8 @@ impl<'e, S: Sink> Engine<'e, S> {
             Err(fault) => Err(fault),
         };
         if let Err(fault) = &result {
-            self.has_another_key = upstream.failed(key, fault);
-            if upstream.health().is_down(Instant::now()).is_some() {
+            self.has_another_key = upstream.record_failure(key, fault);
+            if upstream.health().down_for(Instant::now()).is_some() {
                 self.record.provider_down(true);
             }
         }
@@ -381,7 +384,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         let Some(mut fault) = fault else {
             return Ok(());
         };
-        self.attempt.upstream.date(&mut fault);
+        self.attempt.upstream.set_retry_after(&mut fault);
         self.record.failed(&mut fault, &redactor());
         let in_stream = self.output.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {

@@ -26,8 +26,8 @@ use super::observer::TurnObserver;
 use super::prefix::{PrefixReport, RequestFingerprint};
 use super::shared::SharedState;
 use crate::artifacts::ArtifactCommit;
-use crate::aside::aside;
 use crate::config::Config;
+use crate::net::blocking::block_in_place_if_large;
 use crate::upstream::Upstream;
 
 mod encode;
@@ -201,7 +201,7 @@ impl Failover {
     /// Re-encodes for the same route with the quirk patches learned since.
     pub(super) fn encode_again(&self, route: &Route) -> Result<PreparedAttempt, Fault> {
         match &self.source {
-            Some(source) => aside(source.body_len(), || {
+            Some(source) => block_in_place_if_large(source.body_len(), || {
                 self.prepare_attempt(&source.turn()?, route)
             }),
             None => Err(Fault::new(Kind::Internal, "The request is gone already.")),
@@ -222,12 +222,12 @@ impl Failover {
 
     /// Remembers a quirk patch for the route's model. False if it was known.
     pub(super) fn learn_patch(&self, route: &Route, patch: QuirkPatch) -> bool {
-        self.shared.upstreams.lessons().learn(route, patch)
+        self.shared.upstreams.learned_quirks().learn(route, patch)
     }
 
     /// Forgets a quirk patch that did not help.
     pub(super) fn forget_patch(&self, route: &Route, patch: QuirkPatch) {
-        self.shared.upstreams.lessons().unlearn(route, patch);
+        self.shared.upstreams.learned_quirks().unlearn(route, patch);
     }
 
     /// Caches the reasoning state that the provider wants back with the calls of an answer.
@@ -251,7 +251,7 @@ impl Failover {
     fn is_down(&self, route: &Route) -> bool {
         let upstream = self.shared.upstreams.get(&self.config, &route.provider);
         upstream.map_or(true, |upstream| {
-            upstream.health().is_down(Instant::now()).is_some()
+            upstream.health().down_for(Instant::now()).is_some()
         })
     }
 

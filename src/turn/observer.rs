@@ -16,7 +16,7 @@ use registry::Route;
 
 use super::outcome::Outcome;
 use super::state::TurnState;
-use crate::upstream::{AttemptEvent, Key, Upstream};
+use crate::upstream::{AttemptEvent, KeyIndex, Upstream};
 
 /// Observes one turn, from the client's request to the end of the answer. The engine drops it when
 /// the turn is over, however it ended.
@@ -72,7 +72,7 @@ pub enum TurnEvent<'a> {
         body: &'a Bytes,
     },
     /// The API key that the request carries.
-    Key(Key),
+    Key(KeyIndex),
     /// The provider answered with this head.
     UpstreamHead {
         /// The HTTP status.

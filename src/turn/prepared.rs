@@ -16,8 +16,8 @@ use super::failover::{Failover, PreparedAttempt};
 use super::item_cache::ItemCache;
 use super::observer::TurnEvent;
 use super::shared::SharedState;
-use crate::aside::aside;
 use crate::config::Config;
+use crate::net::blocking::block_in_place_if_large;
 
 /// The most bytes of text that an answer may have.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
@@ -63,7 +63,7 @@ impl RoutedHistory {
         purpose: Purpose,
     ) -> Result<Box<PreparedTurn>, Fault> {
         let source = self.source.with_purpose(purpose);
-        aside(source.body_len(), || self.parse_and_encode(ctx, source))
+        block_in_place_if_large(source.body_len(), || self.parse_and_encode(ctx, source))
     }
 
     fn parse_and_encode(

@@ -219,7 +219,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::config::{Flags, Inputs, Places};
+    use crate::config::{Flags, Inputs, UserDirs};
     use crate::log::{RecordFormat, captured};
     use crate::turn::TurnKind;
     use crate::turn::prefix::{PrefixReason, RequestPart};
@@ -229,7 +229,7 @@ mod tests {
         let inputs = Inputs {
             flags: Flags::default(),
             environment: Box::new(HashMap::<String, String>::new()),
-            places: Places::under(folder.path()),
+            dirs: UserDirs::under(folder.path()),
         };
         let config = Arc::new(crate::config::load(&inputs).unwrap());
         Record::new(

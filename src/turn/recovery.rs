@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use adapters::fault::{Fault, FaultSide, Kind, Retry};
 
-use crate::upstream::SHORT_REST;
+use crate::upstream::SHORT_COOLDOWN;
 
 /// The longest pause before a retry that a provider may ask for. Whether a longer one is worth
 /// waiting for is the client's decision.
@@ -80,7 +80,7 @@ pub(super) fn soonest_retry(earlier: Option<Box<Fault>>, last: Fault) -> Fault {
 /// How long to wait before a retry on the same route; `None` if a retry is pointless.
 fn retry_pause(fault: &Fault, state: RecoveryState) -> Option<Duration> {
     let max_pause = if state.has_fallback {
-        SHORT_REST
+        SHORT_COOLDOWN
     } else {
         MAX_PAUSE
     };

@@ -18,10 +18,10 @@ use super::response_headers::ResponseHeaders;
 use super::service::{Service, request_id};
 use super::sink::{ChunkSlot, JsonSink, SseSink};
 use super::stream::EventStream;
-use crate::aside::aside;
 use crate::clock::System;
 use crate::config::Config;
 use crate::net::Body;
+use crate::net::blocking::block_in_place_if_large;
 
 /// The end of the path of `POST /v1/responses/compact`.
 const COMPACT_SUFFIX: &str = "/compact";
@@ -47,7 +47,7 @@ pub async fn respond(service: &Arc<Service>, head: &Parts, body: String) -> Resp
     let bytes = body.len();
     let source = TurnSource::from_shared(body);
     let at_endpoint = head.uri.path().ends_with(COMPACT_SUFFIX);
-    let prepared = aside(bytes, || {
+    let prepared = block_in_place_if_large(bytes, || {
         prepare(&ctx, &config, &service.shared, source, at_endpoint)
     });
     let request = match prepared {
@@ -87,7 +87,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
     let bytes = body.len();
     let source = TurnSource::new(body);
     let estimate = || estimate_input_tokens(&ctx, &config, &service.shared, &source);
-    match aside(bytes, estimate) {
+    match block_in_place_if_large(bytes, estimate) {
         Ok(tokens) => {
             let json = format!(r#"{{"object":"response.input_tokens","input_tokens":{tokens}}}"#);
             reply.json(json.into_bytes())

@@ -18,7 +18,7 @@ use crate::artifacts::owner::{LOCAL_OWNER, OwnerArtifacts};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::net::RequestId;
-use crate::upstream::Lessons;
+use crate::upstream::LearnedQuirks;
 
 /// What all turns need. Made at the start of the process, and for each replay.
 pub struct Service {
@@ -51,8 +51,8 @@ impl Service {
     }
 
     /// The quirk patches learned from the errors of providers.
-    pub fn learned_patches(&self) -> &Lessons {
-        self.shared.upstreams.lessons()
+    pub fn learned_patches(&self) -> &LearnedQuirks {
+        self.shared.upstreams.learned_quirks()
     }
 
     /// The stored tool outputs, to be read back.

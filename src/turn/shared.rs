@@ -66,7 +66,7 @@ impl SharedState {
         };
         for route in routes {
             let (provider, model) = (&route.provider.id, &route.upstream_model);
-            let patches = self.upstreams.lessons().of(provider, model);
+            let patches = self.upstreams.learned_quirks().patches(provider, model);
             if !patches.is_empty() {
                 state.model_patches.push(ModelPatches {
                     provider: provider.clone(),
@@ -86,11 +86,11 @@ impl SharedState {
                     provider: provider.clone(),
                     keys_rest_ms: upstream
                         .keys()
-                        .rests()
+                        .cooldowns()
                         .into_iter()
                         .map(milliseconds)
                         .collect(),
-                    down_ms: upstream.health().is_down(now).map_or(0, milliseconds),
+                    down_ms: upstream.health().down_for(now).map_or(0, milliseconds),
                 });
             }
         }
@@ -131,7 +131,7 @@ impl SharedState {
         for learned in &state.model_patches {
             if (&learned.provider, &learned.model) == (&route.provider.id, &route.upstream_model) {
                 for patch in &learned.patches {
-                    self.upstreams.lessons().learn(route, *patch);
+                    self.upstreams.learned_quirks().learn(route, *patch);
                 }
             }
         }
@@ -142,15 +142,15 @@ impl SharedState {
         if let (Some(provider), Ok(upstream)) =
             (provider, self.upstreams.get(config, &route.provider))
         {
-            for (key, rest) in upstream.keys().all().zip(&provider.keys_rest_ms) {
+            for (key, rest) in upstream.keys().indexes().zip(&provider.keys_rest_ms) {
                 if *rest > 0 {
-                    upstream.keys().rest(key, Duration::from_millis(*rest));
+                    upstream.keys().cool_down(key, Duration::from_millis(*rest));
                 }
             }
             if provider.down_ms > 0 {
                 upstream
                     .health()
-                    .limited(Duration::from_millis(provider.down_ms));
+                    .record_limit(Duration::from_millis(provider.down_ms));
             }
         }
     }

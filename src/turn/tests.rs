@@ -13,7 +13,7 @@ use super::observer::{TurnEvent, TurnObserver};
 use super::{Service, TurnEnvironment, TurnEnvironmentFactory, respond};
 use crate::artifacts::Artifacts;
 use crate::clock::System;
-use crate::config::{Config, Flags, Inputs, Places, load};
+use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
 use crate::net::Body;
 use crate::sandbox::Player;
@@ -37,7 +37,7 @@ async fn service(script: Value, settings: &str) -> (Arc<Service>, Player) {
     let config = load(&Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::new()),
-        places: Places {
+        dirs: UserDirs {
             working: root.to_owned(),
             home: root.to_owned(),
             config: root.join("config"),

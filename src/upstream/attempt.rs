@@ -1,4 +1,4 @@
-//! One request to a provider: sent, and its answer opened.
+//! Sends one request to a provider and opens its response.
 
 use std::error::Error as _;
 use std::time::{Duration, UNIX_EPOCH};
@@ -11,16 +11,16 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
 use registry::Wire;
 
-use super::{Key, Place, Upstream};
+use super::{KeyIndex, RequestPermit, Upstream};
 use crate::clock::Clock;
 
-/// The most bytes of an error reply that are read, and how long for.
-const ERROR_LIMIT: usize = 64 * 1024;
-const ERROR_PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum bytes of an error response that are read, and the time limit for reading them.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most bytes behind the last event that are read, and how long for.
-const RELEASE_LIMIT: usize = 64 * 1024;
-const RELEASE_PATIENCE: Duration = Duration::from_secs(1);
+/// Maximum bytes after the last event that are read, and the time limit for reading them.
+const MAX_DRAIN_BYTES: usize = 64 * 1024;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What an observer sees of a request to a provider before its answer is read.
 pub enum AttemptEvent<'a> {
@@ -38,51 +38,52 @@ pub enum AttemptEvent<'a> {
 /// Called for each [`AttemptEvent`]; must not wait.
 pub type Observe<'a> = &'a (dyn Fn(AttemptEvent<'_>) + Send + Sync);
 
-/// An answer with a 2xx status whose body has not been read. Its head is gone:
-/// it would be kept as long as the stream.
+/// The body of a response with a 2xx status. [`send_request`] makes it; it ends with the body
+/// or when it is dropped. The head is not kept, to save its memory for the duration of the
+/// stream.
 #[derive(Debug)]
-pub struct Answer {
+pub struct UpstreamResponse {
     body: reqwest::Body,
-    /// The beginning of a piece that is to be longer.
-    held: BytesMut,
-    /// Held as long as the provider is at work.
-    _place: Place,
+    /// Bytes that were received and not yet returned by [`Self::read`].
+    buffered: BytesMut,
+    /// Released when the provider has finished its work.
+    _permit: RequestPermit,
 }
 
-impl Answer {
-    fn new(response: reqwest::Response, place: Place) -> Self {
+impl UpstreamResponse {
+    fn new(response: reqwest::Response, permit: RequestPermit) -> Self {
         Self {
             body: http::Response::from(response).into_body(),
-            held: BytesMut::new(),
-            _place: place,
+            buffered: BytesMut::new(),
+            _permit: permit,
         }
     }
 
-    /// The next piece, of `length` bytes if that is given and the body does not
-    /// end before; `None` at the end of the body.
-    pub async fn piece(&mut self, length: Option<usize>) -> Result<Option<Bytes>, Fault> {
+    /// The next bytes of the body: exactly `length` if it is given and the body does not end
+    /// earlier, else as many as arrive. `None` at the end of the body.
+    pub async fn read(&mut self, length: Option<usize>) -> Result<Option<Bytes>, Fault> {
         let Some(length) = length else {
-            return self.chunk().await;
+            return self.next_chunk().await;
         };
-        while self.held.len() < length {
-            match self.chunk().await? {
-                Some(bytes) => self.held.extend_from_slice(&bytes),
+        while self.buffered.len() < length {
+            match self.next_chunk().await? {
+                Some(bytes) => self.buffered.extend_from_slice(&bytes),
                 None => break,
             }
         }
-        let length = length.min(self.held.len());
-        Ok((length > 0).then(|| self.held.split_to(length).freeze()))
+        let length = length.min(self.buffered.len());
+        Ok((length > 0).then(|| self.buffered.split_to(length).freeze()))
     }
 
-    /// The next bytes as they came; `None` at the end of the body.
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    /// The next bytes as they arrive; `None` at the end of the body.
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|error| {
                 Fault::new(
                     Kind::Cut,
                     "The connection to the provider broke before the answer was complete.",
                 )
-                .caused_by(chain(&error))
+                .caused_by(error_chain(&error))
             })?;
             if let Ok(bytes) = frame.into_data()
                 && !bytes.is_empty()
@@ -93,39 +94,38 @@ impl Answer {
         Ok(None)
     }
 
-    /// Reads on behind the last event, for a moment, so that the connection
-    /// can serve the next turn: it is closed when a body is dropped before its
-    /// end, which comes after `[DONE]` and often in a packet of its own.
-    pub fn release(mut self) {
-        if let Some(Ok(None) | Err(_)) = self.chunk().now_or_never() {
+    /// Reads the rest of the body after the last event, for a moment, so that the connection
+    /// can be reused. Dropping a body before its end closes the connection, and the end comes
+    /// after `[DONE]`, often in a separate packet.
+    pub fn drain(mut self) {
+        if let Some(Ok(None) | Err(_)) = self.next_chunk().now_or_never() {
             return;
         }
         tokio::spawn(async move {
             let rest = async {
-                let mut left = RELEASE_LIMIT;
-                while let Ok(Some(bytes)) = self.chunk().await
+                let mut left = MAX_DRAIN_BYTES;
+                while let Ok(Some(bytes)) = self.next_chunk().await
                     && let Some(less) = left.checked_sub(bytes.len())
                 {
                     left = less;
                 }
             };
-            let _ = tokio::time::timeout(RELEASE_PATIENCE, rest).await;
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
         });
     }
 }
 
-/// Sends a request and waits for the head of its answer, within the
-/// provider's limits. A status that is not 2xx is a fault; the clock tells how
-/// long it is to a date that it names. The place is given back at the end of the
-/// answer.
-pub async fn open(
+/// Sends a request and waits for the head of its response, within the provider's time limits.
+/// A status other than 2xx is a fault; the clock turns a date in `Retry-After` into a delay.
+/// The permit is released at the end of the response.
+pub async fn send_request(
     upstream: &Upstream,
-    place: Place,
-    key: Option<Key>,
+    permit: RequestPermit,
+    key: Option<KeyIndex>,
     body: Bytes,
     clock: &dyn Clock,
     observe: Observe<'_>,
-) -> Result<Answer, Fault> {
+) -> Result<UpstreamResponse, Fault> {
     let mut headers = upstream.headers.clone();
     if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
         headers.insert(name, value);
@@ -139,7 +139,7 @@ pub async fn open(
     let sent = tokio::time::timeout(patience, request.send()).await;
     let response = match sent {
         Ok(Ok(response)) => response,
-        Ok(Err(error)) => return Err(unreachable(upstream, &error)),
+        Ok(Err(error)) => return Err(transport_fault(upstream, &error)),
         Err(_) => {
             let seconds = upstream.provider.timeouts.first_byte.as_secs();
             return Err(Fault::new(
@@ -156,12 +156,12 @@ pub async fn open(
         headers: response.headers(),
     });
     if response.status().is_success() {
-        return Ok(Answer::new(response, place));
+        return Ok(UpstreamResponse::new(response, permit));
     }
-    Err(refused(upstream, response, clock, observe).await)
+    Err(error_reply(upstream, response, clock, observe).await)
 }
 
-async fn refused(
+async fn error_reply(
     upstream: &Upstream,
     mut response: reqwest::Response,
     clock: &dyn Clock,
@@ -177,14 +177,14 @@ async fn refused(
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {
-            let room = ERROR_LIMIT.saturating_sub(body.len());
+            let room = MAX_ERROR_BYTES.saturating_sub(body.len());
             body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
             if chunk.len() >= room {
                 break;
             }
         }
     };
-    let _ = tokio::time::timeout(ERROR_PATIENCE, read).await;
+    let _ = tokio::time::timeout(ERROR_TIMEOUT, read).await;
     observe(AttemptEvent::ErrorBody(&body));
     if (300..400).contains(&status) {
         return Fault {
@@ -202,20 +202,19 @@ async fn refused(
         Wire::Chat => provider_error::from_reply(status, wait, &body),
     };
     let id = &upstream.provider.id;
-    // Else a user looks for the mistake in the token of this server, or in
-    // another account.
-    let who = [
+    // Name the provider, or the user may suspect the token of this server or another account.
+    let account_faults = [
         (Kind::Authentication, "does not accept the key"),
         (Kind::Permission, "refuses"),
         (Kind::Quota, "has nothing left for this account"),
     ];
-    if let Some((_, what)) = who.iter().find(|(kind, _)| *kind == fault.kind) {
+    if let Some((_, what)) = account_faults.iter().find(|(kind, _)| *kind == fault.kind) {
         fault.message = format!("The provider '{id}' {what}: {}", fault.message);
     }
     fault
 }
 
-fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
+fn transport_fault(upstream: &Upstream, error: &reqwest::Error) -> Fault {
     let id = &upstream.provider.id;
     let fault = if error.is_timeout() {
         Fault::new(
@@ -227,7 +226,7 @@ fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
             Kind::Unreachable,
             format!(
                 "The provider '{id}' cannot be reached at {}.",
-                place(upstream)
+                host_and_port(upstream)
             ),
         )
     } else {
@@ -236,11 +235,11 @@ fn unreachable(upstream: &Upstream, error: &reqwest::Error) -> Fault {
             format!("The provider '{id}' closed the connection before it answered."),
         )
     };
-    fault.caused_by(chain(error))
+    fault.caused_by(error_chain(error))
 }
 
-/// Host and port, without path and query, which may hold secrets.
-fn place(upstream: &Upstream) -> String {
+/// The host and port of the provider, without path and query, which may contain secrets.
+fn host_and_port(upstream: &Upstream) -> String {
     let host = upstream.url.host_str().unwrap_or_default();
     match upstream.url.port_or_known_default() {
         Some(port) => format!("{host}:{port}"),
@@ -248,8 +247,8 @@ fn place(upstream: &Upstream) -> String {
     }
 }
 
-/// An error and its sources, without the URL.
-fn chain(error: &reqwest::Error) -> String {
+/// The sources of an error as text, without its own message, which contains the URL.
+fn error_chain(error: &reqwest::Error) -> String {
     let mut text = String::new();
     let mut source = error.source();
     while let Some(error) = source {

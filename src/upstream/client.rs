@@ -1,5 +1,5 @@
-//! A provider's HTTP client. Redirects are never followed: a key must not
-//! travel to another host.
+//! Builds the HTTP client of a provider. Redirects are never followed: a key must not be sent
+//! to another host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use registry::{Provider, Wire};
 
-use super::places::Places;
-use super::{Health, KeyRing, Upstream};
+use super::concurrency::ConcurrencyLimit;
+use super::{KeyRing, ProviderHealth, Upstream};
+use crate::config::address;
 use crate::secrets::Secret;
 
-/// Silence on a connection before the provider must show that it is there.
+/// How long a connection may be idle before it is probed.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
 pub(super) fn build(
     provider: &Arc<Provider>,
     keys: &[Secret],
-    places: Arc<Places>,
+    concurrency: Arc<ConcurrencyLimit>,
 ) -> Result<Upstream, Fault> {
     let url = url(provider)?;
     let mut builder = reqwest::Client::builder()
@@ -27,8 +28,8 @@ pub(super) fn build(
         .connect_timeout(provider.timeouts.connect)
         .redirect(reqwest::redirect::Policy::none())
         .tcp_nodelay(true)
-        // After a sleep of the machine the pool holds connections that are
-        // gone; without these a turn would wait for one of them.
+        // After the machine has slept, the pool holds dead connections. Without keepalive a
+        // turn would wait for one of them.
         .tcp_keepalive(KEEPALIVE)
         .http2_keep_alive_interval(KEEPALIVE)
         .http2_keep_alive_timeout(KEEPALIVE);
@@ -36,7 +37,7 @@ pub(super) fn build(
         let proxy =
             reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
         builder = builder.no_proxy().proxy(proxy);
-    } else if is_loopback(&url) {
+    } else if address::is_loopback(&url) {
         builder = builder.no_proxy();
     }
     if let Some(path) = &provider.ca_file {
@@ -54,8 +55,8 @@ pub(super) fn build(
         headers: headers(provider)?,
         key_header: key_header(provider)?,
         keys: KeyRing::new(keys, &provider.key_weights),
-        health: Health::default(),
-        places,
+        health: ProviderHealth::default(),
+        concurrency,
     })
 }
 
@@ -93,17 +94,6 @@ fn key_header(provider: &Provider) -> Result<(HeaderName, &'static str), Fault> 
             .map(|name| (name, ""))
             .map_err(|error| unusable(provider, "key_header", &error)),
         None => Ok((AUTHORIZATION, "Bearer ")),
-    }
-}
-
-fn is_loopback(url: &reqwest::Url) -> bool {
-    match url.host_str() {
-        Some("localhost") => true,
-        Some(host) => host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback()),
-        None => false,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Whether a provider is worth asking: after failures in a row, or when it
-//! refuses everything for its limits, it is left alone for a while.
+//! Tracks whether a provider is worth asking. After several failures in a row, or when all
+//! keys are at their limits, the provider is down: turns go to another one for a while.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,64 +7,69 @@ use std::time::Duration;
 use adapters::fault::{Fault, Kind, Retry};
 use tokio::time::Instant;
 
-/// So many failures in a row count as an outage.
-const FAILURES: u32 = 3;
-/// The first time of being left alone; each further one is twice as long.
-const FIRST: Duration = Duration::from_secs(10);
-/// The longest one after failures.
-const LONGEST: Duration = Duration::from_mins(5);
-/// The longest one that a provider may ask for.
-const LONGEST_LIMIT: Duration = Duration::from_hours(1);
-/// How long the others leave it alone while one turn tries it out.
-const PROBE: Duration = Duration::from_secs(10);
+/// This many failures in a row are an outage.
+const OUTAGE_FAILURES: u32 = 3;
+/// How long a provider is down after its first outage. Each further outage lasts twice as
+/// long.
+const FIRST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest time a provider is down after an outage.
+const MAX_PAUSE: Duration = Duration::from_mins(5);
+/// The longest time a provider is down because of a limit, whatever it asks for.
+const MAX_LIMIT_PAUSE: Duration = Duration::from_hours(1);
+/// How long other turns avoid the provider while one turn probes it.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The health of one provider.
+/// The health of one provider, a circuit breaker.
+///
+/// It is closed at first. Three failures in a row, or a limit, open it for a
+/// while: [`Self::admit`] refuses. After that time one turn is admitted as a probe; its
+/// success closes the breaker, its failure opens it again.
 #[derive(Debug, Default)]
-pub struct Health(Mutex<State>);
+pub struct ProviderHealth(Mutex<HealthState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     /// Failures since the last success.
     failures: u32,
     /// Outages since the last success.
     outages: u32,
-    /// Left alone until then.
-    until: Option<Instant>,
-    /// One turn tries it out.
+    /// The provider is down until this time.
+    down_until: Option<Instant>,
+    /// Whether one turn is probing the provider.
     probing: bool,
 }
 
-impl Health {
-    /// How much longer the provider is left alone; `None` when it may be asked.
-    pub fn is_down(&self, now: Instant) -> Option<Duration> {
-        let left = self.state().until?.saturating_duration_since(now);
+impl ProviderHealth {
+    /// How much longer the provider is down; `None` if it may be asked.
+    pub fn down_for(&self, now: Instant) -> Option<Duration> {
+        let left = self.lock().down_until?.saturating_duration_since(now);
         (!left.is_zero()).then_some(left)
     }
 
-    /// Asks for leave to send a turn where another provider could have it, or
-    /// tells how long this one is left alone. After that time one turn has
-    /// leave, and the others for as long as it takes it to fail or succeed,
-    /// ten seconds at most, have not.
+    /// Whether a turn that could also go to another provider may be sent to this one; the
+    /// error is the time for which the provider is still down. After that time one turn is
+    /// admitted; the others are refused until it has failed or succeeded, for at most ten
+    /// seconds.
     pub fn admit(&self, now: Instant) -> Result<(), Duration> {
-        let mut state = self.state();
-        match state.until {
+        let mut state = self.lock();
+        match state.down_until {
             None => Ok(()),
             Some(until) if now < until => Err(until.saturating_duration_since(now)),
             Some(_) => {
-                state.until = Some(now + PROBE);
+                state.down_until = Some(now + PROBE_TIMEOUT);
                 state.probing = true;
                 Ok(())
             }
         }
     }
 
-    /// The provider answered.
-    pub fn success(&self) {
-        *self.state() = State::default();
+    /// Records that the provider answered.
+    pub fn record_success(&self) {
+        *self.lock() = HealthState::default();
     }
 
-    /// The provider failed. Faults that are not an outage do not count.
-    pub fn failure(&self, fault: &Fault) {
+    /// Records that the provider failed. Faults that are not signs of an outage do not count.
+    pub fn record_failure(&self, fault: &Fault) {
         match fault.kind {
             Kind::Unreachable | Kind::Unavailable | Kind::Overloaded | Kind::Timeout => {}
             Kind::InvalidRequest
@@ -82,34 +87,34 @@ impl Health {
             | Kind::Internal => return,
         }
         let now = Instant::now();
-        let mut state = self.state();
-        if state.until.is_some_and(|until| now < until) && !state.probing {
-            // Known already: this one began before, or had nowhere else to go.
+        let mut state = self.lock();
+        if state.down_until.is_some_and(|until| now < until) && !state.probing {
+            // Already down: this request began before the outage, or had no other provider.
             return;
         }
         state.failures = state.failures.saturating_add(1);
-        if state.failures < FAILURES {
+        if state.failures < OUTAGE_FAILURES {
             return;
         }
-        let own = FIRST * 2_u32.saturating_pow(state.outages.min(16));
+        let own = FIRST_PAUSE * 2_u32.saturating_pow(state.outages.min(16));
         let asked = match fault.retry {
             Retry::After(pause) => pause,
             Retry::Never | Retry::Soon => Duration::ZERO,
         };
         state.outages = state.outages.saturating_add(1);
-        state.until = Some(now + own.max(asked).min(LONGEST));
+        state.down_until = Some(now + own.max(asked).min(MAX_PAUSE));
         state.probing = false;
     }
 
-    /// The provider takes nothing for this long: every key is at its limit. The
-    /// latest word counts.
-    pub fn limited(&self, pause: Duration) {
-        let mut state = self.state();
-        state.until = Some(Instant::now() + pause.min(LONGEST_LIMIT));
+    /// Records that every key is at its limit, so that the provider is down for `pause`. The
+    /// latest call counts.
+    pub fn record_limit(&self, pause: Duration) {
+        let mut state = self.lock();
+        state.down_until = Some(Instant::now() + pause.min(MAX_LIMIT_PAUSE));
         state.probing = false;
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -120,17 +125,17 @@ mod tests {
 
     use super::*;
 
-    fn fail(health: &Health, kind: Kind, times: u32) {
+    fn fail(health: &ProviderHealth, kind: Kind, times: u32) {
         for _ in 0..times {
-            health.failure(&Fault::new(kind, "x"));
+            health.record_failure(&Fault::new(kind, "x"));
         }
     }
 
-    fn left(health: &Health) -> Option<u64> {
-        health.is_down(Instant::now()).map(|left| left.as_secs())
+    fn seconds_down(health: &ProviderHealth) -> Option<u64> {
+        health.down_for(Instant::now()).map(|left| left.as_secs())
     }
 
-    fn admitted(health: &Health) -> bool {
+    fn admitted(health: &ProviderHealth) -> bool {
         health.admit(Instant::now()).is_ok()
     }
 
@@ -142,26 +147,26 @@ mod tests {
             Kind::Overloaded,
             Kind::Timeout,
         ] {
-            let health = Health::default();
+            let health = ProviderHealth::default();
             fail(&health, kind, 2);
-            assert_eq!(left(&health), None);
+            assert_eq!(seconds_down(&health), None);
             fail(&health, kind, 1);
-            assert_eq!(left(&health), Some(10), "{kind:?}");
+            assert_eq!(seconds_down(&health), Some(10), "{kind:?}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_success_between_failures_starts_the_count_anew() {
-        let health = Health::default();
+    async fn a_success_resets_the_count_of_failures() {
+        let health = ProviderHealth::default();
         fail(&health, Kind::Timeout, 2);
-        health.success();
+        health.record_success();
         fail(&health, Kind::Timeout, 2);
         assert!(admitted(&health));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_request_or_its_key_is_to_blame_for_is_no_outage() {
-        let health = Health::default();
+    async fn faults_of_the_request_or_its_key_are_no_outage() {
+        let health = ProviderHealth::default();
         for kind in [
             Kind::InvalidRequest,
             Kind::ContextLength,
@@ -173,13 +178,13 @@ mod tests {
             Kind::Internal,
         ] {
             fail(&health, kind, 5);
-            assert_eq!(left(&health), None, "{kind:?}");
+            assert_eq!(seconds_down(&health), None, "{kind:?}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_turn_tries_a_provider_out_and_its_success_is_everyones() {
-        let health = Health::default();
+    async fn one_turn_probes_a_provider_and_its_success_admits_all() {
+        let health = ProviderHealth::default();
         fail(&health, Kind::Unreachable, 3);
         advance(Duration::from_secs(9)).await;
         assert_eq!(
@@ -188,63 +193,67 @@ mod tests {
             "too early"
         );
         advance(Duration::from_secs(1)).await;
-        assert_eq!(left(&health), None);
+        assert_eq!(seconds_down(&health), None);
         assert!(admitted(&health));
         assert!(!admitted(&health), "one at a time");
-        health.success();
+        health.record_success();
         assert!(admitted(&health) && admitted(&health));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_trial_that_nobody_ends_lapses() {
-        let health = Health::default();
+    async fn a_probe_without_a_result_expires() {
+        let health = ProviderHealth::default();
         fail(&health, Kind::Unreachable, 3);
         advance(Duration::from_secs(10)).await;
         assert!(admitted(&health));
-        advance(PROBE).await;
+        advance(PROBE_TIMEOUT).await;
         assert!(admitted(&health));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_outage_is_twice_as_long_up_to_a_limit() {
-        let health = Health::default();
+    async fn each_outage_lasts_twice_as_long_up_to_a_maximum() {
+        let health = ProviderHealth::default();
         fail(&health, Kind::Unavailable, 3);
         for seconds in [10, 20, 40, 80, 160, 300, 300] {
-            assert_eq!(left(&health), Some(seconds));
+            assert_eq!(seconds_down(&health), Some(seconds));
             fail(&health, Kind::Unavailable, 3);
-            assert_eq!(left(&health), Some(seconds), "late failures add nothing");
+            assert_eq!(
+                seconds_down(&health),
+                Some(seconds),
+                "late failures add nothing"
+            );
             advance(Duration::from_secs(seconds)).await;
             assert!(admitted(&health));
             fail(&health, Kind::Unavailable, 1);
         }
-        health.success();
+        health.record_success();
         fail(&health, Kind::Unavailable, 3);
-        assert_eq!(left(&health), Some(10));
+        assert_eq!(seconds_down(&health), Some(10));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_overloaded_provider_may_ask_for_longer() {
-        let health = Health::default();
+    async fn an_overloaded_provider_may_ask_for_a_longer_pause() {
+        let health = ProviderHealth::default();
         for _ in 0..3 {
-            health.failure(&Fault {
+            health.record_failure(&Fault {
                 retry: Retry::After(Duration::from_mins(1)),
                 ..Fault::new(Kind::Overloaded, "x")
             });
         }
-        assert_eq!(left(&health), Some(60));
+        assert_eq!(seconds_down(&health), Some(60));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_limit_lasts_as_long_as_it_says() {
-        let health = Health::default();
-        health.limited(Duration::from_secs(40));
-        assert_eq!(left(&health), Some(40));
+    async fn a_limit_lasts_as_long_as_the_provider_says() {
+        let health = ProviderHealth::default();
+        health.record_limit(Duration::from_secs(40));
+        assert_eq!(seconds_down(&health), Some(40));
         advance(Duration::from_secs(40)).await;
         assert!(admitted(&health));
-        health.limited(Duration::from_secs(5));
-        assert_eq!(left(&health), Some(5), "a trial that failed");
+        health.record_limit(Duration::from_secs(5));
+        assert_eq!(seconds_down(&health), Some(5), "a probe that failed");
         assert!(!admitted(&health));
-        health.limited(Duration::MAX);
-        assert_eq!(left(&health), Some(3_600));
+        health.record_limit(Duration::MAX);
+        assert_eq!(seconds_down(&health), Some(3_600));
     }
 }

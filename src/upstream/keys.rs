@@ -1,5 +1,5 @@
-//! Several keys of one provider. A session stays with its key while that one
-//! is not resting, so that its prompt cache, which an account owns, survives.
+//! Chooses among several keys of one provider. A session keeps its key as long as that key is
+//! available, because the prompt cache belongs to the key's account.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,24 +10,24 @@ use tokio::time::Instant;
 
 use crate::secrets::Secret;
 
-/// A provider may ask for any pause; a clock cannot hold every one.
-const LONGEST_REST: Duration = Duration::from_hours(1);
+/// The longest cooldown. A provider may ask for any pause, but `Instant` overflows.
+const MAX_COOLDOWN: Duration = Duration::from_hours(1);
 
-/// The keys of a provider and which of them rest.
+/// The keys of a provider and their cooldowns: a key at its limit is not used for a while.
 #[derive(Debug)]
 pub struct KeyRing {
     keys: Vec<Secret>,
-    /// As many as keys, or none.
+    /// One for each key, or empty.
     weights: Vec<u32>,
-    resting: Mutex<Vec<Option<Instant>>>,
+    cooling_until: Mutex<Vec<Option<Instant>>>,
 }
 
-/// A key by its place in the ring.
+/// The index of a key in its [`KeyRing`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key(usize);
+pub struct KeyIndex(usize);
 
-impl Key {
-    /// Its place.
+impl KeyIndex {
+    /// The index as a number.
     pub fn index(self) -> usize {
         self.0
     }
@@ -38,11 +38,11 @@ impl KeyRing {
         Self {
             keys: keys.to_vec(),
             weights: weights.to_vec(),
-            resting: Mutex::new(vec![None; keys.len()]),
+            cooling_until: Mutex::new(vec![None; keys.len()]),
         }
     }
 
-    pub(super) fn holds(&self, keys: &[Secret]) -> bool {
+    pub(super) fn has_keys(&self, keys: &[Secret]) -> bool {
         self.keys.len() == keys.len()
             && self
                 .keys
@@ -51,72 +51,76 @@ impl KeyRing {
                 .all(|(mine, other)| mine.matches(other.expose().as_bytes()))
     }
 
-    /// The key for a session now, which any stable hash may stand for: with
-    /// weights the one that is the session's among those awake, else the first
-    /// of them; the one that rests least when all rest. `None` when the
+    /// Chooses a key for a session, which is given as a stable hash. With weights it is the
+    /// session's own among the available keys, without weights the first available one. If
+    /// all keys are cooling down, it is the one that is available soonest. `None` if the
     /// provider has no key.
-    pub fn choose(&self, session: u64) -> Option<Key> {
+    pub fn choose(&self, session: u64) -> Option<KeyIndex> {
         let now = Instant::now();
-        let resting = self.resting();
-        let awake = resting
+        let cooling_until = self.lock();
+        let available = cooling_until
             .iter()
             .enumerate()
-            .filter(|(_, until)| is_over(**until, now))
+            .filter(|(_, until)| has_passed(**until, now))
             .map(|(index, _)| index);
         let chosen = if self.weights.is_empty() {
-            awake.min()
+            available.min()
         } else {
-            awake.min_by(|a, b| self.cost(*a, session).total_cmp(&self.cost(*b, session)))
+            available.min_by(|a, b| self.cost(*a, session).total_cmp(&self.cost(*b, session)))
         };
         chosen
             .or_else(|| {
-                let least = resting.iter().enumerate().min_by_key(|(_, until)| **until);
-                least.map(|(index, _)| index)
+                let soonest = cooling_until
+                    .iter()
+                    .enumerate()
+                    .min_by_key(|(_, until)| **until);
+                soonest.map(|(index, _)| index)
             })
-            .map(Key)
+            .map(KeyIndex)
     }
 
-    /// Lets a key rest; true when another one is awake.
-    pub fn rest(&self, key: Key, pause: Duration) -> bool {
+    /// Starts the cooldown of a key. Returns whether another key is available.
+    pub fn cool_down(&self, key: KeyIndex, pause: Duration) -> bool {
         let now = Instant::now();
-        let mut resting = self.resting();
-        if let Some(until) = resting.get_mut(key.0) {
-            *until = Some(now + pause.min(LONGEST_REST));
+        let mut cooling_until = self.lock();
+        if let Some(until) = cooling_until.get_mut(key.0) {
+            *until = Some(now + pause.min(MAX_COOLDOWN));
         }
-        resting.iter().any(|until| is_over(*until, now))
+        cooling_until.iter().any(|until| has_passed(*until, now))
     }
 
-    /// The time until a key wakes; `None` when one is awake or there is none.
-    pub fn rest_left(&self) -> Option<Duration> {
-        let least = self.rests().into_iter().min();
-        least.filter(|left| !left.is_zero())
+    /// The time until a key is available; `None` if one is available or there are no keys.
+    pub fn time_until_available(&self) -> Option<Duration> {
+        let shortest = self.cooldowns().into_iter().min();
+        shortest.filter(|left| !left.is_zero())
     }
 
-    /// Every key, in the order of the ring.
-    pub fn all(&self) -> impl Iterator<Item = Key> + use<> {
-        (0..self.keys.len()).map(Key)
+    /// The indexes of all keys, in order.
+    pub fn indexes(&self) -> impl Iterator<Item = KeyIndex> + use<> {
+        (0..self.keys.len()).map(KeyIndex)
     }
 
-    /// How long each key still rests.
-    pub fn rests(&self) -> Vec<Duration> {
+    /// The remaining cooldown of each key.
+    pub fn cooldowns(&self) -> Vec<Duration> {
         let now = Instant::now();
         let left = |until: &Option<Instant>| {
             until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
         };
-        self.resting().iter().map(left).collect()
+        self.lock().iter().map(left).collect()
     }
 
-    /// The key as a header carries it, after `before`; marked as sensitive.
-    pub(super) fn value(&self, key: Key, before: &str) -> Option<HeaderValue> {
+    /// The value of the header that carries the key: `prefix` and the key, marked as
+    /// sensitive.
+    pub(super) fn header_value(&self, key: KeyIndex, prefix: &str) -> Option<HeaderValue> {
         let secret = self.keys.get(key.0)?;
-        let mut value = HeaderValue::try_from(format!("{before}{}", secret.expose())).ok()?;
+        let mut value = HeaderValue::try_from(format!("{prefix}{}", secret.expose())).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
 
-    /// When the key arrives in the session's race (weighted rendezvous): the
-    /// first wins, as often as its weight says, and the loss of a key moves
-    /// only its own sessions. A key of weight 0 arrives last.
+    /// The cost of a key for a session, by weighted rendezvous hashing: the key with the
+    /// lowest cost wins. Each key wins in proportion to its weight, and losing a key moves
+    /// only that key's sessions. A key of weight 0 has infinite cost.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn cost(&self, index: usize, session: u64) -> f64 {
         let mut hasher = DefaultHasher::new();
@@ -131,12 +135,14 @@ impl KeyRing {
         }
     }
 
-    fn resting(&self) -> MutexGuard<'_, Vec<Option<Instant>>> {
-        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Instant>>> {
+        self.cooling_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn is_over(until: Option<Instant>, now: Instant) -> bool {
+fn has_passed(until: Option<Instant>, now: Instant) -> bool {
     until.is_none_or(|until| until <= now)
 }
 
@@ -149,7 +155,7 @@ mod tests {
         KeyRing::new(&keys, weights)
     }
 
-    /// How many of many sessions go to each key.
+    /// How many of 4,000 sessions each key gets.
     fn shares(ring: &KeyRing) -> Vec<usize> {
         let mut shares = vec![0; ring.keys.len()];
         for session in 0..4_000 {
@@ -159,41 +165,41 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_resting_key_gives_way_and_comes_back() {
+    async fn another_key_is_used_during_a_cooldown() {
         let ring = ring(&["first-key", "second-key"], &[]);
-        assert_eq!(ring.choose(7), Some(Key(0)));
-        assert!(ring.rest(Key(0), Duration::from_secs(10)));
-        assert_eq!(ring.choose(7), Some(Key(1)));
-        assert!(!ring.rest(Key(1), Duration::from_mins(1)));
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
+        assert!(ring.cool_down(KeyIndex(0), Duration::from_secs(10)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(1)));
+        assert!(!ring.cool_down(KeyIndex(1), Duration::from_mins(1)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
         tokio::time::advance(Duration::from_secs(11)).await;
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_ring_knows_when_a_key_wakes() {
+    async fn the_time_until_a_key_is_available_is_known() {
         let ring = ring(&["first-key", "second-key"], &[]);
-        ring.rest(Key(0), Duration::from_mins(1));
-        assert!(ring.rest_left().is_none());
-        ring.rest(Key(1), Duration::from_secs(10));
-        assert_eq!(ring.rest_left(), Some(Duration::from_secs(10)));
-        assert!(ring.rest_left().is_some());
+        ring.cool_down(KeyIndex(0), Duration::from_mins(1));
+        assert!(ring.time_until_available().is_none());
+        ring.cool_down(KeyIndex(1), Duration::from_secs(10));
+        assert_eq!(ring.time_until_available(), Some(Duration::from_secs(10)));
+        assert!(ring.time_until_available().is_some());
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert!(ring.rest_left().is_none());
+        assert!(ring.time_until_available().is_none());
     }
 
     #[test]
     fn a_provider_without_keys_never_waits_for_one() {
         let none = ring(&[], &[]);
         assert_eq!(none.choose(7), None);
-        assert!(none.rest_left().is_none());
+        assert!(none.time_until_available().is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_pause_is_too_long_for_the_clock() {
+    async fn a_cooldown_of_any_length_is_accepted() {
         let ring = ring(&["first-key"], &[]);
-        assert!(!ring.rest(Key(0), Duration::MAX));
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert!(!ring.cool_down(KeyIndex(0), Duration::MAX));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
     }
 
     #[test]
@@ -204,15 +210,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_session_keeps_its_key_when_another_one_rests_or_goes() {
+    async fn a_session_keeps_its_key_when_another_one_cools_down_or_is_removed() {
         let all = ring(&["first-key", "second-key", "third-key"], &[1, 1, 1]);
         let fewer = ring(&["first-key", "third-key"], &[1, 1]);
-        let before: Vec<Key> = (0..300).map(|s| all.choose(s).unwrap()).collect();
-        all.rest(Key(1), Duration::from_mins(1));
+        let before: Vec<KeyIndex> = (0..300).map(|s| all.choose(s).unwrap()).collect();
+        all.cool_down(KeyIndex(1), Duration::from_mins(1));
         let mut moved = [0; 3];
         for (session, was) in (0..300).zip(&before) {
             let is = all.choose(session).unwrap();
-            if *was == Key(1) {
+            if *was == KeyIndex(1) {
                 moved[is.0] += 1;
             } else {
                 assert_eq!(is, *was);
@@ -222,15 +228,15 @@ mod tests {
         }
         assert!(moved[0] > 20 && moved[2] > 20 && moved[1] == 0, "{moved:?}");
         tokio::time::advance(Duration::from_mins(1)).await;
-        let after: Vec<Key> = (0..300).map(|s| all.choose(s).unwrap()).collect();
+        let after: Vec<KeyIndex> = (0..300).map(|s| all.choose(s).unwrap()).collect();
         assert_eq!(after, before);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_key_of_no_weight_is_kept_for_when_the_others_rest() {
+    async fn a_key_of_weight_zero_is_used_only_while_the_others_cool_down() {
         let ring = ring(&["spare-key", "first-key"], &[0, 1]);
-        assert_eq!(ring.choose(7), Some(Key(1)));
-        ring.rest(Key(1), Duration::from_mins(1));
-        assert_eq!(ring.choose(7), Some(Key(0)));
+        assert_eq!(ring.choose(7), Some(KeyIndex(1)));
+        ring.cool_down(KeyIndex(1), Duration::from_mins(1));
+        assert_eq!(ring.choose(7), Some(KeyIndex(0)));
     }
 }

@@ -1,12 +1,22 @@
-//! The way to the providers: one client, one ring of keys and what is known of
-//! its health a provider, kept as long as its settings stay the same.
+//! Connections to the providers. Each provider has an [`Upstream`]: an HTTP client, its keys,
+//! its health and its concurrency limit. It lives as long as the provider's settings and keys
+//! stay the same; [`Upstreams`] holds them all.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `client` | builds an `Upstream` from a provider's settings |
+//! | `attempt` | sends one request and opens its response |
+//! | `keys` | chooses a key for a session; keys at their limit cool down |
+//! | `health` | whether a provider is worth asking |
+//! | `concurrency` | the limit of concurrent requests |
+//! | `learned_quirks` | quirk patches learned from refusals |
 
 mod attempt;
 mod client;
+mod concurrency;
 mod health;
 mod keys;
-mod lessons;
-mod places;
+mod learned_quirks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,76 +29,78 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-pub use attempt::{Answer, AttemptEvent, Observe, open};
-pub use health::Health;
-pub use keys::{Key, KeyRing};
-pub use lessons::Lessons;
-pub use places::Place;
+pub use attempt::{AttemptEvent, Observe, UpstreamResponse, send_request};
+pub use concurrency::RequestPermit;
+pub use health::ProviderHealth;
+pub use keys::{KeyIndex, KeyRing};
+pub use learned_quirks::LearnedQuirks;
 
-use places::Places;
+use concurrency::ConcurrencyLimit;
 
-/// How long a key rests at its limit when the provider does not say.
-const LIMIT_REST: Duration = Duration::from_secs(10);
-/// How long a key rests that is used up or not accepted.
-const BAD_REST: Duration = Duration::from_mins(10);
-/// The longest pause that is waited for where another provider could answer: a
-/// provider that asks for no more is not left alone.
-pub const SHORT_REST: Duration = Duration::from_secs(2);
-/// The shortest pause that a client is told of at a limit.
-const SHORTEST_PAUSE: Duration = Duration::from_secs(3);
+/// How long a key at its rate limit is not used, if the provider does not say.
+const RATE_LIMIT_COOLDOWN: Duration = Duration::from_secs(10);
+/// How long a key that is out of quota or not accepted is not used.
+const BAD_KEY_COOLDOWN: Duration = Duration::from_mins(10);
+/// A turn waits for a pause of up to this length instead of trying another provider. A
+/// provider that asks for no longer pause is not marked as down.
+pub const SHORT_COOLDOWN: Duration = Duration::from_secs(2);
+/// The shortest `Retry-After` that a client gets at a rate limit.
+const MIN_RETRY_AFTER: Duration = Duration::from_secs(3);
 
-/// What is needed to talk to one provider.
+/// The connection to one provider. [`Upstreams::get`] makes it at the first request, and
+/// makes another one when the configuration changes the provider's settings or keys; running
+/// requests keep the old one until they end.
 #[derive(Debug)]
 pub struct Upstream {
     provider: Arc<Provider>,
     client: reqwest::Client,
     url: reqwest::Url,
     headers: http::HeaderMap,
-    /// Carries the key, with this before it.
+    /// The header that carries the key, and the text in front of the key.
     key_header: (HeaderName, &'static str),
     keys: KeyRing,
-    health: Health,
-    places: Arc<Places>,
+    health: ProviderHealth,
+    concurrency: Arc<ConcurrencyLimit>,
 }
 
 impl Upstream {
-    /// The provider.
+    /// The provider's settings.
     pub fn provider(&self) -> &Provider {
         &self.provider
     }
 
-    /// Where requests go. Its query may hold secrets.
+    /// The URL of requests. Its query may contain secrets.
     pub fn url(&self) -> &reqwest::Url {
         &self.url
     }
 
-    /// The headers of every request, the key's apart. They may hold secrets.
+    /// The headers of every request, without the key. They may contain secrets.
     pub fn headers(&self) -> &http::HeaderMap {
         &self.headers
     }
 
-    /// Its keys.
+    /// The provider's keys.
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }
 
-    /// Whether it is worth asking.
-    pub fn health(&self) -> &Health {
+    /// Whether the provider is worth asking.
+    pub fn health(&self) -> &ProviderHealth {
         &self.health
     }
 
-    /// Waits for a place among the requests that run at once, no longer than
-    /// `patience`. The place belongs to the request until the end of its answer;
-    /// to drop the future is to leave the queue.
-    pub fn place(
+    /// Waits for permission to send a request, at most `patience`, if the provider's
+    /// `max_concurrent` requests are running. The request holds the permit until the end of
+    /// its response. Dropping the future leaves the queue.
+    pub fn acquire_permit(
         &self,
         patience: Duration,
-    ) -> impl Future<Output = Result<Place, Fault>> + Send + use<> {
-        let (places, provider) = (Arc::clone(&self.places), Arc::clone(&self.provider));
+    ) -> impl Future<Output = Result<RequestPermit, Fault>> + Send + use<> {
+        let (limit, provider) = (Arc::clone(&self.concurrency), Arc::clone(&self.provider));
         async move {
-            let taken = tokio::time::timeout(patience, places.take()).await;
-            taken.map_err(|_| Fault {
-                // It waited long enough; whoever asks may decide to ask again.
+            let permit = tokio::time::timeout(patience, limit.acquire()).await;
+            permit.map_err(|_| Fault {
+                // The request has waited long enough; the client may retry.
                 retry: Retry::Never,
                 ..Fault::new(
                     Kind::Overloaded,
@@ -103,104 +115,108 @@ impl Upstream {
         }
     }
 
-    /// A place if one is free now.
+    /// A permit, if one is free at once.
     #[cfg(test)]
-    fn try_place(&self) -> Option<Place> {
-        self.places.try_take()
+    fn try_acquire_permit(&self) -> Option<RequestPermit> {
+        self.concurrency.try_acquire()
     }
 
-    /// A request failed: its key rests if it is the key's limit or fault, and
-    /// the provider is left alone if it is down or no key is left. True when
-    /// another key can be tried at once.
-    pub fn failed(&self, key: Option<Key>, fault: &Fault) -> bool {
-        let rest = match (fault.kind, fault.retry) {
+    /// Records that a request failed. If its key is at fault or at a limit, the key cools
+    /// down; if the provider failed, or no key is left, the provider's health is changed.
+    /// Returns whether another key can be tried at once.
+    pub fn record_failure(&self, key: Option<KeyIndex>, fault: &Fault) -> bool {
+        let cooldown = match (fault.kind, fault.retry) {
             (Kind::RateLimit, Retry::After(pause)) => pause,
-            (Kind::RateLimit, Retry::Soon | Retry::Never) => LIMIT_REST,
-            (Kind::Authentication | Kind::Quota, _) => BAD_REST,
+            (Kind::RateLimit, Retry::Soon | Retry::Never) => RATE_LIMIT_COOLDOWN,
+            (Kind::Authentication | Kind::Quota, _) => BAD_KEY_COOLDOWN,
             _ => {
-                self.health.failure(fault);
+                self.health.record_failure(fault);
                 return false;
             }
         };
         if let Some(key) = key
-            && self.keys.rest(key, rest)
+            && self.keys.cool_down(key, cooldown)
         {
             return true;
         }
-        let left = self.keys.rest_left().unwrap_or(rest);
-        if fault.kind != Kind::Authentication && left > SHORT_REST {
-            self.health.limited(left);
+        let left = self.keys.time_until_available().unwrap_or(cooldown);
+        if fault.kind != Kind::Authentication && left > SHORT_COOLDOWN {
+            self.health.record_limit(left);
         }
         false
     }
 
-    /// Tells a client at a bare limit when a key or the provider wakes: Codex
-    /// gives up on a 429 that does not say when to come back.
-    pub fn date(&self, fault: &mut Fault) {
+    /// Sets the retry delay of a rate-limit fault without one to the time until a key or the
+    /// provider is available again. Codex gives up on a 429 without `Retry-After`.
+    pub fn set_retry_after(&self, fault: &mut Fault) {
         if fault.kind == Kind::RateLimit && fault.retry == Retry::Soon {
-            let down = || self.health.is_down(Instant::now());
-            let left = self.keys.rest_left().or_else(down).unwrap_or_default();
-            // In whole seconds, as the header that tells it.
+            let down = || self.health.down_for(Instant::now());
+            let left = self
+                .keys
+                .time_until_available()
+                .or_else(down)
+                .unwrap_or_default();
+            // Rounded up to whole seconds, the unit of the header.
             let left = Duration::from_secs(
                 left.as_millis()
                     .div_ceil(1000)
                     .try_into()
                     .unwrap_or(u64::MAX),
             );
-            fault.retry = Retry::After(left.max(SHORTEST_PAUSE));
+            fault.retry = Retry::After(left.max(MIN_RETRY_AFTER));
         }
     }
 
-    fn credential(&self, key: Key) -> Option<(HeaderName, HeaderValue)> {
+    fn credential(&self, key: KeyIndex) -> Option<(HeaderName, HeaderValue)> {
         let (name, before) = &self.key_header;
-        Some((name.clone(), self.keys.value(key, before)?))
+        Some((name.clone(), self.keys.header_value(key, before)?))
     }
 }
 
-/// The providers that were talked to, by id, and what they taught.
+/// The connections to all providers that were asked so far, and the quirks learned from them.
+/// One for the process.
 #[derive(Debug, Default)]
 pub struct Upstreams {
-    known: Mutex<HashMap<String, Arc<Upstream>>>,
-    lessons: Lessons,
+    by_id: Mutex<HashMap<String, Arc<Upstream>>>,
+    learned_quirks: LearnedQuirks,
 }
 
 impl Upstreams {
-    /// The way to a provider of this configuration. It is made anew when the
-    /// configuration gives the provider other settings or keys; requests that
-    /// run still count towards its limit. Errors name the setting that cannot
-    /// be used.
+    /// The connection to a provider of this configuration. A new one is made when the
+    /// provider's settings or keys have changed; requests that are still running count
+    /// towards the new limit. The error names the setting that cannot be used.
     pub fn get(&self, config: &Config, provider: &Arc<Provider>) -> Result<Arc<Upstream>, Fault> {
         let keys = config
             .keys
             .get(&provider.id)
             .map(Vec::as_slice)
             .unwrap_or_default();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         let old = known.get(&provider.id);
         let same = old
             .is_some_and(|old| Arc::ptr_eq(&old.provider, provider) || old.provider == *provider);
         if let Some(old) = old
             && same
-            && old.keys.holds(keys)
+            && old.keys.has_keys(keys)
         {
             return Ok(Arc::clone(old));
         }
-        let places = old.map_or_else(
-            || Places::new(provider.max_concurrent),
-            |old| Arc::clone(&old.places),
+        let concurrency = old.map_or_else(
+            || ConcurrencyLimit::new(provider.max_concurrent),
+            |old| Arc::clone(&old.concurrency),
         );
-        let upstream = Arc::new(client::build(provider, keys, Arc::clone(&places))?);
-        places.resize(provider.max_concurrent);
+        let upstream = Arc::new(client::build(provider, keys, Arc::clone(&concurrency))?);
+        concurrency.set_limit(provider.max_concurrent);
         if old.is_some() && !same {
-            self.lessons.forget(&provider.id);
+            self.learned_quirks.forget_provider(&provider.id);
         }
         known.insert(provider.id.clone(), Arc::clone(&upstream));
         Ok(upstream)
     }
 
-    /// What the providers taught about their models.
-    pub fn lessons(&self) -> &Lessons {
-        &self.lessons
+    /// The quirk patches learned from the providers' refusals.
+    pub fn learned_quirks(&self) -> &LearnedQuirks {
+        &self.learned_quirks
     }
 }
 

@@ -16,7 +16,7 @@ use libtest_mimic::Trial;
 use respondent::app::{AppState, routes};
 use respondent::artifacts::Artifacts;
 use respondent::artifacts::owner::LOCAL_OWNER;
-use respondent::config::{self, Flags, Inputs, Places};
+use respondent::config::{self, Flags, Inputs, UserDirs};
 use respondent::diagnostics::capture::TurnCapture;
 use respondent::metrics::Metrics;
 use respondent::serve::{
@@ -83,7 +83,7 @@ async fn server(texts: &[&str]) -> Server {
     let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places::under(folder.path()),
+        dirs: UserDirs::under(folder.path()),
     };
     let config = config::load(&inputs).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The configuration of the real program.
+//! Configuration files, variables, flags and reloading, tested with the real program.
 use libtest_mimic::Trial;
 use serde_json::json;
 
@@ -8,26 +8,33 @@ use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("a bad file ends with 64 before any bind", bad_files),
+        case(
+            "an invalid configuration ends with 64 before the port is bound",
+            bad_files,
+        ),
         case("R20 a second server on the port says so", second_server),
-        case("a good edit is followed", good_edit),
-        case("a bad edit is reported and the old one kept", bad_edit),
-        case("default_model answers Codex alone", default_model),
-        case("the folder providers/ is read", providers_folder),
-        case("a made-up provider is one file", made_up_provider),
+        case("a valid edit is applied", good_edit),
+        case(
+            "an invalid edit is reported and the old configuration stays",
+            bad_edit,
+        ),
+        case("default_model is for Codex only", default_model),
+        case("the directory providers/ is read", providers_dir),
+        case("a new provider is one file", new_provider),
         case("models are listed with their prices", listed_models),
-        case("flags go before variables, these before the file", order),
+        case("flags override variables, which override the file", order),
     ]
 }
 
-const NOWHERE: &str = "http://127.0.0.1:9/v1";
+/// A base URL at which nothing listens.
+const UNUSED_URL: &str = "http://127.0.0.1:9/v1";
 
 async fn bad_files() {
-    // Had the program bound first, it would have met this listener and ended with 1.
+    // The port is in use: if the program bound it before reading the file, it would end with 1.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
     let base = Setup::new().arg("--listen").arg(&listen);
-    for (name, setup, said) in [
+    for (name, setup, expected) in [
         ("no TOML", base.clone().server("]["), "proxy-config.toml:3: "),
         (
             "an unknown key",
@@ -87,10 +94,10 @@ async fn bad_files() {
         ),
         ("an unknown flag", base.clone().arg("--lisen=1"), "--listen"),
     ] {
-        let folder = setup.folder(NOWHERE);
+        let folder = setup.folder(UNUSED_URL);
         let (code, out, err) = setup.run(folder.path()).await;
         assert_eq!(code, 64, "{name}: {out}{err}");
-        assert!(err.contains(said), "{name}: {err}");
+        assert!(err.contains(expected), "{name}: {err}");
         assert_eq!(out, "", "{name}");
     }
 }
@@ -107,7 +114,8 @@ async fn second_server() {
     assert_eq!(first.get("/healthz").await.status, 200);
 }
 
-async fn asks(proxy: &Proxy, model: &str) -> String {
+/// The status of a turn for this model, and the route that it took.
+async fn status_and_route(proxy: &Proxy, model: &str) -> String {
     let body = json!({"model": model, "input": "go"});
     let reply = proxy.post(&body).await;
     let route = reply.header("x-respondent-route").unwrap_or_default();
@@ -117,12 +125,12 @@ async fn asks(proxy: &Proxy, model: &str) -> String {
 async fn good_edit() {
     let player = always(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
-    assert_eq!(asks(&proxy, "quick").await, "200 up/quick");
+    assert_eq!(status_and_route(&proxy, "quick").await, "200 up/quick");
     let new = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
     let text = new.config(&player.base_url());
     write(proxy.folder.path(), "proxy-config.toml", &text);
     proxy.logged("configuration changed").await;
-    assert_eq!(asks(&proxy, "quick").await, "200 up/small");
+    assert_eq!(status_and_route(&proxy, "quick").await, "200 up/small");
 }
 
 async fn bad_edit() {
@@ -134,12 +142,12 @@ async fn bad_edit() {
     write(proxy.folder.path(), "proxy-config.toml", &bad);
     proxy.logged("configuration not changed").await;
     proxy.logged("proxy-config.toml:").await;
-    assert_eq!(asks(&proxy, "quick").await, "200 up/small");
-    // And it is mended again.
-    let mended = good.replace("up/small", "up/large");
-    write(proxy.folder.path(), "proxy-config.toml", &mended);
+    assert_eq!(status_and_route(&proxy, "quick").await, "200 up/small");
+    // The next valid edit is applied.
+    let repaired = good.replace("up/small", "up/large");
+    write(proxy.folder.path(), "proxy-config.toml", &repaired);
     proxy.logged("configuration changed").await;
-    assert_eq!(asks(&proxy, "quick").await, "200 up/large");
+    assert_eq!(status_and_route(&proxy, "quick").await, "200 up/large");
 }
 
 async fn default_model() {
@@ -164,7 +172,7 @@ async fn default_model() {
     assert_eq!(player.requests().len(), 1);
 }
 
-async fn providers_folder() {
+async fn providers_dir() {
     let (up, other) = (
         always(answer(json!([{"text": "up"}]))).await,
         always(answer(json!([{"text": "other"}]))).await,
@@ -172,14 +180,14 @@ async fn providers_folder() {
     let file = format!("base_url = \"{}\"\nkey_required = false", other.base_url());
     let setup = Setup::new().file("providers/other.toml", &file);
     let proxy = Proxy::with(&up, setup).await;
-    assert_eq!(asks(&proxy, "other/m").await, "200 other/m");
-    assert_eq!(asks(&proxy, "up/m").await, "200 up/m");
+    assert_eq!(status_and_route(&proxy, "other/m").await, "200 other/m");
+    assert_eq!(status_and_route(&proxy, "up/m").await, "200 up/m");
     assert_eq!((up.requests().len(), other.requests().len()), (1, 1));
-    // Two take any name: the bare one is nobody's.
-    assert_eq!(asks(&proxy, "m").await, "404 ");
+    // Both providers accept any name, so a name without a provider matches none.
+    assert_eq!(status_and_route(&proxy, "m").await, "404 ");
 }
 
-/// A provider that nobody has heard of, with quirks, a family and models.
+/// A provider that is not built in, with quirks, a family and models.
 const ACME: &str = r#"
 name = "Acme"
 key_required = false
@@ -207,7 +215,7 @@ id = "acme-old-1"
 window = 8000
 "#;
 
-async fn made_up_provider() {
+async fn new_provider() {
     let up = always(answer(json!([{"text": "here"}]))).await;
     let acme = always(answer(json!([
         {"reasoning": "A file."},
@@ -241,9 +249,9 @@ async fn made_up_provider() {
 }
 
 async fn listed_models() {
-    let file = format!("base_url = \"{NOWHERE}\"\n{ACME}");
+    let file = format!("base_url = \"{UNUSED_URL}\"\n{ACME}");
     let setup = Setup::new().file("providers/acme.toml", &file);
-    let folder = setup.folder(NOWHERE);
+    let folder = setup.folder(UNUSED_URL);
     let ask = |args: &[&str]| {
         let setup = args
             .iter()
@@ -272,7 +280,7 @@ async fn order() {
     let variable = base.env("RESPONDENT_LISTEN", "127.0.0.1:2");
     let flag = variable.clone().arg("--listen=127.0.0.1:3");
     for (setup, port) in [(file, 0), (variable, 2), (flag, 3)] {
-        let folder = setup.folder(NOWHERE);
+        let folder = setup.folder(UNUSED_URL);
         let (code, out, err) = setup.run(folder.path()).await;
         assert_eq!(code, 0, "{err}");
         let line = format!("http://127.0.0.1:{port}\n");

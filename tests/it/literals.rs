@@ -1,5 +1,5 @@
-//! The house rules that a compiler does not check: no provider by name in the
-//! code, dependencies in one direction, small files.
+//! Rules about the source that the compiler does not check: no provider's id in the code,
+//! dependencies between the crates in one direction, small files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use libtest_mimic::Trial;
 
 use crate::trial::case;
 
-/// String literals that equal a provider's id and mean something else, as
-/// (file, literal, reason).
+/// String literals that equal a provider's id but mean something else, as (file, literal,
+/// reason).
 const OTHER_MEANINGS: &[(&str, &str, &str)] = &[];
 
-/// What a pure crate must not reach for.
+/// Dependencies that a crate without I/O must not have.
 const IMPURE: [&str; 10] = [
     "tokio",
     "tokio-util",
@@ -26,8 +26,8 @@ const IMPURE: [&str; 10] = [
     "mio",
 ];
 
-/// Lines of one file at most.
-const LONGEST: usize = 800;
+/// Maximum number of lines in a source file.
+const MAX_LINES: usize = 800;
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -57,7 +57,7 @@ fn no_code_names_a_provider() {
             .unwrap()
             .to_string_lossy()
             .into_owned();
-        // Tests of a module may name whom they like.
+        // Unit tests may name providers.
         if name.ends_with("tests.rs") || name.contains("/tests/") {
             continue;
         }
@@ -80,11 +80,11 @@ fn no_code_names_a_provider() {
     assert_eq!(
         used,
         OTHER_MEANINGS.len(),
-        "an exception is not needed any more"
+        "an exception in OTHER_MEANINGS is unused"
     );
 }
 
-/// The contents of the string literals of Rust code, comments aside.
+/// The contents of the string literals in Rust code, without those in comments.
 fn literals(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = code;
@@ -103,7 +103,7 @@ fn literals(code: &str) -> Vec<String> {
             let end = if raw {
                 text.find(&format!("\"{}", "#".repeat(hashes)))
             } else {
-                closing(text)
+                end_of_string(text)
             };
             let end = end.unwrap_or(text.len());
             found.push(text[..end].to_owned());
@@ -115,7 +115,8 @@ fn literals(code: &str) -> Vec<String> {
     found
 }
 
-fn closing(text: &str) -> Option<usize> {
+/// The offset of the first quote that is not escaped.
+fn end_of_string(text: &str) -> Option<usize> {
     let mut escaped = false;
     text.char_indices().find_map(|(at, c)| {
         let ends = c == '"' && !escaped;
@@ -125,17 +126,17 @@ fn closing(text: &str) -> Option<usize> {
 }
 
 fn dependencies_run_one_way() {
-    let own = ["respondent", "registry", "adapters", "kit"];
-    let ours = |folder: &str| -> Vec<String> {
+    let workspace = ["respondent", "registry", "adapters", "kit"];
+    let internal = |folder: &str| -> Vec<String> {
         let names = dependencies(folder);
         names
             .into_iter()
-            .filter(|name| own.contains(&name.as_str()))
+            .filter(|name| workspace.contains(&name.as_str()))
             .collect()
     };
-    assert_eq!(ours("registry"), Vec::<String>::new());
-    assert_eq!(ours("adapters"), ["registry"]);
-    assert_eq!(ours("."), ["adapters", "registry"]);
+    assert_eq!(internal("registry"), Vec::<String>::new());
+    assert_eq!(internal("adapters"), ["registry"]);
+    assert_eq!(internal("."), ["adapters", "registry"]);
     for folder in ["registry", "adapters"] {
         for name in dependencies(folder) {
             assert!(
@@ -146,7 +147,7 @@ fn dependencies_run_one_way() {
     }
 }
 
-/// The names in `[dependencies]`, in their order.
+/// The names in `[dependencies]` of a crate, in the order of the file.
 fn dependencies(folder: &str) -> Vec<String> {
     let text = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap();
     let manifest: toml::Table = toml::from_str(&text).unwrap();
@@ -161,14 +162,16 @@ fn files_are_small() {
     assert!(files.len() > 50, "{} files found", files.len());
     for file in files {
         let lines = fs::read_to_string(&file).unwrap().lines().count();
-        assert!(lines <= LONGEST, "{} has {lines} lines", file.display());
+        assert!(lines <= MAX_LINES, "{} has {lines} lines", file.display());
     }
 }
 
+/// The folder of the workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The Rust files below these folders of the workspace, sorted.
 pub fn rust_files(folders: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();

@@ -1,4 +1,5 @@
-//! Keys go to their provider and nowhere else.
+//! Secrets do not leak: a key is sent to its own provider only, and no reply, log, metric,
+//! command or bundle contains a secret.
 mod bundles;
 
 use base64::Engine as _;
@@ -33,7 +34,7 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Names of the headers of a recorded request.
+/// The names of the headers of a recorded request, sorted.
 fn header_names(player: &Player, request: usize) -> Vec<String> {
     let head = player.requests()[request].head.clone();
     let lines = head.lines().skip(1);
@@ -46,7 +47,8 @@ fn header_names(player: &Player, request: usize) -> Vec<String> {
 }
 
 async fn client_head() {
-    const OURS: [&str; 5] = [
+    /// The headers that the proxy itself sends.
+    const PROXY_HEADERS: [&str; 5] = [
         "accept",
         "content-length",
         "content-type",
@@ -73,7 +75,7 @@ async fn client_head() {
     ];
     let reply = proxy.post_with(&streaming(&body()), &sent).await;
     assert_eq!(reply.stream().text(), "a");
-    assert_eq!(header_names(&player, 0), OURS);
+    assert_eq!(header_names(&player, 0), PROXY_HEADERS);
     let request = &player.requests()[0];
     assert!(!request.head.contains("of-the-") && !request.body.contains("of-the-"));
     assert_eq!(
@@ -105,7 +107,7 @@ async fn own_keys() {
             assert!(reply.status >= 400);
         }
     }
-    for (player, mine, other) in [
+    for (player, own_key, other) in [
         (&first, "key-of-the-first", "of-the-second"),
         (&second, "key-of-the-second", "of-the-first"),
     ] {
@@ -115,7 +117,7 @@ async fn own_keys() {
             assert!(
                 request
                     .head
-                    .contains(&format!("authorization: Bearer {mine}\r\n"))
+                    .contains(&format!("authorization: Bearer {own_key}\r\n"))
             );
             assert!(!request.head.contains(other), "{}", request.head);
         }
@@ -125,14 +127,14 @@ async fn own_keys() {
 async fn redirect() {
     let elsewhere = always(answer(json!([{"text": "caught"}]))).await;
     for status in [301, 302, 303, 307, 308] {
-        let mut away = Answer {
+        let mut redirect = Answer {
             status,
             body: Some(String::new()),
             ..Answer::default()
         };
         let target = format!("{}/chat/completions", elsewhere.base_url());
-        away.headers.insert("location".into(), target);
-        let player = always(away).await;
+        redirect.headers.insert("location".into(), target);
+        let player = always(redirect).await;
         let setup = Setup::new().provider("api_key = \"key-of-the-first\"\nmax_retries = 0");
         let proxy = Proxy::with(&player, setup).await;
         let error = proxy.post(&body()).await.error(502);
@@ -149,7 +151,7 @@ const KEYS: [&str; 4] = [
     "gate-canary-four-1122334455667",
 ];
 
-/// The forms in which a secret could be seen.
+/// The forms in which a secret could leak: plain, in part, and encoded.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = vec![
         secret.to_owned(),
@@ -162,13 +164,13 @@ fn forms(secret: &str) -> Vec<String> {
         STANDARD.encode(format!("Bearer {secret}")),
     ];
     for form in &mut forms[4..] {
-        // The end depends on what follows.
+        // The last characters depend on the bytes that follow.
         form.truncate(form.len() - 4);
     }
     forms
 }
 
-/// What echoes every secret in every form that a provider could send back.
+/// A text that quotes every secret in every form that a provider could send back.
 fn echo() -> String {
     let forms = KEYS.iter().flat_map(|key| {
         [
@@ -184,7 +186,8 @@ fn echo() -> String {
     format!("You sent {}.", forms.join(" and "))
 }
 
-fn clean(what: &str, text: &str) {
+/// Asserts that a text contains no secret in any form. `what` names the text.
+fn assert_clean(what: &str, text: &str) {
     for key in KEYS {
         for form in forms(key) {
             let line = text.lines().find(|line| line.contains(&form));
@@ -193,7 +196,8 @@ fn clean(what: &str, text: &str) {
     }
 }
 
-fn shown(reply: &Reply) -> String {
+/// All of a reply as text.
+fn reply_text(reply: &Reply) -> String {
     format!("{} {:?} {}", reply.status, reply.headers, reply.body)
 }
 
@@ -244,21 +248,21 @@ async fn canaries() {
     let mut seen = Vec::new();
     for fault in faults {
         for (headers, stream) in [(with(&[]), false), (with(CODEX), true)] {
-            // One for each try.
+            // One for each attempt.
             for _ in 0..2 {
                 player.push(fault.clone());
             }
             let body = if stream { streaming(&body()) } else { body() };
             let reply = proxy.post_with(&body, &headers).await;
-            clean("a reply", &shown(&reply));
+            assert_clean("a reply", &reply_text(&reply));
             if stream && reply.status == 200 {
                 reply.stream_for_codex();
             }
             seen.push(reply.status);
-            // What was not used up must not meet the next turn.
+            // An answer that was not used must not reach the next turn.
             while player.requests().len() % 2 > 0 {
                 let reply = proxy.post_with(&body, &headers).await;
-                clean("a reply", &shown(&reply));
+                assert_clean("a reply", &reply_text(&reply));
             }
         }
     }
@@ -276,18 +280,18 @@ async fn canaries() {
         let headers: Vec<(&str, &str)> = headers.iter().map(|(a, b)| (*a, b.as_str())).collect();
         let reply = proxy.post_with(&body(), &headers).await;
         assert!([401, 403].contains(&reply.status));
-        clean("a refusal", &shown(&reply));
+        assert_clean("a refusal", &reply_text(&reply));
     }
-    // Secrets where names should be.
+    // Secrets in the place of names.
     for body in [
         json!({"model": "m", "input": "go", "tool_choice": {"type": "function", "name": one}}),
         json!({"model": "m", "input": "go", "previous_response_id": four}),
         json!({"model": "m", "input": [{"type": one}], "include": [two]}),
     ] {
         let reply = proxy.post_with(&body, &with(&[])).await;
-        clean("a refusal", &shown(&reply));
+        assert_clean("a refusal", &reply_text(&reply));
     }
-    clean("the log", &proxy.log());
+    assert_clean("the log", &proxy.log());
     assert!(proxy.log().contains("[redacted]"));
     assert!(
         player
@@ -305,7 +309,7 @@ async fn canaries() {
     });
     other.post(&body()).await;
     for path in ["/metrics", "/v1/models", "/healthz"] {
-        clean(
+        assert_clean(
             path,
             &other
                 .get(path)
@@ -324,31 +328,34 @@ async fn canaries() {
         let (code, out, err) = setup.run(folder.path()).await;
         assert_eq!(code, 0, "{err}");
         assert!(!out.is_empty());
-        clean("a command", &(out + &err));
+        assert_clean("a command", &(out + &err));
     }
 }
 
 async fn broken_config() {
     let [one, two, three, _] = KEYS;
     for (name, provider) in [
-        ("no end of the string", format!("api_key = \"{one}")),
-        ("another type", format!("api_key = {{ a = \"{one}\" }}")),
+        ("an unterminated string", format!("api_key = \"{one}")),
+        ("a wrong type", format!("api_key = {{ a = \"{one}\" }}")),
         ("an unknown key", format!("api_kex = \"{one}\"")),
-        ("twice", format!("api_key = \"{one}\"\napi_key = \"{two}\"")),
         (
-            "a header that is none",
+            "a duplicate key",
+            format!("api_key = \"{one}\"\napi_key = \"{two}\""),
+        ),
+        (
+            "an invalid header name",
             format!("api_key = \"{one}\"\nheaders = {{ \"a b\" = \"{three}\" }}"),
         ),
         (
-            "a line end in a header",
+            "a line break in a header",
             format!("headers = {{ X = \"{three}\\n\" }}\napi_key = \"{one}\""),
         ),
         (
-            "another type of a number",
+            "a string instead of a number",
             format!("api_key = \"{one}\"\nmax_retries = \"{two}\""),
         ),
         (
-            "two ways",
+            "two sources of the key",
             format!("api_key = \"{one}\"\napi_key_command = \"echo {two}\""),
         ),
         (
@@ -356,7 +363,7 @@ async fn broken_config() {
             format!("api_key_command = \"echo {two}; echo {one} >&2; exit 3\" # api_key"),
         ),
         (
-            "a key with a line end",
+            "a key with a line break",
             format!("api_key = \"{one}\\n{two}\""),
         ),
         (
@@ -371,7 +378,7 @@ async fn broken_config() {
         let setup = Setup::new().provider(&provider).arg("check");
         let folder = setup.folder("http://127.0.0.1:9/v1");
         let (code, out, err) = setup.run(folder.path()).await;
-        clean(name, &(out.clone() + &err));
+        assert_clean(name, &(out.clone() + &err));
         assert!(
             code == 64 || (code == 0 && err.is_empty()),
             "{name}: {code} {err}"
@@ -429,7 +436,7 @@ async fn one_line() {
                 proxy.post_with(body, &headers).await;
                 turns += 1;
                 if player.requests().len() == before {
-                    // Refused before it was sent; the answer is used up elsewhere.
+                    // The request was refused before it was sent, so another turn must use the answer.
                     proxy.post(&crate::faults::body()).await;
                     turns += 1;
                 }
@@ -451,7 +458,7 @@ async fn one_line() {
                 })
                 .count()
         };
-        // The last line is on its way.
+        // The log lags behind the replies.
         while ended(&proxy.log()) < turns {
             tokio::task::yield_now().await;
         }
@@ -466,13 +473,13 @@ async fn one_line() {
                 serde_json::from_str::<Value>(line).unwrap();
             }
         }
-        let greeting = log
+        let greeting_lines = log
             .lines()
             .filter(|line| {
                 line.starts_with("  ") || line.starts_with("Codex: ") || line.starts_with("SDKs: ")
             })
             .count();
-        let records = log.lines().filter(|line| !line.is_empty()).count() - greeting;
+        let records = log.lines().filter(|line| !line.is_empty()).count() - greeting_lines;
         assert!(
             records >= turns && ended(&log) == turns,
             "{records} {turns}\n{log}"

@@ -16,7 +16,7 @@ use adapters::plan::output::OutputKind;
 use libtest_mimic::Trial;
 use respondent::artifacts::Artifacts;
 use respondent::clock::{Clock, System};
-use respondent::config::{self, Config, Flags, Inputs, Places};
+use respondent::config::{self, Config, Flags, Inputs, UserDirs};
 use respondent::metrics::ArtifactCounts;
 use respondent::store::{ArtifactFilter, ArtifactRange, DataDir, NewArtifact, OpenError, Store};
 use sha2::{Digest, Sha256};
@@ -138,7 +138,7 @@ fn config(folder: &Path) -> Config {
     config::load(&Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places::under(folder),
+        dirs: UserDirs::under(folder),
     })
     .unwrap()
 }

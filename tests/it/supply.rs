@@ -1,4 +1,4 @@
-//! What the workspace promises about itself.
+//! Supply-chain rules: no unsafe code, pinned dependencies, and a valid deny.toml.
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
@@ -8,9 +8,13 @@ use crate::trial::{case, case_if};
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("S46 no crate may hold unsafe code", no_unsafe),
+        case("S46 every crate forbids unsafe code", no_unsafe),
         case("S46 the lock file pins every dependency", lock_file),
-        case_if("S46 deny.toml is in form", deny_file, in_form),
+        case_if(
+            "S46 deny.toml restricts licenses, bans and sources",
+            deny_file,
+            deny_sections,
+        ),
     ]
 }
 
@@ -40,12 +44,12 @@ async fn no_unsafe() {
 async fn lock_file() {
     let lock = table(&root().join("Cargo.lock"));
     let packages = lock["package"].as_array().unwrap();
-    let foreign: Vec<_> = packages
+    let external: Vec<_> = packages
         .iter()
         .filter(|package| package.get("source").is_some())
         .collect();
-    assert!(foreign.len() > 50);
-    for package in foreign {
+    assert!(external.len() > 50);
+    for package in external {
         assert!(package.get("checksum").is_some(), "{package}");
     }
 }
@@ -59,7 +63,7 @@ fn deny_file() -> Result<PathBuf, String> {
     }
 }
 
-async fn in_form(deny: PathBuf) {
+async fn deny_sections(deny: PathBuf) {
     let deny = table(&deny);
     for key in ["licenses", "bans", "sources"] {
         assert!(deny.contains_key(key), "{key}");

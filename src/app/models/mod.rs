@@ -18,7 +18,7 @@ use list::ModelObject;
 use super::{AppState, respond_with, respond_with_json};
 use crate::config::Config;
 use crate::net::Body;
-use crate::upstream::Lessons;
+use crate::upstream::LearnedQuirks;
 
 /// `GET /v1/models`.
 pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {
@@ -87,7 +87,7 @@ fn model_not_found(message: String) -> Response<Body> {
 /// The listed models, the default one first, because Codex takes the order as a
 /// preference. A window that an overflow error revealed replaces the listed one if it is
 /// smaller or none is listed.
-pub fn catalog(config: &Config, lessons: Option<&Lessons>) -> Vec<CatalogEntry> {
+pub fn catalog(config: &Config, lessons: Option<&LearnedQuirks>) -> Vec<CatalogEntry> {
     let registry = &config.registry;
     let mut entries: Vec<CatalogEntry> = registry
         .models()
@@ -154,7 +154,7 @@ mod tests {
     use adapters::quirk_patch::QuirkPatch;
 
     use super::*;
-    use crate::config::{Flags, Inputs, Places, load};
+    use crate::config::{Flags, Inputs, UserDirs, load};
 
     #[test]
     fn a_learned_window_is_shown_where_it_is_smaller_or_none_is_listed() {
@@ -165,10 +165,10 @@ mod tests {
         let config = load(&Inputs {
             flags: Flags::default(),
             environment: Box::new(HashMap::<String, String>::new()),
-            places: Places::under(folder.path()),
+            dirs: UserDirs::under(folder.path()),
         })
         .unwrap();
-        let lessons = Lessons::default();
+        let lessons = LearnedQuirks::default();
         let windows = || {
             let catalog = catalog(&config, Some(&lessons));
             let windows = catalog

@@ -3,13 +3,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::app::models::list::tests::{REQUIRED, entry};
 
-fn listed(models: &Value) -> String {
+fn printed_models(models: &Value) -> String {
     json!({ "models": models }).to_string()
 }
 
 #[test]
 fn our_models_get_the_prompt_of_the_best_plain_model() {
-    let printed = listed(&json!([
+    let printed = printed_models(&json!([
         {"slug": "newest", "base_instructions": "js", "tool_mode": "code_mode_only", "priority": 1},
         {"slug": "lite", "base_instructions": "lite", "use_responses_lite": true, "priority": 2},
         {"slug": "blank", "base_instructions": "", "priority": 3},
@@ -20,7 +20,7 @@ fn our_models_get_the_prompt_of_the_best_plain_model() {
          "priority": 8, "unknown": {"a": [1]}},
     ]));
     let catalog = build(&printed, &[entry("kimi"), entry("glm")]).unwrap();
-    assert_eq!(catalog.prompt_of, "plain");
+    assert_eq!(catalog.prompt_model, "plain");
 
     let written: Value = serde_json::from_str(&catalog.json).unwrap();
     let models = written["models"].as_array().unwrap();
@@ -33,7 +33,7 @@ fn our_models_get_the_prompt_of_the_best_plain_model() {
 }
 
 #[test]
-fn what_codex_prints_may_not_serve() {
+fn unusable_output_of_codex_is_refused() {
     for printed in [
         "",
         "no",
@@ -48,8 +48,9 @@ fn what_codex_prints_may_not_serve() {
             "{printed}: {error}"
         );
     }
-    let only_lite =
-        listed(&json!([{"slug": "a", "base_instructions": "x", "use_responses_lite": true}]));
+    let only_lite = printed_models(
+        &json!([{"slug": "a", "base_instructions": "x", "use_responses_lite": true}]),
+    );
     assert!(matches!(
         build(&only_lite, &[]),
         Err(CatalogError::NoPrompt)
@@ -57,7 +58,7 @@ fn what_codex_prints_may_not_serve() {
 }
 
 #[test]
-fn the_file_stands_beside_codex_config() {
+fn the_file_is_in_the_directory_of_codex() {
     let with = |set: &[(&str, &str)]| {
         default_path(|name| {
             set.iter()
@@ -90,13 +91,13 @@ fn the_file_stands_beside_codex_config() {
 }
 
 #[test]
-fn a_catalog_replaces_the_one_before() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("new/models.json");
+fn a_catalog_replaces_the_earlier_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("new/models.json");
     for json in ["first", "second"] {
-        let catalog = Catalog {
+        let catalog = CodexCatalog {
             json: json.to_owned(),
-            prompt_of: String::new(),
+            prompt_model: String::new(),
         };
         write(&path, &catalog).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), json);
@@ -106,9 +107,9 @@ fn a_catalog_replaces_the_one_before() {
         1
     );
 
-    let catalog = Catalog {
+    let catalog = CodexCatalog {
         json: String::new(),
-        prompt_of: String::new(),
+        prompt_model: String::new(),
     };
     let below_a_file = path.join("x.json");
     let error = write(&below_a_file, &catalog).unwrap_err();
@@ -119,10 +120,12 @@ fn a_catalog_replaces_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_missing_codex_is_named_with_what_to_do() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("codex");
-    let error = ask_codex(program.as_os_str()).await.unwrap_err();
+async fn the_error_for_a_missing_codex_says_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("codex");
+    let error = run_codex_debug_models(program.as_os_str())
+        .await
+        .unwrap_err();
     assert!(matches!(error, CatalogError::NotFound { .. }));
     assert!(
         error.to_string().contains("npm install -g @openai/codex"),
@@ -132,7 +135,7 @@ async fn a_missing_codex_is_named_with_what_to_do() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_output_or_the_failure_of_the_command_comes_back() {
+async fn the_output_or_the_error_of_the_command_is_returned() {
     let printed = run(OsStr::new("sh"), &["-c", "echo list; echo noise >&2"])
         .await
         .unwrap();
@@ -142,5 +145,5 @@ async fn the_output_or_the_failure_of_the_command_comes_back() {
         &["-c", "echo first >&2; echo why >&2; exit 2"],
     )
     .await;
-    assert!(matches!(&error, Err(CatalogError::Failed { said }) if said == "why"));
+    assert!(matches!(&error, Err(CatalogError::Failed { last_line }) if last_line == "why"));
 }

@@ -1,5 +1,5 @@
-//! Turns from the running server, or from the folder where it keeps them when it
-//! does not run.
+//! Gets recorded turns from the running server, or from its bundle directory if it does not
+//! run.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -7,67 +7,71 @@ use http::StatusCode;
 
 use crate::app::diagnostics::NOT_FOUND;
 use crate::config::Config;
-use crate::control::{Control, ControlError, Refusal};
+use crate::control::{ApiError, ControlClient, ControlError};
 use crate::diagnostics::capture::TurnCapture;
 use crate::diagnostics::listing::TurnListing;
 use crate::diagnostics::selection::BundleQuery;
 use crate::log::SafeText;
 
-const TURNS: &str = "/diagnostics/turns";
+const TURNS_PATH: &str = "/diagnostics/turns";
 
-/// The bytes of a bundle.
-pub(super) struct Fetched {
+/// The bytes of a bundle file that is not written yet.
+pub(super) struct FetchedBundle {
     pub(super) bytes: Bytes,
-    /// What should be known about where they are from.
-    pub(super) remarks: Vec<String>,
+    /// Lines for the user, such as that the turns come from disk.
+    pub(super) notes: Vec<String>,
 }
 
-/// The wanted turns.
-pub(super) async fn fetch(config: &Config, wanted: &BundleQuery) -> anyhow::Result<Fetched> {
-    let control = Control::of(config);
+/// A bundle of the wanted turns. The error for a selection without turns says which turns
+/// there are.
+pub(super) async fn fetch(config: &Config, wanted: &BundleQuery) -> anyhow::Result<FetchedBundle> {
+    let control = ControlClient::new(config);
     let path = format!("/diagnostics/bundle?{}", wanted.to_query());
     let (status, body) = match control.get(&path).await {
-        Ok(answer) => answer,
-        Err(ControlError::NotRunning(_)) => return from_folder(config, &control, wanted),
+        Ok(response) => response,
+        Err(ControlError::NotRunning(_)) => return bundle_on_disk(config, &control, wanted),
         Err(error) => return Err(error.into()),
     };
     if status == StatusCode::OK {
-        return Ok(Fetched {
+        return Ok(FetchedBundle {
             bytes: body,
-            remarks: Vec::new(),
+            notes: Vec::new(),
         });
     }
     if status == StatusCode::NOT_FOUND
-        && Refusal::of(&body)
-            .and_then(|refusal| refusal.code)
+        && ApiError::from_body(&body)
+            .and_then(|error| error.code)
             .as_deref()
             == Some(NOT_FOUND)
     {
         let (listing, _) = listing(config).await?;
         anyhow::bail!("{}", listing.explain_no_match(&wanted.selection));
     }
-    Err(refused(status, &body))
+    Err(server_error(status, &body))
 }
 
-/// The turns that are kept, and what should be known about where this is from.
+/// The recorded turns, and a note for the user if they come from disk.
 pub async fn listing(config: &Config) -> anyhow::Result<(TurnListing, Option<String>)> {
-    let control = Control::of(config);
-    let (status, body) = match control.get(TURNS).await {
-        Ok(answer) => answer,
+    let control = ControlClient::new(config);
+    let (status, body) = match control.get(TURNS_PATH).await {
+        Ok(response) => response,
         Err(ControlError::NotRunning(_)) => {
-            return Ok((of_folder(config), Some(nobody(config, &control))));
+            return Ok((
+                listing_on_disk(config),
+                Some(offline_note(config, &control)),
+            ));
         }
         Err(error) => return Err(error.into()),
     };
     if status != StatusCode::OK {
-        return Err(refused(status, &body));
+        return Err(server_error(status, &body));
     }
     let listing = serde_json::from_slice(&body).context("the server's list cannot be read")?;
     Ok((listing, None))
 }
 
-fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
-    let why = Refusal::of(body).map_or_else(String::new, |refusal| refusal.message);
+fn server_error(status: StatusCode, body: &[u8]) -> anyhow::Error {
+    let why = ApiError::from_body(body).map_or_else(String::new, |error| error.message);
     anyhow::anyhow!(
         "the server answered {}: {}",
         status.as_u16(),
@@ -75,34 +79,34 @@ fn refused(status: StatusCode, body: &[u8]) -> anyhow::Error {
     )
 }
 
-fn nobody(config: &Config, control: &Control) -> String {
+fn offline_note(config: &Config, control: &ControlClient) -> String {
     format!(
         "No server runs on {}; this is from {}.",
         control.address(),
-        config.server.bundles().display()
+        config.server.bundles_dir().display()
     )
 }
 
-/// What is kept on disk, without what a server would have in memory.
-fn of_folder(config: &Config) -> TurnListing {
+/// The turns on disk; those in the memory of a server are missing.
+fn listing_on_disk(config: &Config) -> TurnListing {
     TurnListing {
         started_ms: None,
         turns: TurnCapture::default().list(config),
     }
 }
 
-fn from_folder(
+fn bundle_on_disk(
     config: &Config,
-    control: &Control,
+    control: &ControlClient,
     wanted: &BundleQuery,
-) -> anyhow::Result<Fetched> {
-    let remark = nobody(config, control);
+) -> anyhow::Result<FetchedBundle> {
+    let note = offline_note(config, control);
     let Some(bytes) = TurnCapture::default().bundle(config, wanted)? else {
-        let none = of_folder(config).explain_no_match(&wanted.selection);
-        anyhow::bail!("{none}\n{remark}");
+        let none = listing_on_disk(config).explain_no_match(&wanted.selection);
+        anyhow::bail!("{none}\n{note}");
     };
-    Ok(Fetched {
+    Ok(FetchedBundle {
         bytes: bytes.into(),
-        remarks: vec![remark],
+        notes: vec![note],
     })
 }

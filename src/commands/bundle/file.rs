@@ -1,4 +1,4 @@
-//! The file that `respondent bundle create` writes.
+//! Writes the file of `respondent bundle create`.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -7,8 +7,8 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Writes a file that was not there, for its owner alone. What could not be
-/// written whole is taken away again.
+/// Writes a new file that only its owner can read. Fails if the path exists; a file that
+/// cannot be written completely is removed.
 pub(super) fn write_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let opened = OpenOptions::new()
         .write(true)
@@ -33,8 +33,8 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// A size for people.
-pub(super) fn size(bytes: usize) -> String {
+/// A number of bytes as text, such as `12.3 kB`.
+pub(super) fn format_size(bytes: usize) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),
         1000..1_000_000 => format!("{}.{} kB", bytes / 1000, bytes % 1000 / 100),
@@ -49,9 +49,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_written_once_and_for_its_owner() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.tar.zst");
+    fn a_file_is_private_and_never_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.tar.zst");
         write_new(&path, b"first").unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -60,11 +60,11 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"first");
     }
 
-    // A link that waits in a shared folder leads nowhere.
+    // Another user could place a link in a shared directory.
     #[test]
     fn a_link_is_not_followed() {
-        let folder = tempfile::tempdir().unwrap();
-        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+        let dir = tempfile::tempdir().unwrap();
+        let (link, target) = (dir.path().join("link"), dir.path().join("target"));
         std::os::unix::fs::symlink(&target, &link).unwrap();
         write_new(&link, b"x").unwrap_err();
         assert!(!target.exists());
@@ -77,7 +77,7 @@ mod tests {
             (12_345, "12.3 kB"),
             (7_000_000, "7.0 MB"),
         ] {
-            assert_eq!(size(bytes), text);
+            assert_eq!(format_size(bytes), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Providers: which are on, whether their tables are sound, what their keys are.
+//! Loads providers: decides which are enabled, checks their tables, and reads their keys.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,76 +8,81 @@ use http::{HeaderName, HeaderValue};
 use registry::{Provider, ProviderSpec, builtin};
 use toml::Table;
 
-use super::Loading;
-use crate::config::keys::{self, Keys};
-use crate::config::source::{ConfigError, Source};
+use super::ConfigLoader;
+use crate::config::keys::{self, ApiKeys};
+use crate::config::toml_file::{ConfigError, TomlFile};
 use crate::config::{KeyOrigin, address};
 
-/// A provider's table: where it stands and what it says.
-pub(super) struct Given<'a> {
+/// A provider's table as it is in a configuration file.
+pub(super) struct ProviderTable<'a> {
     pub(super) id: &'a str,
+    /// The table parsed, without the values of a built-in provider of this id.
     pub(super) spec: ProviderSpec,
-    pub(super) over: Table,
-    pub(super) source: &'a Source,
+    /// The same table as TOML, to be laid over the built-in values.
+    pub(super) overrides: Table,
+    pub(super) file: &'a TomlFile,
+    /// The keys that lead to the table; empty if the file is the table.
     pub(super) path: Vec<&'a str>,
 }
 
-impl Given<'_> {
+impl ProviderTable<'_> {
     fn error(&self, key: &str, why: &str) -> ConfigError {
         let mut path = self.path.clone();
         path.push(key);
-        self.source
+        self.file
             .error(&path, format!("provider `{}`: {why}", self.id))
     }
 }
 
-impl Loading<'_> {
-    /// Every `*.toml` of the folder, by name; a folder that is absent is empty.
-    pub(super) fn folder(&mut self, folder: &Path) -> Result<(), ConfigError> {
-        for path in provider_files(folder) {
-            let source = Source::read(&path)?;
+impl ConfigLoader<'_> {
+    /// Adds every provider file of a directory, in the order of names. A directory that does
+    /// not exist counts as empty.
+    pub(super) fn add_provider_files(&mut self, dir: &Path) -> Result<(), ConfigError> {
+        for path in provider_files(dir) {
+            let source = TomlFile::read(&path)?;
             let Some(id) = path.file_stem().and_then(|stem| stem.to_str()) else {
                 return Err(source.error(&[], "the file name must be the provider's id"));
             };
-            self.saw(&source);
+            self.add_source(&source);
             let (spec, over) = (source.parse()?, source.parse()?);
-            self.given(Given {
+            self.add_provider(ProviderTable {
                 id,
                 spec,
-                over,
-                source: &source,
+                overrides: over,
+                file: &source,
                 path: Vec::new(),
             })?;
         }
         Ok(())
     }
 
-    pub(super) fn given(&mut self, mut given: Given) -> Result<(), ConfigError> {
-        let id = given.id;
-        let word = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if id.is_empty() || !id.bytes().all(word) {
-            return Err(given.error("", "an id is made of letters, digits, '.', '_' and '-'"));
+    pub(super) fn add_provider(&mut self, mut table: ProviderTable) -> Result<(), ConfigError> {
+        let id = table.id;
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if id.is_empty() || !id.bytes().all(allowed) {
+            return Err(table.error("", "an id is made of letters, digits, '.', '_' and '-'"));
         }
-        if !self.seen.insert(id.to_owned()) {
-            return Err(given.error("", "it is configured twice"));
+        if !self.configured_ids.insert(id.to_owned()) {
+            return Err(table.error("", "it is configured twice"));
         }
-        if !given.spec.enabled {
+        if !table.spec.enabled {
             return Ok(());
         }
-        let over = std::mem::take(&mut given.over);
-        let spec = builtin::build(id, over).map_err(|error| given.error("", error.message()))?;
+        let overrides = std::mem::take(&mut table.overrides);
+        let spec =
+            builtin::build(id, overrides).map_err(|error| table.error("", error.message()))?;
         let mut provider = spec.to_provider(id);
         provider.ca_file = provider.ca_file.map(|path| self.resolve(&path));
         if provider.has_address_placeholder() {
-            return Err(given.error("base_url", &own_address(&provider)));
+            return Err(table.error("base_url", &base_url_hint(&provider)));
         }
-        sound(&provider).map_err(|(key, why)| given.error(key, why))?;
+        check_provider(&provider).map_err(|(key, why)| table.error(key, why))?;
         let environment = self.inputs.environment.as_ref();
-        let told = keys::told(&given.spec, environment, |path| self.resolve(path));
-        let keys = match told.map_err(|(key, why)| given.error(key, &why))? {
+        let configured = keys::api_keys(&table.spec, environment, |path| self.resolve(path));
+        let keys = match configured.map_err(|(key, why)| table.error(key, &why))? {
             Some(keys) => Some(keys),
-            None => keys::usual(&provider.key_env, environment)
-                .map_err(|(key, why)| given.error(key, &why))?,
+            None => keys::default_keys(&provider.key_env, environment)
+                .map_err(|(key, why)| table.error(key, &why))?,
         };
         if keys.is_none() && provider.key_required {
             let why = match provider.key_env.first() {
@@ -89,94 +94,96 @@ impl Loading<'_> {
                      or api_key"
                     .to_owned(),
             };
-            return Err(given.error("", &why));
+            return Err(table.error("", &why));
         }
-        provider.key_weights = keys::weights(&given.spec, &provider.key_weights, keys.as_ref())
-            .map_err(|(key, why)| given.error(key, &why))?;
-        if given.spec.api_key.is_some() {
-            self.warn_if_readable(given.source.path.as_deref());
+        provider.key_weights = keys::key_weights(&table.spec, &provider.key_weights, keys.as_ref())
+            .map_err(|(key, why)| table.error(key, &why))?;
+        if table.spec.api_key.is_some() {
+            self.warn_if_readable(table.file.path.as_deref());
         }
-        self.turn_on(provider, keys);
+        self.enable(provider, keys);
         Ok(())
     }
 
-    /// Built-in providers that nobody configured and whose usual variable is set.
-    /// Sites of one vendor share a variable and not its keys: the variable turns one
-    /// of them on, the configured one or else the first, and none if that one is
-    /// turned off. One whose address is the user's own needs a table.
-    pub(super) fn usual(&mut self) -> Result<(), ConfigError> {
-        let mut taken: BTreeSet<String> = BTreeSet::new();
-        for id in builtin::ids().filter(|id| self.seen.contains(*id)) {
-            let is_on = self.providers.iter().any(|provider| provider.id == id);
-            match self.origins.get(id) {
-                Some(KeyOrigin::Environment(names)) => taken.extend(names.iter().cloned()),
-                _ if is_on => {}
-                _ => taken.extend(builtin::key_env(id)),
+    /// Enables the built-in providers that have no table and whose key variable is set.
+    ///
+    /// Several sites of one vendor may read the same variable, but a key belongs to one
+    /// site. So a variable enables one site only: the configured one, or else the first; and
+    /// none if the configured one is disabled. A provider whose base URL contains a name of
+    /// the user's own is not enabled this way: it needs a table.
+    pub(super) fn add_providers_by_environment(&mut self) -> Result<(), ConfigError> {
+        let mut used_variables: BTreeSet<String> = BTreeSet::new();
+        for id in builtin::ids().filter(|id| self.configured_ids.contains(*id)) {
+            let is_enabled = self.providers.iter().any(|provider| provider.id == id);
+            match self.key_origins.get(id) {
+                Some(KeyOrigin::Environment(names)) => used_variables.extend(names.iter().cloned()),
+                _ if is_enabled => {}
+                _ => used_variables.extend(builtin::key_env(id)),
             }
         }
         for id in builtin::ids()
-            .filter(|id| !self.seen.contains(*id))
+            .filter(|id| !self.configured_ids.contains(*id))
             .collect::<Vec<_>>()
         {
             let names = builtin::key_env(id);
-            let keys = keys::usual(&names, self.inputs.environment.as_ref())
+            let keys = keys::default_keys(&names, self.inputs.environment.as_ref())
                 .map_err(|(_, why)| ConfigError::new(format!("provider `{id}`: {why}")))?;
             let Some(keys) = keys else {
                 continue;
             };
             if let KeyOrigin::Environment(names) = &keys.origin {
-                if names.iter().any(|name| taken.contains(name)) {
+                if names.iter().any(|name| used_variables.contains(name)) {
                     continue;
                 }
-                taken.extend(names.iter().cloned());
+                used_variables.extend(names.iter().cloned());
             }
-            let provider = embedded(id)?;
+            let provider = builtin_provider(id)?;
             if provider.has_address_placeholder() {
-                let why = own_address(&provider);
+                let why = base_url_hint(&provider);
                 self.warnings
                     .push(format!("provider `{id}` has a key and stays off: {why}"));
                 continue;
             }
-            self.turn_on(provider, Some(keys));
+            self.enable(provider, Some(keys));
         }
         Ok(())
     }
 
-    /// With nothing else on, the embedded provider answers.
-    pub(super) fn sandbox(&mut self) -> Result<(), ConfigError> {
+    /// Enables the embedded provider if no other provider is enabled.
+    pub(super) fn add_sandbox_if_alone(&mut self) -> Result<(), ConfigError> {
         if !self.providers.is_empty() {
             return Ok(());
         }
-        if self.seen.contains(registry::SANDBOX) {
+        if self.configured_ids.contains(registry::SANDBOX) {
             return Err(ConfigError::new(
                 "no provider is on; give a key or configure one",
             ));
         }
-        let provider = embedded(registry::SANDBOX)?;
-        self.turn_on(provider, None);
+        let provider = builtin_provider(registry::SANDBOX)?;
+        self.enable(provider, None);
         Ok(())
     }
 
-    fn turn_on(&mut self, provider: Provider, keys: Option<Keys>) {
+    fn enable(&mut self, provider: Provider, keys: Option<ApiKeys>) {
         if let Some(keys) = keys {
-            for name in &keys.unset {
+            for name in &keys.unset_variables {
                 let id = &provider.id;
                 self.warnings
                     .push(format!("provider `{id}`: the environment has no {name}"));
             }
             if let KeyOrigin::File(path) = &keys.origin {
-                self.holds_secret(&path.clone());
+                self.add_secret_file(&path.clone());
             }
             self.keys.insert(provider.id.clone(), keys.secrets);
-            self.origins.insert(provider.id.clone(), keys.origin);
+            self.key_origins.insert(provider.id.clone(), keys.origin);
         }
         self.providers.push(Arc::new(provider));
     }
 }
 
-/// The `*.toml` files of a folder, by name.
-pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+/// The `*.toml` files of a directory, sorted by name.
+pub fn provider_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|end| end == "toml") && path.is_file())
@@ -185,30 +192,33 @@ pub fn provider_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn embedded(id: &str) -> Result<Provider, ConfigError> {
+fn builtin_provider(id: &str) -> Result<Provider, ConfigError> {
     let spec = builtin::build(id, Table::new())
         .map_err(|error| ConfigError::new(format!("embedded provider `{id}`: {error}")))?;
     Ok(spec.to_provider(id))
 }
 
-/// What to write for a provider whose address holds a part of the user's own.
-fn own_address(provider: &Provider) -> String {
-    let form = &provider.base_url;
+/// The advice for a provider whose base URL contains a placeholder, such as the resource
+/// name of the user.
+fn base_url_hint(provider: &Provider) -> String {
+    let pattern = &provider.base_url;
     format!(
-        "it needs base_url: write base_url = \"{form}\" with your own name for the part in braces"
+        "it needs base_url: write base_url = \"{pattern}\" with your own name for the part in braces"
     )
 }
 
-/// What a provider's table gets wrong, as (key, why).
-fn sound(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
-    let inside = provider.id == registry::SANDBOX && provider.base_url.is_empty();
-    if provider.base_url.is_empty() && !inside {
+/// Checks a provider's settings. The error is the setting at fault and the reason.
+fn check_provider(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
+    let is_embedded = provider.id == registry::SANDBOX && provider.base_url.is_empty();
+    if provider.base_url.is_empty() && !is_embedded {
         return Err(("base_url", "it is not built in and needs base_url"));
     }
-    if !inside && let Some(why) = address::refused(&provider.base_url, provider.allow_http) {
+    if !is_embedded
+        && let Some(why) = address::base_url_error(&provider.base_url, provider.allow_http)
+    {
         return Err(("base_url", why));
     }
-    if let Some(why) = provider.proxy.as_deref().and_then(address::refused_proxy) {
+    if let Some(why) = provider.proxy.as_deref().and_then(address::proxy_error) {
         return Err(("proxy", why));
     }
     if provider
@@ -219,8 +229,8 @@ fn sound(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
         return Err(("ca_file", "ca_file is not a file"));
     }
     for (name, value) in &provider.headers {
-        let fits = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
-        if !fits {
+        let valid = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+        if !valid {
             return Err((
                 "headers",
                 "headers holds a name or value that cannot be sent",
@@ -243,13 +253,13 @@ fn sound(provider: &Provider) -> Result<(), (&'static str, &'static str)> {
     {
         return Err(("models", "models lists an id twice or an empty one"));
     }
-    let offered = |model: &Arc<registry::Model>| {
+    let has_default_level = |model: &Arc<registry::Model>| {
         model
             .default_reasoning
             .as_ref()
             .is_none_or(|level| model.reasoning.contains(level))
     };
-    if !provider.models.iter().all(offered) {
+    if !provider.models.iter().all(has_default_level) {
         return Err((
             "models",
             "a model's default_reasoning is not among its reasoning levels",

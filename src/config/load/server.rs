@@ -1,51 +1,57 @@
-//! `[server]` and `[codex]`: the file, then the environment, then the flags.
+//! Loads `[server]` and `[codex]`. Environment variables override the file, and flags
+//! override both.
 
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use tracing_subscriber::EnvFilter;
 
-use super::Loading;
+use super::ConfigLoader;
 use crate::config::inputs::Inputs;
 use crate::config::raw::RawServer;
-use crate::config::source::{ConfigError, Source};
-use crate::config::{Codex, Server, address, keys};
+use crate::config::toml_file::{ConfigError, TomlFile};
+use crate::config::{CodexConfig, ServerConfig, address, keys};
 use crate::secrets::Secret;
 
-impl Loading<'_> {
-    pub(super) fn server(&mut self, main: &Source, raw: RawServer) -> Result<Server, ConfigError> {
+impl ConfigLoader<'_> {
+    pub(super) fn server(
+        &mut self,
+        main: &TomlFile,
+        raw: RawServer,
+    ) -> Result<ServerConfig, ConfigError> {
         let Inputs {
             flags,
             environment,
-            places,
+            dirs,
         } = self.inputs;
-        let told = |flag: &Option<String>, name| flag.clone().or_else(|| environment.get(name));
-        let asked = told(&flags.listen, "RESPONDENT_LISTEN");
-        let blame_listen = |why: String| match asked {
+        let overridden =
+            |flag: &Option<String>, name| flag.clone().or_else(|| environment.get(name));
+        let listen_override = overridden(&flags.listen, "RESPONDENT_LISTEN");
+        let listen_error = |why: String| match listen_override {
             Some(_) => ConfigError::new(format!("--listen (RESPONDENT_LISTEN): {why}")),
             None => main.error(&["server", "listen"], why),
         };
-        let listen = match &asked {
+        let listen = match &listen_override {
             None => raw.listen,
             Some(text) => text.parse().map_err(|_| {
-                blame_listen(format!("{text:?} is not ADDR:PORT such as 127.0.0.1:8787"))
+                listen_error(format!("{text:?} is not ADDR:PORT such as 127.0.0.1:8787"))
             })?,
         };
         let data_dir = flags.data_dir.clone();
         let data_dir = data_dir
             .or_else(|| environment.get("RESPONDENT_DATA_DIR").map(PathBuf::from))
             .or_else(|| raw.data_dir.as_deref().map(|path| self.resolve(path)))
-            .unwrap_or_else(|| places.data.clone());
-        let log = told(&flags.log, "RESPONDENT_LOG").unwrap_or(raw.log);
+            .unwrap_or_else(|| dirs.data.clone());
+        let log = overridden(&flags.log, "RESPONDENT_LOG").unwrap_or(raw.log);
         EnvFilter::try_new(&log)
             .map_err(|error| ConfigError::new(format!("log filter {log:?}: {error}")))?;
         let token = self.token(main, raw.token_env.as_deref(), raw.token_file.as_deref())?;
-        if address::is_open(listen) && token.is_none() {
+        if address::accepts_remote_clients(listen) && token.is_none() {
             let why = format!(
                 "listening on {listen} lets other machines in; set token_env or token_file \
                  in [server], or listen on 127.0.0.1"
             );
-            return Err(blame_listen(why));
+            return Err(listen_error(why));
         }
         for (key, zero) in [
             ("body_limit", raw.body_limit == 0),
@@ -58,7 +64,7 @@ impl Loading<'_> {
                 return Err(main.error(&["server", key], format!("`{key}` must be above zero")));
             }
         }
-        Ok(Server {
+        Ok(ServerConfig {
             listen,
             data_dir,
             allowed_hosts: raw.allowed_hosts,
@@ -78,7 +84,7 @@ impl Loading<'_> {
 
     fn token(
         &mut self,
-        main: &Source,
+        main: &TomlFile,
         variable: Option<&str>,
         file: Option<&Path>,
     ) -> Result<Option<Secret>, ConfigError> {
@@ -102,10 +108,10 @@ impl Loading<'_> {
             }
             (None, Some(path)) => {
                 let path = self.resolve(path);
-                let token = keys::first_line(&path)
+                let token = keys::read_first_line(&path)
                     .and_then(|token| token.ok_or_else(|| format!("{} is empty", path.display())));
                 let token = token.map_err(|why| main.error(&["server", "token_file"], why))?;
-                self.holds_secret(&path);
+                self.add_secret_file(&path);
                 Ok(Some(token))
             }
         }
@@ -113,19 +119,19 @@ impl Loading<'_> {
 
     pub(super) fn codex(
         &mut self,
-        main: &Source,
+        main: &TomlFile,
         file: Option<&Path>,
-    ) -> Result<Codex, ConfigError> {
+    ) -> Result<CodexConfig, ConfigError> {
         let Some(path) = file.map(|path| self.resolve(path)) else {
-            return Ok(Codex::default());
+            return Ok(CodexConfig::default());
         };
         let text = std::fs::read_to_string(&path).map_err(|error| {
             let why = format!("instructions_file {}: {error}", path.display());
             main.error(&["codex", "instructions_file"], why)
         })?;
         text.hash(&mut self.digest);
-        self.sources.push(path);
-        Ok(Codex {
+        self.source_files.push(path);
+        Ok(CodexConfig {
             instructions: Some(text.into()),
         })
     }

@@ -3,30 +3,30 @@ use std::collections::HashMap;
 use registry::builtin;
 
 use super::*;
-use crate::config::{Flags, Places};
+use crate::config::{Flags, UserDirs};
 
-/// A home for one test: files, variables and flags that no other test sees.
-struct Desk {
-    folder: tempfile::TempDir,
+/// The inputs of one test: a temporary directory, variables and flags.
+struct TestInputs {
+    dir: tempfile::TempDir,
     environment: HashMap<String, String>,
     flags: Flags,
 }
 
-impl Desk {
+impl TestInputs {
     fn new(config: &str) -> Self {
-        let desk = Self {
-            folder: tempfile::tempdir().unwrap(),
+        let inputs = Self {
+            dir: tempfile::tempdir().unwrap(),
             environment: HashMap::new(),
             flags: Flags::default(),
         };
         if !config.is_empty() {
-            desk.write("here/proxy-config.toml", config);
+            inputs.write("here/proxy-config.toml", config);
         }
-        desk
+        inputs
     }
 
     fn write(&self, path: &str, text: &str) -> PathBuf {
-        let path = self.folder.path().join(path);
+        let path = self.dir.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text).unwrap();
         path
@@ -38,11 +38,11 @@ impl Desk {
     }
 
     fn load(&self) -> Result<Config, ConfigError> {
-        let root = self.folder.path();
+        let root = self.dir.path();
         load(&Inputs {
             flags: self.flags.clone(),
             environment: Box::new(self.environment.clone()),
-            places: Places {
+            dirs: UserDirs {
                 working: root.join("here"),
                 home: root.to_owned(),
                 config: root.join("config/respondent"),
@@ -55,18 +55,18 @@ impl Desk {
         self.load().unwrap()
     }
 
-    /// The refusal with the folder's name taken out.
-    fn refusal(&self) -> String {
+    /// The error message without the name of the temporary directory.
+    fn error(&self) -> String {
         let text = self.load().unwrap_err().to_string();
-        text.replace(&format!("{}/here/", self.folder.path().display()), "")
+        text.replace(&format!("{}/here/", self.dir.path().display()), "")
     }
 }
 
-fn refusal(config: &str) -> String {
-    Desk::new(config).refusal()
+fn error(config: &str) -> String {
+    TestInputs::new(config).error()
 }
 
-fn on(config: &Config) -> Vec<&str> {
+fn enabled(config: &Config) -> Vec<&str> {
     config
         .registry
         .providers
@@ -76,155 +76,161 @@ fn on(config: &Config) -> Vec<&str> {
 }
 
 #[test]
-fn with_nothing_at_all_the_sandbox_is_on() {
-    let mut config = Desk::new("").config();
-    assert_eq!(on(&config), [registry::SANDBOX]);
-    assert!(config.sandbox && config.sources.is_empty() && config.warnings.is_empty());
+fn without_any_configuration_the_sandbox_is_enabled() {
+    let mut config = TestInputs::new("").config();
+    assert_eq!(enabled(&config), [registry::SANDBOX]);
+    assert!(config.sandbox && config.source_files.is_empty() && config.warnings.is_empty());
     assert_eq!(config.server.listen, "127.0.0.1:8787".parse().unwrap());
     assert!(config.server.data_dir.ends_with("data/respondent"));
-    config.sandbox_at("127.0.0.1:4321".parse().unwrap());
+    config.set_sandbox_address("127.0.0.1:4321".parse().unwrap());
     let route = config.registry.resolve("sandbox-1", false).unwrap();
     assert_eq!(route.provider.base_url, "http://127.0.0.1:4321/v1");
 }
 
 #[test]
-fn a_usual_key_variable_turns_its_provider_on() {
-    let config = Desk::new("").set("OPENAI_API_KEY", "sk-1").config();
+fn a_default_key_variable_enables_its_provider() {
+    let config = TestInputs::new("").set("OPENAI_API_KEY", "sk-1").config();
     assert!(!config.sandbox);
-    let on = on(&config).join(" ");
-    assert!(builtin::ids().any(|id| id == on), "{on}");
-    assert_eq!(config.keys[&on][0].expose(), "sk-1");
+    let id = enabled(&config).join(" ");
+    assert!(builtin::ids().any(|builtin| builtin == id), "{id}");
+    assert_eq!(config.keys[&id][0].expose(), "sk-1");
     let origin = KeyOrigin::Environment(vec!["OPENAI_API_KEY".into()]);
-    assert_eq!(config.key_origins[&on], origin);
+    assert_eq!(config.key_origins[&id], origin);
 }
 
 #[test]
-fn a_variable_of_two_providers_turns_one_on() {
-    let key = |config: &str| Desk::new(config).set("DASHSCOPE_API_KEY", "k");
-    assert_eq!(on(&key("").config()), ["qwen"]);
-    assert_eq!(on(&key("[providers.qwen-cn]").config()), ["qwen-cn"]);
+fn a_variable_that_two_providers_share_enables_one() {
+    let key = |config: &str| TestInputs::new(config).set("DASHSCOPE_API_KEY", "k");
+    assert_eq!(enabled(&key("").config()), ["qwen"]);
+    assert_eq!(enabled(&key("[providers.qwen-cn]").config()), ["qwen-cn"]);
     let both = key("[providers.qwen-cn]\n[providers.qwen]").config();
-    assert_eq!(on(&both), ["qwen-cn", "qwen"]);
+    assert_eq!(enabled(&both), ["qwen-cn", "qwen"]);
     let off = key("[providers.qwen]\nenabled = false").config();
-    assert_eq!(on(&off), ["sandbox"]);
-    // The same variable for a server of one's own says nothing about the site.
+    assert_eq!(enabled(&off), ["sandbox"]);
+    // A provider of the user's own that reads the same variable does not use it up.
     let own =
         "[providers.mine]\nbase_url = \"https://x.example\"\napi_key_env = \"DASHSCOPE_API_KEY\"";
-    assert_eq!(on(&key(own).config()), ["mine", "qwen"]);
+    assert_eq!(enabled(&key(own).config()), ["mine", "qwen"]);
 }
 
 #[test]
-fn an_address_of_the_users_own_must_be_given() {
-    let form = "write base_url = \"https://{resource}.openai.azure.com/openai/v1\"";
-    let desk = Desk::new("").set("AZURE_OPENAI_API_KEY", "k");
-    let config = desk.config();
-    assert_eq!(on(&config), ["sandbox"]);
-    assert!(config.warnings[0].contains(form), "{:?}", config.warnings);
-    let said = refusal("[providers.azure-openai]\napi_key = \"k\"");
-    assert!(said.contains(form), "{said}");
-    let given = "[providers.azure-openai]\nbase_url = \"https://r.openai.azure.com/openai/v1\"";
-    let config = Desk::new(given).set("AZURE_OPENAI_API_KEY", "k").config();
-    assert_eq!(on(&config), ["azure-openai"]);
+fn a_base_url_with_a_placeholder_must_be_configured() {
+    let advice = "write base_url = \"https://{resource}.openai.azure.com/openai/v1\"";
+    let inputs = TestInputs::new("").set("AZURE_OPENAI_API_KEY", "k");
+    let config = inputs.config();
+    assert_eq!(enabled(&config), ["sandbox"]);
+    assert!(config.warnings[0].contains(advice), "{:?}", config.warnings);
+    let why = error("[providers.azure-openai]\napi_key = \"k\"");
+    assert!(why.contains(advice), "{why}");
+    let table = "[providers.azure-openai]\nbase_url = \"https://r.openai.azure.com/openai/v1\"";
+    let config = TestInputs::new(table)
+        .set("AZURE_OPENAI_API_KEY", "k")
+        .config();
+    assert_eq!(enabled(&config), ["azure-openai"]);
     let key_header = config.registry.providers[0].key_header.as_deref();
     assert_eq!(key_header, Some("api-key"));
 }
 
 #[test]
-fn providers_keep_the_order_of_the_file_then_the_folder_then_the_environment() {
-    let desk = Desk::new(
+fn providers_keep_the_order_of_the_file_then_the_directory_then_the_environment() {
+    let inputs = TestInputs::new(
         "[providers.zeta]\nbase_url = \"https://z.example/v1\"\n[providers.llamacpp]\n[providers.sandbox]",
     )
     .set("OPENAI_API_KEY", "sk-1");
-    desk.write(
+    inputs.write(
         "here/providers/b.toml",
         "base_url = \"https://b.example/v1\"",
     );
-    desk.write(
+    inputs.write(
         "here/providers/a.toml",
         "base_url = \"https://a.example/v1\"",
     );
-    desk.write("here/providers/readme.txt", "not a provider");
-    let config = desk.config();
-    assert_eq!(on(&config).join(" "), "zeta llamacpp sandbox a b openai");
+    inputs.write("here/providers/readme.txt", "not a provider");
+    let config = inputs.config();
+    assert_eq!(
+        enabled(&config).join(" "),
+        "zeta llamacpp sandbox a b openai"
+    );
     assert!(config.sandbox);
-    assert_eq!(config.sources.len(), 3);
+    assert_eq!(config.source_files.len(), 3);
 }
 
 #[test]
-fn a_provider_can_be_turned_off() {
-    let desk = Desk::new("[providers.openai]\nenabled = false").set("OPENAI_API_KEY", "sk-1");
-    assert_eq!(on(&desk.config()), [registry::SANDBOX]);
-    assert!(refusal("[providers.sandbox]\nenabled = false").contains("no provider is on"));
+fn a_provider_can_be_disabled() {
+    let inputs =
+        TestInputs::new("[providers.openai]\nenabled = false").set("OPENAI_API_KEY", "sk-1");
+    assert_eq!(enabled(&inputs.config()), [registry::SANDBOX]);
+    assert!(error("[providers.sandbox]\nenabled = false").contains("no provider is on"));
 }
 
 #[test]
 fn a_builtin_needs_only_its_key() {
-    let config = Desk::new("[providers.openai]\napi_key = [\"k1\", \"k2\"]").config();
+    let config = TestInputs::new("[providers.openai]\napi_key = [\"k1\", \"k2\"]").config();
     let keys: Vec<&str> = config.keys.values().flatten().map(Secret::expose).collect();
     assert_eq!(keys, ["k1", "k2"]);
     assert_eq!(
-        refusal("\n[providers.openai]"),
+        error("\n[providers.openai]"),
         "proxy-config.toml:2: provider `openai`: it needs a key: set OPENAI_API_KEY, or give \
          api_key_env, api_key_file, api_key_command or api_key"
     );
 }
 
 #[test]
-fn flags_beat_the_environment_and_that_beats_the_file() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let file = "[server]\nlisten = \"127.0.0.1:1\"\nlog = \"warn\"\ndata_dir = \"~/d\"";
-    let mut desk = Desk::new(file);
-    let config = desk.config();
+    let mut inputs = TestInputs::new(file);
+    let config = inputs.config();
     assert_eq!(config.server.listen.port(), 1);
-    assert_eq!(config.server.data_dir, desk.folder.path().join("d"));
+    assert_eq!(config.server.data_dir, inputs.dir.path().join("d"));
     for (name, value) in [
         ("LISTEN", "127.0.0.1:2"),
         ("LOG", "debug"),
         ("DATA_DIR", "/env"),
     ] {
-        desk = desk.set(&format!("RESPONDENT_{name}"), value);
+        inputs = inputs.set(&format!("RESPONDENT_{name}"), value);
     }
-    let server = desk.config().server;
+    let server = inputs.config().server;
     assert_eq!((server.listen.port(), server.log.as_str()), (2, "debug"));
     assert_eq!(server.data_dir, Path::new("/env"));
-    desk.flags.listen = Some("127.0.0.1:3".into());
-    desk.flags.log = Some("trace".into());
-    desk.flags.data_dir = Some("/flag".into());
-    let server = desk.config().server;
+    inputs.flags.listen = Some("127.0.0.1:3".into());
+    inputs.flags.log = Some("trace".into());
+    inputs.flags.data_dir = Some("/flag".into());
+    let server = inputs.config().server;
     assert_eq!((server.listen.port(), server.log.as_str()), (3, "trace"));
     assert_eq!(server.data_dir, Path::new("/flag"));
 }
 
 #[test]
-fn the_file_is_looked_for_in_order() {
+fn the_configuration_file_is_searched_for_in_order() {
     let listen = |port: u16| format!("[server]\nlisten = \"127.0.0.1:{port}\"");
-    let port = |desk: &Desk| desk.config().server.listen.port();
-    let mut desk = Desk::new("");
-    desk.write("config/respondent/proxy-config.toml", &listen(1));
-    assert_eq!(port(&desk), 1);
-    desk.write("here/proxy-config.toml", &listen(2));
-    assert_eq!(port(&desk), 2);
-    let path = desk.write("env.toml", &listen(3));
-    desk = desk.set("RESPONDENT_CONFIG", path.to_str().unwrap());
-    assert_eq!(port(&desk), 3);
-    desk.flags.config = Some(desk.write("flag.toml", &listen(4)));
-    assert_eq!(port(&desk), 4);
-    desk.flags.config = Some(desk.folder.path().join("absent.toml"));
-    assert!(desk.refusal().contains("absent.toml"));
+    let port = |inputs: &TestInputs| inputs.config().server.listen.port();
+    let mut inputs = TestInputs::new("");
+    inputs.write("config/respondent/proxy-config.toml", &listen(1));
+    assert_eq!(port(&inputs), 1);
+    inputs.write("here/proxy-config.toml", &listen(2));
+    assert_eq!(port(&inputs), 2);
+    let path = inputs.write("env.toml", &listen(3));
+    inputs = inputs.set("RESPONDENT_CONFIG", path.to_str().unwrap());
+    assert_eq!(port(&inputs), 3);
+    inputs.flags.config = Some(inputs.write("flag.toml", &listen(4)));
+    assert_eq!(port(&inputs), 4);
+    inputs.flags.config = Some(inputs.dir.path().join("absent.toml"));
+    assert!(inputs.error().contains("absent.toml"));
 }
 
 #[test]
-fn the_users_folder_of_providers_counts_without_a_file() {
-    let desk = Desk::new("");
-    desk.write(
+fn the_users_providers_directory_is_read_without_a_file() {
+    let inputs = TestInputs::new("");
+    inputs.write(
         "config/respondent/providers/lab.toml",
         "base_url = \"https://lab.example/v1\"",
     );
-    assert_eq!(on(&desk.config()), ["lab"]);
+    assert_eq!(enabled(&inputs.config()), ["lab"]);
 }
 
 #[test]
-fn unknown_keys_name_line_and_nearest_key() {
-    for (config, wanted) in [
+fn the_error_for_an_unknown_key_names_its_line_and_a_similar_key() {
+    for (config, expected) in [
         (
             "[server]\nlisen = 1",
             "proxy-config.toml:2: unknown key `lisen`; did you mean `listen`?",
@@ -246,13 +252,13 @@ fn unknown_keys_name_line_and_nearest_key() {
             "proxy-config.toml:2: unknown key `prompt`; known are instructions_file",
         ),
     ] {
-        assert_eq!(refusal(config), wanted);
+        assert_eq!(error(config), expected);
     }
 }
 
 #[test]
-fn wrong_types_name_line_key_and_what_is_wanted() {
-    for (config, wanted) in [
+fn the_error_for_a_wrong_type_names_line_key_and_expected_type() {
+    for (config, expected) in [
         (
             "[server]\nbody_limit = \"64 MiB\"",
             "proxy-config.toml:2: `body_limit`: expected a whole number, found string",
@@ -280,13 +286,13 @@ fn wrong_types_name_line_key_and_what_is_wanted() {
             "proxy-config.toml:2: `openai`: expected a table, found string",
         ),
     ] {
-        assert_eq!(refusal(config), wanted);
+        assert_eq!(error(config), expected);
     }
-    assert!(refusal("[server\n").starts_with("proxy-config.toml:1: "));
+    assert!(error("[server\n").starts_with("proxy-config.toml:1: "));
 }
 
 #[test]
-fn a_broken_file_is_refused_without_its_values() {
+fn the_error_for_a_broken_file_quotes_no_values() {
     for config in [
         "[providers.lab]\napi_key = sk-canary",
         "[providers.lab]\napi_key = \"sk-canary",
@@ -295,20 +301,20 @@ fn a_broken_file_is_refused_without_its_values() {
         "[providers.lab]\nmodels = [\"sk-canary\"]",
         "[providers.lab.timeouts]\nidle = \"sk-canary\"",
     ] {
-        let why = refusal(config);
+        let why = error(config);
         assert!(why.starts_with("proxy-config.toml:"), "{why}");
         assert!(!why.contains("canary"), "{why}");
     }
 }
 
 #[test]
-fn errors_in_the_folder_name_their_file() {
-    let desk = Desk::new("");
-    desk.write(
+fn errors_in_provider_files_name_the_file() {
+    let inputs = TestInputs::new("");
+    inputs.write(
         "config/respondent/providers/lab.toml",
         "base_url = \"https://x/v1\"\nmodel = 1",
     );
-    let error = desk.load().unwrap_err();
+    let error = inputs.load().unwrap_err();
     assert!(error.file.unwrap().ends_with("providers/lab.toml"));
     assert_eq!(error.line, Some(2));
 }
@@ -321,7 +327,7 @@ fn unsafe_addresses_are_refused_unless_allowed() {
         "file:///etc/passwd",
         "https://me:pw-canary@x.example/v1",
     ] {
-        let why = refusal(&lab(&format!("base_url = \"{url}\"")));
+        let why = error(&lab(&format!("base_url = \"{url}\"")));
         assert!(
             why.starts_with("proxy-config.toml:2: provider `lab`: base_url"),
             "{why}"
@@ -329,66 +335,66 @@ fn unsafe_addresses_are_refused_unless_allowed() {
         assert!(!why.contains("canary"), "{why}");
     }
     let allowed = lab("base_url = \"http://10.0.0.7/v1\"\nallow_http = true");
-    assert_eq!(on(&Desk::new(&allowed).config()), ["lab"]);
-    assert!(refusal(&lab("")).contains("needs base_url"));
+    assert_eq!(enabled(&TestInputs::new(&allowed).config()), ["lab"]);
+    assert!(error(&lab("")).contains("needs base_url"));
 }
 
 #[test]
 fn an_open_address_needs_a_token() {
     let open = "[server]\nlisten = \"0.0.0.0:8787\"\n";
-    let why = refusal(open);
+    let why = error(open);
     assert!(
         why.starts_with("proxy-config.toml:2: ") && why.contains("token_env"),
         "{why}"
     );
     let with = format!("{open}token_env = \"T\"");
-    assert!(refusal(&with).contains("the environment has no T"));
-    let config = Desk::new(&with).set("T", "token-1").config();
+    assert!(error(&with).contains("the environment has no T"));
+    let config = TestInputs::new(&with).set("T", "token-1").config();
     assert!(config.server.token.unwrap().matches(b"token-1"));
-    let mut flag = Desk::new("");
+    let mut flag = TestInputs::new("");
     flag.flags.listen = Some("[::]:80".into());
-    assert!(flag.refusal().contains("lets other machines in"));
+    assert!(flag.error().contains("lets other machines in"));
     flag.flags.listen = Some("8787".into());
-    assert!(flag.refusal().contains("--listen"));
+    assert!(flag.error().contains("--listen"));
 }
 
 #[test]
-fn a_token_file_lies_beside_the_configuration() {
-    let desk = Desk::new("[server]\ntoken_file = \"token\"");
-    assert!(desk.refusal().contains("token"));
-    desk.write("here/token", "token-2\n");
-    assert!(desk.config().server.token.unwrap().matches(b"token-2"));
+fn a_token_file_is_relative_to_the_configuration() {
+    let inputs = TestInputs::new("[server]\ntoken_file = \"token\"");
+    assert!(inputs.error().contains("token"));
+    inputs.write("here/token", "token-2\n");
+    assert!(inputs.config().server.token.unwrap().matches(b"token-2"));
 }
 
 #[test]
-fn names_are_checked_where_they_stand() {
+fn errors_in_model_names_point_at_their_line() {
     let lab = "[providers.lab]\nbase_url = \"https://x/v1\"\npassthrough = false\n\
                models = [{ id = \"big\" }]\n[routing]\n";
-    let why = refusal(&format!("{lab}default_model = \"bug\""));
+    let why = error(&format!("{lab}default_model = \"bug\""));
     assert!(
         why.starts_with("proxy-config.toml:6: ") && why.contains("Near: big"),
         "{why}"
     );
-    let why = refusal(&format!("{lab}aliases = {{ a = \"b\", b = \"big\" }}"));
+    let why = error(&format!("{lab}aliases = {{ a = \"b\", b = \"big\" }}"));
     assert!(
         why.starts_with("proxy-config.toml:6: ") && why.contains("one level"),
         "{why}"
     );
-    let why = refusal(&format!(
+    let why = error(&format!(
         "{lab}fallbacks = {{ \"lab/big\" = [\"big\", \"bug\"] }}"
     ));
     assert!(
         why.starts_with("proxy-config.toml:6: ") && why.contains("'bug' leads nowhere. The model"),
         "{why}"
     );
-    let config = Desk::new(&format!(
+    let config = TestInputs::new(&format!(
         "{lab}default_model = \"a\"\naliases = {{ a = \"big\" }}"
     ));
     assert!(config.config().registry.resolve("gpt-x", true).is_ok());
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_values_are_refused() {
     for config in [
         "[server]\nmax_connections = 0",
         "[server]\nheartbeat = \"0s\"",
@@ -404,22 +410,22 @@ fn nonsense_is_refused() {
         "[providers.lab]\nbase_url = \"https://x/v1\"\nmodels = [{ id = \"a\" }, { id = \"a\" }]",
         "[providers.lab]\nbase_url = \"https://x/v1\"\nmodels = [{ id = \"a\", default_reasoning = \"high\" }]",
     ] {
-        assert!(Desk::new(config).load().is_err(), "{config}");
+        assert!(TestInputs::new(config).load().is_err(), "{config}");
     }
-    let desk = Desk::new("[providers.lab]\nbase_url = \"https://x/v1\"");
-    desk.write("here/providers/lab.toml", "base_url = \"https://x/v1\"");
-    assert!(desk.refusal().contains("twice"));
+    let inputs = TestInputs::new("[providers.lab]\nbase_url = \"https://x/v1\"");
+    inputs.write("here/providers/lab.toml", "base_url = \"https://x/v1\"");
+    assert!(inputs.error().contains("twice"));
 }
 
 #[cfg(unix)]
 #[test]
-fn a_secret_that_others_can_read_is_a_warning() {
+fn a_secret_file_that_others_can_read_is_a_warning() {
     use std::os::unix::fs::PermissionsExt;
-    let desk = Desk::new("[providers.openai]\napi_key = \"sk-1\"");
-    let path = desk.folder.path().join("here/proxy-config.toml");
+    let inputs = TestInputs::new("[providers.openai]\napi_key = \"sk-1\"");
+    let path = inputs.dir.path().join("here/proxy-config.toml");
     let with = |mode| {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-        desk.config().warnings
+        inputs.config().warnings
     };
     assert!(with(0o600).is_empty());
     for mode in [0o640, 0o604] {
@@ -428,18 +434,18 @@ fn a_secret_that_others_can_read_is_a_warning() {
 }
 
 #[test]
-fn the_instructions_of_a_file_are_read() {
-    let desk = Desk::new("[codex]\ninstructions_file = \"prompt.md\"");
-    desk.write("here/prompt.md", "Be brief.");
-    let before = desk.config();
+fn the_instructions_file_is_read() {
+    let inputs = TestInputs::new("[codex]\ninstructions_file = \"prompt.md\"");
+    inputs.write("here/prompt.md", "Be brief.");
+    let before = inputs.config();
     assert_eq!(before.codex.instructions.as_deref(), Some("Be brief."));
-    desk.write("here/prompt.md", "Be bold.");
-    assert_ne!(before.digest, desk.config().digest);
+    inputs.write("here/prompt.md", "Be bold.");
+    assert_ne!(before.digest, inputs.config().digest);
 }
 
 #[test]
-fn no_secret_is_in_what_is_printed() {
-    let desk = Desk::new(
+fn no_secret_is_printed_or_left_after_redaction() {
+    let inputs = TestInputs::new(
         "[server]\ntoken_env = \"T\"\n[providers.openai]\n[providers.lab]\n\
          base_url = \"https://x/v1\"\napi_key = \"lab-canary-1\"\n\
          proxy = \"http://me:proxy-canary-2@127.0.0.1:1\"\n\
@@ -447,7 +453,7 @@ fn no_secret_is_in_what_is_printed() {
     )
     .set("T", "token-canary-5")
     .set("OPENAI_API_KEY", "sk-canary-6");
-    let config = desk.config();
+    let config = inputs.config();
     for text in [
         format!("{config:?}"),
         crate::config::report::report(&config),
@@ -461,14 +467,14 @@ fn no_secret_is_in_what_is_printed() {
 }
 
 #[test]
-fn the_report_tells_what_would_run() {
-    let desk = Desk::new(
+fn the_report_lists_what_would_run() {
+    let inputs = TestInputs::new(
         "[routing.aliases]\nbest = \"gpt-5\"\n\
          [routing.fallbacks]\nbest = [\"vllm/a\", \"vllm/b\"]\n\"*\" = \"vllm/c\"\n\
          [providers.vllm]\napi_key = [\"k1\", \"k2\"]\nkey_weights = [3, 1]\nmax_concurrent = 4",
     )
     .set("OPENAI_API_KEY", "sk-1");
-    let report = crate::config::report::report(&desk.config());
+    let report = crate::config::report::report(&inputs.config());
     for line in [
         "listen     http://127.0.0.1:8787",
         "proxy-config.toml",

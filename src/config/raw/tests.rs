@@ -4,9 +4,9 @@ use super::*;
 
 const EXAMPLE: &str = include_str!("../../../proxy-config.example.toml");
 
-/// The example with its optional keys turned on: `#key` becomes `key`, while
-/// `# prose` stays.
-fn all_on() -> String {
+/// The example with its optional keys uncommented: `#key` becomes `key`, while `# prose`
+/// stays a comment.
+fn uncommented_example() -> String {
     EXAMPLE
         .lines()
         .map(|line| match line.strip_prefix('#') {
@@ -17,8 +17,9 @@ fn all_on() -> String {
         .join("\n")
 }
 
-fn known(table: &str) -> Vec<String> {
-    let error = toml::from_str::<Raw>(&format!("{table}\nno_such_key = 1"))
+/// The keys that a table may have, taken from the error about an unknown one.
+fn known_keys(table: &str) -> Vec<String> {
+    let error = toml::from_str::<RawConfig>(&format!("{table}\nno_such_key = 1"))
         .err()
         .unwrap();
     let words: Vec<&str> = error.message().split('`').skip(1).step_by(2).collect();
@@ -28,7 +29,10 @@ fn known(table: &str) -> Vec<String> {
 
 #[test]
 fn the_example_equals_the_defaults() {
-    let (example, default) = (toml::from_str::<Raw>(EXAMPLE).unwrap(), Raw::default());
+    let (example, default) = (
+        toml::from_str::<RawConfig>(EXAMPLE).unwrap(),
+        RawConfig::default(),
+    );
     assert_eq!(example.server, default.server);
     assert!(example.routing == default.routing);
     assert_eq!(example.codex, default.codex);
@@ -42,7 +46,7 @@ fn the_example_sets_every_default_of_server_and_capture() {
     let optional = ["data_dir", "token_env", "token_file"];
     for name in ["server", "capture"] {
         let set = table[name].as_table().unwrap();
-        for key in known(&format!("[{name}]")) {
+        for key in known_keys(&format!("[{name}]")) {
             assert_eq!(
                 set.contains_key(&key),
                 !optional.contains(&key.as_str()),
@@ -53,8 +57,8 @@ fn the_example_sets_every_default_of_server_and_capture() {
 }
 
 #[test]
-fn the_example_names_every_key() {
-    let text = all_on();
+fn the_example_contains_every_key() {
+    let text = uncommented_example();
     let all: toml::Table = toml::from_str(&text).unwrap();
     let provider = &all["providers"]["example"];
     let model = &provider["models"][0];
@@ -72,16 +76,16 @@ fn the_example_names_every_key() {
             &model["price"],
         ),
     ] {
-        for key in known(table) {
+        for key in known_keys(table) {
             assert!(shown.get(&key).is_some(), "{table} {key}");
         }
     }
-    toml::from_str::<Raw>(&text).unwrap();
+    toml::from_str::<RawConfig>(&text).unwrap();
 }
 
 #[test]
 fn the_example_provider_shows_the_defaults() {
-    let all: Raw = toml::from_str(&all_on()).unwrap();
+    let all: RawConfig = toml::from_str(&uncommented_example()).unwrap();
     let (id, shown) = all
         .providers
         .0

@@ -17,7 +17,7 @@ use toml::Table;
 
 use super::{BundleAttempt, BundleResponseHead, BundleTurn};
 use crate::turn::Caller;
-use crate::upstream::Lessons;
+use crate::upstream::LearnedQuirks;
 
 mod spoken;
 #[cfg(test)]
@@ -263,7 +263,7 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
         upstream_model: kept.upstream_model.clone(),
         resolved_by: ResolvedBy::Exact,
     };
-    let lessons = Lessons::default();
+    let lessons = LearnedQuirks::default();
     for lesson in &turn.given.model_patches {
         if (&lesson.provider, &lesson.model) == (&kept.provider, &kept.upstream_model) {
             for mend in &lesson.patches {

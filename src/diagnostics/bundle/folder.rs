@@ -61,7 +61,7 @@ impl BundleFolder {
             bytes: capture.keep_size,
             age: Duration::from_hours(24 * u64::from(capture.keep_days)),
         };
-        Self::new(config.server.bundles(), limits)
+        Self::new(config.server.bundles_dir(), limits)
     }
 
     /// A folder at `path`, which need not exist.

@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{Flags, Inputs, Places, load};
+use crate::config::{Flags, Inputs, UserDirs, load};
 use crate::turn::Outcome;
 use crate::turn::{TurnEvent, TurnObserver};
 
@@ -13,7 +13,7 @@ fn config(capture: &str) -> Arc<Config> {
     let inputs = Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places::under(folder.path()),
+        dirs: UserDirs::under(folder.path()),
     };
     Arc::new(load(&inputs).unwrap())
 }

@@ -120,7 +120,7 @@ fn run_writer(jobs: &Receiver<WriteJob>, dropped: &AtomicUsize) {
                     tracing::warn!(
                         target: log::CAPTURE_TARGET,
                         "turns cannot be kept in {}, {} is the first: {}",
-                        SafeText::new(&turn.config.server.bundles().display().to_string()),
+                        SafeText::new(&turn.config.server.bundles_dir().display().to_string()),
                         turn.request_id,
                         SafeText::new(&reason)
                     );

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::Scrubber;
 use super::filler::{is_filler, is_kept};
-use crate::secrets::Found;
-use crate::secrets::encoded::Encoded;
+use crate::secrets::SecretMatch;
+use crate::secrets::encoded::EncodedRuns;
 use crate::secrets::layers::Layers;
 
 /// A replacement can make another secret recognisable, so a text is searched again
@@ -44,8 +44,8 @@ impl Scrubber {
         let top = layers.top();
         let mut hits = Vec::new();
         for layer in 0..=top {
-            let up = |hit: Found| Found {
-                part: layers.up(layer, hit.part),
+            let up = |hit: SecretMatch| SecretMatch {
+                range: layers.up(layer, hit.range),
                 ..hit
             };
             hits.extend(self.hits(layers.bytes(layer)).into_iter().map(up));
@@ -59,17 +59,17 @@ impl Scrubber {
             };
             let free = without(raised(free), &raised(locked));
             for hit in common(hits, &free) {
-                let content = layers.bytes(top).get(hit.part.clone()).unwrap_or_default();
+                let content = layers.bytes(top).get(hit.range.clone()).unwrap_or_default();
                 if is_filler(content) {
                     continue;
                 }
-                let filler = self.filler_for(content, hit.secret);
-                for (at, byte) in (hit.part.start..).zip(&filler) {
+                let filler = self.filler_for(content, hit.known_index);
+                for (at, byte) in (hit.range.start..).zip(&filler) {
                     if !is_kept(*byte) {
                         changed |= layers.write(top, at, *byte);
                     }
                 }
-                if hit.secret.is_none() {
+                if hit.known_index.is_none() {
                     fillers.insert(filler);
                 }
             }
@@ -77,28 +77,28 @@ impl Scrubber {
         let mut encoded_in = vec![layers.json(), top];
         encoded_in.dedup();
         for layer in encoded_in {
-            Encoded::each(&mut layers, layer, |layers, encoded| {
+            EncodedRuns::each(&mut layers, layer, |layers, encoded| {
                 let found = settle(self.hits(encoded.bytes()));
                 for hit in found {
-                    let Some(place) = encoded.place_of(hit.part.clone()) else {
+                    let Some(place) = encoded.place_of(hit.range.clone()) else {
                         continue;
                     };
                     let place = layers.down(layer, place);
                     if touches(locked, &place) || !touches(free, &place) {
                         continue;
                     }
-                    let content = encoded.bytes().get(hit.part.clone()).unwrap_or_default();
+                    let content = encoded.bytes().get(hit.range.clone()).unwrap_or_default();
                     if is_filler(content) {
                         continue;
                     }
-                    let filler = self.filler_for(content, hit.secret);
-                    for (at, byte) in (hit.part.start..).zip(&filler) {
+                    let filler = self.filler_for(content, hit.known_index);
+                    for (at, byte) in (hit.range.start..).zip(&filler) {
                         if !is_kept(*byte) {
                             encoded.write(layers, layer, at, *byte);
                             changed = true;
                         }
                     }
-                    if hit.secret.is_none() {
+                    if hit.known_index.is_none() {
                         fillers.insert(filler);
                     }
                 }
@@ -108,10 +108,10 @@ impl Scrubber {
     }
 
     /// All secrets in one decoded layer of the text.
-    fn hits(&self, text: &[u8]) -> Vec<Found> {
+    fn hits(&self, text: &[u8]) -> Vec<SecretMatch> {
         let mut hits = self.redactor.find(text);
         hits.retain(|hit| {
-            hit.secret.is_some() || !text.get(hit.part.clone()).is_none_or(is_filler)
+            hit.known_index.is_some() || !text.get(hit.range.clone()).is_none_or(is_filler)
         });
         hits
     }
@@ -134,28 +134,31 @@ impl Scrubber {
 
 /// Sorts hits and removes overlaps. Known secrets win, because each must get the same
 /// placeholder everywhere; overlapping unknown secrets are merged into one.
-fn settle(hits: Vec<Found>) -> Vec<Found> {
-    let (mut known, mut shaped): (Vec<Found>, Vec<Found>) =
-        hits.into_iter().partition(|hit| hit.secret.is_some());
-    known.sort_by_key(|hit| (hit.part.start, usize::MAX - hit.part.end));
+fn settle(hits: Vec<SecretMatch>) -> Vec<SecretMatch> {
+    let (mut known, mut shaped): (Vec<SecretMatch>, Vec<SecretMatch>) =
+        hits.into_iter().partition(|hit| hit.known_index.is_some());
+    known.sort_by_key(|hit| (hit.range.start, usize::MAX - hit.range.end));
     let mut end = 0;
     for hit in &mut known {
-        hit.part.start = hit.part.start.max(end);
-        end = end.max(hit.part.end);
+        hit.range.start = hit.range.start.max(end);
+        end = end.max(hit.range.end);
     }
-    known.retain(|hit| hit.part.start < hit.part.end);
-    shaped.sort_by_key(|hit| hit.part.start);
+    known.retain(|hit| hit.range.start < hit.range.end);
+    shaped.sort_by_key(|hit| hit.range.start);
     let mut parts: Vec<Range<usize>> = Vec::new();
     for hit in shaped {
         match parts.last_mut() {
-            Some(last) if hit.part.start < last.end => last.end = last.end.max(hit.part.end),
-            _ => parts.push(hit.part),
+            Some(last) if hit.range.start < last.end => last.end = last.end.max(hit.range.end),
+            _ => parts.push(hit.range),
         }
     }
-    let taken: Vec<Range<usize>> = known.iter().map(|hit| hit.part.clone()).collect();
+    let taken: Vec<Range<usize>> = known.iter().map(|hit| hit.range.clone()).collect();
     let rest = without(parts, &taken).into_iter();
-    known.extend(rest.map(|part| Found { part, secret: None }));
-    known.sort_by_key(|hit| hit.part.start);
+    known.extend(rest.map(|part| SecretMatch {
+        range: part,
+        known_index: None,
+    }));
+    known.sort_by_key(|hit| hit.range.start);
     known
 }
 
@@ -185,20 +188,23 @@ fn without(parts: Vec<Range<usize>>, taken: &[Range<usize>]) -> Vec<Range<usize>
 }
 
 /// The hits, cut to the ranges in `free`.
-fn common(hits: Vec<Found>, free: &[Range<usize>]) -> Vec<Found> {
+fn common(hits: Vec<SecretMatch>, free: &[Range<usize>]) -> Vec<SecretMatch> {
     let mut inside = Vec::new();
     let mut first = 0;
     for hit in hits {
-        while free.get(first).is_some_and(|one| one.end <= hit.part.start) {
+        while free
+            .get(first)
+            .is_some_and(|one| one.end <= hit.range.start)
+        {
             first += 1;
         }
         for one in free.iter().skip(first) {
-            if one.start >= hit.part.end {
+            if one.start >= hit.range.end {
                 break;
             }
-            inside.push(Found {
-                part: hit.part.start.max(one.start)..hit.part.end.min(one.end),
-                secret: hit.secret,
+            inside.push(SecretMatch {
+                range: hit.range.start.max(one.start)..hit.range.end.min(one.end),
+                known_index: hit.known_index,
             });
         }
     }

@@ -297,7 +297,10 @@ fn configured_patterns_are_redacted() {
         Regex::new(r#""name":\s*"([^"]+)""#).unwrap(),
         Regex::new("(?s)from.*to").unwrap(),
     ];
-    let scrubber = Scrubber::new(Redactor::default().with(&patterns), Keep::default());
+    let scrubber = Scrubber::new(
+        Redactor::default().with_patterns(&patterns),
+        Keep::default(),
+    );
     let text = r#"{"name":"Anna K","n":1,"t":"of customer-77","a":"from","b":[true,null,1.5e3],"c":"\n to \u00e9"}"#;
     let clean = scrubber.text(text).into_owned();
     assert!(
@@ -468,7 +471,7 @@ fn readings(text: &[u8]) -> Vec<Vec<u8>> {
             all.push(layers.bytes(layer).to_vec());
         }
         let top = layers.top();
-        crate::secrets::encoded::Encoded::each(&mut layers, top, |_, encoded| {
+        crate::secrets::encoded::EncodedRuns::each(&mut layers, top, |_, encoded| {
             all.push(encoded.bytes().to_vec());
         });
     }

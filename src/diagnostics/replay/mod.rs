@@ -199,7 +199,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     // The engine must hide the placeholders where it hid the secrets themselves.
     let hidden = turn.given.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
-    let mut config = Config::bare(
+    let mut config = Config::for_replay(
         settings.to_registry(),
         keys,
         Duration::from_millis(turn.heartbeat_ms),

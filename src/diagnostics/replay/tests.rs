@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::live::LiveRecorder;
 use super::{ReplayError, live, replay};
 use crate::artifacts::Artifacts;
-use crate::config::{Config, Flags, Inputs, Places, load};
+use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::diagnostics::bundle::{BodyChunk, BundleTurn, Scope, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::Metrics;
@@ -145,7 +145,7 @@ fn config(text: &str) -> Config {
     load(&Inputs {
         flags: Flags::default(),
         environment: Box::new(HashMap::<String, String>::new()),
-        places: Places::under(folder.path()),
+        dirs: UserDirs::under(folder.path()),
     })
     .unwrap()
 }

@@ -113,7 +113,7 @@ impl Summarizer<'_> {
                     if let Some(patch) = fault.patch {
                         // The engine forgets a patch that did not change this request. The next
                         // request is another one, which it may change.
-                        let patches = self.history.shared.upstreams.lessons();
+                        let patches = self.history.shared.upstreams.learned_quirks();
                         patches.learn(&route, patch);
                     }
                     if !is_worth_another_request(fault.kind) {
@@ -236,7 +236,7 @@ impl Summarizer<'_> {
         match history.routes.first() {
             Some(route) => {
                 let mut route = route.clone();
-                history.shared.upstreams.lessons().apply(&mut route);
+                history.shared.upstreams.learned_quirks().apply(&mut route);
                 Bounds::for_model(&route.model, outputs, keeping)
             }
             None => Bounds {

@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep_until};
 use super::Engine;
 use crate::turn::observer::TurnEvent;
 use crate::turn::sink::Sink;
-use crate::upstream::Answer;
+use crate::upstream::UpstreamResponse;
 
 /// How long after the finish reason the token counts and the end of the stream may come.
 const GRACE_AFTER_FINISH: Duration = Duration::from_secs(5);
 
 impl<S: Sink> Engine<'_, S> {
-    pub(super) async fn read_answer(&mut self, mut answer: Answer) -> Result<(), Fault> {
+    pub(super) async fn read_answer(&mut self, mut answer: UpstreamResponse) -> Result<(), Fault> {
         let idle = self.attempt.upstream.provider().timeouts.idle;
         let commit_at = Instant::now() + self.timing.commit_after;
         let mut reader = UpstreamReader::new(&self.attempt.route.dialect.quirks);
@@ -40,7 +40,7 @@ impl<S: Sink> Engine<'_, S> {
             let chunk = tokio::select! {
                 biased;
                 () = &mut shutdown => return Err(self.shutdown_fault()),
-                chunk = answer.piece(chunk_len) => match chunk {
+                chunk = answer.read(chunk_len) => match chunk {
                     Ok(chunk) => chunk,
                     // After the finish reason only token counts can be missing.
                     Err(_) if reader.is_complete() => None,
@@ -78,7 +78,7 @@ impl<S: Sink> Engine<'_, S> {
             if self.decode_chunk(&mut reader, chunk.as_ref())? {
                 // Before the last event is sent: the client may disconnect when it has that event,
                 // which drops this future.
-                answer.release();
+                answer.drain();
                 self.send().await;
                 return Ok(());
             }
@@ -122,7 +122,7 @@ impl<S: Sink> Engine<'_, S> {
         if self.output.has_content && !self.attempt.body.is_empty() {
             self.attempt.body = Bytes::new();
             self.failover.commit_route(&self.attempt);
-            self.attempt.upstream.health().success();
+            self.attempt.upstream.health().record_success();
             self.record.provider_down(false);
         }
         match failed {

@@ -66,7 +66,7 @@ impl Failover {
     ) -> Result<PlannedRequest, Fault> {
         let mut route = route.clone();
         let shared = &self.shared;
-        shared.upstreams.lessons().apply(&mut route);
+        shared.upstreams.learned_quirks().apply(&mut route);
         let (dialect, model) = (&route.dialect, &route.model);
         let known_baggage = if dialect.quirks.wants_baggage() {
             shared

@@ -1,4 +1,5 @@
-//! Canaries in all that is written down of turns.
+//! Puts canary secrets into every part of turns, and searches bundles, logs and replies for
+//! them.
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
@@ -13,8 +14,8 @@ use serde_json::{Value, json};
 use crate::faults::{answer, player};
 use crate::proxy::{CODEX, Proxy, Setup};
 
-/// Secrets of the configuration: two keys, the token, a header, a query, the
-/// password of a proxy.
+/// The secrets of the configuration: two keys, the token, a header, a query parameter, and a
+/// proxy password.
 const CONFIGURED: [&str; 6] = [
     "up-canary/Plain+7f3e9a1b2c4d5e6f",
     "kb-canary-0a1b2c3d4e5f60718",
@@ -24,11 +25,12 @@ const CONFIGURED: [&str; 6] = [
     "prxy-canary-ddeeff0011223344",
 ];
 
-/// What a client sends in headers.
-const SENT: [&str; 2] = ["cook-canary-c1c2c3c4c5c6", "xapi-canary-d1d2d3d4d5d6"];
+/// The secrets that a client sends in headers.
+const CLIENT_HEADERS: [&str; 2] = ["cook-canary-c1c2c3c4c5c6", "xapi-canary-d1d2d3d4d5d6"];
 
-/// Secrets that the conversation holds, each as it stands in a text.
-const SAID: [(&str, &str); 9] = [
+/// The secrets in the conversation, as (text, secret); the `@` in the text stands for the
+/// secret.
+const CONVERSATION: [(&str, &str); 9] = [
     ("@", "sk-proj-Canary0123456789abcdef"),
     ("@", "AKIACANARY0123456789"),
     (
@@ -47,17 +49,22 @@ const SAID: [(&str, &str); 9] = [
 ];
 
 fn canaries() -> Vec<&'static str> {
-    let said = SAID.iter().map(|(_, secret)| *secret);
-    CONFIGURED.into_iter().chain(SENT).chain(said).collect()
+    let conversation = CONVERSATION.iter().map(|(_, secret)| *secret);
+    CONFIGURED
+        .into_iter()
+        .chain(CLIENT_HEADERS)
+        .chain(conversation)
+        .collect()
 }
 
-/// All secrets of the conversation in their places.
-fn said() -> String {
-    let texts = SAID.map(|(text, secret)| text.replacen('@', secret, 1));
+/// The texts of the conversation with their secrets.
+fn conversation() -> String {
+    let texts = CONVERSATION.map(|(text, secret)| text.replacen('@', secret, 1));
     texts.join(" \n ")
 }
 
-/// What a provider repeats of its request, in one encoding each.
+/// A text in which a provider quotes its request: each configured secret in another encoding,
+/// and the conversation.
 fn echo() -> String {
     let [plain, base64, token, header, query, proxy] = CONFIGURED;
     [
@@ -69,12 +76,12 @@ fn echo() -> String {
         utf8_percent_encode(proxy, NON_ALPHANUMERIC)
             .to_string()
             .to_lowercase(),
-        said(),
+        conversation(),
     ]
     .join(" ; ")
 }
 
-/// Two hexadecimal digits a byte, each pair behind `before`.
+/// The bytes of a text in hexadecimal, with `before` in front of each.
 fn hex(text: &str, before: &str) -> String {
     let pairs: Vec<String> = text
         .bytes()
@@ -83,7 +90,7 @@ fn hex(text: &str, before: &str) -> String {
     pairs.concat()
 }
 
-/// The forms in which a secret could be seen.
+/// The forms in which a secret could leak: plain, in part, and encoded.
 fn forms(secret: &str) -> Vec<String> {
     let percent = utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string();
     let each = hex(secret, "%");
@@ -101,15 +108,16 @@ fn forms(secret: &str) -> Vec<String> {
     for lead in 0..3 {
         let text = format!("{}{secret}", "~".repeat(lead));
         for encoded in [STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
-            // Both ends depend on what is around.
+            // The characters at both ends depend on the bytes around the secret.
             forms.push(encoded[4..encoded.len() - 4].to_owned());
         }
     }
     forms
 }
 
-/// All that can be read in a text: itself, each string in its JSON, the strings
-/// of one place in its events together, and what our blobs hold.
+/// Everything that can be read in a text: the text itself, each string in its JSON, the
+/// strings at the same place of all its events joined together, and the contents of our
+/// sealed blobs.
 fn readings(text: &str) -> Vec<String> {
     let mut places: BTreeMap<String, String> = BTreeMap::new();
     let mut all = Vec::new();
@@ -162,8 +170,9 @@ fn strings(json: &Value, at: &str, places: &mut BTreeMap<String, String>, all: &
     }
 }
 
+/// Asserts that a text contains no canary in any form. `what` names the text.
 #[track_caller]
-fn clean(what: &str, text: &str) {
+fn assert_clean(what: &str, text: &str) {
     let readings = readings(text);
     for secret in canaries() {
         for form in forms(secret) {
@@ -180,7 +189,7 @@ fn clean(what: &str, text: &str) {
     }
 }
 
-/// The entries of a bundle.
+/// The entries of a bundle, as (name, text).
 fn entries(path: &Path) -> Vec<(String, String)> {
     let file = std::fs::File::open(path).unwrap();
     let mut tar = tar::Archive::new(zstd::Decoder::new(file).unwrap());
@@ -195,22 +204,23 @@ fn entries(path: &Path) -> Vec<(String, String)> {
     all
 }
 
-/// Every file below, bundles unpacked.
-fn clean_files(folder: &Path) -> usize {
+/// Asserts that the files below a directory contain no canary, bundles unpacked. Returns the
+/// number of bundles.
+fn assert_clean_files(folder: &Path) -> usize {
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.display().to_string();
-        clean("a name", &name);
+        assert_clean("a name", &name);
         if path.is_dir() {
-            files += clean_files(&path);
+            files += assert_clean_files(&path);
         } else if name.ends_with(".tar.zst") {
             files += 1;
             for (entry, text) in entries(&path) {
-                clean(&format!("{name} {entry}"), &text);
+                assert_clean(&format!("{name} {entry}"), &text);
             }
         } else {
-            clean(
+            assert_clean(
                 &name,
                 &String::from_utf8_lossy(&std::fs::read(&path).unwrap()),
             );
@@ -219,7 +229,7 @@ fn clean_files(folder: &Path) -> usize {
     files
 }
 
-/// An answer that says it letter by letter, so to speak.
+/// The steps of an answer that sends a text in pieces of five characters.
 fn fragments(text: &str, step: fn(String) -> Value) -> Vec<Value> {
     let letters: Vec<char> = text.chars().collect();
     letters
@@ -245,18 +255,18 @@ pub(super) async fn canaries_in_bundles() {
         .file("gate.key", token);
     let proxy = Proxy::with(&player, setup.clone()).await;
     let gate = format!("Bearer {token}");
-    let cookie = format!("session={}", SENT[0]);
+    let cookie = format!("session={}", CLIENT_HEADERS[0]);
     let mut headers = vec![
         ("authorization", gate.as_str()),
         ("cookie", cookie.as_str()),
-        ("x-api-key", SENT[1]),
+        ("x-api-key", CLIENT_HEADERS[1]),
     ];
     headers.extend(CODEX);
     let echo = echo();
-    let output = json!({"output": said(), "metadata": {"exit_code": 0}}).to_string();
-    let mut input = vec![json!({"role": "user", "content": said()})];
+    let output = json!({"output": conversation(), "metadata": {"exit_code": 0}}).to_string();
+    let mut input = vec![json!({"role": "user", "content": conversation()})];
 
-    // Said in an answer, in reasoning and in a call, in many pieces.
+    // The answer has the secrets in its text, its reasoning and a call, in many pieces.
     let mut steps = fragments(&echo, |text| json!({"reasoning": text}));
     steps.extend(fragments(&echo, |text| json!({"text": text})));
     let arguments = json!({"command": echo}).to_string();
@@ -280,7 +290,7 @@ pub(super) async fn canaries_in_bundles() {
     input.extend(items.as_array().unwrap().clone());
     input.push(json!({"type": "function_call_output", "call_id": "c1", "output": output}));
 
-    // All of it comes back, and is echoed in errors.
+    // The next requests send all of it back, and the provider quotes it in errors.
     let error = json!({"message": echo, "code": echo, "type": echo, "param": echo});
     let mut turns = 1;
     for (fault, stream) in [
@@ -311,38 +321,38 @@ pub(super) async fn canaries_in_bundles() {
         player.push(fault);
         let reply = proxy.post_with(&request(&input, stream), &headers).await;
         turns += 1;
-        clean("a reply", &reply.body);
-        clean("a reply's head", &format!("{:?}", reply.headers));
+        assert_clean("a reply", &reply.body);
+        assert_clean("a reply's head", &format!("{:?}", reply.headers));
     }
     let mut refused = request(&input, false);
-    refused["previous_response_id"] = SAID[0].1.into();
-    clean("a refusal", &proxy.post_with(&refused, &headers).await.body);
+    refused["previous_response_id"] = CONVERSATION[0].1.into();
+    assert_clean("a refusal", &proxy.post_with(&refused, &headers).await.body);
     turns += 1;
 
     let kept = || proxy.log().matches("turn kept: ").count();
     while kept() < turns {
         tokio::task::yield_now().await;
     }
-    clean("the log", &proxy.log());
+    assert_clean("the log", &proxy.log());
     for path in ["/metrics", "/diagnostics/turns", "/v1/models"] {
-        clean(path, &proxy.get(path).await.body);
+        assert_clean(path, &proxy.get(path).await.body);
     }
     let folder = proxy.folder.path();
-    assert_eq!(clean_files(&folder.join("data")), turns);
+    assert_eq!(assert_clean_files(&folder.join("data")), turns);
     let address = proxy.address.to_string();
     let run = async |args: &str| {
         let setup = Setup::new().arg("--listen").arg(&address);
         let setup = args.split(' ').fold(setup, Setup::arg);
         let (code, out, err) = setup.run(folder).await;
-        clean(args, &out);
-        clean(args, &err);
+        assert_clean(args, &out);
+        assert_clean(args, &err);
         (code, out + &err)
     };
     let (code, told) =
         run("bundle create --since 1h --images --encrypted --output all.tar.zst").await;
     assert_eq!(code, 0, "{told}");
     for (entry, text) in entries(&folder.join("all.tar.zst")) {
-        clean(&entry, &text);
+        assert_clean(&entry, &text);
     }
     run("bundle show all.tar.zst").await;
     run("bundle diff all.tar.zst all.tar.zst").await;

@@ -75,7 +75,7 @@ fn secrets_that_were_echoed() {
             let quoted = !response.contains("is not a chat completion chunk");
             assert_eq!(response.contains("[redacted]"), quoted, "{response}");
             assert!(!secrets.iter().any(|secret| response.contains(secret)), "{response}");
-            let redactor = Redactor::new(&[Secret::new(KEY).unwrap()]).with(&patterns);
+            let redactor = Redactor::new(&[Secret::new(KEY).unwrap()]).with_patterns(&patterns);
             let scrubber = Scrubber::new(redactor, Keep::default());
             let redacted = scrubber.turn(&recorded);
             let all = text(&redacted);

@@ -1,11 +1,12 @@
-//! Secrets that nobody told us of, found by their look or by their name.
+//! Finds secrets that are not configured, by the format of the value (well-known token
+//! prefixes, private keys, credentials in URLs) or by the name in front of it (`api_key=`).
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::bytes::{Captures, Regex};
 
-/// Keys and tokens whose makers gave them a beginning of their own.
+/// Keys and tokens with a prefix that their issuer defines.
 const TOKENS: &str = r"(?x-u)
     \b(?:
       sk-[A-Za-z0-9_-]{16,}
@@ -24,9 +25,9 @@ const TOKENS: &str = r"(?x-u)
     | pypi-[A-Za-z0-9_-]{16,}
     )";
 
-/// Apart from the others: where a candidate fails late, another that begins
-/// inside it must not begin the search anew.
-const JSON_TOKENS: &str =
+/// JSON web tokens. A regex of their own, apart from [`TOKENS`]: a candidate that fails late
+/// must not make the search start again at candidates inside it.
+const JSON_WEB_TOKENS: &str =
     r"(?-u)\b(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)";
 
 const CREDENTIALS: &str = r"(?i-u)\b(?:bearer|basic)[ \t+]+([a-z0-9._~+/=-]{16,})";
@@ -34,13 +35,13 @@ const CREDENTIALS: &str = r"(?i-u)\b(?:bearer|basic)[ \t+]+([a-z0-9._~+/=-]{16,}
 const PRIVATE_KEYS: &str =
     r"(?-u)-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=:,\s]|-[A-Za-z0-9])+)";
 
-/// Scheme, user, password.
+/// User name and password in a URL.
 const USER_INFO: &str = r#"(?-u)\b[A-Za-z][A-Za-z0-9+.-]{1,20}://([^\x00-\x20/"'\\:@?#<>]*)(?::([^\x00-\x20/"'\\@?#<>]+))?@"#;
 
 const QUERIES: &str = r#"(?i-u)[?&](?:key|sig|signature|auth|access|session|jwt|code|x-amz-[a-z-]+|x-goog-[a-z-]+)=([^\x00-\x20&"'\\<>#]{8,})"#;
 
-/// A telling name, what stands between, and the value: in double quotes, in
-/// single ones, or bare.
+/// A name that announces a secret, the separator, and the value in double quotes, in single
+/// quotes or unquoted.
 const NAMED: &str = r#"(?ix-u)
     (api[_-]?key|access[_-]?key(?:[_-]?id)?|secret[_-]?key|private[_-]?key|account[_-]?key
     |encryption[_-]?key|signing[_-]?key|auth[_-]?key
@@ -49,10 +50,10 @@ const NAMED: &str = r#"(?ix-u)
     (?:"(?:(?:bearer|basic|token)[\ ])?([^\x00-\x1f"\\]+)|'([^\x00-\x1f'"\\]+)
     |(?:(?:bearer|basic|token)[\ ])?([^\x00-\x20"'`\\,;&<>(){}\[\]|]{6,}))"#;
 
-/// The patterns, compiled once.
-static SHAPES: LazyLock<Shapes> = LazyLock::new(Shapes::new);
+/// All patterns, compiled at first use.
+static PATTERNS: LazyLock<SecretPatterns> = LazyLock::new(SecretPatterns::new);
 
-struct Shapes {
+struct SecretPatterns {
     tokens: Regex,
     mixed: [Regex; 3],
     private_keys: Regex,
@@ -60,14 +61,14 @@ struct Shapes {
     named: Regex,
 }
 
-/// Where they stand in a text, and where the user's own patterns match: their
-/// first group if they have one. In no order.
+/// The ranges of text that look like a secret, and those that the user's patterns match
+/// (the first capture group, or the whole match without one), in no particular order.
 pub(super) fn find(text: &[u8], own: &[Regex]) -> Vec<Range<usize>> {
-    let mut found = SHAPES.find(text);
+    let mut found = PATTERNS.find(text);
     for regex in own {
         let parts = regex.captures_iter(text).filter_map(|hit| {
-            let place = usize::from(hit.len() > 1);
-            group(&hit, place).or_else(|| group(&hit, 0))
+            let index = usize::from(hit.len() > 1);
+            group(&hit, index).or_else(|| group(&hit, 0))
         });
         found.extend(parts.filter(|part| {
             let bytes = text.get(part.clone()).unwrap_or_default();
@@ -77,7 +78,7 @@ pub(super) fn find(text: &[u8], own: &[Regex]) -> Vec<Range<usize>> {
     found
 }
 
-impl Shapes {
+impl SecretPatterns {
     #[expect(
         clippy::expect_used,
         reason = "the patterns are constant, and without one a secret would stay"
@@ -86,7 +87,7 @@ impl Shapes {
         let regex = |pattern: &str| Regex::new(pattern).expect("a pattern that is tested");
         Self {
             tokens: regex(TOKENS),
-            mixed: [JSON_TOKENS, CREDENTIALS, QUERIES].map(regex),
+            mixed: [JSON_WEB_TOKENS, CREDENTIALS, QUERIES].map(regex),
             private_keys: regex(PRIVATE_KEYS),
             user_info: regex(USER_INFO),
             named: regex(NAMED),
@@ -115,19 +116,19 @@ impl Shapes {
             }
         }
         for hit in self.named.captures_iter(text) {
-            found.extend(named(&hit, text));
+            found.extend(named_value(&hit, text));
         }
         found
     }
 }
 
-fn group(hit: &Captures<'_>, place: usize) -> Option<Range<usize>> {
-    hit.get(place).map(|group| group.range())
+fn group(hit: &Captures<'_>, index: usize) -> Option<Range<usize>> {
+    hit.get(index).map(|group| group.range())
 }
 
-/// The value of a telling name, unless it is plainly something else: the token
-/// of a probability, a type, a call, a placeholder.
-fn named(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
+/// The value in a match of [`NAMED`], unless it is plainly something else: a token with its
+/// log probability, a type, a call, a placeholder.
+fn named_value(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
     let name = hit.get(1)?;
     let sign = hit.get(2)?.as_bytes();
     let quoted = group(hit, 3).or_else(|| group(hit, 4));
@@ -153,7 +154,7 @@ fn named(hit: &Captures<'_>, text: &[u8]) -> Option<Range<usize>> {
             value.len() >= 6 && (!blank || has_digit(value)) && value.first() != Some(&b' ')
         }
     } else {
-        // In the environment names have capitals; elsewhere it may be a program.
+        // Environment variables are in capitals; other assignments may be program text.
         let environment = sign == b"="
             && name
                 .as_bytes()
@@ -169,7 +170,7 @@ fn has_digit(value: &[u8]) -> bool {
     value.iter().any(u8::is_ascii_digit)
 }
 
-/// Not a word of a language.
+/// Whether a value does not look like a word of a natural language.
 fn is_mixed(value: &[u8]) -> bool {
     has_digit(value)
         || value.iter().any(|byte| b"+=".contains(byte))

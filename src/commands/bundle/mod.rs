@@ -1,4 +1,4 @@
-//! `respondent bundle`: turns in a file.
+//! `respondent bundle`: writes recorded turns to a file, and shows and compares such files.
 
 mod fetch;
 mod file;
@@ -9,26 +9,26 @@ use std::time::SystemTime;
 
 use anyhow::Context;
 
-use super::say;
-use crate::cli::{DIFFERENT, SAME};
+use super::print_text;
+use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::config::Config;
 use crate::diagnostics::bundle::{self, Bundle, BundleTurn, FixtureError, Scope};
 use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan};
 
 pub use fetch::listing;
 
-/// A file that cannot be used.
+/// A bundle file that cannot be used. It has its own exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", file.display())]
-pub struct Unusable {
-    /// The file.
+pub struct UnusableFile {
+    /// The path of the file.
     pub file: PathBuf,
-    /// Why, and what to do.
+    /// The reason, and what to do.
     pub why: String,
 }
 
-impl Unusable {
-    /// With this reason.
+impl UnusableFile {
+    /// An error about `file` with the text of `why`.
     pub fn new(file: &Path, why: &impl ToString) -> Self {
         Self {
             file: file.to_owned(),
@@ -37,8 +37,8 @@ impl Unusable {
     }
 }
 
-/// `respondent bundle create`: writes the wanted turns into a new file, and tells
-/// what is in it.
+/// `respondent bundle create`: writes the wanted turns to a new file and prints a summary of
+/// it. `output` is a path, `-` for standard output, or `None` for a name made from the turns.
 pub async fn create(
     config: &Config,
     wanted: &BundleQuery,
@@ -51,16 +51,16 @@ pub async fn create(
         );
     }
     let fetched = fetch::fetch(config, wanted).await?;
-    // Read before it is written: nobody reports a turn with a file that is none.
+    // Parse the bundle before writing it, so that nobody reports a turn with a broken file.
     let bundle =
         Bundle::from_bytes(&fetched.bytes).context("what was to be written is no bundle")?;
     if to_stdout {
         let mut out = std::io::stdout().lock();
         out.write_all(&fetched.bytes)?;
         out.flush()?;
-        let size = file::size(fetched.bytes.len());
-        let told = told(&bundle, wanted, "standard output", &size, &fetched.remarks);
-        std::io::stderr().write_all(told.as_bytes())?;
+        let size = file::format_size(fetched.bytes.len());
+        let summary = summary(&bundle, wanted, "standard output", &size, &fetched.notes);
+        std::io::stderr().write_all(summary.as_bytes())?;
         return Ok(());
     }
     let path = match output {
@@ -68,24 +68,24 @@ pub async fn create(
         None => file_name(&wanted.selection, &bundle.turns).into(),
     };
     file::write_new(&path, &fetched.bytes)?;
-    let size = file::size(fetched.bytes.len());
+    let size = file::format_size(fetched.bytes.len());
     let path = path.display().to_string();
-    say(&told(&bundle, wanted, &path, &size, &fetched.remarks))
+    print_text(&summary(&bundle, wanted, &path, &size, &fetched.notes))
 }
 
-/// What a user reads about the file that was written.
-fn told(
+/// The text for the user about the file that was written.
+fn summary(
     bundle: &Bundle,
     wanted: &BundleQuery,
     path: &str,
     size: &str,
-    remarks: &[String],
+    notes: &[String],
 ) -> String {
     let turns = match bundle.turns.len() {
         1 => "1 turn".to_owned(),
         count => format!("{count} turns"),
     };
-    let mut lines = remarks.to_vec();
+    let mut lines = notes.to_vec();
     lines.push(format!("Wrote {path}: {turns}, {size}. Look at it with `respondent bundle show`, run it again with `respondent replay`."));
     let hashed = match (bundle.images, bundle.encrypted) {
         (true, true) => "images and encrypted contents are in it too",
@@ -94,15 +94,15 @@ fn told(
         (false, false) => "images and encrypted contents are there only by hash",
     };
     lines.push(format!("It holds prompts, tool outputs and answers as they were; keys and tokens are taken out; {hashed}."));
-    let short = |asked: bool, there: bool| asked && !there;
-    if short(wanted.images, bundle.images) || short(wanted.encrypted, bundle.encrypted) {
+    let missing = |wanted: bool, included: bool| wanted && !included;
+    if missing(wanted.images, bundle.images) || missing(wanted.encrypted, bundle.encrypted) {
         lines.push("Not all that was to be kept whole was still there: turns on disk are redacted already.".to_owned());
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-/// `respondent-<request id>.tar.zst`, or named for the time that it covers.
+/// `respondent-<request id>.tar.zst`; for several turns, a name with the selected time span.
 fn file_name(select: &Selection, turns: &[BundleTurn]) -> String {
     let name = match (select, turns) {
         (Selection::Since(time), _) => format!("since-{}", TimeSpan(*time)),
@@ -117,55 +117,56 @@ fn file_name(select: &Selection, turns: &[BundleTurn]) -> String {
     format!("respondent-{name}.tar.zst")
 }
 
-/// `respondent bundle list`.
+/// `respondent bundle list`: prints the recorded turns as a table or as JSON.
 pub async fn list(config: &Config, json: bool) -> anyhow::Result<()> {
-    let (listing, remark) = listing(config).await?;
+    let (listing, note) = listing(config).await?;
     if json {
-        return say(&(serde_json::to_string_pretty(&listing)? + "\n"));
+        return print_text(&(serde_json::to_string_pretty(&listing)? + "\n"));
     }
-    if let Some(remark) = remark {
-        say(&(remark + "\n"))?;
+    if let Some(note) = note {
+        print_text(&(note + "\n"))?;
     }
     if listing.turns.is_empty() {
-        say("No turn is kept.\n")
+        print_text("No turn is kept.\n")
     } else {
-        say(&listing.table(SystemTime::now()))
+        print_text(&listing.table(SystemTime::now()))
     }
 }
 
-/// Reads a bundle.
-pub fn read(file: &Path) -> Result<Bundle, Unusable> {
-    Bundle::read(file).map_err(|error| Unusable::new(file, &error))
+/// Reads and checks a bundle file.
+pub fn read(file: &Path) -> Result<Bundle, UnusableFile> {
+    Bundle::read(file).map_err(|error| UnusableFile::new(file, &error))
 }
 
-/// The turn with this number, from 1.
+/// The turn with the given number, counted from 1.
 pub fn turn<'a>(
     file: &Path,
     bundle: &'a Bundle,
     number: usize,
-) -> Result<&'a BundleTurn, Unusable> {
+) -> Result<&'a BundleTurn, UnusableFile> {
     let index = number.checked_sub(1);
     let turn = index.and_then(|index| bundle.turns.get(index));
     turn.ok_or_else(|| {
         let why = format!("there is no turn {number}; it holds {}", bundle.turns.len());
-        Unusable::new(file, &why)
+        UnusableFile::new(file, &why)
     })
 }
 
-/// `respondent bundle show`.
+/// `respondent bundle show`: prints the turns of a bundle.
 pub fn show(file: &Path) -> anyhow::Result<()> {
-    say(&bundle::show(&read(file)?.turns))
+    print_text(&bundle::show(&read(file)?.turns))
 }
 
-/// `respondent bundle diff`: the exit code.
+/// `respondent bundle diff`: prints where the turns of two bundles differ. Returns the exit
+/// code.
 pub fn diff(a: &Path, b: &Path) -> anyhow::Result<u8> {
     let (a, b) = (read(a)?.turns, read(b)?.turns);
-    say(&bundle::diff(&a, &b))?;
+    print_text(&bundle::diff(&a, &b))?;
     let same = a.len() == b.len()
         && a.iter()
             .zip(&b)
             .all(|(a, b)| bundle::compare(a, b, Scope::Diff).is_empty());
-    Ok(if same { SAME } else { DIFFERENT })
+    Ok(if same { EXIT_OK } else { EXIT_DIFFERENT })
 }
 
 /// `respondent bundle to-fixture`: writes the attempt of this number, or else the
@@ -184,16 +185,16 @@ pub fn to_fixture(
         | FixtureError::Omitted(_)
         | FixtureError::NotText
         | FixtureError::NoRoute(_)
-        | FixtureError::Unspeakable(_) => Unusable::new(file, &error).into(),
+        | FixtureError::Unspeakable(_) => UnusableFile::new(file, &error).into(),
     })?;
     let what = match written.attempt {
         Some(attempt) => format!("attempt {attempt} of turn {number}"),
         None => format!("turn {number}, refused before any provider was asked"),
     };
     let files = written.files.join(", ");
-    say(&format!("Wrote {what} to {}: {files}.\n", folder.display()))?;
+    print_text(&format!("Wrote {what} to {}: {files}.\n", folder.display()))?;
     if !written.same_request {
-        say("This version sends the provider another request than the recorded one.\n")?;
+        print_text("This version sends the provider another request than the recorded one.\n")?;
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A configuration that nobody wrote: a turn is to run once more.
+//! The configuration that replays a recorded turn. It is built in code, so that a replay
+//! does not depend on the user's files and environment.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -8,15 +9,14 @@ use std::time::Duration;
 use registry::Registry;
 
 use super::raw::{ArtifactMode, RawArtifacts, RawServer};
-use super::{Capture, Codex, Config, Context, Server};
+use super::{CaptureConfig, CodexConfig, Config, ContextConfig, ServerConfig};
 use crate::secrets::Secret;
 
 impl Config {
-    /// These providers with these keys, by provider; the rest as if nothing had
-    /// been told. Signs of life come after `heartbeat` of silence, the head of an
-    /// answer `commit_after` the provider's head at the latest. Nothing is too
-    /// large to be captured, and nothing is written.
-    pub fn bare(
+    /// A configuration with the given providers, their keys by provider id, and the recorded
+    /// `heartbeat` and `commit_after`; everything else has its default. Turns of any size
+    /// are captured in memory, artifacts are off, and nothing is written to disk.
+    pub fn for_replay(
         registry: Registry,
         keys: HashMap<String, Vec<Secret>>,
         heartbeat: Duration,
@@ -24,7 +24,7 @@ impl Config {
     ) -> Self {
         let raw = RawServer::default();
         Self {
-            server: Server {
+            server: ServerConfig {
                 listen: raw.listen,
                 data_dir: PathBuf::new(),
                 allowed_hosts: Vec::new(),
@@ -43,20 +43,20 @@ impl Config {
             registry,
             keys,
             key_origins: HashMap::new(),
-            codex: Codex::default(),
-            context: Context::default(),
+            codex: CodexConfig::default(),
+            context: ContextConfig::default(),
             artifacts: RawArtifacts {
                 mode: ArtifactMode::Off,
                 ..RawArtifacts::default()
             }
             .into(),
-            capture: Capture {
+            capture: CaptureConfig {
                 recent: 1,
                 memory: usize::MAX,
-                ..Capture::default()
+                ..CaptureConfig::default()
             },
             sandbox: false,
-            sources: Vec::new(),
+            source_files: Vec::new(),
             warnings: Vec::new(),
             digest: 0,
             sandbox_address: None,

@@ -1,4 +1,4 @@
-//! The command line.
+//! The command-line grammar: flags, commands, their help texts, and the exit codes.
 
 use std::path::PathBuf;
 
@@ -7,138 +7,135 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::Flags;
 use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan, TurnId};
 
-/// Exit code for what is as it was, and for everything that went as asked.
-pub const SAME: u8 = 0;
+/// Exit code for success, and for turns that are equal.
+pub const EXIT_OK: u8 = 0;
 
-/// Exit code for two turns that differ, and for what went wrong.
-pub const DIFFERENT: u8 = 1;
+/// Exit code for turns that differ. Any error without a code of its own ends with 1, too.
+pub const EXIT_DIFFERENT: u8 = 1;
 
-/// Exit code for a replay that could not be run to its end, as `EX_SOFTWARE` of
-/// sysexits.
-pub const NO_REPLAY: u8 = 70;
+/// Exit code for a replay that could not be run to its end; `EX_SOFTWARE` of sysexits.
+pub const EXIT_REPLAY_FAILED: u8 = 70;
 
-/// Exit code for a file that is no bundle or cannot be replayed, as `EX_DATAERR`
-/// of sysexits.
-pub const BAD_FILE: u8 = 65;
+/// Exit code for a file that is not a bundle or cannot be replayed; `EX_DATAERR` of sysexits.
+pub const EXIT_BAD_FILE: u8 = 65;
 
-/// Exit code for a configuration or a command line that cannot be used, as
-/// `EX_USAGE` of sysexits.
-pub const BAD_CONFIG: u8 = 64;
+/// Exit code for an invalid configuration or command line; `EX_USAGE` of sysexits.
+pub const EXIT_BAD_USAGE: u8 = 64;
 
 /// Answers the OpenAI Responses API for every model.
 #[derive(Debug, Parser)]
 #[command(version, about, max_term_width = 100)]
 pub struct Cli {
-    /// What configures.
+    /// The flags that override the configuration.
     #[command(flatten)]
     pub flags: Flags,
-    /// What to do; serve when left out.
+    /// The command to run; without one, the server is started.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
 }
 
-/// What to do.
+/// The commands of the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Subcommand)]
-pub enum Command {
-    /// Serve (the default)
+pub enum CliCommand {
+    /// Start the server (the default)
     #[default]
     Serve,
-    /// Check the configuration and print what would run
+    /// Check the configuration and print the settings, providers and models in use
     Check,
-    /// List the models of every provider, and what they cost
+    /// List the models of every provider with their prices
     Models {
-        /// Of one provider alone
+        /// List the models of this provider only
         #[arg(long, value_name = "ID")]
         provider: Option<String>,
-        /// For programs
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Set up Codex
     #[command(subcommand)]
-    Codex(Codex),
+    Codex(CodexCommand),
     /// Run the scripted offline model alone, on --listen
     Sandbox {
         /// The script to play
         #[arg(long, value_name = "FILE")]
         script: PathBuf,
     },
-    /// Put turns into a file, to report or to replay them
+    /// Write recorded turns to a file, to report or replay them
     #[command(subcommand)]
     Bundle(BundleCommand),
-    /// Read back tool outputs that were shortened
+    /// Read the full text of tool outputs that were shortened
     #[command(subcommand)]
-    Artifacts(Artifacts),
-    /// Serve the tools that read them back to a model, on standard input and output
+    Artifacts(ArtifactsCommand),
+    /// Run an MCP server on standard input and output, with tools that read artifacts
     ///
-    /// This is the Model Context Protocol for programs that start their servers
-    /// themselves. A running respondent serves the same at /mcp.
+    /// This is for programs that start their MCP servers themselves. The running server
+    /// offers the same tools at /mcp.
     Mcp,
-    /// Run a recorded turn again, offline, and compare it with what was recorded
+    /// Replay a recorded turn offline and compare the result with the recording
     ///
-    /// The recorded request runs through this program against the recorded bytes
-    /// of the provider, with the recorded clock, ids and timing. Nothing leaves
-    /// this machine, unless --live sends it to a provider.
-    #[command(after_help = REPLAY_ENDS)]
+    /// The recorded request runs through this program against the recorded bytes of the
+    /// provider, with the recorded clock, ids and timing. Nothing leaves this machine, unless
+    /// --live sends the request to a provider.
+    #[command(after_help = REPLAY_EXIT_CODES)]
     Replay {
-        /// The bundle
+        /// The bundle file
         file: PathBuf,
-        /// The turn in it; all when left out
-        #[arg(long, value_name = "N", value_parser = number)]
+        /// The number of the turn in the bundle; all turns if left out
+        #[arg(long, value_name = "N", value_parser = positive)]
         turn: Option<usize>,
-        /// Send the request to this model now, with the configured key, and show what changed;
-        /// secrets, images and encrypted contents that were taken out are sent as their fillers
+        /// Send the request to this model, with the configured key, and show what changed;
+        /// redacted secrets, images and encrypted contents are sent as their placeholders
         #[arg(long, value_name = "PROVIDER/MODEL")]
         live: Option<String>,
-        /// Print the events of the run
+        /// Print the response events of the replay
         #[arg(long)]
         events: bool,
     },
 }
 
-const REPLAY_ENDS: &str = "Ends with 0 if all is equal, 1 if something differs (what, is printed), \
-    65 if the file cannot be used, 70 if the replay could not be run to its end, 64 if the \
-    command line or the configuration cannot be used.";
+const REPLAY_EXIT_CODES: &str = "Exit code: 0 if everything is equal, 1 if something differs (the \
+    differences are printed), 65 if the file cannot be used, 70 if the replay could not be run to \
+    its end, 64 if the command line or the configuration is invalid.";
 
-const DIFF_ENDS: &str =
-    "Ends with 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
+const DIFF_EXIT_CODES: &str =
+    "Exit code: 0 if the turns are equal, 1 if they differ, 65 if a file cannot be used.";
 
-/// Bundles: turns in a file.
+/// `respondent bundle`: files with recorded turns.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
 pub enum BundleCommand {
-    /// Write recent turns into a new file: the newest that failed when no other is named
+    /// Write recorded turns to a new file; by default the newest turn that failed
     Create {
-        /// Which turns.
+        /// The turns to write.
         #[command(flatten)]
-        select: Select,
-        /// The file, which must not exist; - for standard output; named for its turn
-        /// when left out
+        select: SelectArgs,
+        /// The file, which must not exist, or - for standard output; if left out, the file is
+        /// named after the turn
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Keep images whole; else their hash stands in their place
+        /// Include images instead of their hashes
         #[arg(long)]
         images: bool,
-        /// Keep encrypted contents whole; else their hash stands in their place
+        /// Include encrypted contents instead of their hashes
         #[arg(long)]
         encrypted: bool,
     },
-    /// List the turns that are kept
+    /// List the recorded turns
     List {
-        /// For programs
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show what is in a bundle
+    /// Show the turns in a bundle
     Show {
-        /// The bundle
+        /// The bundle file
         file: PathBuf,
     },
-    /// Show where the turns of two bundles differ
-    #[command(after_help = DIFF_ENDS)]
+    /// Show the differences between the turns of two bundles
+    #[command(after_help = DIFF_EXIT_CODES)]
     Diff {
-        /// One bundle
+        /// The first bundle file
         a: PathBuf,
-        /// The other
+        /// The second bundle file
         b: PathBuf,
     },
     /// Write a turn as a golden case for the tests
@@ -148,102 +145,103 @@ pub enum BundleCommand {
         /// Where to, a folder that does not exist or is empty
         folder: PathBuf,
         /// The turn in the bundle
-        #[arg(long, value_name = "N", default_value = "1", value_parser = number)]
+        #[arg(long, value_name = "N", default_value = "1", value_parser = positive)]
         turn: usize,
         /// The request to a provider in that turn; the last when left out
-        #[arg(long, value_name = "N", value_parser = number)]
+        #[arg(long, value_name = "N", value_parser = positive)]
         attempt: Option<usize>,
     },
 }
 
-/// Artifacts: tool outputs that were shortened, kept whole.
+/// `respondent artifacts`: the full text of tool outputs that were shortened.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum Artifacts {
-    /// List them, the newest first
+pub enum ArtifactsCommand {
+    /// List artifacts, newest first
     List {
-        /// At most so many
-        #[arg(long, value_name = "N", default_value = "20", value_parser = number)]
+        /// Maximum number of artifacts to list
+        #[arg(long, value_name = "N", default_value = "20", value_parser = positive)]
         limit: usize,
-        /// Only those that come after this one in the list
+        /// List only artifacts that come after this one in the list
         #[arg(long, value_name = "ID")]
         after: Option<String>,
-        /// Of one session alone
+        /// List only artifacts of this session
         #[arg(long, value_name = "ID")]
         session: Option<String>,
-        /// For programs
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Print one, byte for byte, or a part of it
+    /// Print an artifact or a part of it, byte for byte
     Show {
-        /// Its id
+        /// The id of the artifact
         id: String,
-        /// These lines, counted from 1; all from there on without the second number
+        /// Print these lines, counted from 1; without the second number, all following lines
         #[arg(long, value_name = "FROM-TO", conflicts_with = "bytes")]
         lines: Option<String>,
-        /// These bytes, counted from 0, widened to whole characters
+        /// Print these bytes, counted from 0 and extended to whole characters
         #[arg(long, value_name = "FROM-TO")]
         bytes: Option<String>,
-        /// With what is known of it, for programs
+        /// Print JSON, with the artifact's metadata
         #[arg(long)]
         json: bool,
     },
-    /// Print the lines of one that match
+    /// Print the lines of an artifact that match a text
     Search {
-        /// Its id
+        /// The id of the artifact
         id: String,
-        /// The text to look for
+        /// The text to search for
         query: String,
-        /// The text is a regular expression
+        /// Treat the text as a regular expression
         #[arg(long)]
         regex: bool,
-        /// Upper and lower case are the same
+        /// Ignore upper and lower case
         #[arg(long, short)]
         ignore_case: bool,
-        /// Lines before and after each match
+        /// Number of lines to print before and after each match
         #[arg(long, short = 'C', value_name = "N", default_value = "0")]
         context: usize,
-        /// Matches at most
-        #[arg(long, value_name = "N", default_value = "50", value_parser = number)]
+        /// Maximum number of matches
+        #[arg(long, value_name = "N", default_value = "50", value_parser = positive)]
         limit: usize,
-        /// For programs
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forget some
+    /// Delete artifacts
     Delete {
-        /// Their ids
+        /// The ids of the artifacts
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Forget what was not used for too long, and what is more than the quota
+    /// Delete artifacts that have expired or exceed the quota
     Gc {
-        /// For programs
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
 }
 
-/// Which turns.
+/// The flags of `bundle create` that select turns; without any, the newest failed turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[group(multiple = false)]
-pub struct Select {
-    /// The newest turn, failed or not
+pub struct SelectArgs {
+    /// Write the newest turn, failed or not
     #[arg(long)]
     last: bool,
-    /// The turn of this response
+    /// Write the turn with this response id
     #[arg(long, value_name = "ID")]
     response: Option<TurnId>,
-    /// The turn of this request: the x-request-id of its answer
+    /// Write the turn with this request id, the x-request-id of its response
     #[arg(long, value_name = "ID")]
     request: Option<TurnId>,
-    /// All turns of this time, such as 90s, 15m, 1h or 2d
+    /// Write all turns of the last 90s, 15m, 1h or 2d, for example
     #[arg(long, value_name = "TIME")]
     since: Option<TimeSpan>,
 }
 
-impl Select {
-    /// With what is wanted of them.
+impl SelectArgs {
+    /// The request for a bundle of these turns, with or without images and encrypted
+    /// contents.
     pub fn wanted(self, images: bool, encrypted: bool) -> BundleQuery {
         BundleQuery {
             selection: self.into(),
@@ -253,43 +251,43 @@ impl Select {
     }
 }
 
-impl From<Select> for Selection {
-    fn from(select: Select) -> Self {
+impl From<SelectArgs> for Selection {
+    fn from(select: SelectArgs) -> Self {
         match select {
-            Select {
+            SelectArgs {
                 response: Some(id), ..
             } => Self::Response(id.0),
-            Select {
+            SelectArgs {
                 request: Some(id), ..
             } => Self::Request(id.0),
-            Select {
+            SelectArgs {
                 since: Some(span), ..
             } => Self::Since(span.0),
-            Select { last: true, .. } => Self::Last,
-            Select { last: false, .. } => Self::Failed,
+            SelectArgs { last: true, .. } => Self::Last,
+            SelectArgs { last: false, .. } => Self::Failed,
         }
     }
 }
 
-/// A number that counts from 1.
-fn number(text: &str) -> Result<usize, &'static str> {
+/// Parses a number above 0.
+fn positive(text: &str) -> Result<usize, &'static str> {
     text.parse()
         .ok()
         .filter(|number| *number > 0)
         .ok_or("a number counts from 1")
 }
 
-/// Set up Codex.
+/// `respondent codex`: setup of the Codex CLI.
 #[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
-pub enum Codex {
+pub enum CodexCommand {
     /// Print the block for Codex's config.toml
     Print,
     /// Write a model catalog with the prompt of the installed Codex
     Catalog {
-        /// The Codex to ask
+        /// The Codex program to take the prompt from
         #[arg(long, value_name = "PROGRAM", default_value = "codex")]
         codex: std::ffi::OsString,
-        /// Where to write it; - for standard output; in Codex's folder when left out
+        /// The file to write, or - for standard output; in Codex's directory if left out
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
@@ -308,19 +306,19 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_definition_of_the_command_line_is_valid() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn flags_stand_before_or_after_the_command() {
+    fn flags_go_before_or_after_the_command() {
         for line in [
             "respondent --listen [::1]:1 check",
             "respondent check --listen [::1]:1",
         ] {
             let cli = parse(line);
             assert_eq!(cli.flags.listen.as_deref(), Some("[::1]:1"));
-            assert_eq!(cli.command, Some(Command::Check));
+            assert_eq!(cli.command, Some(CliCommand::Check));
         }
     }
 
@@ -328,17 +326,17 @@ mod tests {
     fn serve_is_the_default() {
         assert_eq!(
             parse("respondent").command.unwrap_or_default(),
-            Command::Serve
+            CliCommand::Serve
         );
-        assert_eq!(parse("respondent serve").command, Some(Command::Serve));
+        assert_eq!(parse("respondent serve").command, Some(CliCommand::Serve));
     }
 
     #[test]
-    fn a_selection_is_one_flag() {
+    fn turns_are_selected_by_at_most_one_flag() {
         let selected = |flags: &str| {
             let line = format!("respondent bundle create{flags}");
             match Cli::try_parse_from(line.split(' ')).map(|cli| cli.command) {
-                Ok(Some(Command::Bundle(BundleCommand::Create { select, .. }))) => {
+                Ok(Some(CliCommand::Bundle(BundleCommand::Create { select, .. }))) => {
                     Some(select.into())
                 }
                 Ok(_) | Err(_) => None,

@@ -1,38 +1,20 @@
-//! The commands that are no server.
-
-pub mod artifacts;
-pub mod bundle;
-pub mod mcp;
-pub mod models;
-pub mod replay;
+//! `respondent codex`: setup of the Codex CLI.
 
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::app::models::first_model;
 use crate::codex::{catalog, print};
 use crate::config::{ArtifactMode, Config, address};
 
-/// Writes to standard output.
-pub fn say(text: &str) -> anyhow::Result<()> {
-    put(text.as_bytes())
-}
-
-/// Writes bytes to standard output. A reader that goes away has enough.
-fn put(bytes: &[u8]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
-}
-
 /// `respondent codex print`: the block for Codex's config.toml.
-pub fn codex_print(config: &Config) -> String {
+pub fn config_block(config: &Config) -> String {
     let written = catalog::default_path(|name| std::env::var_os(name)).filter(|path| path.exists());
-    print::print(&print::Setup {
-        origin: &format!("http://{}", address::from_here(config.server.listen)),
+    print::config_block(&print::CodexSetup {
+        origin: &format!(
+            "http://{}",
+            address::local_client_address(config.server.listen)
+        ),
         model: &first_model(config),
         token: config.server.token.is_some(),
         catalog: written.as_deref(),
@@ -40,14 +22,15 @@ pub fn codex_print(config: &Config) -> String {
     })
 }
 
-/// `respondent codex catalog`: asks the installed Codex for its prompt and
-/// writes a catalog of our models with it.
-pub async fn codex_catalog(
+/// `respondent codex catalog`: takes the prompt of the installed Codex and writes a catalog
+/// of our models with it to `output` or to Codex's directory. Returns the text to print: what
+/// to do next, or the catalog itself if `output` is `-`.
+pub async fn write_catalog(
     config: &Config,
     codex: &OsStr,
     output: Option<PathBuf>,
 ) -> anyhow::Result<String> {
-    let printed = catalog::ask_codex(codex).await?;
+    let printed = catalog::run_codex_debug_models(codex).await?;
     let catalog = catalog::build(&printed, &crate::app::models::catalog(config, None))?;
     if output.as_deref() == Some(Path::new("-")) {
         return Ok(catalog.json);
@@ -60,7 +43,7 @@ pub async fn codex_catalog(
     Ok(format!(
         "Wrote {} with the prompt of {}.\nAdd this line to the top of Codex's config.toml:\nmodel_catalog_json = {}\n",
         path.display(),
-        catalog.prompt_of,
+        catalog.prompt_model,
         toml::Value::String(path.to_string_lossy().into_owned()),
     ))
 }

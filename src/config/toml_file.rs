@@ -1,4 +1,4 @@
-//! A file with its text, and errors that name file, line and what is wanted.
+//! A TOML file with its text, and errors that name the file, the line and what is expected.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,19 +7,19 @@ use registry::suggest;
 use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 
-/// Why a configuration is refused. Never holds a value that may be a secret.
+/// Why a configuration is refused. It never contains a value that may be a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, unless a flag or variable is wrong.
+    /// The file; `None` if the mistake is in a flag or variable.
     pub file: Option<PathBuf>,
-    /// The line, from 1.
+    /// The line number, counted from 1.
     pub line: Option<usize>,
-    /// What is wrong and what is wanted.
+    /// What is wrong and what is expected.
     pub message: String,
 }
 
 impl ConfigError {
-    /// An error that no file is to blame for.
+    /// An error without a file and line.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             file: None,
@@ -44,15 +44,16 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// A TOML file.
+/// The text of a TOML file. The default is empty and stands for a configuration without a
+/// file.
 #[derive(Clone, Debug, Default)]
-pub struct Source {
-    /// Where it is; none stands for the defaults.
+pub struct TomlFile {
+    /// The path; `None` if there is no file.
     pub path: Option<PathBuf>,
     text: String,
 }
 
-impl Source {
+impl TomlFile {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
@@ -63,40 +64,41 @@ impl Source {
         })
     }
 
-    /// The text.
+    /// The text of the file.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text as `T`.
+    /// Parses the text as a `T`. Errors name the line and never quote a value.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         toml::from_str(&self.text).map_err(|error| ConfigError {
             file: self.path.clone(),
             line: error.span().map(|span| self.line_at(span.start)),
-            message: self.explain(&error),
+            message: self.explain_parse_error(&error),
         })
     }
 
-    /// An error about the value at `path`, or about the nearest table around it.
+    /// An error about the value at `path`. If the file has no such value, it names the line
+    /// of the innermost table on that path.
     pub fn error(&self, path: &[&str], message: impl Into<String>) -> ConfigError {
         ConfigError {
             file: self.path.clone(),
-            line: self.line_of(path),
+            line: self.line_of_key(path),
             message: message.into(),
         }
     }
 
-    fn line_of(&self, path: &[&str]) -> Option<usize> {
+    fn line_of_key(&self, path: &[&str]) -> Option<usize> {
         let table = DeTable::parse(&self.text).ok()?;
-        let mut here = table.get_ref();
+        let mut table = table.get_ref();
         let mut line = None;
-        for step in path {
-            let Some((key, value)) = here.get_key_value(*step) else {
+        for name in path {
+            let Some((key, value)) = table.get_key_value(*name) else {
                 break;
             };
             line = Some(self.line_at(key.span().start));
             match value.get_ref() {
-                DeValue::Table(inner) => here = inner,
+                DeValue::Table(inner) => table = inner,
                 _ => break,
             }
         }
@@ -112,40 +114,40 @@ impl Source {
             .count()
     }
 
-    /// Says what is wanted and what came, without the value that came.
-    fn explain(&self, error: &toml::de::Error) -> String {
+    /// Words a parse error: what was expected and the type that was found, without the value.
+    fn explain_parse_error(&self, error: &toml::de::Error) -> String {
         let message = error.message();
         if let Some(rest) = message.strip_prefix("unknown field ") {
-            return unknown(rest);
+            return explain_unknown_key(rest);
         }
         let key = error.span().and_then(|span| self.key_before(span.start));
         let key = key.map_or_else(String::new, |key| format!("`{key}`: "));
         match message.split_once(", expected ") {
-            Some((came, wanted)) if message.starts_with("invalid ") => {
-                let wanted = match wanted {
+            Some((found, expected)) if message.starts_with("invalid ") => {
+                let expected = match expected {
                     "u32" | "u64" | "usize" => "a whole number",
                     "f32" | "f64" => "a number",
                     other => other,
                 };
-                let kind = came.strip_prefix("invalid type: ").unwrap_or_default();
+                let kind = found.strip_prefix("invalid type: ").unwrap_or_default();
                 match kind.split([' ', '`', '"']).next() {
                     Some(kind) if !kind.is_empty() => {
-                        format!("{key}expected {wanted}, found {kind}")
+                        format!("{key}expected {expected}, found {kind}")
                     }
-                    _ => format!("{key}expected {wanted}"),
+                    _ => format!("{key}expected {expected}"),
                 }
             }
             _ if message.starts_with("unknown variant ") => {
-                let wanted = message
+                let expected = message
                     .split_once(", expected ")
-                    .map_or("", |(_, wanted)| wanted);
-                format!("{key}expected {wanted}")
+                    .map_or("", |(_, expected)| expected);
+                format!("{key}expected {expected}")
             }
             _ => format!("{key}{message}"),
         }
     }
 
-    /// The key whose value begins at `offset`, as its line has it.
+    /// The key whose value begins at `offset`, read from the text of that line.
     fn key_before(&self, offset: usize) -> Option<String> {
         let before = self.text.get(..offset)?;
         let line = before.rsplit('\n').next().unwrap_or(before);
@@ -155,8 +157,8 @@ impl Source {
     }
 }
 
-/// From "`lisen`, expected one of `listen`, `log`" to a sentence with a guess.
-fn unknown(rest: &str) -> String {
+/// Turns "`lisen`, expected one of `listen`, `log`" into a sentence that suggests a key.
+fn explain_unknown_key(rest: &str) -> String {
     let mut words = rest.split('`').skip(1).step_by(2);
     let word = words.next().unwrap_or_default();
     let known: Vec<&str> = words.collect();

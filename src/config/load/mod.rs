@@ -1,4 +1,4 @@
-//! From files, environment and flags to a checked configuration.
+//! Reads files, environment and flags, checks them, and builds a [`Config`].
 
 mod provider;
 mod server;
@@ -13,48 +13,49 @@ use regex::bytes::Regex;
 use registry::{Provider, Registry};
 use toml::Table;
 
-use super::inputs::{Found, Inputs, folder_of};
-use super::raw::{Raw, RawCapture};
-use super::source::{ConfigError, Source};
-use super::{Capture, Config, Context, KeyOrigin};
+use super::inputs::{ConfigPaths, Inputs, parent_dir};
+use super::raw::{RawCapture, RawConfig};
+use super::toml_file::{ConfigError, TomlFile};
+use super::{CaptureConfig, Config, ContextConfig, KeyOrigin};
 use crate::secrets::Secret;
-use provider::Given;
+use provider::ProviderTable;
 pub use provider::provider_files;
 
-/// Reads everything and checks it. Blocks: files are read, key commands run.
+/// Loads the configuration. The first mistake found ends it with an error that names file
+/// and line where possible. Blocks: files are read and key commands are run.
 pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
-    let found = inputs.find();
-    let main = match &found.file {
-        Some(path) => Source::read(path)?,
-        None => Source::default(),
+    let paths = inputs.config_paths();
+    let main = match &paths.file {
+        Some(path) => TomlFile::read(path)?,
+        None => TomlFile::default(),
     };
-    let raw: Raw = main.parse()?;
-    let mut load = Loading::new(inputs, &found);
-    load.saw(&main);
-    let server = load.server(&main, raw.server)?;
-    let codex = load.codex(&main, raw.codex.instructions_file.as_deref())?;
-    let capture = capture(&main, &raw.capture)?;
+    let raw: RawConfig = main.parse()?;
+    let mut loader = ConfigLoader::new(inputs, &paths);
+    loader.add_source(&main);
+    let server = loader.server(&main, raw.server)?;
+    let codex = loader.codex(&main, raw.codex.instructions_file.as_deref())?;
+    let capture = capture_config(&main, &raw.capture)?;
     let tables = main.parse::<Table>()?.remove("providers");
     let mut tables = tables
         .and_then(|value| value.try_into::<Table>().ok())
         .unwrap_or_default();
     for (id, spec) in raw.providers.0 {
-        let over = tables
+        let overrides = tables
             .remove(&id)
             .and_then(|value| value.try_into().ok())
             .unwrap_or_default();
-        let given = Given {
+        let table = ProviderTable {
             path: vec!["providers", &id],
             id: &id,
             spec,
-            over,
-            source: &main,
+            overrides,
+            file: &main,
         };
-        load.given(given)?;
+        loader.add_provider(table)?;
     }
-    load.folder(&found.providers)?;
-    load.usual()?;
-    load.sandbox()?;
+    loader.add_provider_files(&paths.providers_dir)?;
+    loader.add_providers_by_environment()?;
+    loader.add_sandbox_if_alone()?;
     let registry = Registry {
         fallbacks: raw
             .routing
@@ -63,7 +64,7 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
             .into_iter()
             .map(|(of, others)| (of, others.0))
             .collect(),
-        providers: load.providers,
+        providers: loader.providers,
         aliases: raw.routing.aliases.0,
         default_model: raw.routing.default_model,
     };
@@ -86,28 +87,28 @@ pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
             .is_some_and(|provider| provider.base_url.is_empty()),
         server,
         registry,
-        keys: load.keys,
-        key_origins: load.origins,
+        keys: loader.keys,
+        key_origins: loader.key_origins,
         codex,
-        context: Context {
+        context: ContextConfig {
             outputs: raw.context.outputs,
         },
         artifacts: raw.artifacts.into(),
         capture,
-        sources: load.sources,
-        warnings: load.warnings,
-        digest: load.digest.finish(),
+        source_files: loader.source_files,
+        warnings: loader.warnings,
+        digest: loader.digest.finish(),
         sandbox_address: None,
         redactor: OnceLock::new(),
     })
 }
 
-fn capture(main: &Source, raw: &RawCapture) -> Result<Capture, ConfigError> {
+fn capture_config(main: &TomlFile, raw: &RawCapture) -> Result<CaptureConfig, ConfigError> {
     let compiled = raw.patterns.iter().map(|pattern| Regex::new(pattern));
     let patterns = compiled
         .collect::<Result<Vec<Regex>, _>>()
         .map_err(|error| main.error(&["capture", "patterns"], error.to_string()))?;
-    Ok(Capture {
+    Ok(CaptureConfig {
         mode: raw.mode,
         recent: raw.recent,
         memory: raw.memory,
@@ -120,42 +121,42 @@ fn capture(main: &Source, raw: &RawCapture) -> Result<Capture, ConfigError> {
     })
 }
 
-/// What is known so far.
-struct Loading<'a> {
+/// The parts of a configuration that have been read so far.
+struct ConfigLoader<'a> {
     inputs: &'a Inputs,
-    folder: PathBuf,
-    seen: BTreeSet<String>,
+    config_dir: PathBuf,
+    configured_ids: BTreeSet<String>,
     providers: Vec<Arc<Provider>>,
     keys: HashMap<String, Vec<Secret>>,
-    origins: HashMap<String, KeyOrigin>,
-    sources: Vec<PathBuf>,
+    key_origins: HashMap<String, KeyOrigin>,
+    source_files: Vec<PathBuf>,
     warnings: Vec<String>,
     digest: DefaultHasher,
 }
 
-impl<'a> Loading<'a> {
-    fn new(inputs: &'a Inputs, found: &Found) -> Self {
+impl<'a> ConfigLoader<'a> {
+    fn new(inputs: &'a Inputs, paths: &ConfigPaths) -> Self {
         Self {
             inputs,
-            folder: folder_of(&found.providers).to_owned(),
-            seen: BTreeSet::new(),
+            config_dir: parent_dir(&paths.providers_dir).to_owned(),
+            configured_ids: BTreeSet::new(),
             providers: Vec::new(),
             keys: HashMap::new(),
-            origins: HashMap::new(),
-            sources: Vec::new(),
+            key_origins: HashMap::new(),
+            source_files: Vec::new(),
             warnings: Vec::new(),
             digest: DefaultHasher::new(),
         }
     }
 
-    fn saw(&mut self, source: &Source) {
+    fn add_source(&mut self, source: &TomlFile) {
         source.text().hash(&mut self.digest);
-        self.sources.extend(source.path.clone());
+        self.source_files.extend(source.path.clone());
     }
 
-    fn holds_secret(&mut self, path: &Path) {
+    fn add_secret_file(&mut self, path: &Path) {
         self.warn_if_readable(Some(path));
-        self.sources.push(path.to_owned());
+        self.source_files.push(path.to_owned());
     }
 
     fn warn_if_readable(&mut self, path: Option<&Path>) {
@@ -170,7 +171,7 @@ impl<'a> Loading<'a> {
     }
 
     fn resolve(&self, path: &Path) -> PathBuf {
-        self.inputs.places.beside(&self.folder, path)
+        self.inputs.dirs.resolve(&self.config_dir, path)
     }
 }
 

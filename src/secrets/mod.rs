@@ -1,10 +1,14 @@
-//! Keys and tokens: a type that cannot be printed, and the search for secrets in
-//! what is about to be printed.
+//! Keys and tokens: [`Secret`], a type that cannot be printed, and [`Redactor`], which finds
+//! secrets in text before it is logged, recorded or sent.
+//!
+//! `redactor` searches for known secrets and, with `patterns`, for text that looks like one.
+//! `layers` undoes JSON escapes and percent-encoding, `encoded` base64 and hexadecimal, so
+//! that encoded secrets are found, too.
 
 pub(crate) mod encoded;
 pub(crate) mod layers;
+mod patterns;
 mod redactor;
-mod shapes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,28 +16,28 @@ use std::sync::Arc;
 use subtle::{Choice, ConstantTimeEq};
 use zeroize::Zeroizing;
 
-pub(crate) use redactor::Found;
 pub use redactor::Redactor;
+pub(crate) use redactor::SecretMatch;
 
-/// A key or token. It has no `Display` and no `Serialize`, its `Debug` is
-/// constant, and its memory is wiped with the last clone.
+/// An API key or token. It has no `Display` and no `Serialize`, its `Debug` output is
+/// constant, and its memory is zeroed when the last clone is dropped.
 #[derive(Clone)]
 pub struct Secret(Arc<Zeroizing<String>>);
 
 impl Secret {
-    /// The text without the blanks around it; none if nothing is left.
+    /// The text without surrounding white space; `None` if nothing is left.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         (!text.is_empty()).then(|| Self(Arc::new(Zeroizing::new(text.to_owned()))))
     }
 
-    /// The text, for the one place that sends or hashes it.
+    /// The plain text, for code that sends, compares or hashes it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether `presented` is this secret. The time depends on the length of
-    /// what is presented alone.
+    /// Whether `presented` equals this secret. The running time depends only on the length
+    /// of `presented`.
     pub fn matches(&self, presented: &[u8]) -> bool {
         let secret = self.0.as_bytes();
         let mut same = secret.len().ct_eq(&presented.len());
@@ -65,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_secret() {
+    fn an_empty_text_is_no_secret() {
         assert!(Secret::new(" \n").is_none());
     }
 

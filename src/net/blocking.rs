@@ -1,0 +1,68 @@
+//! Runs work on large bodies without delaying other streams on the same thread.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
+/// Work on this many bytes or more is handed over. Work on fewer bytes takes about as long
+/// as the pause between two events of a stream.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// Runs CPU-bound `work` on a body of `bytes` bytes. If the body is large, another thread
+/// takes over the other tasks of this one meanwhile, as in
+/// [`tokio::task::block_in_place`]. On a single-threaded runtime the work simply runs.
+pub(crate) fn block_in_place_if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let hand_over = bytes >= LARGE_BYTES
+        && Handle::try_current()
+            .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if hand_over {
+        block_in_place(work)
+    } else {
+        work()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// A task that waits for the only worker thread continues during large work.
+    #[test]
+    fn other_tasks_run_during_large_work() {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let (done, other) = channel();
+        let work = runtime.spawn(async move {
+            tokio::spawn(async move { done.send(()).unwrap() });
+            block_in_place_if_large(LARGE_BYTES, || other.recv().unwrap());
+        });
+        runtime.block_on(work).unwrap();
+    }
+
+    #[test]
+    fn small_work_and_single_threaded_work_run_in_place() {
+        assert_eq!(block_in_place_if_large(LARGE_BYTES, || 1), 1);
+        let single = Builder::new_current_thread().build().unwrap();
+        assert_eq!(
+            single.block_on(async { block_in_place_if_large(LARGE_BYTES, || 2) }),
+            2
+        );
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .build()
+            .unwrap();
+        let here = async {
+            (
+                std::thread::current().id(),
+                block_in_place_if_large(1, || std::thread::current().id()),
+            )
+        };
+        let (before, within) = runtime.block_on(runtime.spawn(here)).unwrap();
+        assert_eq!(before, within);
+    }
+}

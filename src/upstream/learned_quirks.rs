@@ -1,0 +1,253 @@
+//! Quirk patches learned from refusals of providers, kept in memory until the process ends.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use adapters::quirk_patch::QuirkPatch;
+use registry::{Route, Window, WindowSource};
+
+/// Maximum number of models with patches; the oldest are evicted first.
+const MAX_MODELS: usize = 1000;
+/// Maximum number of patches for one model. The oldest patch of the kind that is added is
+/// evicted first, else the oldest of any kind.
+const MAX_PATCHES: usize = 16;
+
+/// The quirk patches of each model of each provider. Most models have none; a turn then costs
+/// at most two lookups.
+#[derive(Debug, Default)]
+pub struct LearnedQuirks(RwLock<PatchesByModel>);
+
+#[derive(Debug, Default)]
+struct PatchesByModel {
+    /// By provider id and the provider's name of the model.
+    patches: HashMap<String, HashMap<String, Vec<QuirkPatch>>>,
+    /// The same names, oldest first.
+    order: VecDeque<(String, String)>,
+}
+
+impl LearnedQuirks {
+    /// Applies the patches of a route's model to the route. Returns whether there were any.
+    pub fn apply(&self, route: &mut Route) -> bool {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(patches) = known.of(&route.provider.id, &route.upstream_model) else {
+            return false;
+        };
+        let dialect = Arc::make_mut(&mut route.dialect);
+        let model = Arc::make_mut(&mut route.model);
+        for patch in patches {
+            patch.apply(&mut dialect.quirks, model);
+        }
+        true
+    }
+
+    /// Adds a patch for the model of a route. It is applied after the earlier ones, so it
+    /// wins where they contradict it. Returns `false` if it is already the latest of its
+    /// kind.
+    pub fn learn(&self, route: &Route, patch: QuirkPatch) -> bool {
+        let (provider, model) = (&route.provider.id, &route.upstream_model);
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.of(provider, model).is_none() {
+            known.evict_oldest();
+            known.order.push_back((provider.clone(), model.clone()));
+        }
+        let models = known.patches.entry(provider.clone()).or_default();
+        let patches = models.entry(model.clone()).or_default();
+        let kind = std::mem::discriminant(&patch);
+        let is_same_kind = |old: &QuirkPatch| std::mem::discriminant(old) == kind;
+        if patches.iter().rfind(|old| is_same_kind(old)) == Some(&patch) {
+            return false;
+        }
+        patches.retain(|old| *old != patch);
+        if patches.len() >= MAX_PATCHES {
+            patches.remove(patches.iter().position(is_same_kind).unwrap_or(0));
+        }
+        patches.push(patch);
+        true
+    }
+
+    /// Removes a patch that did not help, because the same refusal came again. Limits that
+    /// the provider stated as a number are kept: they are true all the same.
+    pub fn unlearn(&self, route: &Route, patch: QuirkPatch) {
+        if matches!(patch, QuirkPatch::Window(_) | QuirkPatch::MaxOutput(_)) {
+            return;
+        }
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let models = known.patches.get_mut(&route.provider.id);
+        if let Some(patches) = models.and_then(|models| models.get_mut(&route.upstream_model)) {
+            patches.retain(|old| *old != patch);
+        }
+    }
+
+    /// The context window that the provider stated in an overflow error, if it did.
+    pub fn window(&self, provider: &str, model: &str) -> Option<Window> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.of(provider, model)?.iter().rev().find_map(|patch| {
+            let QuirkPatch::Window(tokens) = patch else {
+                return None;
+            };
+            Some(Window {
+                tokens: u64::from(*tokens),
+                source: WindowSource::Learned,
+            })
+        })
+    }
+
+    /// The patches of a model, in the order in which they were learned.
+    pub fn patches(&self, provider: &str, model: &str) -> Vec<QuirkPatch> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.of(provider, model).unwrap_or_default().to_vec()
+    }
+
+    /// Removes all patches of a provider. Its settings have changed, so it may be another
+    /// provider under the same id.
+    pub(super) fn forget_provider(&self, provider: &str) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if known.patches.remove(provider).is_some() {
+            known.order.retain(|(id, _)| id != provider);
+        }
+    }
+}
+
+impl PatchesByModel {
+    fn of(&self, provider: &str, model: &str) -> Option<&[QuirkPatch]> {
+        self.patches.get(provider)?.get(model).map(Vec::as_slice)
+    }
+
+    fn evict_oldest(&mut self) {
+        if self.order.len() < MAX_MODELS {
+            return;
+        }
+        if let Some((provider, model)) = self.order.pop_front()
+            && let Some(models) = self.patches.get_mut(&provider)
+        {
+            models.remove(&model);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry::{MaxTokensField, Registry};
+    use toml::toml;
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let over = toml! { base_url = "https://lab.example/v1" passthrough = true };
+        let provider = registry::build("lab", over).unwrap().to_provider("lab");
+        Registry {
+            providers: vec![Arc::new(provider)],
+            ..Registry::default()
+        }
+    }
+
+    fn route(model: &str) -> Route {
+        registry().resolve(model, false).unwrap()
+    }
+
+    #[test]
+    fn a_patch_applies_to_its_model_only() {
+        let learned = LearnedQuirks::default();
+        assert!(!learned.apply(&mut route("a")));
+        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(learned.learn(
+            &route("a"),
+            QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens)
+        ));
+        let mut patched = route("a");
+        assert!(learned.apply(&mut patched));
+        assert_eq!(patched.model.window, Some(8_192));
+        assert_eq!(
+            patched.dialect.quirks.max_tokens_field,
+            MaxTokensField::MaxCompletionTokens
+        );
+        assert!(!learned.apply(&mut route("b")));
+    }
+
+    #[test]
+    fn the_registry_is_not_changed() {
+        let (learned, registry) = (LearnedQuirks::default(), registry());
+        let mut patched = registry.resolve("a", false).unwrap();
+        learned.learn(
+            &patched,
+            QuirkPatch::MaxTokensField(MaxTokensField::MaxCompletionTokens),
+        );
+        learned.apply(&mut patched);
+        let again = registry.resolve("a", false).unwrap();
+        assert_ne!(again.dialect, patched.dialect);
+    }
+
+    #[test]
+    fn a_later_patch_of_the_same_kind_wins() {
+        let learned = LearnedQuirks::default();
+        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(!learned.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(learned.learn(&route("a"), QuirkPatch::Window(4_096)));
+        let mut patched = route("a");
+        learned.apply(&mut patched);
+        assert_eq!(patched.model.window, Some(4_096));
+        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
+        assert!(learned.learn(&route("a"), QuirkPatch::Window(4_096)));
+        let window = learned.window("lab", "a").unwrap();
+        assert_eq!(
+            (window.tokens, window.source),
+            (4_096, WindowSource::Learned)
+        );
+        assert_eq!(learned.window("lab", "b"), None);
+    }
+
+    #[test]
+    fn a_patch_that_did_not_help_is_removed_unless_it_is_a_number() {
+        let learned = LearnedQuirks::default();
+        learned.learn(&route("a"), QuirkPatch::NoImages);
+        learned.learn(&route("a"), QuirkPatch::Window(8_192));
+        for patch in [QuirkPatch::NoImages, QuirkPatch::Window(8_192)] {
+            learned.unlearn(&route("a"), patch);
+        }
+        let mut patched = route("a");
+        let images = patched.model.images;
+        learned.apply(&mut patched);
+        assert_eq!(patched.model.window, Some(8_192));
+        assert_eq!(patched.model.images, images);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let learned = LearnedQuirks::default();
+        for model in 0..=MAX_MODELS {
+            learned.learn(&route(&model.to_string()), QuirkPatch::Window(8_192));
+        }
+        assert_eq!(learned.window("lab", "0"), None);
+        assert!(learned.window("lab", "1").is_some());
+        assert!(learned.window("lab", &MAX_MODELS.to_string()).is_some());
+    }
+
+    #[test]
+    fn many_patches_of_one_kind_evict_no_other_kind() {
+        let learned = LearnedQuirks::default();
+        learned.learn(&route("a"), QuirkPatch::MaxOutput(512));
+        for tokens in 1..100 {
+            learned.learn(&route("a"), QuirkPatch::Window(tokens));
+        }
+        let mut patched = route("a");
+        learned.apply(&mut patched);
+        let model = &patched.model;
+        assert_eq!((model.window, model.max_output), (Some(99), Some(512)));
+        let known = learned.0.read().unwrap();
+        assert_eq!(
+            known.of("lab", "a").map(<[QuirkPatch]>::len),
+            Some(MAX_PATCHES)
+        );
+    }
+
+    #[test]
+    fn a_provider_that_changed_is_forgotten() {
+        let learned = LearnedQuirks::default();
+        learned.learn(&route("a"), QuirkPatch::Window(8_192));
+        learned.forget_provider("other");
+        assert!(learned.window("lab", "a").is_some());
+        learned.forget_provider("lab");
+        assert_eq!(learned.window("lab", "a"), None);
+        assert!(learned.learn(&route("a"), QuirkPatch::Window(8_192)));
+    }
+}
