@@ -12,7 +12,7 @@ use respondent::commands::{self, say};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::log;
 use respondent::diagnostics::replay::ReplayError;
-use respondent::{sandbox, start};
+use respondent::start;
 
 fn main() -> ExitCode {
     // The payload of a panic may quote what was said, so the place alone is told.
@@ -78,10 +78,6 @@ fn run(command: Command, inputs: Inputs) -> anyhow::Result<u8> {
             let config = config::load(&inputs)?;
             say(&runtime()?.block_on(commands::codex_catalog(&config, &codex, output))?)?;
         }
-        Command::Sandbox { script } => {
-            let config = config::load(&inputs)?;
-            runtime()?.block_on(sandbox::run(&script, config.server.listen))?;
-        }
         Command::Bundle(command) => return bundle(command, &inputs),
         Command::Artifacts(command) => {
             let config = config::load(&inputs)?;
@@ -145,12 +141,6 @@ fn bundle(command: Bundle, inputs: &Inputs) -> anyhow::Result<u8> {
         }
         Bundle::Show { file } => commands::bundle::show(&file)?,
         Bundle::Diff { a, b } => return commands::bundle::diff(&a, &b),
-        Bundle::ToFixture {
-            file,
-            folder,
-            turn,
-            attempt,
-        } => commands::bundle::to_fixture(&file, &folder, turn, attempt)?,
     }
     Ok(SAME)
 }

@@ -19,7 +19,7 @@ use crate::diagnostics::bundle::Folder;
 use crate::diagnostics::capture::Capture;
 use crate::diagnostics::log;
 use crate::metrics::Metrics;
-use crate::sandbox::{Player, scene};
+use crate::sandbox::Sandbox;
 use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
@@ -139,7 +139,7 @@ async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Starts the offline model on a free port.
-async fn sandbox(config: &mut Config) -> anyhow::Result<Player> {
+async fn sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
     let models = config
         .registry
         .provider(registry::SANDBOX)
@@ -151,11 +151,11 @@ async fn sandbox(config: &mut Config) -> anyhow::Result<Player> {
                 .collect()
         })
         .unwrap_or_default();
-    let player = Player::serve(models, Box::new(scene::answer))
+    let sandbox = Sandbox::start(models)
         .await
         .context("cannot start the offline model")?;
-    config.sandbox_at(player.address());
-    Ok(player)
+    config.sandbox_at(sandbox.address());
+    Ok(sandbox)
 }
 
 fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSettings> {

@@ -9,20 +9,15 @@
 //!    [`event::Event`]s;
 //! 5. [`responses::assembler`] is the only writer of Responses events.
 //!
-//! [`drive`] runs the whole path without a network, [`golden`] says what must
-//! come out of it.
-//!
 //! A thing that goes wrong is a [`fault::Fault`]; a thing that was changed on
 //! the way is a [`notes::Note`].
 
 pub mod baggage;
 pub mod chat;
 pub mod compact;
-pub mod drive;
 pub mod encoded;
 pub mod event;
 pub mod fault;
-pub mod golden;
 pub mod json;
 pub mod mend;
 pub mod notes;

@@ -14,9 +14,9 @@ mod common;
 use std::fmt::Write as _;
 
 use adapters::baggage::Baggage;
-use adapters::drive::{self, settings};
 use adapters::responses::request::Source;
 use common::judge;
+use kit::drive::{self, settings};
 use kit::strict;
 use registry::Quirks;
 use serde_json::Value;

@@ -1,5 +1,5 @@
 //! Golden cases: each folder of `fixtures/chat` is one turn against the chat
-//! wire. Its files say what goes in and what must come out: [`adapters::golden`]
+//! wire. Its files say what goes in and what must come out: [`kit::golden`]
 //! lists them and makes what is expected; `respondent bundle to-fixture` writes
 //! such a folder from a captured turn.
 //!
@@ -20,8 +20,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use adapters::golden::{self, Case, Choices, Refusal, Upstream};
 use common::judge;
+use kit::golden::{self, Case, Choices, Refusal, Upstream};
 use kit::strict;
 
 /// One folder.

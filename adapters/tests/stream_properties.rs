@@ -13,11 +13,11 @@
 
 mod common;
 
-use adapters::drive::{self, settings};
 use adapters::responses::request::Source;
 use common::judge;
 use common::script::{Call, End, Naming, Piecewise, Round, Script, Step, Tool, request};
 use common::wire::{Spelling, json_string, reads};
+use kit::drive::{self, settings};
 use kit::strict;
 use proptest::collection::vec;
 use proptest::prelude::*;

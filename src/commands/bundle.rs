@@ -12,7 +12,7 @@ use anyhow::Context;
 use super::say;
 use crate::cli::{DIFFERENT, SAME};
 use crate::config::Config;
-use crate::diagnostics::bundle::{self, Bundle, FixtureError, Scope, Turn};
+use crate::diagnostics::bundle::{self, Bundle, Scope, Turn};
 use crate::diagnostics::capture::selection::Span;
 use crate::diagnostics::capture::{Selection, Wanted};
 
@@ -153,34 +153,4 @@ pub fn diff(a: &Path, b: &Path) -> anyhow::Result<u8> {
             .zip(&b)
             .all(|(a, b)| bundle::compare(a, b, Scope::Diff).is_empty());
     Ok(if same { SAME } else { DIFFERENT })
-}
-
-/// `respondent bundle to-fixture`: writes the attempt of this number, or else the
-/// last one that was answered, as a case of the tests.
-pub fn to_fixture(
-    file: &Path,
-    folder: &Path,
-    number: usize,
-    attempt: Option<usize>,
-) -> anyhow::Result<()> {
-    let bundle = read(file)?;
-    let turn = turn(file, &bundle, number)?;
-    let written = bundle::to_fixture(turn, attempt, folder).map_err(|error| match error {
-        FixtureError::Occupied(_) | FixtureError::Io(_, _) => anyhow::Error::from(error),
-        FixtureError::NoAttempt { .. }
-        | FixtureError::Omitted(_)
-        | FixtureError::NotText
-        | FixtureError::NoRoute(_)
-        | FixtureError::Unspeakable(_) => Unusable::new(file, &error).into(),
-    })?;
-    let what = match written.attempt {
-        Some(attempt) => format!("attempt {attempt} of turn {number}"),
-        None => format!("turn {number}, refused before any provider was asked"),
-    };
-    let files = written.files.join(", ");
-    say(&format!("Wrote {what} to {}: {files}.\n", folder.display()))?;
-    if !written.same_request {
-        say("This version sends the provider another request than the recorded one.\n")?;
-    }
-    Ok(())
 }

@@ -6,6 +6,7 @@ use adapters::plan::Keeping;
 use arc_swap::ArcSwap;
 use http::Response;
 use http_body_util::BodyExt as _;
+use kit::player::Player;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +14,6 @@ use super::{Service, Surrounding, Surroundings, System, respond};
 use crate::artifacts::Artifacts;
 use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::metrics::Metrics;
-use crate::sandbox::Player;
 use crate::serve::Body;
 use crate::tap::{Seen, Tap};
 

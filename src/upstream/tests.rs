@@ -1,9 +1,9 @@
 use futures_util::FutureExt;
+use kit::player::Player;
 use registry::Route;
 
 use super::*;
 use crate::config::{Environment, Flags, Inputs, Places as Folders, load};
-use crate::sandbox::Player;
 use crate::turn::System;
 
 /// A configuration of one provider, `lab`, with this in its table.

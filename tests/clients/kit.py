@@ -36,6 +36,14 @@ def binary() -> Path:
     return Path(os.environ.get("RESPONDENT_BIN", ROOT / "target/release/respondent")).resolve()
 
 
+def kit_program() -> Path:
+    """The program of tests/kit, which a build of the workspace puts beside the proxy."""
+    program = binary().with_name("respondent-kit")
+    if not program.exists():
+        raise Failure(f"{program} is missing: build the workspace, as with cargo build --release --workspace")
+    return program
+
+
 def need(path: Path, what: str) -> Path:
     if not path.exists():
         raise Skip(f"{what} is not installed, run tests/clients/install.sh")
@@ -105,14 +113,14 @@ class Process:
 
 
 class Player(Process):
-    """The scripted Chat Completions upstream."""
+    """The scripted Chat Completions upstream: the program of tests/kit."""
 
     def __init__(self, script: dict, folder: Path):
         path = folder / "script.json"
         path.write_text(json.dumps(script))
-        argv = [binary(), "sandbox", "--script", path, "--listen", "127.0.0.1:0"]
+        argv = [kit_program(), "player", "--script", path]
         super().__init__(argv, folder / "player.log", env=plain_env(folder), cwd=folder)
-        self.base_url = self.wait_for(r"sandbox listening on (http://\S+)", 10)[1]
+        self.base_url = self.wait_for(r"player listening on (http://\S+)", 10)[1]
 
 
 class Proxy(Process):

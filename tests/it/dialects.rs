@@ -8,13 +8,13 @@ mod switches;
 
 use std::fmt::Debug;
 
-pub use adapters::drive;
+pub use kit::drive;
+use kit::player::Dialect;
+use kit::player::Request;
+use kit::player::dialect::{Arguments, ErrorForm, Finish, Ids, Reasoning, UsagePlace};
 use libtest_mimic::Trial;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use respondent::sandbox::Dialect;
-use respondent::sandbox::dialect::{Arguments, ErrorForm, Finish, Ids, Reasoning, UsagePlace};
-use respondent::sandbox::http::Request;
 use serde_json::{Value, json};
 
 use self::answer::{Said, SaidCall};
@@ -245,9 +245,9 @@ fn errors() {
             if begun {
                 steps.insert(0, json!({"text": "It begins"}));
             }
-            let said = respondent::sandbox::Answer {
+            let said = kit::player::Answer {
                 dialect: Some(dialect),
-                ..respondent::sandbox::Answer::steps(crate::turns::steps(steps.into()))
+                ..kit::player::Answer::steps(crate::turns::steps(steps.into()))
             };
             let bytes = said.bytes(&request(true));
             for codex in [true, false] {

@@ -9,8 +9,8 @@ mod retries;
 mod silence;
 mod stopping;
 
+use kit::player::{Answer, Player, Script};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Script};
 use serde_json::{Value, json};
 
 use crate::turns::steps;

@@ -1,8 +1,8 @@
 //! What a request shares with the last one of its session, as header, log and
 //! metrics tell, and what is told of a request's size before it is sent.
 
+use kit::player::{Answer, Player};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use crate::faults::{always, answer, player};

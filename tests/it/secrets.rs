@@ -3,9 +3,9 @@ mod bundles;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use kit::player::{Answer, Player};
 use libtest_mimic::Trial;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use crate::faults::{always, answer, body, player};

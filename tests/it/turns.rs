@@ -2,9 +2,9 @@
 //! not, for Codex and for others.
 mod rows;
 
+use kit::player::{Answer, Player, Script, Step};
 use kit::strict;
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Script, Step};
 use serde_json::{Map, Value, json};
 
 use self::rows::{early, functions, odd_calls, patches, tool, typed, words};

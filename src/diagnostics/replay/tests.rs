@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt as _;
+use kit::player::Player;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use regex::bytes::Regex;
 use serde_json::{Value, json};
@@ -25,7 +26,6 @@ use crate::config::{Config, Flags, Inputs, Places, load};
 use crate::diagnostics::bundle::{Piece, Scope, Turn, compare};
 use crate::diagnostics::redact::{Keep, Scrubber};
 use crate::metrics::{Metrics, Outcome};
-use crate::sandbox::Player;
 use crate::secrets::{Redactor, Secret};
 use crate::turn::{Service, respond};
 

@@ -2,8 +2,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use kit::player::{Answer, Player};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -29,7 +29,6 @@ pub fn trials() -> Vec<Trial> {
         ),
         case("a file that is no bundle is refused", foreign_file),
         case("a turn is sent to a provider again", live),
-        case("a turn becomes a golden case", golden),
         case(
             "equal and different turns are told by the exit code",
             different,
@@ -346,7 +345,6 @@ async fn foreign_file() {
         "bundle show absent.tar.zst",
         "bundle show .",
         "bundle diff foreign.tar.zst foreign.tar.zst",
-        "bundle to-fixture foreign.tar.zst golden",
         "replay foreign.tar.zst",
     ] {
         let error = run_in(folder, &setup, command).await.fails(65);
@@ -356,7 +354,6 @@ async fn foreign_file() {
             "{error}"
         );
     }
-    assert!(!folder.join("golden").exists());
     for usage in [
         "bundle",
         "bundle create --since soon",
@@ -408,27 +405,4 @@ async fn live() {
     let offline = run(&proxy, "replay b.tar.zst").await.ok();
     assert_eq!(offline.matches(": equal").count(), 2, "{offline}");
     assert!(offline.contains(&first), "{offline}");
-}
-
-async fn golden() {
-    let (player, proxy) = server().await;
-    bad(&player, &proxy).await;
-    run(&proxy, "bundle create --output a.tar.zst").await.ok();
-    let told = run(&proxy, "bundle to-fixture a.tar.zst golden").await.ok();
-    let case = proxy.folder.path().join("golden");
-    for name in ["request.json", "expect.request.json"] {
-        assert!(told.contains(name), "{told}");
-        assert!(case.join(name).is_file(), "{name}");
-    }
-    let before = std::fs::read(case.join("request.json")).unwrap();
-    let error = run(&proxy, "bundle to-fixture a.tar.zst golden")
-        .await
-        .fails(1);
-    assert!(error.contains("golden"), "{error}");
-    assert_eq!(std::fs::read(case.join("request.json")).unwrap(), before);
-    let error = run(&proxy, "bundle to-fixture a.tar.zst other --attempt 2")
-        .await
-        .fails(65);
-    assert!(error.contains("no attempt 2"), "{error}");
-    assert!(!proxy.folder.path().join("other").exists());
 }

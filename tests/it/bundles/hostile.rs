@@ -1,7 +1,7 @@
 //! Bundles from strangers: a replay ends soon, whatever they ask for, and reaches
 //! nobody.
+use kit::player::Answer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 

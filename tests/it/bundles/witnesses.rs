@@ -4,10 +4,10 @@
 //! `BLESS=1 cargo test --test it -- witness` takes the turns down anew.
 use std::path::{Path, PathBuf};
 
+use kit::player::{Answer, Player};
 use libtest_mimic::Trial;
 use respondent::diagnostics::bundle::{Bundle, Scope, compare, show};
 use respondent::diagnostics::replay::replay;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use super::corpus::keeper::Keeper;

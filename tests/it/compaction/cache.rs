@@ -1,7 +1,7 @@
 //! A summary is asked for as the next turn, so that the provider has its history in
 //! the cache; what comes of it is understood later, after a restart and elsewhere.
+use kit::player::{Answer, Recorded};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Recorded};
 use serde_json::json;
 
 use super::session::{DOORS, Door, SUMMARY, Session, messages};

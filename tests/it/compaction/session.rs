@@ -2,8 +2,8 @@
 use std::fmt::Write as _;
 
 use adapters::compact::Blob;
+use kit::player::{Answer, Player, Recorded, Refusal, Rule, Script};
 use kit::strict;
-use respondent::sandbox::{Answer, Player, Recorded, Refusal, Rule, Script};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Small windows: what a client keeps beside a summary may be more than they take.
 //! And sessions whose tokens are larger than a provider's are known to be.
+use kit::player::{Answer, Player};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::json;
 
 use super::session::{DOORS, Door, SUMMARY, Session, counting, messages, user};

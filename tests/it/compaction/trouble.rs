@@ -1,6 +1,6 @@
 //! Providers that write no summary: the client gets a valid item all the same.
+use kit::player::{Answer, Recorded};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Recorded};
 use serde_json::{Value, json};
 
 use super::session::{DOORS, Door, SUMMARY, Session};

@@ -1,10 +1,10 @@
 //! What a model says in one answer, as data.
 use std::ops::Range;
 
+use kit::player::dialect::{Ids, Reasoning};
+use kit::player::{Answer, Call, Dialect, Step};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use respondent::sandbox::dialect::{Ids, Reasoning};
-use respondent::sandbox::{Answer, Call, Dialect, Step};
 use serde_json::{Map, Value, json};
 
 /// Thinking, text, a refusal and calls, in this order, each in its pieces.

@@ -1,9 +1,9 @@
 //! Dialects: one switch at a time, or any of them together.
-use proptest::prelude::*;
-use respondent::sandbox::Dialect;
-use respondent::sandbox::dialect::{
+use kit::player::Dialect;
+use kit::player::dialect::{
     Arguments, ErrorForm, Finish, Form, Framing, Ids, Index, LineEnd, Names, Reasoning, UsagePlace,
 };
+use proptest::prelude::*;
 
 const REASONING: [Reasoning; 8] = [
     Reasoning::ReasoningContent,

@@ -1,6 +1,6 @@
 //! The upstream's answer breaks off at any place.
+use kit::player::{Answer, Cut, Step};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Cut, Step};
 use serde_json::{Value, json};
 
 use super::{answer, body, player};

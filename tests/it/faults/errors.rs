@@ -1,6 +1,6 @@
 //! What an upstream's refusal becomes, as data.
+use kit::player::Answer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 
 use super::{body, player};

@@ -1,6 +1,6 @@
 //! Another provider answers when the first choice cannot.
+use kit::player::{Answer, Player};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use super::{always, answer, player};

@@ -1,7 +1,7 @@
 //! A turn that a provider refuses for a known reason mends itself, and the next one
 //! needs no mending.
+use kit::player::{Answer, Player, Script, When};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Script, When};
 use serde_json::{Value, json};
 
 use super::{always, answer};

@@ -1,6 +1,6 @@
 //! Clients that go away or do not read.
+use kit::player::Answer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};

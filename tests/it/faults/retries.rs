@@ -1,8 +1,8 @@
 //! Tries after the first, and keys that take turns.
 use std::time::{Duration, Instant};
 
+use kit::player::{Answer, Player};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::json;
 
 use super::{always, answer, body, player};

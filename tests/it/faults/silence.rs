@@ -1,6 +1,6 @@
 //! The commit point, signs of life, and the end of patience.
+use kit::player::Answer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::json;
 
 use super::{always, answer, body, player};

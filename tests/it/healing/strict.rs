@@ -2,7 +2,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use respondent::sandbox::{Player, Script};
+use kit::player::{Player, Script};
 use serde_json::{Value, json};
 
 use crate::proxy::Setup;

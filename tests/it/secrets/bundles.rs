@@ -6,8 +6,8 @@ use std::path::Path;
 use adapters::baggage::Baggage;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use kit::player::Answer;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player};

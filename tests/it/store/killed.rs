@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use respondent::sandbox::{Answer, Player};
+use kit::player::{Answer, Player};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;

@@ -1,6 +1,6 @@
 //! Compactions: one turn with several attempts, at every door.
 use adapters::fault::Kind;
-use respondent::sandbox::Answer;
+use kit::player::Answer;
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;

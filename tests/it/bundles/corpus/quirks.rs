@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use adapters::mend::{Levels, Mend, Parameter};
+use kit::player::Player;
 use libtest_mimic::Trial;
 use registry::{
     CallContent, CallIds, MaxTokensField, ReasoningRequired, ResponseFormat, Set, SystemRole,
 };
-use respondent::sandbox::Player;
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;

@@ -1,6 +1,6 @@
 //! Refusals: of the provider, by status and words, and our own.
 use adapters::fault::Kind;
-use respondent::sandbox::Answer;
+use kit::player::Answer;
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;

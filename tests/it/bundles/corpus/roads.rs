@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use adapters::fault::Kind;
 use futures_util::future::join_all;
-use respondent::sandbox::{Answer, Player};
+use kit::player::{Answer, Player};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;

@@ -1,6 +1,6 @@
 //! Answers that began, and how they ended.
 use adapters::fault::Kind;
-use respondent::sandbox::{Answer, Step};
+use kit::player::{Answer, Step};
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;

@@ -2,8 +2,8 @@
 
 use super::dialect::Dialect;
 use super::http::Request;
-use super::play;
-use super::refuse::Refusal;
+use super::refusal::Refusal;
+use super::reply;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -91,7 +91,7 @@ impl Answer {
 
     /// The body that these steps make for the request, up to a cut.
     pub fn bytes(&self, request: &Request) -> String {
-        play::body(self, request)
+        reply::body(self, request)
     }
 }
 

@@ -8,16 +8,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use adapters::golden::{self, Case, Choices, Refusal, Upstream};
 use adapters::responses::request::Source;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kit::golden::{self, Case, Choices, Refusal, Upstream};
 use registry::{Found, Route};
+use respondent::diagnostics::bundle::{Attempt, Head, Turn};
+use respondent::turn::Caller;
+use respondent::upstream::Lessons;
 use serde_json::Value;
 use toml::Table;
-
-use super::{Attempt, Head, Turn};
-use crate::turn::Caller;
-use crate::upstream::Lessons;
 
 mod spoken;
 #[cfg(test)]
@@ -25,20 +24,20 @@ mod tests;
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     /// The names of the files.
-    pub files: Vec<&'static str>,
+    pub(crate) files: Vec<&'static str>,
     /// The attempt that the case shows, counted from 1; `None`: the turn was
     /// refused before the first.
-    pub attempt: Option<usize>,
+    pub(crate) attempt: Option<usize>,
     /// Whether this version sends the provider the same bytes as the captured
     /// turn did.
-    pub same_request: bool,
+    pub(crate) same_request: bool,
 }
 
 /// Why there is no folder.
 #[derive(Debug, thiserror::Error)]
-pub enum FixtureError {
+pub(crate) enum FixtureError {
     /// Something is in its place.
     #[error("{} is there already and not an empty folder", .0.display())]
     Occupied(PathBuf),
@@ -67,12 +66,12 @@ pub enum FixtureError {
     Unspeakable(String),
 }
 
-/// Writes the turn as a case of `fixtures/chat`, see [`adapters::golden`], into a
+/// Writes the turn as a case of `fixtures/chat`, see [`kit::golden`], into a
 /// folder that does not exist or is empty. The case shows the attempt of this
 /// number, counted from 1, or else the last one that was answered, in the words
 /// of the lessons that were known to it. Nothing is written unless all of it can
 /// be.
-pub fn to_fixture(
+pub(crate) fn to_fixture(
     turn: &Turn,
     attempt: Option<usize>,
     folder: &Path,

@@ -20,15 +20,15 @@ use registry::{Model, Provider, Quirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::chat::encode::{Options, encode};
-use crate::chat::refusal;
 use crate::drive;
-use crate::encoded::Encoded;
-use crate::fault::{Fault, Retry};
-use crate::plan::{Bounds, plan};
-use crate::responses::assembler::Settings;
-use crate::responses::request::Source;
-use crate::turn::Turn;
+use adapters::chat::encode::{Options, encode};
+use adapters::chat::refusal;
+use adapters::encoded::Encoded;
+use adapters::fault::{Fault, Retry};
+use adapters::plan::{Bounds, plan};
+use adapters::responses::assembler::Settings;
+use adapters::responses::request::Source;
+use adapters::turn::Turn;
 
 /// The client's request.
 pub const REQUEST: &str = "request.json";

@@ -1,8 +1,8 @@
 //! The listener, its connections, and what it remembers of them.
 
 use super::http::{self, Request};
-use super::play::{End, play};
-use super::refuse::Refusal;
+use super::refusal::Refusal;
+use super::reply::{End, play};
 use super::script::{Answer, Script};
 use serde_json::{Value, json};
 use std::io;
@@ -337,6 +337,3 @@ fn answer(stage: &Stage, request: &Request) -> Answer {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,10 +1,10 @@
 //! Steps in the Chat Completions wire, in any dialect: as stream events, or gathered into one
 //! completion.
 
-use super::call::{self, Calls};
 use super::dialect::{Dialect, ErrorForm, Finish, Framing, Reasoning, UsagePlace};
 use super::http::Request;
 use super::script::Step;
+use super::tool_calls::{self, Calls};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
@@ -95,10 +95,10 @@ impl<'d> Voice<'d> {
                     return bytes;
                 }
                 let index = self.calls.next(call);
-                bytes + &self.fragments(call::fragments(call, index, self.dialect))
+                bytes + &self.fragments(tool_calls::fragments(call, index, self.dialect))
             }
             Step::Args(args) => {
-                let fragment = call::bare(args, self.dialect);
+                let fragment = tool_calls::bare(args, self.dialect);
                 self.flush() + &self.fragments(vec![fragment])
             }
             Step::Text(text) if self.thinks => self.close_thinking(text),

@@ -1,5 +1,8 @@
 use super::*;
-use tokio::io::AsyncReadExt as _;
+use serde_json::{Value, json};
+use std::io;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 async fn player(script: Value) -> Player {
     Player::start(serde_json::from_value(script).unwrap())
@@ -316,27 +319,6 @@ async fn a_request_may_be_chunked_and_a_get_lists_models() {
     assert!(reply.contains(r#"{"id":"a","object":"model""#) && reply.contains(r#"{"id":"b""#));
     socket.write_all(b"\x00garbage\r\n\r\n").await.unwrap();
     assert_eq!(socket.read_buf(&mut Vec::new()).await.unwrap_or(0), 0);
-}
-
-#[tokio::test]
-async fn a_function_answers_and_nothing_is_remembered() {
-    let answerer: Answerer = Box::new(super::super::scene::answer);
-    let player = Player::serve(vec!["offline-1".to_owned()], answerer)
-        .await
-        .unwrap();
-    let text: String = said(&ask(&player, &streamed()).await.unwrap())
-        .iter()
-        .filter_map(|choices| {
-            choices
-                .pointer("/0/delta/content")?
-                .as_str()
-                .map(str::to_owned)
-        })
-        .collect();
-    assert!(text.contains("scripted offline model"));
-    let reply = ask(&player, &plain()).await.unwrap();
-    assert!(reply.contains("> out"), "{reply}");
-    assert!(player.requests().is_empty());
 }
 
 #[tokio::test]

@@ -89,7 +89,7 @@ impl Request {
 }
 
 /// All text of a chat message, whether its content is a string or parts.
-pub fn text(message: &Value) -> String {
+pub(super) fn text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => parts

@@ -3,14 +3,14 @@
 
 use registry::Quirks;
 
-use crate::chat::reader::Reader;
-use crate::event::Event;
-use crate::fault::Fault;
-use crate::notes::Notes;
-use crate::responses::assembler::{Assembler, Settings, Terms};
-use crate::responses::envelope::Envelope;
-use crate::responses::frames::Frames;
-use crate::turn::Turn;
+use adapters::chat::reader::Reader;
+use adapters::event::Event;
+use adapters::fault::Fault;
+use adapters::notes::Notes;
+use adapters::responses::assembler::{Assembler, Settings, Terms};
+use adapters::responses::envelope::Envelope;
+use adapters::responses::frames::Frames;
+use adapters::turn::Turn;
 
 /// The clock of all tests, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;

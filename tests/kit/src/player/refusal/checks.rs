@@ -1,7 +1,7 @@
 //! The checks: what of a request breaks a rule.
 
 use super::{Breach, Need, Rule, Tokens, schema};
-use crate::sandbox::http::Request;
+use crate::player::http::Request;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
