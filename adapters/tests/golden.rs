@@ -21,13 +21,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common::judge;
-use kit::golden::{self, Case, Choices, Refusal, Upstream};
+use kit::golden::{self, CaseSettings, GoldenCase, UpstreamRefusal, UpstreamReply};
 use kit::strict;
 
 /// One folder.
 struct Folder {
     path: PathBuf,
-    case: Case<toml::Table>,
+    case: GoldenCase<toml::Table>,
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn every_answer_becomes_a_strict_stream_and_the_same_response() {
         let Some((bytes, events)) = folder.answer() else {
             continue;
         };
-        let stream = judge::stream(&events, folder.case.choices.codex);
+        let stream = judge::stream(&events, folder.case.settings.codex);
         if stream.terminal != "response.failed" {
             let whole = folder.case.whole(bytes).unwrap();
             let response = strict::check_response_or_panic(&whole);
@@ -159,26 +159,27 @@ impl Folder {
     fn read(path: PathBuf) -> Self {
         let file = |name: &str| fs::read(path.join(name)).ok();
         let wrong = |error: &dyn std::fmt::Display| -> ! { panic!("{}: {error}", path.display()) };
-        let choices: Choices<toml::Table> = match file(golden::CHOICES) {
+        let choices: CaseSettings<toml::Table> = match file(golden::SETTINGS) {
             Some(bytes) => toml::from_str(&text(bytes)).unwrap_or_else(|error| wrong(&error)),
-            None => Choices::default(),
+            None => CaseSettings::default(),
         };
         let over = choices.over.clone().unwrap_or_default();
         let spec = registry::build(&choices.provider, over).unwrap_or_else(|error| wrong(&error));
         let refusal = file(golden::REFUSAL).map(|bytes| {
-            Refusal::read(&bytes).unwrap_or_else(|| wrong(&"upstream.refusal has another form"))
+            UpstreamRefusal::parse(&bytes)
+                .unwrap_or_else(|| wrong(&"upstream.refusal has another form"))
         });
-        let case = Case {
+        let case = GoldenCase {
             request: text(file(golden::REQUEST).unwrap_or_else(|| wrong(&"no request.json"))),
-            choices,
+            settings: choices,
             provider: spec.provider("case"),
             baggage: file(golden::BAGGAGE)
                 .map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|error| wrong(&error)))
                 .unwrap_or_default(),
             upstream: match (file(golden::ANSWER), refusal) {
                 (None, None) => None,
-                (Some(answer), None) => Some(Upstream::Answer(answer)),
-                (None, Some(refusal)) => Some(Upstream::Refusal(refusal)),
+                (Some(answer), None) => Some(UpstreamReply::Answer(answer)),
+                (None, Some(refusal)) => Some(UpstreamReply::Refusal(refusal)),
                 (Some(_), Some(_)) => wrong(&"an answer and a refusal"),
             },
         };
@@ -192,7 +193,7 @@ impl Folder {
 
     /// The upstream's answer and our events for it, if there are some.
     fn answer(&self) -> Option<(&[u8], String)> {
-        let Some(Upstream::Answer(bytes)) = &self.case.upstream else {
+        let Some(UpstreamReply::Answer(bytes)) = &self.case.upstream else {
             return None;
         };
         let events = self.case.stream([bytes.as_slice()]).ok()?;

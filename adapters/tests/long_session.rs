@@ -14,7 +14,7 @@ use adapters::baggage::Baggage;
 use adapters::chat::encode::{Options, encode};
 use adapters::plan::{Bounds, Keeping, Outputs, plan};
 use adapters::responses::request::Source;
-use kit::session::{Agent, Script, Shape};
+use kit::session::{Agent, SessionScript, SessionShape};
 use registry::{Dialect, Model};
 
 /// A session on one window, and what came of it.
@@ -59,12 +59,12 @@ impl Session {
             ..Model::unlisted("m")
         };
         let bounds = Bounds::of(&model, outputs, Keeping::Disk).spoken(&dialect);
-        let mut shape = Shape::of_window(bounds.window_bytes());
+        let mut shape = SessionShape::for_window(bounds.window_bytes());
         shape.output.1 = self.longest;
         let mut agent = Agent::new(shape);
         let mut course = Course::default();
         let mut last: Option<(Vec<u8>, u32)> = None;
-        for turn in Script::new(self.seed, shape).take(self.turns) {
+        for turn in SessionScript::new(self.seed, shape).take(self.turns) {
             let source = Source::new(agent.request("m"));
             let asked = source.turn().unwrap();
             let plan = plan(&asked, &bounds);
@@ -101,9 +101,11 @@ impl Session {
                 baggage.seal()
             });
             let said: usize = answer.iter().map(String::len).sum();
-            agent.go_on(&turn, answer);
+            agent.continue_with(&turn, answer);
             if used + said as u64 * 10 / 27 >= self.window * self.compacts_at / 100 {
-                agent.compact(&"What was done, and what is left to do. ".repeat(shape.head / 160));
+                agent.compact(
+                    &"What was done, and what is left to do. ".repeat(shape.instructions / 160),
+                );
                 last = None;
             }
         }
@@ -136,17 +138,17 @@ fn extent() -> (usize, usize) {
 // S2-Ea, S2-Eb, S2-Ec, S2-Ta: many outputs of at most 40 KB, 850 KB in all.
 #[test]
 fn the_founding_case_fits() {
-    let shape = Shape {
+    let shape = SessionShape {
         output: (2_000, 40_000),
         cut_one_in: 3,
-        ..Shape::LARGE
+        ..SessionShape::LARGE
     };
     let mut agent = Agent::new(shape);
     let mut outputs = 0;
-    for turn in Script::new(1, shape) {
+    for turn in SessionScript::new(1, shape) {
         let texts = turn.calls.iter().map(|call| call.output.text.len());
         outputs += texts.sum::<usize>();
-        agent.go_on(&turn, turn.answer(str::to_owned));
+        agent.continue_with(&turn, turn.answer(str::to_owned));
         if outputs > 850_000 {
             break;
         }

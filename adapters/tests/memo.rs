@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use adapters::plan::{Bounds, Found, Keeping, Memo, Outputs, plan, plan_with};
 use adapters::responses::request::Source;
-use kit::session::{Agent, Script, Shape};
+use kit::session::{Agent, SessionScript, SessionShape};
 use registry::Model;
 
 /// Forgets nothing.
@@ -48,9 +48,9 @@ fn a_session_with_a_memo_has_the_plans_of_one_without() {
         };
         for outputs in [Outputs::Adaptive, Outputs::Fixed] {
             let bounds = Bounds::of(&model, outputs, Keeping::Disk);
-            let shape = Shape::of_window(bounds.window_bytes());
+            let shape = SessionShape::for_window(bounds.window_bytes());
             let mut agent = Agent::new(shape);
-            for turn in Script::new(7, shape).take(20) {
+            for turn in SessionScript::new(7, shape).take(20) {
                 let source = Source::new(agent.request("m"));
                 let asked = source.turn().unwrap();
                 let fresh = plan(&asked, &bounds);
@@ -59,7 +59,7 @@ fn a_session_with_a_memo_has_the_plans_of_one_without() {
                 assert_eq!(plan_with(&asked, &bounds, &memo), fresh);
                 // What was found out once is not found out again.
                 assert_eq!(memo.news.get(), news);
-                agent.go_on(&turn, turn.answer(str::to_owned));
+                agent.continue_with(&turn, turn.answer(str::to_owned));
             }
         }
     }

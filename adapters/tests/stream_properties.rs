@@ -158,7 +158,7 @@ fn breaks_off(script: &Script, codex: bool) -> bool {
 
 /// Pairs of what the client got and what the model said. Codex drops refusals,
 /// so it gets them as text.
-fn texts(stream: &strict::Stream, script: &Script, codex: bool) -> Vec<(String, String)> {
+fn texts(stream: &strict::CheckedStream, script: &Script, codex: bool) -> Vec<(String, String)> {
     let reasoning = script.said(|step| match step {
         Step::Reasoning(text) => Some(&text.text),
         _ => None,
@@ -199,7 +199,7 @@ fn without_blanks(text: &str) -> String {
 /// Every call is there in its form. Where the answer was cut, a call without
 /// its last arguments is incomplete, and not there for Codex, which would run
 /// it; where it broke off, the calls so far are there.
-fn calls_are(got: &[strict::Call], script: &Script, codex: bool) {
+fn calls_are(got: &[strict::CheckedCall], script: &Script, codex: bool) {
     let failed = breaks_off(script, codex);
     let mut expected = Vec::new();
     for call in script.calls() {

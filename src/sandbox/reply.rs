@@ -42,7 +42,7 @@ pub(super) struct SandboxCall {
 
 /// The body of a reply.
 #[derive(Debug)]
-pub(super) enum ReplyBody {
+pub(super) enum RenderedReply {
     /// One JSON document.
     Document { status: StatusCode, json: Value },
     /// Server-sent events; each string is written as one chunk.
@@ -51,10 +51,12 @@ pub(super) enum ReplyBody {
 
 impl SandboxReply {
     /// The reply in the form that the request asks for.
-    pub(super) fn render(self, request: &ChatRequest) -> ReplyBody {
+    pub(super) fn render(self, request: &ChatRequest) -> RenderedReply {
         match self {
-            Self::Error(status, json) => ReplyBody::Document { status, json },
-            Self::Steps(steps) if request.streams() => ReplyBody::Events(stream(&steps, request)),
+            Self::Error(status, json) => RenderedReply::Document { status, json },
+            Self::Steps(steps) if request.streams() => {
+                RenderedReply::Events(stream(&steps, request))
+            }
             Self::Steps(steps) => completion(&steps, request),
         }
     }
@@ -146,7 +148,7 @@ fn fragments(call: &SandboxCall, index: u64) -> Vec<Value> {
     [head].into_iter().chain(pieces).collect()
 }
 
-fn completion(steps: &[ReplyStep], request: &ChatRequest) -> ReplyBody {
+fn completion(steps: &[ReplyStep], request: &ChatRequest) -> RenderedReply {
     let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
     for step in steps {
         match step {
@@ -157,7 +159,7 @@ fn completion(steps: &[ReplyStep], request: &ChatRequest) -> ReplyBody {
                 "function": {"name": call.name, "arguments": call.arguments},
             })),
             ReplyStep::Error(error) => {
-                return ReplyBody::Document {
+                return RenderedReply::Document {
                     status: StatusCode::INTERNAL_SERVER_ERROR,
                     json: json!({"error": error}),
                 };
@@ -175,7 +177,7 @@ fn completion(steps: &[ReplyStep], request: &ChatRequest) -> ReplyBody {
         }
     }
     let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason(steps)});
-    ReplyBody::Document {
+    RenderedReply::Document {
         status: StatusCode::OK,
         json: json!({
             "id": "chatcmpl-1", "object": "chat.completion", "created": CREATED,

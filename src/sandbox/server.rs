@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::model;
-use super::reply::{ReplyBody, error_body};
+use super::reply::{RenderedReply, error_body};
 use super::request::ChatRequest;
 
 /// A larger request body ends the connection.
@@ -102,8 +102,8 @@ async fn respond(
     let body = Limited::new(body, BODY_LIMIT).collect().await?.to_bytes();
     let request = ChatRequest::parse(&body);
     Ok(match model::reply(&request).render(&request) {
-        ReplyBody::Document { status, json } => document(status, &json),
-        ReplyBody::Events(chunks) => {
+        RenderedReply::Document { status, json } => document(status, &json),
+        RenderedReply::Events(chunks) => {
             let chunks: Vec<BodyChunk> = chunks
                 .into_iter()
                 .map(|chunk| Ok(Frame::data(chunk.into())))

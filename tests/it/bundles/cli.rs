@@ -2,7 +2,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use kit::player::{Answer, Player};
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -92,7 +92,7 @@ async fn good(player: &Player, proxy: &Proxy) -> Reply {
 }
 
 async fn bad(player: &Player, proxy: &Proxy) -> Reply {
-    player.push(Answer::error(400, "the provider says no"));
+    player.push(ScriptedAnswer::error(400, "the provider says no"));
     let reply = proxy.post(&body()).await;
     reply.error(400);
     reply

@@ -1,6 +1,6 @@
 //! Bundles from strangers: a replay ends soon, whatever they ask for, and reaches
 //! nobody.
-use kit::player::Answer;
+use kit::player::ScriptedAnswer;
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -117,7 +117,7 @@ const HOURS_US: u64 = 47 * 3600 * 1_000_000;
 async fn ends(hostile: &'static Hostile) {
     let player = player().await;
     let proxy = Proxy::with(&player, Setup::new()).await;
-    player.push(Answer::error(503, "not now"));
+    player.push(ScriptedAnswer::error(503, "not now"));
     player.push(answer(json!([{"text": "begun"}, {"cut": "fin"}])));
     proxy.post(&streaming(&body())).await;
     let folder = proxy.folder.path();

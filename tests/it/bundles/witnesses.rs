@@ -4,7 +4,7 @@
 //! `BLESS=1 cargo test --test it -- witness` takes the turns down anew.
 use std::path::{Path, PathBuf};
 
-use kit::player::{Answer, Player};
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
 use respondent::diagnostics::bundle::{Bundle, Scope, compare, show};
 use respondent::diagnostics::replay::replay;
@@ -34,7 +34,7 @@ pub fn trials() -> Vec<Trial> {
 struct Witness {
     name: &'static str,
     /// The first choice, and what stands in for it.
-    answers: fn() -> Vec<Vec<Answer>>,
+    answers: fn() -> Vec<Vec<ScriptedAnswer>>,
     codex: bool,
     stream: bool,
     attempts: usize,
@@ -46,7 +46,7 @@ const WITNESSES: &[Witness] = &[
         name: "healed",
         answers: || {
             let no = "Unsupported parameter: 'temperature' is not supported with this model.";
-            vec![vec![Answer::error(400, no), there()]]
+            vec![vec![ScriptedAnswer::error(400, no), there()]]
         },
         codex: true,
         stream: true,
@@ -68,7 +68,7 @@ const WITNESSES: &[Witness] = &[
     Witness {
         name: "limited",
         answers: || {
-            let mut busy = Answer::error(429, "slow down");
+            let mut busy = ScriptedAnswer::error(429, "slow down");
             busy.headers.insert("retry-after".into(), "1".into());
             vec![vec![busy, there()]]
         },
@@ -79,7 +79,7 @@ const WITNESSES: &[Witness] = &[
     },
     Witness {
         name: "refused",
-        answers: || vec![vec![Answer::error(403, "not you")]],
+        answers: || vec![vec![ScriptedAnswer::error(403, "not you")]],
         codex: false,
         stream: false,
         attempts: 1,
@@ -88,7 +88,7 @@ const WITNESSES: &[Witness] = &[
     Witness {
         name: "elsewhere",
         answers: || {
-            let full = || Answer::error(503, "full");
+            let full = || ScriptedAnswer::error(503, "full");
             vec![vec![full(), full()], vec![there()]]
         },
         codex: false,
@@ -98,7 +98,7 @@ const WITNESSES: &[Witness] = &[
     },
 ];
 
-fn there() -> Answer {
+fn there() -> ScriptedAnswer {
     answer(json!([
         {"text": "Ünïcödé \u{1F600} is "}, {"text": "here."},
         {"call": {"index": 0, "id": "call_look", "name": "look", "arguments": "{\"at\": [1, 2]}"}},

@@ -15,12 +15,12 @@ use adapters::turn::Turn;
 /// The clock of all tests, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
 /// The response id of all tests.
-pub const ID: &str = "resp_0123456789abcdef";
+pub const RESPONSE_ID: &str = "resp_0123456789abcdef";
 
 /// The settings for an answer to this turn, as a server makes them.
 pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings {
     Settings {
-        envelope: Envelope::new(turn, ID, NOW),
+        envelope: Envelope::new(turn, RESPONSE_ID, NOW),
         tools: turn.tools.names(),
         known_calls: turn.call_ids(),
         codex,
@@ -77,7 +77,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// An answer that was read to its end.
-pub struct Read {
+pub struct DrivenAnswer {
     /// The stream, or the response alone. It tells the fault, too.
     pub body: Vec<u8>,
     /// What was repaired on the way.
@@ -94,8 +94,8 @@ pub fn read<'c>(
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
-) -> Read {
-    let mut turn = Output::new(settings);
+) -> DrivenAnswer {
+    let mut turn = AnswerDriver::new(settings);
     let mut body = Vec::new();
     let mut send = |frames: &mut Frames| {
         if streams {
@@ -111,7 +111,7 @@ pub fn read<'c>(
         turn.assembler.fail(fault, &mut turn.frames);
         send(&mut turn.frames);
     }
-    Read {
+    DrivenAnswer {
         body,
         notes: turn.assembler.notes().clone(),
         fault,
@@ -119,13 +119,13 @@ pub fn read<'c>(
     }
 }
 
-struct Output {
+struct AnswerDriver {
     assembler: Assembler,
     frames: Frames,
     begun: bool,
 }
 
-impl Output {
+impl AnswerDriver {
     fn new(settings: Settings) -> Self {
         Self {
             assembler: Assembler::new(settings),

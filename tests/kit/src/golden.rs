@@ -33,7 +33,7 @@ use adapters::turn::Turn;
 /// The client's request.
 pub const REQUEST: &str = "request.json";
 /// Whom it goes to.
-pub const CHOICES: &str = "case.toml";
+pub const SETTINGS: &str = "case.toml";
 /// What is kept of earlier answers.
 pub const BAGGAGE: &str = "baggage.json";
 /// The upstream's answer.
@@ -62,7 +62,7 @@ pub const EXPECTED: [&str; 5] = [
 /// provider's file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Choices<O> {
+pub struct CaseSettings<O> {
     /// An embedded provider, or any other name for the generic one.
     #[serde(default = "generic", skip_serializing_if = "is_generic")]
     pub provider: String,
@@ -89,7 +89,7 @@ fn is_generic(provider: &String) -> bool {
     *provider == generic()
 }
 
-impl<O> Default for Choices<O> {
+impl<O> Default for CaseSettings<O> {
     fn default() -> Self {
         Self {
             provider: generic(),
@@ -103,32 +103,32 @@ impl<O> Default for Choices<O> {
 
 /// A case as far as it says what goes in.
 #[derive(Clone)]
-pub struct Case<O> {
+pub struct GoldenCase<O> {
     /// The client's request.
     pub request: String,
     /// Whom it goes to.
-    pub choices: Choices<O>,
+    pub settings: CaseSettings<O>,
     /// The provider that `choices` describe.
     pub provider: Provider,
     /// What is kept of earlier answers: blobs by call id.
     pub baggage: HashMap<String, String>,
     /// What the upstream says, if it is asked.
-    pub upstream: Option<Upstream>,
+    pub upstream: Option<UpstreamReply>,
 }
 
 /// What an upstream says.
 #[derive(Clone)]
-pub enum Upstream {
+pub enum UpstreamReply {
     /// The body of an answer.
     Answer(Vec<u8>),
     /// An error reply.
-    Refusal(Refusal),
+    Refusal(UpstreamRefusal),
 }
 
 /// An error reply. In a file: the status in the first line, then headers as
 /// `name: value`, an empty line, and the body, whose last line end is the file's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct UpstreamRefusal {
     /// The status, not one of success.
     pub status: u16,
     /// Names in lower case and values.
@@ -137,9 +137,9 @@ pub struct Refusal {
     pub body: Vec<u8>,
 }
 
-impl Refusal {
+impl UpstreamRefusal {
     /// Reads the file; `None` if it has another form.
-    pub fn read(file: &[u8]) -> Option<Self> {
+    pub fn parse(file: &[u8]) -> Option<Self> {
         let mut rest = file;
         let mut line = || {
             let end = rest.iter().position(|byte| *byte == b'\n')?;
@@ -166,7 +166,7 @@ impl Refusal {
     }
 
     /// The file.
-    pub fn write(&self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!("{}\n", self.status);
         for (name, value) in &self.headers {
             head.extend([name, ": ", value, "\n"]);
@@ -178,7 +178,7 @@ impl Refusal {
     }
 
     /// The pause that the headers ask for, at this time.
-    pub fn wait(&self, now: SystemTime) -> Option<Duration> {
+    pub fn retry_delay(&self, now: SystemTime) -> Option<Duration> {
         let header = |wanted: &str| {
             let (_, value) = self.headers.iter().find(|(name, _)| name == wanted)?;
             Some(value.as_str())
@@ -188,7 +188,7 @@ impl Refusal {
 
     /// What is made of it.
     pub fn fault(&self) -> Fault {
-        refusal::reply(self.status, self.wait(now()), &self.body)
+        refusal::reply(self.status, self.retry_delay(now()), &self.body)
     }
 }
 
@@ -197,7 +197,7 @@ pub fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(drive::NOW)
 }
 
-impl<O> Case<O> {
+impl<O> GoldenCase<O> {
     /// What must be in each file of [`EXPECTED`]; `None`: it must not be there.
     /// Each ends with a line end.
     pub fn expected(&self) -> [(&'static str, Option<String>); EXPECTED.len()] {
@@ -216,11 +216,11 @@ impl<O> Case<O> {
         let (mut answer, mut refusal) = (None, None);
         match &self.upstream {
             None => {}
-            Some(Upstream::Answer(bytes)) => match self.stream([bytes.as_slice()]) {
+            Some(UpstreamReply::Answer(bytes)) => match self.stream([bytes.as_slice()]) {
                 Ok(events) => answer = Some(events),
                 Err(fault) => refusal = Some(told(&fault)),
             },
-            Some(Upstream::Refusal(reply)) => refusal = Some(told(&reply.fault())),
+            Some(UpstreamReply::Refusal(reply)) => refusal = Some(told(&reply.fault())),
         }
         let notes = (!notes.is_empty()).then_some(notes);
         let [one, two, three, four, five] = EXPECTED;
@@ -231,7 +231,7 @@ impl<O> Case<O> {
             (four, answer),
             (five, refusal),
         ]
-        .map(|(name, text)| (name, text.map(|text| closed(&text))))
+        .map(|(name, text)| (name, text.map(|text| with_line_end(&text))))
     }
 
     /// The request to the upstream.
@@ -241,7 +241,7 @@ impl<O> Case<O> {
         let name = self.model(&turn);
         let unlisted = Model::unlisted(name);
         let model = self.provider.model(name).map_or(&unlisted, |model| model);
-        let origin = match &self.choices.origin {
+        let origin = match &self.settings.origin {
             Some(origin) => origin.clone(),
             None => format!("case/{name}"),
         };
@@ -258,15 +258,15 @@ impl<O> Case<O> {
     /// The stream for an answer that comes in these pieces, or the fault that
     /// comes before its first event.
     pub fn stream<'c>(&self, chunks: impl IntoIterator<Item = &'c [u8]>) -> Result<String, Fault> {
-        self.reads(|settings, quirks| drive::stream(settings, quirks, chunks))
+        self.read_answer(|settings, quirks| drive::stream(settings, quirks, chunks))
     }
 
     /// The response for an answer, or the fault.
     pub fn whole(&self, answer: &[u8]) -> Result<String, Fault> {
-        self.reads(|settings, quirks| drive::whole(settings, quirks, [answer]))
+        self.read_answer(|settings, quirks| drive::whole(settings, quirks, [answer]))
     }
 
-    fn reads<T>(
+    fn read_answer<T>(
         &self,
         read: impl FnOnce(Settings, &Quirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
@@ -274,11 +274,11 @@ impl<O> Case<O> {
         let turn = source.turn()?;
         let quirks = &self.provider.dialect_of(self.model(&turn)).quirks;
         let seals = quirks.wants_baggage() || turn.controls.encrypted_reasoning;
-        read(drive::settings(&turn, self.choices.codex, seals), quirks)
+        read(drive::settings(&turn, self.settings.codex, seals), quirks)
     }
 
     fn model<'t>(&'t self, turn: &'t Turn<'_>) -> &'t str {
-        self.choices.model.as_deref().unwrap_or(&turn.model)
+        self.settings.model.as_deref().unwrap_or(&turn.model)
     }
 }
 
@@ -303,7 +303,7 @@ pub fn told(fault: &Fault) -> String {
 }
 
 /// The text with one line end behind it.
-fn closed(text: &str) -> String {
+fn with_line_end(text: &str) -> String {
     format!("{}\n", text.trim_end_matches('\n'))
 }
 

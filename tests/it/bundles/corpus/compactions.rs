@@ -1,6 +1,6 @@
 //! Compactions: one turn with several attempts, at every door.
 use adapters::fault::Kind;
-use kit::player::Answer;
+use kit::player::ScriptedAnswer;
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;
@@ -55,11 +55,11 @@ async fn compactions() -> Turns {
     let good = answer(json!([{"text": SUMMARY}]));
     let call =
         answer(json!([{"call": {"index": 0, "id": "c9", "name": "look", "arguments": "{}"}}]));
-    let slow = Answer {
+    let slow = ScriptedAnswer {
         head_delay_ms: 400,
         ..good.clone()
     };
-    let no = |status, message| Answer::error(status, message);
+    let no = |status, message| ScriptedAnswer::error(status, message);
     let long = "This model's maximum context length is 100000 tokens. However, your messages resulted in 100010 tokens.";
     let stories = [
         vec![good.clone()],

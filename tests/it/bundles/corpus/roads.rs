@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use adapters::fault::Kind;
 use futures_util::future::join_all;
-use kit::player::{Answer, Player};
+use kit::player::{Player, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
@@ -65,9 +65,9 @@ fn table(id: &str, base_url: &str, more: &str) -> String {
 }
 
 async fn silent() -> Turns {
-    let late = always(Answer {
+    let late = always(ScriptedAnswer {
         head_delay_ms: 60_000,
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     })
     .await;
     let stops = always(answer(
@@ -161,11 +161,11 @@ async fn full() -> Turns {
 
 async fn again() -> Turns {
     let says = || answer(json!([{"text": "there"}]));
-    let mut busy = Answer::error(429, "slow down");
+    let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "1".into());
-    let full = Answer::error(503, "full");
+    let full = ScriptedAnswer::error(503, "full");
     let cut = answer(json!([{"chunk": {"choices": []}}, {"cut": "fin"}]));
-    let unknown = Answer::error(401, "who?");
+    let unknown = ScriptedAnswer::error(401, "who?");
     let one_key = "api_key = \"key-number-one\"";
     let two_keys = "api_key = [\"key-number-one\", \"key-number-two\"]";
     let mut setup = Setup::new();
@@ -202,32 +202,33 @@ async fn again() -> Turns {
 
 /// What the first choice says, what stands in for it, and what stands in for that.
 struct Chain {
-    answers: Vec<Answer>,
+    answers: Vec<ScriptedAnswer>,
     /// The first choice of each way.
     firsts: [Option<String>; WAYS.len()],
 }
 
 async fn elsewhere() -> Turns {
-    let quota = || Answer {
+    let quota = || ScriptedAnswer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
-        ..Answer::error(429, "")
+        ..ScriptedAnswer::error(429, "")
     };
-    let mut busy = Answer::error(429, "slow down");
+    let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "20".into());
     let fails = [
-        Answer::error(500, "broken"),
-        Answer::error(503, "full"),
-        Answer::error(401, "who?"),
+        ScriptedAnswer::error(500, "broken"),
+        ScriptedAnswer::error(503, "full"),
+        ScriptedAnswer::error(401, "who?"),
         busy,
         quota(),
         answer(json!([{"cut": "rst"}])),
         answer(json!([{"raw": "data: what\n\n"}])),
     ];
     let good = || answer(json!([{"text": "there"}]));
-    let missing = Answer::error(404, "The model `m` does not exist");
-    let mut chains: Vec<Vec<Answer>> = fails.into_iter().map(|first| vec![first, good()]).collect();
+    let missing = ScriptedAnswer::error(404, "The model `m` does not exist");
+    let mut chains: Vec<Vec<ScriptedAnswer>> =
+        fails.into_iter().map(|first| vec![first, good()]).collect();
     chains.push(vec![quota(), missing, good()]);
-    chains.push(vec![quota(), Answer::error(500, "broken too")]);
+    chains.push(vec![quota(), ScriptedAnswer::error(500, "broken too")]);
     let firsts = || [const { None }; WAYS.len()];
     let mut chains: Vec<Chain> = chains
         .into_iter()
@@ -274,9 +275,9 @@ async fn elsewhere() -> Turns {
 
 async fn draining() -> Turns {
     let begun = always(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
-    let silent = always(Answer {
+    let silent = always(ScriptedAnswer {
         head_delay_ms: 60_000,
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     })
     .await;
     let setup = Setup::new()

@@ -1,6 +1,6 @@
 //! Answers that began, and how they ended.
 use adapters::fault::Kind;
-use kit::player::{Answer, Step};
+use kit::player::{ScriptStep, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::keeper::Keeper;
@@ -41,7 +41,7 @@ pub fn groups() -> Vec<Group> {
 }
 
 /// Each answer is given in every way.
-async fn play(name: &str, answers: Vec<Answer>) -> Turns {
+async fn play(name: &str, answers: Vec<ScriptedAnswer>) -> Turns {
     let player = player().await;
     let keeper = Keeper::of(&player, Setup::new().provider("max_retries = 0")).await;
     let mut body = body();
@@ -53,7 +53,7 @@ async fn play(name: &str, answers: Vec<Answer>) -> Turns {
 }
 
 /// What is said before something happens.
-fn beginnings() -> Vec<Vec<Step>> {
+fn beginnings() -> Vec<Vec<ScriptStep>> {
     let call =
         json!({"call": {"index": 0, "id": "c1", "name": "look", "arguments": "{\"at\": [1, "}});
     [
@@ -66,11 +66,11 @@ fn beginnings() -> Vec<Vec<Step>> {
     .into()
 }
 
-fn each(end: &Value) -> Vec<Answer> {
+fn each(end: &Value) -> Vec<ScriptedAnswer> {
     let end = steps(end.clone());
     let answers = beginnings().into_iter();
     answers
-        .map(|said| Answer::steps([said, end.clone()].concat()))
+        .map(|said| ScriptedAnswer::steps([said, end.clone()].concat()))
         .collect()
 }
 
@@ -88,9 +88,9 @@ async fn broken() -> Turns {
 async fn garbage() -> Turns {
     let page = "<html><head><title>Welcome</title></head><body>Log in.</body></html>";
     let mut answers = each(&json!([{"raw": "data: {\"choices\": [}\n\n"}, {"stall": true}]));
-    answers.push(Answer {
+    answers.push(ScriptedAnswer {
         body: Some(page.to_owned()),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     });
     let player = player().await;
     let keeper = Keeper::of(&player, Setup::new().provider("max_retries = 0")).await;
@@ -140,7 +140,7 @@ async fn ended() -> Turns {
     answers.extend(each(&json!([])));
     answers.push(answer(json!([{"refusal": "I will "}, {"refusal": "not."}])));
     // The bytes come in small pieces.
-    answers.push(Answer {
+    answers.push(ScriptedAnswer {
         split: 7,
         ..answer(json!([{"text": "one \u{1F600} two"}, {"finish": "stop"}]))
     });

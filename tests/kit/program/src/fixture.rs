@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use adapters::responses::request::Source;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use kit::golden::{self, Case, Choices, Refusal, Upstream};
+use kit::golden::{self, CaseSettings, GoldenCase, UpstreamRefusal, UpstreamReply};
 use registry::{Found, Route};
 use respondent::diagnostics::bundle::{Attempt, Head, Turn};
 use respondent::turn::Caller;
@@ -18,13 +18,13 @@ use respondent::upstream::Lessons;
 use serde_json::Value;
 use toml::Table;
 
-mod spoken;
+mod settings;
 #[cfg(test)]
 mod tests;
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WrittenFixture {
     /// The names of the files.
     pub(crate) files: Vec<&'static str>,
     /// The attempt that the case shows, counted from 1; `None`: the turn was
@@ -75,12 +75,12 @@ pub(crate) fn to_fixture(
     turn: &Turn,
     attempt: Option<usize>,
     folder: &Path,
-) -> Result<Written, FixtureError> {
-    free(folder)?;
-    let number = chosen(turn, attempt)?;
-    whole(turn, number)?;
+) -> Result<WrittenFixture, FixtureError> {
+    check_free(folder)?;
+    let number = choose_attempt(turn, attempt)?;
+    check_whole(turn, number)?;
     let shown = number.and_then(|number| turn.attempts.get(number.checked_sub(1)?));
-    let case = smallest(case(turn, number, shown)?);
+    let case = minimize(build_case(turn, number, shown)?);
     let same_request = match (case.encode(), shown) {
         (Ok(encoded), Some(attempt)) => encoded.body == attempt.body,
         (Ok(_), None) | (Err(_), Some(_)) => false,
@@ -97,14 +97,14 @@ pub(crate) fn to_fixture(
         let write = fs::File::create_new(&path).and_then(|mut file| file.write_all(bytes));
         write.map_err(io(&path))?;
     }
-    Ok(Written {
+    Ok(WrittenFixture {
         files: files.into_iter().map(|(name, _)| name).collect(),
         attempt: number,
         same_request,
     })
 }
 
-fn free(folder: &Path) -> Result<(), FixtureError> {
+fn check_free(folder: &Path) -> Result<(), FixtureError> {
     let occupied = || FixtureError::Occupied(folder.to_owned());
     match fs::read_dir(folder).map(|mut entries| entries.next()) {
         Ok(None) => Ok(()),
@@ -118,7 +118,7 @@ fn free(folder: &Path) -> Result<(), FixtureError> {
 }
 
 /// The number of the attempt that the case shows.
-fn chosen(turn: &Turn, asked: Option<usize>) -> Result<Option<usize>, FixtureError> {
+fn choose_attempt(turn: &Turn, asked: Option<usize>) -> Result<Option<usize>, FixtureError> {
     let count = turn.attempts.len();
     match asked {
         Some(number) if (1..=count).contains(&number) => Ok(Some(number)),
@@ -133,7 +133,7 @@ fn chosen(turn: &Turn, asked: Option<usize>) -> Result<Option<usize>, FixtureErr
 }
 
 /// Whether all is there that the case needs.
-fn whole(turn: &Turn, number: Option<usize>) -> Result<(), FixtureError> {
+fn check_whole(turn: &Turn, number: Option<usize>) -> Result<(), FixtureError> {
     let answer = number.map(|number| format!("attempt {number} answer"));
     let needed = |what: &str| what == "request" || Some(what) == answer.as_deref();
     match turn.omitted.iter().find(|lost| needed(&lost.what)) {
@@ -143,12 +143,12 @@ fn whole(turn: &Turn, number: Option<usize>) -> Result<(), FixtureError> {
 }
 
 /// The case with all that could matter.
-fn case(
+fn build_case(
     turn: &Turn,
     number: Option<usize>,
     shown: Option<&Attempt>,
-) -> Result<Case<Table>, FixtureError> {
-    let request = request(turn)?;
+) -> Result<GoldenCase<Table>, FixtureError> {
+    let request = resolve_request(turn)?;
     let asked = Source::new(request.clone())
         .turn()
         .map(|turn| turn.model.into_owned());
@@ -156,38 +156,38 @@ fn case(
         Some(route) => {
             let name = route.full_name();
             let (choices, provider) =
-                spoken::choices(&route.provider.id, &route.model, &route.dialect)
+                settings::find_settings(&route.provider.id, &route.model, &route.dialect)
                     .ok_or_else(|| FixtureError::Unspeakable(name.clone()))?;
             let model =
                 (asked.as_ref() != Ok(&route.upstream_model)).then(|| route.upstream_model.clone());
-            (Choices { model, ..choices }, provider, Some(name))
+            (CaseSettings { model, ..choices }, provider, Some(name))
         }
         // A request that makes no sense is refused whoever would get it.
         None if asked.is_err() => {
-            let choices = Choices::default();
+            let choices = CaseSettings::default();
             let spec = registry::build(&choices.provider, Table::new())
                 .map_err(|_| FixtureError::Unspeakable(choices.provider.clone()))?;
             (choices, spec.provider("case"), None)
         }
         None => return Err(FixtureError::NoRoute(turn.settings.asked.clone())),
     };
-    choices.codex = codex(turn);
+    choices.codex = is_codex(turn);
     choices.origin = origin;
     let baggage = turn.given.baggage.clone().into_iter().collect();
-    Ok(Case {
+    Ok(GoldenCase {
         request,
-        choices,
+        settings: choices,
         provider,
         baggage,
-        upstream: shown.and_then(|attempt| upstream(turn, attempt)),
+        upstream: shown.and_then(|attempt| upstream_reply(turn, attempt)),
     })
 }
 
 /// The case without what makes no difference.
-fn smallest(mut case: Case<Table>) -> Case<Table> {
-    let removals: [fn(&mut Case<Table>); 3] = [
-        |case| case.choices.model = None,
-        |case| case.choices.origin = None,
+fn minimize(mut case: GoldenCase<Table>) -> GoldenCase<Table> {
+    let removals: [fn(&mut GoldenCase<Table>); 3] = [
+        |case| case.settings.model = None,
+        |case| case.settings.origin = None,
         |case| case.baggage.clear(),
     ];
     for remove in removals {
@@ -200,23 +200,23 @@ fn smallest(mut case: Case<Table>) -> Case<Table> {
     case
 }
 
-fn files(case: Case<Table>) -> Result<Vec<(&'static str, Vec<u8>)>, FixtureError> {
+fn files(case: GoldenCase<Table>) -> Result<Vec<(&'static str, Vec<u8>)>, FixtureError> {
     let expected = case.expected();
-    let choices = toml::to_string(&case.choices)
-        .map_err(|_| FixtureError::Unspeakable(case.choices.provider.clone()))?;
-    let mut files = vec![(golden::REQUEST, lines(&case.request))];
+    let choices = toml::to_string(&case.settings)
+        .map_err(|_| FixtureError::Unspeakable(case.settings.provider.clone()))?;
+    let mut files = vec![(golden::REQUEST, with_line_end(&case.request))];
     if !choices.is_empty() {
-        files.push((golden::CHOICES, choices.into_bytes()));
+        files.push((golden::SETTINGS, choices.into_bytes()));
     }
     if !case.baggage.is_empty() {
         let sorted: BTreeMap<_, _> = case.baggage.into_iter().collect();
         let json = format!("{:#}", serde_json::json!(sorted));
-        files.push((golden::BAGGAGE, lines(&json)));
+        files.push((golden::BAGGAGE, with_line_end(&json)));
     }
     match case.upstream {
         None => {}
-        Some(Upstream::Answer(bytes)) => files.push((golden::ANSWER, bytes)),
-        Some(Upstream::Refusal(refusal)) => files.push((golden::REFUSAL, refusal.write())),
+        Some(UpstreamReply::Answer(bytes)) => files.push((golden::ANSWER, bytes)),
+        Some(UpstreamReply::Refusal(refusal)) => files.push((golden::REFUSAL, refusal.to_bytes())),
     }
     let expected = expected.into_iter();
     files.extend(expected.filter_map(|(name, text)| Some((name, text?.into_bytes()))));
@@ -224,7 +224,7 @@ fn files(case: Case<Table>) -> Result<Vec<(&'static str, Vec<u8>)>, FixtureError
 }
 
 /// The client's request, with the items that it only refers to.
-fn request(turn: &Turn) -> Result<String, FixtureError> {
+fn resolve_request(turn: &Turn) -> Result<String, FixtureError> {
     let text = std::str::from_utf8(&turn.request.body).map_err(|_| FixtureError::NotText)?;
     let whole = || {
         let mut body: Value = serde_json::from_str(text).ok()?;
@@ -288,7 +288,7 @@ fn route(turn: &Turn, number: Option<usize>, shown: Option<&Attempt>) -> Option<
     Some(route)
 }
 
-fn codex(turn: &Turn) -> bool {
+fn is_codex(turn: &Turn) -> bool {
     let headers: HeaderMap = turn
         .request
         .headers
@@ -301,13 +301,13 @@ fn codex(turn: &Turn) -> bool {
     Caller::of(&headers).codex
 }
 
-fn upstream(turn: &Turn, attempt: &Attempt) -> Option<Upstream> {
+fn upstream_reply(turn: &Turn, attempt: &Attempt) -> Option<UpstreamReply> {
     let head = attempt.head.as_ref()?;
     Some(match head.status {
-        200..=299 => Upstream::Answer(attempt.answer.clone()),
-        status => Upstream::Refusal(Refusal {
+        200..=299 => UpstreamReply::Answer(attempt.answer.clone()),
+        status => UpstreamReply::Refusal(UpstreamRefusal {
             status,
-            headers: waits(turn, head),
+            headers: retry_headers(turn, head),
             body: attempt.answer.clone(),
         }),
     })
@@ -315,27 +315,27 @@ fn upstream(turn: &Turn, attempt: &Attempt) -> Option<Upstream> {
 
 /// The headers that ask for a pause. A case has another date than the turn had:
 /// a pause that ends at a date is written as its length.
-fn waits(turn: &Turn, head: &Head) -> Vec<(String, String)> {
+fn retry_headers(turn: &Turn, head: &Head) -> Vec<(String, String)> {
     let asks = |(name, value): &&(String, String)| {
         (name.starts_with("retry-after") || name.starts_with("x-ratelimit-"))
             && HeaderName::from_bytes(name.as_bytes()).is_ok()
             && HeaderValue::from_str(value).is_ok()
     };
     let headers = head.headers.iter().filter(asks);
-    let refusal = Refusal {
+    let refusal = UpstreamRefusal {
         status: head.status,
         headers: headers.cloned().collect(),
         body: Vec::new(),
     };
     let came = Duration::from_millis(turn.began_ms) + Duration::from_micros(head.at_us);
     let came = SystemTime::UNIX_EPOCH.checked_add(came);
-    match refusal.wait(came.unwrap_or_else(golden::now)) {
+    match refusal.retry_delay(came.unwrap_or_else(golden::now)) {
         None => Vec::new(),
-        wait if wait == refusal.wait(golden::now()) => refusal.headers,
+        wait if wait == refusal.retry_delay(golden::now()) => refusal.headers,
         Some(wait) => vec![("retry-after-ms".to_owned(), wait.as_millis().to_string())],
     }
 }
 
-fn lines(text: &str) -> Vec<u8> {
+fn with_line_end(text: &str) -> Vec<u8> {
     format!("{}\n", text.trim_end_matches('\n')).into_bytes()
 }

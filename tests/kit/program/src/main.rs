@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::Parser;
-use kit::player::{Player, Script};
+use kit::player::{Player, PlayerScript};
 use respondent::diagnostics::bundle::Bundle;
 
 use fixture::to_fixture;
@@ -63,7 +63,7 @@ async fn main() -> anyhow::Result<()> {
 async fn play(script: &Path, listen: SocketAddr) -> anyhow::Result<()> {
     let name = script.display();
     let text = std::fs::read(script).with_context(|| format!("{name}"))?;
-    let script: Script =
+    let script: PlayerScript =
         serde_json::from_slice(&text).with_context(|| format!("{name} is not a script"))?;
     let player = Player::start_on(listen, script)
         .await

@@ -10,23 +10,23 @@ use serde::Deserialize;
     clippy::struct_excessive_bools,
     reason = "independent switches of a wire"
 )]
-pub struct Dialect {
+pub struct ChatDialect {
     /// Where thinking stands.
-    pub reasoning: Reasoning,
+    pub reasoning: ReasoningPlacement,
     /// The ids of calls.
-    pub ids: Ids,
+    pub ids: CallIdPlacement,
     /// The `index` of calls.
-    pub index: Index,
+    pub index: CallIndexing,
     /// The names of calls.
-    pub names: Names,
+    pub names: CallNamePlacement,
     /// The arguments of calls.
-    pub arguments: Arguments,
+    pub arguments: ArgumentsForm,
     /// Neighbouring calls are sent piece by piece in turns.
     pub interleaved: bool,
     /// Where token counts stand.
-    pub usage: UsagePlace,
+    pub usage: UsagePlacement,
     /// What becomes of the finish reason.
-    pub finish: Finish,
+    pub finish: FinishReasonForm,
     /// Every delta has its role.
     pub role_everywhere: bool,
     /// What is absent is null.
@@ -34,13 +34,13 @@ pub struct Dialect {
     /// A first chunk without choices, with a filter's verdict on the prompt.
     pub chunk_without_choices: bool,
     /// How the events are spelled.
-    pub framing: Framing,
+    pub framing: EventFraming,
     /// Whether the reply is streamed.
-    pub form: Form,
+    pub form: ReplyForm,
     /// The content type says the other of events and document.
     pub mislabelled: bool,
     /// How an error step comes.
-    pub error: ErrorForm,
+    pub error: StreamErrorForm,
     /// `[DONE]` follows an error.
     pub error_done: bool,
 }
@@ -48,7 +48,7 @@ pub struct Dialect {
 /// Where thinking stands in a delta or a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reasoning {
+pub enum ReasoningPlacement {
     /// `reasoning_content`
     #[default]
     ReasoningContent,
@@ -71,7 +71,7 @@ pub enum Reasoning {
 /// The ids of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ids {
+pub enum CallIdPlacement {
     /// On the first piece.
     #[default]
     First,
@@ -90,7 +90,7 @@ pub enum Ids {
 /// The `index` of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Index {
+pub enum CallIndexing {
     /// 0, 1, 2, …
     #[default]
     Counted,
@@ -105,7 +105,7 @@ pub enum Index {
 /// The names of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Names {
+pub enum CallNamePlacement {
     /// On the first piece.
     #[default]
     First,
@@ -120,7 +120,7 @@ pub enum Names {
 /// The arguments of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Arguments {
+pub enum ArgumentsForm {
     /// An empty string with the head of the call, then the pieces.
     #[default]
     Pieces,
@@ -135,7 +135,7 @@ pub enum Arguments {
 /// Where token counts stand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UsagePlace {
+pub enum UsagePlacement {
     /// In a last chunk whose `choices` are empty, if the request asked.
     #[default]
     Apart,
@@ -154,7 +154,7 @@ pub enum UsagePlace {
 /// What becomes of the finish reason.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum FinishReasonForm {
     /// It is null until the end.
     #[default]
     NullBefore,
@@ -179,9 +179,9 @@ pub enum Finish {
     clippy::struct_excessive_bools,
     reason = "independent freedoms of a format"
 )]
-pub struct Framing {
+pub struct EventFraming {
     /// What ends a line.
-    pub line_end: LineEnd,
+    pub line_end: LineEnding,
     /// A byte order mark comes first.
     pub bom: bool,
     /// No blank behind `data:`.
@@ -199,7 +199,7 @@ pub struct Framing {
 /// What ends a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LineEnd {
+pub enum LineEnding {
     /// `\n`
     #[default]
     Lf,
@@ -209,7 +209,7 @@ pub enum LineEnd {
     Cr,
 }
 
-impl LineEnd {
+impl LineEnding {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Lf => "\n",
@@ -222,7 +222,7 @@ impl LineEnd {
 /// Whether a reply is streamed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum ReplyForm {
     /// As the request says.
     #[default]
     Asked,
@@ -235,7 +235,7 @@ pub enum Form {
 /// How an error step comes in a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ErrorForm {
+pub enum StreamErrorForm {
     /// `{"error": …}`
     #[default]
     Chunk,

@@ -11,7 +11,7 @@ const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
 /// A request as it came.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct PlayerRequest {
     /// Request line and headers, as sent.
     pub head: String,
     /// Method, upper case.
@@ -26,9 +26,9 @@ pub struct Request {
     pub closes: bool,
 }
 
-impl Request {
+impl PlayerRequest {
     /// A chat request made of its body alone.
-    pub fn of(body: &str) -> Self {
+    pub fn from_body(body: &str) -> Self {
         Self {
             method: "POST".to_owned(),
             path: "/v1/chat/completions".to_owned(),
@@ -69,7 +69,7 @@ impl Request {
 
     /// All text of the last message.
     pub fn last_text(&self) -> String {
-        self.messages().last().map(text).unwrap_or_default()
+        self.messages().last().map(message_text).unwrap_or_default()
     }
 
     /// The offered function of this name.
@@ -89,7 +89,7 @@ impl Request {
 }
 
 /// All text of a chat message, whether its content is a string or parts.
-pub(super) fn text(message: &Value) -> String {
+pub(super) fn message_text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => parts
@@ -101,15 +101,15 @@ pub(super) fn text(message: &Value) -> String {
 }
 
 /// Reads the next request; none if the peer closed between two requests.
-pub(crate) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
+pub(crate) async fn read_request<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut S,
     buffer: &mut Vec<u8>,
-) -> io::Result<Option<Request>> {
+) -> io::Result<Option<PlayerRequest>> {
     let (mut request, frame) = loop {
         if let Some(parsed) = head(buffer)? {
             break parsed;
         }
-        if more(socket, buffer).await? == 0 {
+        if read_more(socket, buffer).await? == 0 {
             return if buffer.is_empty() {
                 Ok(None)
             } else {
@@ -117,15 +117,15 @@ pub(crate) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
             };
         }
         if buffer.len() > HEAD_LIMIT && head(buffer)?.is_none() {
-            return Err(bad("the head is too large"));
+            return Err(invalid("the head is too large"));
         }
     };
     if frame.expects {
         socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
     let body = match frame.length {
-        Some(length) => take(socket, buffer, length).await?,
-        None => chunks(socket, buffer).await?,
+        Some(length) => read_exactly(socket, buffer, length).await?,
+        None => read_chunks(socket, buffer).await?,
     };
     request.json = serde_json::from_slice(&body).unwrap_or_default();
     request.body = String::from_utf8(body)
@@ -133,22 +133,22 @@ pub(crate) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(Some(request))
 }
 
-struct Frame {
+struct BodyFraming {
     /// None if the body is chunked.
     length: Option<usize>,
     expects: bool,
 }
 
-fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(Request, Frame)>> {
+fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(PlayerRequest, BodyFraming)>> {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut parsed = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(end) = parsed
         .parse(buffer)
-        .map_err(|error| bad(&error.to_string()))?
+        .map_err(|error| invalid(&error.to_string()))?
     else {
         return Ok(None);
     };
-    let mut frame = Frame {
+    let mut frame = BodyFraming {
         length: Some(0),
         expects: false,
     };
@@ -157,7 +157,7 @@ fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(Request, Frame)>> {
         let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
         match header.name.to_ascii_lowercase().as_str() {
             "content-length" => {
-                let length = value.parse().map_err(|_| bad("content-length"))?;
+                let length = value.parse().map_err(|_| invalid("content-length"))?;
                 frame.length = frame.length.map(|_| length);
             }
             "transfer-encoding" => frame.length = None,
@@ -166,54 +166,57 @@ fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(Request, Frame)>> {
             _ => {}
         }
     }
-    let request = Request {
+    let request = PlayerRequest {
         method: parsed.method.unwrap_or_default().to_owned(),
         path: parsed.path.unwrap_or_default().to_owned(),
         closes,
-        ..Request::default()
+        ..PlayerRequest::default()
     };
     let rest = buffer.split_off(end);
     let head = String::from_utf8_lossy(buffer).into_owned();
     *buffer = rest;
-    Ok(Some((Request { head, ..request }, frame)))
+    Ok(Some((PlayerRequest { head, ..request }, frame)))
 }
 
-async fn chunks<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+async fn read_chunks<S: AsyncRead + Unpin>(
+    socket: &mut S,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     loop {
-        match httparse::parse_chunk_size(buffer).map_err(|_| bad("chunk size"))? {
+        match httparse::parse_chunk_size(buffer).map_err(|_| invalid("chunk size"))? {
             httparse::Status::Partial => {
-                if more(socket, buffer).await? == 0 {
+                if read_more(socket, buffer).await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
             httparse::Status::Complete((start, size)) => {
-                let size = usize::try_from(size).map_err(|_| bad("chunk size"))?;
-                take(socket, buffer, start).await?;
-                let mut chunk = take(socket, buffer, size.saturating_add(2)).await?;
+                let size = usize::try_from(size).map_err(|_| invalid("chunk size"))?;
+                read_exactly(socket, buffer, start).await?;
+                let mut chunk = read_exactly(socket, buffer, size.saturating_add(2)).await?;
                 chunk.truncate(size);
                 if size == 0 {
                     return Ok(body);
                 }
                 body.append(&mut chunk);
                 if body.len() > BODY_LIMIT {
-                    return Err(bad("the body is too large"));
+                    return Err(invalid("the body is too large"));
                 }
             }
         }
     }
 }
 
-async fn take<S: AsyncRead + Unpin>(
+async fn read_exactly<S: AsyncRead + Unpin>(
     socket: &mut S,
     buffer: &mut Vec<u8>,
     length: usize,
 ) -> io::Result<Vec<u8>> {
     if length > BODY_LIMIT {
-        return Err(bad("the body is too large"));
+        return Err(invalid("the body is too large"));
     }
     while buffer.len() < length {
-        if more(socket, buffer).await? == 0 {
+        if read_more(socket, buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -221,7 +224,10 @@ async fn take<S: AsyncRead + Unpin>(
     Ok(std::mem::replace(buffer, rest))
 }
 
-async fn more<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>) -> io::Result<usize> {
+async fn read_more<S: AsyncRead + Unpin>(
+    socket: &mut S,
+    buffer: &mut Vec<u8>,
+) -> io::Result<usize> {
     buffer.reserve(16 * 1024);
     socket.read_buf(buffer).await
 }
@@ -257,6 +263,6 @@ pub(super) fn reply_head(
     head
 }
 
-fn bad(what: &str) -> io::Error {
+fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }

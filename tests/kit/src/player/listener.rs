@@ -1,9 +1,9 @@
 //! The listener, its connections, and what it remembers of them.
 
-use super::http::{self, Request};
-use super::refusal::Refusal;
-use super::reply::{End, play};
-use super::script::{Answer, Script};
+use super::http::{self, PlayerRequest};
+use super::refusal::ScriptedRefusal;
+use super::reply::{ReplyEnd, write_reply};
+use super::script::{PlayerScript, ScriptedAnswer};
 use serde_json::{Value, json};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,20 +21,20 @@ const RECORDS: usize = 10_000;
 const RECORD_BYTES: usize = 64 * 1024 * 1024;
 
 /// A pure answer to a request.
-pub type Answerer = Box<dyn Fn(&Request) -> Answer + Send + Sync>;
+pub type AnswerFunction = Box<dyn Fn(&PlayerRequest) -> ScriptedAnswer + Send + Sync>;
 
 /// A running player; dropping it ends the listener and all connections.
 #[derive(Debug)]
 pub struct Player {
     address: SocketAddr,
-    deck: Arc<Mutex<Vec<(Answer, bool)>>>,
-    log: Arc<Log>,
+    deck: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
+    log: Arc<RequestLog>,
     _stop: DropGuard,
 }
 
 /// What a POST was, and what became of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// Request line and headers as sent.
     pub head: String,
     /// The body.
@@ -47,7 +47,7 @@ pub struct Recorded {
     pub refused: bool,
 }
 
-impl Recorded {
+impl RecordedRequest {
     /// The body as JSON; null if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
@@ -59,7 +59,7 @@ impl Player {
     ///
     /// # Errors
     /// No port could be bound.
-    pub async fn start(script: Script) -> io::Result<Self> {
+    pub async fn start(script: PlayerScript) -> io::Result<Self> {
         Self::start_on((Ipv4Addr::LOCALHOST, 0).into(), script).await
     }
 
@@ -67,31 +67,32 @@ impl Player {
     ///
     /// # Errors
     /// The address could not be bound.
-    pub async fn start_on(address: SocketAddr, script: Script) -> io::Result<Self> {
-        let Script {
+    pub async fn start_on(address: SocketAddr, script: PlayerScript) -> io::Result<Self> {
+        let PlayerScript {
             mut models,
             answers,
             dialect,
             refuse,
         } = script;
-        let deck: Vec<(Answer, bool)> = answers.into_iter().map(|answer| (answer, false)).collect();
+        let deck: Vec<(ScriptedAnswer, bool)> =
+            answers.into_iter().map(|answer| (answer, false)).collect();
         let deck = Arc::new(Mutex::new(deck));
         if models.is_empty() {
             models.push("scripted".to_owned());
         }
         let cards = Arc::clone(&deck);
-        let answerer: Answerer = Box::new(move |request| {
-            let mut answer = draw(&mut lock(&cards), request);
+        let answerer: AnswerFunction = Box::new(move |request| {
+            let mut answer = take_answer(&mut lock(&cards), request);
             answer.dialect.get_or_insert_with(|| dialect.clone());
             answer
         });
-        let stage = Stage {
+        let stage = PlayerState {
             models,
             refuse,
             answerer,
-            log: Arc::new(Log {
+            log: Arc::new(RequestLog {
                 limit: RECORDS,
-                ..Log::default()
+                ..RequestLog::default()
             }),
         };
         Self::bind(address, stage, deck).await
@@ -101,8 +102,8 @@ impl Player {
     ///
     /// # Errors
     /// No port could be bound.
-    pub async fn serve(models: Vec<String>, answerer: Answerer) -> io::Result<Self> {
-        let stage = Stage {
+    pub async fn serve(models: Vec<String>, answerer: AnswerFunction) -> io::Result<Self> {
+        let stage = PlayerState {
             models,
             refuse: Vec::new(),
             answerer,
@@ -113,8 +114,8 @@ impl Player {
 
     async fn bind(
         address: SocketAddr,
-        stage: Stage,
-        deck: Arc<Mutex<Vec<(Answer, bool)>>>,
+        stage: PlayerState,
+        deck: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
@@ -144,12 +145,12 @@ impl Player {
     }
 
     /// The POST requests so far, in the order they came.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         lock(&self.log.records).clone()
     }
 
     /// Adds an answer behind the others. Without meaning for [`Player::serve`].
-    pub fn push(&self, answer: Answer) {
+    pub fn push(&self, answer: ScriptedAnswer) {
         lock(&self.deck).push((answer, false));
     }
 
@@ -167,12 +168,12 @@ impl Player {
 }
 
 /// The first answer that fits and is not used up.
-fn draw(deck: &mut [(Answer, bool)], request: &Request) -> Answer {
+fn take_answer(deck: &mut [(ScriptedAnswer, bool)], request: &PlayerRequest) -> ScriptedAnswer {
     let fits = deck
         .iter_mut()
-        .find(|(answer, used)| !*used && answer.when.holds(request));
+        .find(|(answer, used)| !*used && answer.when.matches(request));
     fits.map_or_else(
-        || Answer::error(500, "script exhausted"),
+        || ScriptedAnswer::error(500, "script exhausted"),
         |(answer, used)| {
             *used = !answer.repeat;
             answer.clone()
@@ -180,31 +181,31 @@ fn draw(deck: &mut [(Answer, bool)], request: &Request) -> Answer {
     )
 }
 
-struct Stage {
+struct PlayerState {
     models: Vec<String>,
     /// Looked at before an answer is used.
-    refuse: Vec<Refusal>,
-    answerer: Answerer,
-    log: Arc<Log>,
+    refuse: Vec<ScriptedRefusal>,
+    answerer: AnswerFunction,
+    log: Arc<RequestLog>,
 }
 
 #[derive(Debug, Default)]
-struct Log {
-    records: Mutex<Vec<Recorded>>,
+struct RequestLog {
+    records: Mutex<Vec<RecordedRequest>>,
     changed: Notify,
     limit: usize,
 }
 
-impl Log {
-    fn add(&self, request: &Request) -> Option<usize> {
+impl RequestLog {
+    fn record(&self, request: &PlayerRequest) -> Option<usize> {
         let mut records = lock(&self.records);
         if records.len() >= self.limit {
             return None;
         }
-        records.push(Recorded {
+        records.push(RecordedRequest {
             head: request.head.clone(),
             body: request.body.clone(),
-            ..Recorded::default()
+            ..RecordedRequest::default()
         });
         let mut kept = 0_usize;
         for record in records.iter_mut().rev() {
@@ -219,7 +220,7 @@ impl Log {
         place
     }
 
-    fn note(&self, places: &[usize], change: fn(&mut Recorded)) {
+    fn update(&self, places: &[usize], change: fn(&mut RecordedRequest)) {
         let mut records = lock(&self.records);
         for place in places {
             if let Some(record) = records.get_mut(*place) {
@@ -230,7 +231,7 @@ impl Log {
         self.changed.notify_waiters();
     }
 
-    async fn wait(&self, ready: impl Fn(&[Recorded]) -> bool) {
+    async fn wait(&self, ready: impl Fn(&[RecordedRequest]) -> bool) {
         loop {
             let changed = self.changed.notified();
             if ready(&lock(&self.records)) {
@@ -241,7 +242,7 @@ impl Log {
     }
 }
 
-async fn accept(listener: TcpListener, stage: Arc<Stage>, stop: CancellationToken) {
+async fn accept(listener: TcpListener, stage: Arc<PlayerState>, stop: CancellationToken) {
     loop {
         // A failed accept (no more descriptors) passes; try again a little later.
         let Ok((socket, _)) = listener.accept().await else {
@@ -251,28 +252,32 @@ async fn accept(listener: TcpListener, stage: Arc<Stage>, stop: CancellationToke
         let stage = Arc::clone(&stage);
         tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
             let mut places = Vec::new();
-            if let Left::Peer = connection(socket, &stage, &mut places).await {
-                stage.log.note(&places, |record| record.closed = true);
+            if let ClosedBy::Peer = connection(socket, &stage, &mut places).await {
+                stage.log.update(&places, |record| record.closed = true);
             }
         }));
     }
 }
 
 /// Who ended a connection.
-enum Left {
+enum ClosedBy {
     Us,
     Peer,
 }
 
-async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize>) -> Left {
+async fn connection(
+    mut socket: TcpStream,
+    stage: &PlayerState,
+    places: &mut Vec<usize>,
+) -> ClosedBy {
     let _ = socket.set_nodelay(true);
     let mut buffer = Vec::new();
     loop {
-        let Ok(Some(request)) = http::read(&mut socket, &mut buffer).await else {
-            return Left::Peer;
+        let Ok(Some(request)) = http::read_request(&mut socket, &mut buffer).await else {
+            return ClosedBy::Peer;
         };
         let place = if request.method == "POST" {
-            stage.log.add(&request)
+            stage.log.record(&request)
         } else {
             None
         };
@@ -285,52 +290,52 @@ async fn connection(mut socket: TcpStream, stage: &Stage, places: &mut Vec<usize
         if refused.is_some() {
             stage
                 .log
-                .note(place.as_slice(), |record| record.refused = true);
+                .update(place.as_slice(), |record| record.refused = true);
         }
         let answer = refused.unwrap_or_else(|| answer(stage, &request));
         let (mut reading, mut writing) = socket.split();
         let end = tokio::select! {
             biased;
-            end = play(&mut writing, &answer, &request) => end,
-            () = gone(&mut reading) => return Left::Peer,
+            end = write_reply(&mut writing, &answer, &request) => end,
+            () = peer_closed(&mut reading) => return ClosedBy::Peer,
         };
-        let Ok(end) = end else { return Left::Peer };
+        let Ok(end) = end else { return ClosedBy::Peer };
         stage
             .log
-            .note(place.as_slice(), |record| record.finished = true);
+            .update(place.as_slice(), |record| record.finished = true);
         match end {
-            End::Whole if !request.closes => {}
-            End::Whole | End::Fin => {
+            ReplyEnd::Whole if !request.closes => {}
+            ReplyEnd::Whole | ReplyEnd::Fin => {
                 let _ = socket.shutdown().await;
-                return Left::Us;
+                return ClosedBy::Us;
             }
-            End::Rst => {
+            ReplyEnd::Rst => {
                 let _ = socket.set_zero_linger();
-                return Left::Us;
+                return ClosedBy::Us;
             }
         }
     }
 }
 
 /// Resolves when the peer closed; never if it sends more instead.
-async fn gone(reading: &mut ReadHalf<'_>) {
+async fn peer_closed(reading: &mut ReadHalf<'_>) {
     if let Ok(1..) = reading.peek(&mut [0]).await {
         std::future::pending::<()>().await;
     }
 }
 
-fn answer(stage: &Stage, request: &Request) -> Answer {
+fn answer(stage: &PlayerState, request: &PlayerRequest) -> ScriptedAnswer {
     match request.method.as_str() {
         "POST" => (stage.answerer)(request),
         "GET" if request.path.ends_with("/models") => {
             let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
             let data: Vec<Value> = stage.models.iter().map(model).collect();
-            Answer {
+            ScriptedAnswer {
                 json: Some(json!({"object": "list", "data": data})),
-                ..Answer::default()
+                ..ScriptedAnswer::default()
             }
         }
-        _ => Answer::error(404, "no such route"),
+        _ => ScriptedAnswer::error(404, "no such route"),
     }
 }
 

@@ -20,8 +20,11 @@ mod script;
 mod tests;
 mod tool_calls;
 
-pub use dialect::Dialect;
-pub use http::Request;
-pub use listener::{Answerer, Player, Recorded};
-pub use refusal::{Need, Refusal, Rule};
-pub use script::{Answer, Args, Call, Cut, Repeat, Script, Step, When};
+pub use dialect::ChatDialect;
+pub use http::PlayerRequest;
+pub use listener::{AnswerFunction, Player, RecordedRequest};
+pub use refusal::{ReasoningRequirement, RefusalRule, ScriptedRefusal};
+pub use script::{
+    ArgumentFragment, ConnectionCut, PlayerScript, RepeatedSteps, RequestCondition, ScriptStep,
+    ScriptedAnswer, ScriptedCall,
+};

@@ -7,17 +7,17 @@
 mod checks;
 mod schema;
 
-use super::http::Request;
-use super::script::Answer;
+use super::http::PlayerRequest;
+use super::script::ScriptedAnswer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// A rule, and how its breach is told.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "Form")]
-pub struct Refusal {
+#[serde(from = "RefusalJson")]
+pub struct ScriptedRefusal {
     /// What is refused.
-    pub rule: Rule,
+    pub rule: RefusalRule,
     /// Status of the reply; 400 if absent.
     pub status: Option<u16>,
     /// The message in OpenAI's envelope, in place of the usual one. `{found}` and `{index}` stand
@@ -31,30 +31,30 @@ pub struct Refusal {
 /// In JSON a rule alone, or an object with the rule and its words.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Form {
-    Rule(Rule),
-    Worded(Worded),
+enum RefusalJson {
+    Rule(RefusalRule),
+    Worded(WordedRefusal),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Worded {
-    rule: Rule,
+struct WordedRefusal {
+    rule: RefusalRule,
     status: Option<u16>,
     message: Option<String>,
     json: Option<Value>,
 }
 
-impl From<Form> for Refusal {
-    fn from(form: Form) -> Self {
+impl From<RefusalJson> for ScriptedRefusal {
+    fn from(form: RefusalJson) -> Self {
         match form {
-            Form::Rule(rule) => Self {
+            RefusalJson::Rule(rule) => Self {
                 rule,
                 status: None,
                 message: None,
                 json: None,
             },
-            Form::Worded(worded) => Self {
+            RefusalJson::Worded(worded) => Self {
                 rule: worded.rule,
                 status: worded.status,
                 message: worded.message,
@@ -67,7 +67,7 @@ impl From<Form> for Refusal {
 /// What is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rule {
+pub enum RefusalRule {
     /// A message with the role `developer`.
     Developer,
     /// A message with the role `system`.
@@ -101,7 +101,7 @@ pub enum Rule {
     /// Tool messages without the name of their tool.
     MissingToolNames,
     /// Assistant messages without `reasoning_content`.
-    MissingReasoningContent(Need),
+    MissingReasoningContent(ReasoningRequirement),
     /// `reasoning_content` in a message.
     ReasoningContentUnknown,
     /// The first call of an assistant message behind the last user message without
@@ -150,7 +150,7 @@ pub enum Rule {
 /// Which assistant messages need their reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Need {
+pub enum ReasoningRequirement {
     /// Those with calls; an empty string is none.
     Calls,
     /// All; an empty string is some.
@@ -159,22 +159,22 @@ pub enum Need {
 
 /// What broke a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Breach {
+struct RuleBreach {
     found: String,
     index: usize,
-    tokens: Tokens,
+    tokens: BreachTokens,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Tokens {
+struct BreachTokens {
     limit: u64,
     prompt: u64,
     output: u64,
 }
 
-impl Refusal {
+impl ScriptedRefusal {
     /// The refusal of a request that breaks the rule.
-    pub fn answer(&self, request: &Request) -> Option<Answer> {
+    pub fn answer(&self, request: &PlayerRequest) -> Option<ScriptedAnswer> {
         let breach = self.rule.breach(request)?;
         let json = self.json.clone().unwrap_or_else(|| {
             let message = self.message.as_deref().unwrap_or(self.rule.words());
@@ -182,19 +182,19 @@ impl Refusal {
                 "message": message, "type": "invalid_request_error", "param": null, "code": null,
             }})
         });
-        Some(Answer {
+        Some(ScriptedAnswer {
             status: self.status.unwrap_or(400),
             json: Some(breach.fill(&json)),
-            ..Answer::default()
+            ..ScriptedAnswer::default()
         })
     }
 }
 
-impl Breach {
+impl RuleBreach {
     fn fill(&self, json: &Value) -> Value {
         match json {
             Value::String(text) => {
-                let Tokens {
+                let BreachTokens {
                     limit,
                     prompt,
                     output,
@@ -218,7 +218,7 @@ impl Breach {
     }
 }
 
-impl Rule {
+impl RefusalRule {
     /// The message of a refusal.
     fn words(&self) -> &'static str {
         match self {
@@ -256,10 +256,10 @@ impl Rule {
                 "Invalid 'messages[{index}].tool_calls[0].id': string too long. Expected a string with maximum length {limit}."
             }
             Self::MissingToolNames => "messages[{index}]: the name of a tool message is required",
-            Self::MissingReasoningContent(Need::Calls) => {
+            Self::MissingReasoningContent(ReasoningRequirement::Calls) => {
                 "thinking is enabled but reasoning_content is missing in assistant tool call message at index {index}"
             }
-            Self::MissingReasoningContent(Need::Always) => {
+            Self::MissingReasoningContent(ReasoningRequirement::Always) => {
                 "The reasoning_content in the thinking mode must be passed back to the API."
             }
             Self::ReasoningContentUnknown => {

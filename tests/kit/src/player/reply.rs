@@ -1,9 +1,9 @@
 //! One reply: a plain body, or steps streamed or gathered.
 
-use super::chat::{Completion, Voice};
-use super::dialect::{Dialect, ErrorForm, Form};
-use super::http::{self, Request};
-use super::script::{Answer, Cut, Step, ends_itself};
+use super::chat::{CompletionRenderer, StreamRenderer};
+use super::dialect::{ChatDialect, ReplyForm, StreamErrorForm};
+use super::http::{self, PlayerRequest};
+use super::script::{ConnectionCut, ScriptStep, ScriptedAnswer, has_explicit_end};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ const DOCUMENT: &str = "application/json";
 
 /// How a reply ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum End {
+pub(super) enum ReplyEnd {
     /// Another request may follow.
     Whole,
     Fin,
@@ -23,51 +23,51 @@ pub(super) enum End {
 }
 
 /// Writes the reply; an error means the peer is gone.
-pub(super) async fn play<W: AsyncWrite + Unpin>(
+pub(super) async fn write_reply<W: AsyncWrite + Unpin>(
     to: &mut W,
-    answer: &Answer,
-    request: &Request,
-) -> io::Result<End> {
+    answer: &ScriptedAnswer,
+    request: &PlayerRequest,
+) -> io::Result<ReplyEnd> {
     pause(answer.head_delay_ms).await;
     if let Some(body) = &answer.body {
-        return whole(to, answer, answer.status, "text/plain", body).await;
+        return write_whole(to, answer, answer.status, "text/plain", body).await;
     }
     if let Some(json) = &answer.json {
-        return whole(to, answer, answer.status, DOCUMENT, &json.to_string()).await;
+        return write_whole(to, answer, answer.status, DOCUMENT, &json.to_string()).await;
     }
     let dialect = answer.dialect.clone().unwrap_or_default();
     if let Some((kind, body)) = error_page(&answer.steps, &dialect) {
-        return whole(to, answer, answer.status, kind, &body).await;
+        return write_whole(to, answer, answer.status, kind, &body).await;
     }
     if streams(&dialect, request) {
-        stream(to, answer, &dialect, request).await
+        write_stream(to, answer, &dialect, request).await
     } else {
-        compose(to, answer, &dialect, request).await
+        write_completion(to, answer, &dialect, request).await
     }
 }
 
 /// The body of a reply made of steps, up to a cut, all at once.
-pub(super) fn body(answer: &Answer, request: &Request) -> String {
+pub(super) fn render_body(answer: &ScriptedAnswer, request: &PlayerRequest) -> String {
     let dialect = answer.dialect.clone().unwrap_or_default();
     if let Some((_, body)) = error_page(&answer.steps, &dialect) {
         return body;
     }
-    let said =
-        Walk::new(&answer.steps).take_while(|step| !matches!(step, Step::Stall(_) | Step::Cut(_)));
+    let said = StepIter::new(&answer.steps)
+        .take_while(|step| !matches!(step, ScriptStep::Stall(_) | ScriptStep::Cut(_)));
     if !streams(&dialect, request) {
-        let mut completion = Completion::new(&dialect, request);
+        let mut completion = CompletionRenderer::new(&dialect, request);
         said.for_each(|step| completion.add(step));
         let (Ok(body) | Err(body)) = completion.body();
         return body.to_string();
     }
-    let mut voice = Voice::new(&dialect, request);
+    let mut voice = StreamRenderer::new(&dialect, request);
     let mut bytes = voice.begin();
-    let by_itself = !ends_itself(&answer.steps);
+    let by_itself = !has_explicit_end(&answer.steps);
     let mut usage = None;
     for step in said {
         match step {
-            Step::Usage(counts) if by_itself => usage = Some(counts),
-            _ => bytes.push_str(&voice.say(step)),
+            ScriptStep::Usage(counts) if by_itself => usage = Some(counts),
+            _ => bytes.push_str(&voice.render(step)),
         }
     }
     if by_itself {
@@ -76,15 +76,15 @@ pub(super) fn body(answer: &Answer, request: &Request) -> String {
     bytes
 }
 
-fn streams(dialect: &Dialect, request: &Request) -> bool {
+fn streams(dialect: &ChatDialect, request: &PlayerRequest) -> bool {
     match dialect.form {
-        Form::Asked => request.streams(),
-        Form::Document => false,
-        Form::Events => true,
+        ReplyForm::Asked => request.streams(),
+        ReplyForm::Document => false,
+        ReplyForm::Events => true,
     }
 }
 
-fn content_type(dialect: &Dialect, events: bool) -> &'static str {
+fn content_type(dialect: &ChatDialect, events: bool) -> &'static str {
     if events == dialect.mislabelled {
         DOCUMENT
     } else {
@@ -93,14 +93,15 @@ fn content_type(dialect: &Dialect, events: bool) -> &'static str {
 }
 
 /// Content type and body of an error that comes in the place of a stream.
-fn error_page(steps: &[Step], dialect: &Dialect) -> Option<(&'static str, String)> {
-    let first = Walk::new(steps).find(|step| !matches!(step, Step::DelayMs(_) | Step::Usage(_)));
-    let Some(Step::Error(error)) = first else {
+fn error_page(steps: &[ScriptStep], dialect: &ChatDialect) -> Option<(&'static str, String)> {
+    let first = StepIter::new(steps)
+        .find(|step| !matches!(step, ScriptStep::DelayMs(_) | ScriptStep::Usage(_)));
+    let Some(ScriptStep::Error(error)) = first else {
         return None;
     };
     match dialect.error {
-        ErrorForm::Document => Some((DOCUMENT, json!({"error": error}).to_string())),
-        ErrorForm::Html => {
+        StreamErrorForm::Document => Some((DOCUMENT, json!({"error": error}).to_string())),
+        StreamErrorForm::Html => {
             let message = error.get("message").and_then(Value::as_str);
             let message = message.unwrap_or("Something went wrong.");
             let page = format!(
@@ -108,93 +109,93 @@ fn error_page(steps: &[Step], dialect: &Dialect) -> Option<(&'static str, String
             );
             Some(("text/html", page))
         }
-        ErrorForm::Chunk
-        | ErrorForm::InChunk
-        | ErrorForm::Event
-        | ErrorForm::List
-        | ErrorForm::Bare => None,
+        StreamErrorForm::Chunk
+        | StreamErrorForm::InChunk
+        | StreamErrorForm::Event
+        | StreamErrorForm::List
+        | StreamErrorForm::Bare => None,
     }
 }
 
-async fn whole<W: AsyncWrite + Unpin>(
+async fn write_whole<W: AsyncWrite + Unpin>(
     to: &mut W,
-    answer: &Answer,
+    answer: &ScriptedAnswer,
     status: u16,
     kind: &str,
     body: &str,
-) -> io::Result<End> {
+) -> io::Result<ReplyEnd> {
     let mut bytes = http::reply_head(status, &answer.headers, kind, Some(body.len()));
     bytes.push_str(body);
     to.write_all(bytes.as_bytes()).await?;
     to.flush().await?;
-    Ok(if own_length(&answer.headers) {
-        End::Fin
+    Ok(if sets_content_length(&answer.headers) {
+        ReplyEnd::Fin
     } else {
-        End::Whole
+        ReplyEnd::Whole
     })
 }
 
-async fn compose<W: AsyncWrite + Unpin>(
+async fn write_completion<W: AsyncWrite + Unpin>(
     to: &mut W,
-    answer: &Answer,
-    dialect: &Dialect,
-    request: &Request,
-) -> io::Result<End> {
+    answer: &ScriptedAnswer,
+    dialect: &ChatDialect,
+    request: &PlayerRequest,
+) -> io::Result<ReplyEnd> {
     let kind = content_type(dialect, false);
-    let mut completion = Completion::new(dialect, request);
-    for step in Walk::new(&answer.steps) {
+    let mut completion = CompletionRenderer::new(dialect, request);
+    for step in StepIter::new(&answer.steps) {
         match step {
-            Step::DelayMs(time) => pause(*time).await,
-            Step::Stall(_) => std::future::pending().await,
-            Step::Cut(cut) => return Ok(cut.end()),
+            ScriptStep::DelayMs(time) => pause(*time).await,
+            ScriptStep::Stall(_) => std::future::pending().await,
+            ScriptStep::Cut(cut) => return Ok(cut.end()),
             _ => completion.add(step),
         }
     }
     match completion.body() {
-        Ok(body) => whole(to, answer, answer.status, kind, &body.to_string()).await,
-        Err(body) => whole(to, answer, 500, kind, &body.to_string()).await,
+        Ok(body) => write_whole(to, answer, answer.status, kind, &body.to_string()).await,
+        Err(body) => write_whole(to, answer, 500, kind, &body.to_string()).await,
     }
 }
 
-async fn stream<W: AsyncWrite + Unpin>(
+async fn write_stream<W: AsyncWrite + Unpin>(
     to: &mut W,
-    answer: &Answer,
-    dialect: &Dialect,
-    request: &Request,
-) -> io::Result<End> {
+    answer: &ScriptedAnswer,
+    dialect: &ChatDialect,
+    request: &PlayerRequest,
+) -> io::Result<ReplyEnd> {
     let kind = content_type(dialect, true);
     let head = http::reply_head(answer.status, &answer.headers, kind, None);
     to.write_all(head.as_bytes()).await?;
-    let own_length = own_length(&answer.headers);
-    let mut out = Out {
+    let own_length = sets_content_length(&answer.headers);
+    let mut out = BodyWriter {
         to,
         split: answer.split,
         pending: Vec::new(),
         chunked: !own_length,
     };
-    let mut voice = Voice::new(dialect, request);
+    let mut voice = StreamRenderer::new(dialect, request);
     out.put(voice.begin().as_bytes()).await?;
-    let by_itself = !ends_itself(&answer.steps);
+    let by_itself = !has_explicit_end(&answer.steps);
     let mut usage = None;
-    for step in Walk::new(&answer.steps) {
+    for step in StepIter::new(&answer.steps) {
         match step {
-            Step::DelayMs(time) => {
-                out.put(voice.say(step).as_bytes()).await?;
+            ScriptStep::DelayMs(time) => {
+                out.put(voice.render(step).as_bytes()).await?;
                 out.flush().await?;
                 pause(*time).await;
             }
-            Step::Stall(_) => {
-                out.put(voice.say(step).as_bytes()).await?;
+            ScriptStep::Stall(_) => {
+                out.put(voice.render(step).as_bytes()).await?;
                 out.flush().await?;
                 std::future::pending::<()>().await;
             }
-            Step::Cut(cut) => {
-                out.put(voice.say(step).as_bytes()).await?;
+            ScriptStep::Cut(cut) => {
+                out.put(voice.render(step).as_bytes()).await?;
                 out.flush().await?;
                 return Ok(cut.end());
             }
-            Step::Usage(counts) if by_itself => usage = Some(counts),
-            _ => out.put(voice.say(step).as_bytes()).await?,
+            ScriptStep::Usage(counts) if by_itself => usage = Some(counts),
+            _ => out.put(voice.render(step).as_bytes()).await?,
         }
         if answer.gap_ms > 0 {
             out.flush().await?;
@@ -206,31 +207,31 @@ async fn stream<W: AsyncWrite + Unpin>(
     }
     out.flush().await?;
     if own_length {
-        return Ok(End::Fin);
+        return Ok(ReplyEnd::Fin);
     }
     out.to.write_all(b"0\r\n\r\n").await?;
     out.to.flush().await?;
-    Ok(End::Whole)
+    Ok(ReplyEnd::Whole)
 }
 
-impl Cut {
-    fn end(self) -> End {
+impl ConnectionCut {
+    fn end(self) -> ReplyEnd {
         match self {
-            Self::Fin => End::Fin,
-            Self::Rst => End::Rst,
+            Self::Fin => ReplyEnd::Fin,
+            Self::Rst => ReplyEnd::Rst,
         }
     }
 }
 
 /// A streamed body on its way, cut into writes.
-struct Out<'a, W> {
+struct BodyWriter<'a, W> {
     to: &'a mut W,
     split: usize,
     pending: Vec<u8>,
     chunked: bool,
 }
 
-impl<W: AsyncWrite + Unpin> Out<'_, W> {
+impl<W: AsyncWrite + Unpin> BodyWriter<'_, W> {
     async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.pending.extend_from_slice(bytes);
         if self.split == 0 {
@@ -261,30 +262,30 @@ impl<W: AsyncWrite + Unpin> Out<'_, W> {
 }
 
 /// The steps in order, repeats unrolled as they are reached.
-struct Walk<'a> {
-    open: Vec<(&'a [Step], std::slice::Iter<'a, Step>, u64)>,
+struct StepIter<'a> {
+    open: Vec<(&'a [ScriptStep], std::slice::Iter<'a, ScriptStep>, u64)>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(steps: &'a [Step]) -> Self {
+impl<'a> StepIter<'a> {
+    fn new(steps: &'a [ScriptStep]) -> Self {
         Self {
             open: vec![(steps, steps.iter(), 1)],
         }
     }
 }
 
-impl<'a> Iterator for Walk<'a> {
-    type Item = &'a Step;
+impl<'a> Iterator for StepIter<'a> {
+    type Item = &'a ScriptStep;
 
-    fn next(&mut self) -> Option<&'a Step> {
+    fn next(&mut self) -> Option<&'a ScriptStep> {
         loop {
             let (steps, ahead, times) = self.open.last_mut()?;
             match ahead.next() {
-                Some(Step::Repeat(inner)) if inner.times > 0 && !inner.steps.is_empty() => {
+                Some(ScriptStep::Repeat(inner)) if inner.times > 0 && !inner.steps.is_empty() => {
                     self.open
                         .push((&inner.steps, inner.steps.iter(), inner.times));
                 }
-                Some(Step::Repeat(_)) => {}
+                Some(ScriptStep::Repeat(_)) => {}
                 Some(step) => return Some(step),
                 None if *times > 1 => {
                     *times -= 1;
@@ -298,7 +299,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-fn own_length(headers: &BTreeMap<String, String>) -> bool {
+fn sets_content_length(headers: &BTreeMap<String, String>) -> bool {
     headers
         .keys()
         .any(|name| name.eq_ignore_ascii_case("content-length"))

@@ -1,8 +1,8 @@
 //! What the player plays: answers picked by the request, each a list of steps.
 
-use super::dialect::Dialect;
-use super::http::Request;
-use super::refusal::Refusal;
+use super::dialect::ChatDialect;
+use super::http::PlayerRequest;
+use super::refusal::ScriptedRefusal;
 use super::reply;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -11,23 +11,23 @@ use std::collections::BTreeMap;
 /// Answers in order; one is used once unless it repeats.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Script {
+pub struct PlayerScript {
     /// What `GET /v1/models` lists; `scripted` if empty.
     pub models: Vec<String>,
     /// The first unused or repeating answer whose `when` holds is played.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ScriptedAnswer>,
     /// How every answer is said that does not say it itself.
-    pub dialect: Dialect,
+    pub dialect: ChatDialect,
     /// What is refused, whatever the answers are.
-    pub refuse: Vec<Refusal>,
+    pub refuse: Vec<ScriptedRefusal>,
 }
 
 /// One reply: a plain body, or steps.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Answer {
+pub struct ScriptedAnswer {
     /// Conditions on the request; all must hold.
-    pub when: When,
+    pub when: RequestCondition,
     /// Stays available after use.
     pub repeat: bool,
     /// Status of the reply.
@@ -45,15 +45,15 @@ pub struct Answer {
     /// Milliseconds between two steps.
     pub gap_ms: u64,
     /// The streamed body; composed into one completion if the request did not ask for a stream.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
     /// How the steps are said; as the script says if absent.
-    pub dialect: Option<Dialect>,
+    pub dialect: Option<ChatDialect>,
 }
 
-impl Default for Answer {
+impl Default for ScriptedAnswer {
     fn default() -> Self {
         Self {
-            when: When::default(),
+            when: RequestCondition::default(),
             repeat: false,
             status: 200,
             headers: BTreeMap::new(),
@@ -68,9 +68,9 @@ impl Default for Answer {
     }
 }
 
-impl Answer {
+impl ScriptedAnswer {
     /// These steps with the default head.
-    pub fn steps(steps: impl Into<Vec<Step>>) -> Self {
+    pub fn steps(steps: impl Into<Vec<ScriptStep>>) -> Self {
         Self {
             steps: steps.into(),
             ..Self::default()
@@ -90,15 +90,15 @@ impl Answer {
     }
 
     /// The body that these steps make for the request, up to a cut.
-    pub fn bytes(&self, request: &Request) -> String {
-        reply::body(self, request)
+    pub fn body_for(&self, request: &PlayerRequest) -> String {
+        reply::render_body(self, request)
     }
 }
 
 /// Conditions on a request; those that are absent hold.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct When {
+pub struct RequestCondition {
     /// Role of the last message.
     pub last_role: Option<String>,
     /// Text somewhere in the last message.
@@ -111,9 +111,9 @@ pub struct When {
     pub stream: Option<bool>,
 }
 
-impl When {
+impl RequestCondition {
     /// Whether every condition holds.
-    pub fn holds(&self, request: &Request) -> bool {
+    pub fn matches(&self, request: &PlayerRequest) -> bool {
         let is =
             |want: &Option<String>, test: &dyn Fn(&str) -> bool| want.as_deref().is_none_or(test);
         is(&self.last_role, &|role| request.last_role() == Some(role))
@@ -129,7 +129,7 @@ impl When {
 /// One thing to send or do. In JSON an object with the one key.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum ScriptStep {
     /// A content delta.
     Text(String),
     /// A `reasoning_content` delta.
@@ -137,9 +137,9 @@ pub enum Step {
     /// A refusal delta.
     Refusal(String),
     /// A tool call: its head, then its arguments.
-    Call(Call),
+    Call(ScriptedCall),
     /// One bare fragment of arguments.
-    Args(Args),
+    Args(ArgumentFragment),
     /// The usage chunk, sent only if the request asked for it. If the end comes by itself, it is
     /// sent there.
     Usage(Map<String, Value>),
@@ -158,15 +158,15 @@ pub enum Step {
     /// The connection stays open and silent.
     Stall(bool),
     /// The connection ends here.
-    Cut(Cut),
+    Cut(ConnectionCut),
     /// The same steps again and again.
-    Repeat(Repeat),
+    Repeat(RepeatedSteps),
 }
 
 /// A tool call.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Call {
+pub struct ScriptedCall {
     /// Position among the calls; the next one if absent.
     #[serde(default)]
     pub index: Option<u64>,
@@ -193,7 +193,7 @@ fn one() -> usize {
 /// A fragment of a call's arguments.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Args {
+pub struct ArgumentFragment {
     /// Position of the call.
     pub index: u64,
     /// The fragment.
@@ -203,7 +203,7 @@ pub struct Args {
 /// How a connection is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Cut {
+pub enum ConnectionCut {
     /// Orderly, but without the end of the body.
     Fin,
     /// Reset.
@@ -213,30 +213,30 @@ pub enum Cut {
 /// Steps to be repeated.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Repeat {
+pub struct RepeatedSteps {
     /// How often.
     pub times: u64,
     /// What.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
 /// Whether the script says itself how the stream ends.
-pub(super) fn ends_itself(steps: &[Step]) -> bool {
+pub(super) fn has_explicit_end(steps: &[ScriptStep]) -> bool {
     steps.iter().any(|step| match step {
-        Step::Finish(_)
-        | Step::Error(_)
-        | Step::Done(_)
-        | Step::Raw(_)
-        | Step::Stall(_)
-        | Step::Cut(_) => true,
-        Step::Repeat(repeat) => ends_itself(&repeat.steps),
-        Step::Text(_)
-        | Step::Reasoning(_)
-        | Step::Refusal(_)
-        | Step::Call(_)
-        | Step::Args(_)
-        | Step::Usage(_)
-        | Step::Chunk(_)
-        | Step::DelayMs(_) => false,
+        ScriptStep::Finish(_)
+        | ScriptStep::Error(_)
+        | ScriptStep::Done(_)
+        | ScriptStep::Raw(_)
+        | ScriptStep::Stall(_)
+        | ScriptStep::Cut(_) => true,
+        ScriptStep::Repeat(repeat) => has_explicit_end(&repeat.steps),
+        ScriptStep::Text(_)
+        | ScriptStep::Reasoning(_)
+        | ScriptStep::Refusal(_)
+        | ScriptStep::Call(_)
+        | ScriptStep::Args(_)
+        | ScriptStep::Usage(_)
+        | ScriptStep::Chunk(_)
+        | ScriptStep::DelayMs(_) => false,
     })
 }

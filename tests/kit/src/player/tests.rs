@@ -205,9 +205,9 @@ async fn the_first_fitting_answer_is_used_once() {
             .unwrap()
             .contains("script exhausted")
     );
-    player.push(Answer {
+    player.push(ScriptedAnswer {
         body: Some("late".to_owned()),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     });
     assert!(ask(&player, &plain()).await.unwrap().ends_with("late"));
     let records = player.requests();
@@ -342,7 +342,7 @@ fn unknown_keys_are_refused() {
         json!({"answers": [{"steps": [{"call": {"name": "ls", "args": ""}}]}]}),
     ] {
         assert!(
-            serde_json::from_value::<Script>(script.clone()).is_err(),
+            serde_json::from_value::<PlayerScript>(script.clone()).is_err(),
             "{script}"
         );
     }

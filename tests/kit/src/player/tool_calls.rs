@@ -1,52 +1,54 @@
 //! Tool calls in any dialect: as fragments of a stream, or whole.
 
-use super::dialect::{Arguments, Dialect, Ids, Index, Names};
-use super::script::{Args, Call};
+use super::dialect::{
+    ArgumentsForm, CallIdPlacement, CallIndexing, CallNamePlacement, ChatDialect,
+};
+use super::script::{ArgumentFragment, ScriptedCall};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
 /// The calls of a reply.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct CallRenderer {
     count: u64,
     /// Calls that are gathered.
-    whole: Vec<(u64, Call)>,
+    whole: Vec<(u64, ScriptedCall)>,
     /// Fragments that wait to be sent in turns.
-    lanes: Vec<VecDeque<Value>>,
+    deferred: Vec<VecDeque<Value>>,
 }
 
-impl Calls {
+impl CallRenderer {
     /// The position of a call, which is said now.
-    pub(super) fn next(&mut self, call: &Call) -> u64 {
+    pub(super) fn next(&mut self, call: &ScriptedCall) -> u64 {
         let index = call.index.unwrap_or(self.count);
         self.count = self.count.max(index.saturating_add(1));
         index
     }
 
     /// Keeps a call back until its neighbours are known.
-    pub(super) fn keep(&mut self, call: &Call, dialect: &Dialect) {
+    pub(super) fn defer(&mut self, call: &ScriptedCall, dialect: &ChatDialect) {
         let index = self.next(call);
-        self.lanes.push(fragments(call, index, dialect).into());
+        self.deferred.push(fragments(call, index, dialect).into());
     }
 
     /// The fragments of all calls that were kept back, in turns.
-    pub(super) fn woven(&mut self) -> Vec<Value> {
+    pub(super) fn take_deferred(&mut self) -> Vec<Value> {
         let mut woven = Vec::new();
-        while !self.lanes.is_empty() {
-            woven.extend(self.lanes.iter_mut().filter_map(VecDeque::pop_front));
-            self.lanes.retain(|lane| !lane.is_empty());
+        while !self.deferred.is_empty() {
+            woven.extend(self.deferred.iter_mut().filter_map(VecDeque::pop_front));
+            self.deferred.retain(|lane| !lane.is_empty());
         }
         woven
     }
 
     /// Gathers a call.
-    pub(super) fn add(&mut self, call: &Call) {
+    pub(super) fn add(&mut self, call: &ScriptedCall) {
         let index = self.next(call);
         self.whole.push((index, call.clone()));
     }
 
     /// Gathers a bare fragment.
-    pub(super) fn append(&mut self, args: &Args) {
+    pub(super) fn append(&mut self, args: &ArgumentFragment) {
         let mut calls = self.whole.iter_mut();
         if let Some((_, call)) = calls.find(|(index, _)| *index == args.index) {
             call.arguments.push_str(&args.text);
@@ -54,20 +56,23 @@ impl Calls {
     }
 
     /// The gathered calls as a message has them.
-    pub(super) fn whole(&mut self, dialect: &Dialect) -> Vec<Value> {
+    pub(super) fn whole(&mut self, dialect: &ChatDialect) -> Vec<Value> {
         self.whole.sort_by_key(|(index, _)| *index);
-        let whole = |(_, call): &(u64, Call)| {
+        let whole = |(_, call): &(u64, ScriptedCall)| {
             let arguments = match dialect.arguments {
-                Arguments::Object => object(&call.arguments),
-                Arguments::Pieces | Arguments::PiecesAtOnce | Arguments::Whole => {
+                ArgumentsForm::Object => object_or_text(&call.arguments),
+                ArgumentsForm::Pieces | ArgumentsForm::PiecesAtOnce | ArgumentsForm::Whole => {
                     call.arguments.as_str().into()
                 }
             };
             let function = json!({"name": call.name, "arguments": arguments});
             let id = match dialect.ids {
-                Ids::Missing => None,
-                Ids::Empty => Some(""),
-                Ids::First | Ids::EmptyLater | Ids::Late | Ids::Repeated => call.id.as_deref(),
+                CallIdPlacement::Missing => None,
+                CallIdPlacement::Empty => Some(""),
+                CallIdPlacement::First
+                | CallIdPlacement::EmptyLater
+                | CallIdPlacement::Late
+                | CallIdPlacement::Repeated => call.id.as_deref(),
             };
             let mut whole = Map::new();
             if let Some(id) = id {
@@ -90,36 +95,36 @@ impl Calls {
     }
 
     /// The finish reason of the reply so far.
-    pub(super) fn reason(&self) -> &'static str {
+    pub(super) fn finish_reason(&self) -> &'static str {
         if self.count > 0 { "tool_calls" } else { "stop" }
     }
 }
 
 /// The fragments of a call: its head, then its arguments.
-pub(super) fn fragments(call: &Call, index: u64, dialect: &Dialect) -> Vec<Value> {
+pub(super) fn fragments(call: &ScriptedCall, index: u64, dialect: &ChatDialect) -> Vec<Value> {
     let mut parts: Vec<Value> = match dialect.arguments {
-        Arguments::Whole => vec![call.arguments.as_str().into()],
-        Arguments::Object => vec![object(&call.arguments)],
-        Arguments::Pieces | Arguments::PiecesAtOnce => {
-            let pieces = pieces(&call.arguments, call.pieces);
+        ArgumentsForm::Whole => vec![call.arguments.as_str().into()],
+        ArgumentsForm::Object => vec![object_or_text(&call.arguments)],
+        ArgumentsForm::Pieces | ArgumentsForm::PiecesAtOnce => {
+            let pieces = split(&call.arguments, call.pieces);
             pieces.into_iter().map(Value::from).collect()
         }
     };
-    if dialect.arguments == Arguments::Pieces || parts.is_empty() {
+    if dialect.arguments == ArgumentsForm::Pieces || parts.is_empty() {
         parts.insert(0, "".into());
     }
     let second = parts.len().min(2) - 1;
     let parts = parts.into_iter().enumerate();
     let fragments = parts.map(|(at, arguments)| {
-        let mut fragment = numbered(index, dialect);
+        let mut fragment = with_index(index, dialect);
         let given = call.id.as_deref();
         let id = match dialect.ids {
-            Ids::Missing => None,
-            Ids::Empty => (at == 0).then_some(""),
-            Ids::First => given.filter(|_| at == 0),
-            Ids::EmptyLater if at > 0 => Some(""),
-            Ids::Late => given.filter(|_| at == second),
-            Ids::EmptyLater | Ids::Repeated => given,
+            CallIdPlacement::Missing => None,
+            CallIdPlacement::Empty => (at == 0).then_some(""),
+            CallIdPlacement::First => given.filter(|_| at == 0),
+            CallIdPlacement::EmptyLater if at > 0 => Some(""),
+            CallIdPlacement::Late => given.filter(|_| at == second),
+            CallIdPlacement::EmptyLater | CallIdPlacement::Repeated => given,
         };
         if let Some(id) = id {
             fragment.insert("id".to_owned(), id.into());
@@ -128,10 +133,10 @@ pub(super) fn fragments(call: &Call, index: u64, dialect: &Dialect) -> Vec<Value
             fragment.insert("type".to_owned(), "function".into());
         }
         let name = match dialect.names {
-            Names::First => (at == 0).then_some(call.name.as_str()),
-            Names::Late => (at == second).then_some(call.name.as_str()),
-            Names::EmptyLater if at > 0 => Some(""),
-            Names::Repeated | Names::EmptyLater => Some(call.name.as_str()),
+            CallNamePlacement::First => (at == 0).then_some(call.name.as_str()),
+            CallNamePlacement::Late => (at == second).then_some(call.name.as_str()),
+            CallNamePlacement::EmptyLater if at > 0 => Some(""),
+            CallNamePlacement::Repeated | CallNamePlacement::EmptyLater => Some(call.name.as_str()),
         };
         let mut function = Map::new();
         if let Some(name) = name {
@@ -148,30 +153,30 @@ pub(super) fn fragments(call: &Call, index: u64, dialect: &Dialect) -> Vec<Value
 }
 
 /// One bare fragment of arguments.
-pub(super) fn bare(args: &Args, dialect: &Dialect) -> Value {
-    let mut fragment = numbered(args.index, dialect);
+pub(super) fn bare_fragment(args: &ArgumentFragment, dialect: &ChatDialect) -> Value {
+    let mut fragment = with_index(args.index, dialect);
     fragment.insert("function".to_owned(), json!({"arguments": args.text}));
     Value::Object(fragment)
 }
 
-fn numbered(index: u64, dialect: &Dialect) -> Map<String, Value> {
+fn with_index(index: u64, dialect: &ChatDialect) -> Map<String, Value> {
     let index = match dialect.index {
-        Index::Counted => Some(index),
-        Index::FromOne => Some(index.saturating_add(1)),
-        Index::Zero => Some(0),
-        Index::Missing => None,
+        CallIndexing::Counted => Some(index),
+        CallIndexing::FromOne => Some(index.saturating_add(1)),
+        CallIndexing::Zero => Some(0),
+        CallIndexing::Missing => None,
     };
     Map::from_iter(index.map(|index| ("index".to_owned(), index.into())))
 }
 
 /// The object of this text; the text itself if it is none.
-fn object(text: &str) -> Value {
+fn object_or_text(text: &str) -> Value {
     let object: Option<Map<String, Value>> = serde_json::from_str(text).ok();
     object.map_or_else(|| text.into(), Value::Object)
 }
 
 /// Cuts a text into about `count` pieces of equal length, none of them empty.
-fn pieces(text: &str, count: usize) -> Vec<String> {
+fn split(text: &str, count: usize) -> Vec<String> {
     let letters: Vec<char> = text.chars().collect();
     let size = letters.len().div_ceil(count.max(1)).max(1);
     letters

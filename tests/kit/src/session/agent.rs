@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::random::Random;
-use super::{Shape, Turn, text};
+use super::random::SeededRandom;
+use super::{SessionShape, SessionTurn, text};
 
 /// A client and its history.
 #[derive(Clone, Debug)]
@@ -19,10 +19,10 @@ pub struct Agent {
 
 impl Agent {
     /// A client whose user has just asked for something.
-    pub fn new(shape: Shape) -> Self {
-        let mut random = Random::new(1);
-        let rules = text::prose(&mut random, shape.head);
-        let about = text::prose(&mut random, shape.head / 4);
+    pub fn new(shape: SessionShape) -> Self {
+        let mut random = SeededRandom::new(1);
+        let rules = text::prose(&mut random, shape.instructions);
+        let about = text::prose(&mut random, shape.instructions / 4);
         let tool = |name: &str| {
             json!({
                 "type": "function", "name": name, "description": about, "strict": false,
@@ -54,7 +54,7 @@ impl Agent {
     }
 
     /// Takes an answer and adds what its calls give, or what the user says.
-    pub fn go_on(&mut self, turn: &Turn, answer: Vec<String>) {
+    pub fn continue_with(&mut self, turn: &SessionTurn, answer: Vec<String>) {
         self.items.extend(answer);
         self.items.extend(turn.reply());
     }

@@ -2,16 +2,16 @@
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct SeededRandom(u64);
 
-impl Random {
+impl SeededRandom {
     /// The sequence of this seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next number.
-    pub fn number(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,7 +22,7 @@ impl Random {
     /// A number below `limit`, which is above 0.
     #[expect(clippy::cast_possible_truncation, reason = "below a usize")]
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.number() % limit.max(1) as u64) as usize
+        (self.next_u64() % limit.max(1) as u64) as usize
     }
 
     /// One of these, if there is one.

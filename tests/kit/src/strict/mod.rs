@@ -20,14 +20,14 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-pub use rule::{Rule, Violation};
+pub use rule::{RuleViolation, StreamRule};
 
-use rule::Report;
+use rule::ViolationReport;
 use serde_json::Value;
 
 /// A stream that kept every rule.
 #[derive(Debug, Clone)]
-pub struct Stream {
+pub struct CheckedStream {
     /// `(type, data)` of each event, the terminal one last; `[DONE]` is not among them.
     pub events: Vec<(String, Value)>,
     /// The type of the terminal event: `response.completed`, `.incomplete` or `.failed`.
@@ -38,7 +38,7 @@ pub struct Stream {
 
 /// A call the model made, whatever its item type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct CheckedCall {
     /// The item's `type`, such as `function_call`.
     pub kind: String,
     /// Name of the function or custom tool; empty for the typed calls (shell, patch, search).
@@ -53,7 +53,7 @@ pub struct Call {
     pub status: String,
 }
 
-impl Stream {
+impl CheckedStream {
     /// All text of the output messages, in order.
     pub fn text(&self) -> String {
         parts(&self.response, "message", "content", "text")
@@ -71,7 +71,7 @@ impl Stream {
     }
 
     /// The calls, in order.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<CheckedCall> {
         calls(&self.response)
     }
 
@@ -87,28 +87,28 @@ impl Stream {
 }
 
 /// Judges the whole body of a streamed answer; on a breach gives every violation found.
-pub fn check(sse_body: &str) -> Result<Stream, Vec<Violation>> {
-    judge(sse_body, false)
+pub fn check(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
+    check_stream(sse_body, false)
 }
 
 /// [`check`] for a stream to Codex: it takes every item that is done for whole, so
 /// the item in which an answer failed stays open.
-pub fn check_for_codex(sse_body: &str) -> Result<Stream, Vec<Violation>> {
-    judge(sse_body, true)
+pub fn check_for_codex(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
+    check_stream(sse_body, true)
 }
 
-fn judge(sse_body: &str, torn: bool) -> Result<Stream, Vec<Violation>> {
-    let mut report = Report::default();
+fn check_stream(sse_body: &str, torn: bool) -> Result<CheckedStream, Vec<RuleViolation>> {
+    let mut report = ViolationReport::default();
     let frames = frame::cut(sse_body, &mut report);
     let end = flow::follow(&frames, torn, &mut report);
-    if !report.found.is_empty() {
-        return Err(report.found);
+    if !report.violations.is_empty() {
+        return Err(report.violations);
     }
     // Without a violation there is a terminal event; the flow reports its absence.
     let Some((terminal, response)) = end else {
         return Err(Vec::new());
     };
-    Ok(Stream {
+    Ok(CheckedStream {
         events: frames
             .into_iter()
             .map(|frame| (frame.kind, frame.data))
@@ -123,7 +123,7 @@ fn judge(sse_body: &str, torn: bool) -> Result<Stream, Vec<Violation>> {
 /// # Panics
 /// On any violation, with all of them and the stream in the message.
 #[expect(clippy::panic, reason = "the message is what a failing test shows")]
-pub fn check_or_panic(sse_body: &str) -> Stream {
+pub fn check_or_panic(sse_body: &str) -> CheckedStream {
     match check(sse_body) {
         Ok(stream) => stream,
         Err(found) => panic!("{}\nin the stream:\n{sse_body}", list(&found)),
@@ -135,7 +135,7 @@ pub fn check_or_panic(sse_body: &str) -> Stream {
 /// # Panics
 /// On any violation, with all of them and the stream in the message.
 #[expect(clippy::panic, reason = "the message is what a failing test shows")]
-pub fn check_for_codex_or_panic(sse_body: &str) -> Stream {
+pub fn check_for_codex_or_panic(sse_body: &str) -> CheckedStream {
     match check_for_codex(sse_body) {
         Ok(stream) => stream,
         Err(found) => panic!("{}\nin the stream:\n{sse_body}", list(&found)),
@@ -143,57 +143,60 @@ pub fn check_for_codex_or_panic(sse_body: &str) -> Stream {
 }
 
 /// Judges the response object of an answer that was not streamed, and gives it.
-pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
-    object(json, |value, report| {
+pub fn check_response(json: &str) -> Result<Value, Vec<RuleViolation>> {
+    check_object(json, |value, report| {
         response::settled(value, report);
         for item in array(value, "output") {
-            item::shape(item, item::Stage::Done, report);
+            item::shape(item, item::ItemStage::Done, report);
         }
     })
 }
 
 /// Judges the object of a response that still runs (a background response when polled).
-pub fn check_running(json: &str) -> Result<Value, Vec<Violation>> {
-    object(json, |value, report| {
+pub fn check_running(json: &str) -> Result<Value, Vec<RuleViolation>> {
+    check_object(json, |value, report| {
         let status = string(value, "status").unwrap_or_default();
-        report.need(
+        report.require(
             matches!(status, "queued" | "in_progress"),
-            Rule::ResponseStatus,
+            StreamRule::ResponseStatus,
             || format!("{status:?} while it runs"),
         );
         response::endings(value, status, report);
         for item in array(value, "output") {
             let open = string(item, "status") == Some("in_progress");
             let stage = if open {
-                item::Stage::Added
+                item::ItemStage::Added
             } else {
-                item::Stage::Done
+                item::ItemStage::Done
             };
             item::shape(item, stage, report);
         }
     })
 }
 
-fn object(json: &str, rules: fn(&Value, &mut Report)) -> Result<Value, Vec<Violation>> {
-    let mut report = Report::default();
+fn check_object(
+    json: &str,
+    rules: fn(&Value, &mut ViolationReport),
+) -> Result<Value, Vec<RuleViolation>> {
+    let mut report = ViolationReport::default();
     let value = match serde_json::from_str::<Value>(json) {
         Ok(value) => value,
         Err(error) => {
-            report.broken(Rule::Framing, format!("not JSON: {error}"));
-            return Err(report.found);
+            report.add(StreamRule::Framing, format!("not JSON: {error}"));
+            return Err(report.violations);
         }
     };
     response::object(&value, &mut report);
     rules(&value, &mut report);
-    let mut ids = item::Ids::default();
+    let mut ids = item::SeenIds::default();
     for item in array(&value, "output") {
-        ids.admit(item, &mut report);
+        ids.insert(item, &mut report);
     }
     types::response(&value, &mut report);
-    if report.found.is_empty() {
+    if report.violations.is_empty() {
         Ok(value)
     } else {
-        Err(report.found)
+        Err(report.violations)
     }
 }
 
@@ -292,12 +295,12 @@ pub fn same_output(streamed: &Value, nonstreamed: &Value) -> Result<(), String> 
 }
 
 /// The calls in the `output` of a response object, in order.
-pub fn calls(response: &Value) -> Vec<Call> {
+pub fn calls(response: &Value) -> Vec<CheckedCall> {
     let text = |item: &Value, key: &str| string(item, key).unwrap_or_default().to_owned();
     array(response, "output")
         .iter()
         .filter(|item| item.get("call_id").is_some())
-        .map(|item| Call {
+        .map(|item| CheckedCall {
             kind: text(item, "type"),
             name: text(item, "name"),
             namespace: string(item, "namespace").map(str::to_owned),
@@ -325,8 +328,8 @@ fn parts(response: &Value, kind: &str, list: &str, key: &str) -> String {
         .collect()
 }
 
-fn list(found: &[Violation]) -> String {
-    let lines: Vec<String> = found.iter().map(Violation::to_string).collect();
+fn list(found: &[RuleViolation]) -> String {
+    let lines: Vec<String> = found.iter().map(RuleViolation::to_string).collect();
     lines.join("\n")
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A rule of the stream or of its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum StreamRule {
     /// Each frame is `event: T`, `data: {"type":"T",…}` and a blank line, nothing else.
     Framing,
     /// `data: [DONE]` comes last, once.
@@ -75,16 +75,16 @@ pub enum Rule {
 
 /// One breach.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
+pub struct RuleViolation {
     /// The rule that was broken.
-    pub rule: Rule,
+    pub rule: StreamRule,
     /// Which event, counted from 0; none for an object or for the stream as a whole.
     pub at: Option<usize>,
     /// What was found instead.
     pub what: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for RuleViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             Some(at) => write!(f, "{:?} (event {at}): {}", self.rule, self.what),
@@ -94,23 +94,23 @@ impl fmt::Display for Violation {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) found: Vec<Violation>,
+pub(super) struct ViolationReport {
+    pub(super) violations: Vec<RuleViolation>,
     pub(super) at: Option<usize>,
 }
 
-impl Report {
-    pub(super) fn broken(&mut self, rule: Rule, what: impl Into<String>) {
-        self.found.push(Violation {
+impl ViolationReport {
+    pub(super) fn add(&mut self, rule: StreamRule, what: impl Into<String>) {
+        self.violations.push(RuleViolation {
             rule,
             at: self.at,
             what: what.into(),
         });
     }
 
-    pub(super) fn need(&mut self, holds: bool, rule: Rule, what: impl FnOnce() -> String) {
+    pub(super) fn require(&mut self, holds: bool, rule: StreamRule, what: impl FnOnce() -> String) {
         if !holds {
-            self.broken(rule, what());
+            self.add(rule, what());
         }
     }
 }

@@ -1,13 +1,13 @@
 //! The checks: what of a request breaks a rule.
 
-use super::{Breach, Need, Rule, Tokens, schema};
-use crate::player::http::Request;
+use super::{BreachTokens, ReasoningRequirement, RefusalRule, RuleBreach, schema};
+use crate::player::http::PlayerRequest;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-impl Rule {
+impl RefusalRule {
     /// What breaks the rule first.
-    pub(super) fn breach(&self, request: &Request) -> Option<Breach> {
+    pub(super) fn breach(&self, request: &PlayerRequest) -> Option<RuleBreach> {
         let messages = request.messages();
         let field = |name: &str| request.json.get(name).filter(|value| !value.is_null());
         let any = |test: &dyn Fn(&Value) -> Option<String>| {
@@ -68,7 +68,7 @@ impl Rule {
             Self::CallIdLength(limit) => {
                 ids(messages)
                     .find(|id| id.chars().count() > *limit)
-                    .map(|id| Breach {
+                    .map(|id| RuleBreach {
                         tokens: limited(*limit as u64),
                         ..at(0, id.to_owned())
                     })
@@ -80,10 +80,10 @@ impl Rule {
                 let thought = message.get("reasoning_content").and_then(Value::as_str);
                 is(role(message) == "assistant"
                     && match need {
-                        Need::Calls => {
+                        ReasoningRequirement::Calls => {
                             !calls(message).is_empty() && thought.unwrap_or_default().is_empty()
                         }
-                        Need::Always => thought.is_none(),
+                        ReasoningRequirement::Always => thought.is_none(),
                     })
             }),
             Self::ReasoningContentUnknown => {
@@ -113,7 +113,7 @@ impl Rule {
             Self::MaxCompletionTokensUnsupported => named("max_completion_tokens"),
             Self::MaxTokensLimit(limit) => {
                 let output = output_limit(request);
-                (output > *limit).then(|| Breach {
+                (output > *limit).then(|| RuleBreach {
                     tokens: limited(*limit),
                     ..at(0, output.to_string())
                 })
@@ -124,14 +124,14 @@ impl Rule {
                     Self::DenseWindow(_) => bytes * 10 / 27,
                     _ => bytes / 4,
                 };
-                let tokens = Tokens {
+                let tokens = BreachTokens {
                     prompt,
                     output: output_limit(request),
                     limit: *limit,
                 };
-                (tokens.prompt.saturating_add(tokens.output) > *limit).then(|| Breach {
+                (tokens.prompt.saturating_add(tokens.output) > *limit).then(|| RuleBreach {
                     tokens,
-                    ..Breach::default()
+                    ..RuleBreach::default()
                 })
             }
             Self::Temperature => {
@@ -165,18 +165,18 @@ impl Rule {
     }
 }
 
-fn at(index: usize, found: String) -> Breach {
-    Breach {
+fn at(index: usize, found: String) -> RuleBreach {
+    RuleBreach {
         found,
         index,
-        ..Breach::default()
+        ..RuleBreach::default()
     }
 }
 
-fn limited(limit: u64) -> Tokens {
-    Tokens {
+fn limited(limit: u64) -> BreachTokens {
+    BreachTokens {
         limit,
-        ..Tokens::default()
+        ..BreachTokens::default()
     }
 }
 
@@ -225,7 +225,7 @@ fn images(message: &Value) -> impl Iterator<Item = String> {
     })
 }
 
-fn output_limit(request: &Request) -> u64 {
+fn output_limit(request: &PlayerRequest) -> u64 {
     let names = ["max_tokens", "max_completion_tokens"];
     let limits = names
         .iter()
@@ -234,7 +234,7 @@ fn output_limit(request: &Request) -> u64 {
 }
 
 /// The first result without its call in the assistant message before it.
-fn unmatched(messages: &[Value]) -> Option<Breach> {
+fn unmatched(messages: &[Value]) -> Option<RuleBreach> {
     let mut asked: &[Value] = &[];
     for (index, message) in messages.iter().enumerate() {
         if role(message) != "tool" {
@@ -250,7 +250,7 @@ fn unmatched(messages: &[Value]) -> Option<Breach> {
 }
 
 /// The first call without a result right behind it.
-fn unanswered(messages: &[Value]) -> Option<Breach> {
+fn unanswered(messages: &[Value]) -> Option<RuleBreach> {
     for (index, message) in messages.iter().enumerate() {
         let behind = messages.get(index.saturating_add(1)..).unwrap_or_default();
         let results: Vec<&str> = behind
@@ -270,7 +270,7 @@ fn unanswered(messages: &[Value]) -> Option<Breach> {
 }
 
 /// The first message with calls of the turn that goes on whose first call has no signature.
-fn unsigned(messages: &[Value]) -> Option<Breach> {
+fn unsigned(messages: &[Value]) -> Option<RuleBreach> {
     let begun = messages.iter().rposition(|message| role(message) == "user");
     let turn = messages.iter().enumerate().skip(begun.unwrap_or(0));
     for (index, message) in turn {
@@ -290,7 +290,7 @@ fn unsigned(messages: &[Value]) -> Option<Breach> {
     None
 }
 
-fn bad_schema(request: &Request, check: fn(&Value) -> Option<String>) -> Option<Breach> {
+fn bad_schema(request: &PlayerRequest, check: fn(&Value) -> Option<String>) -> Option<RuleBreach> {
     let mut tools = request.tools().enumerate();
     tools.find_map(|(index, function)| {
         let found = check(function.get("parameters")?)?;

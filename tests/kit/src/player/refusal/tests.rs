@@ -201,9 +201,9 @@ fn each_rule_refuses_what_it_names() {
             schema(json!({"type": "object", "anyOf": []})),
         ),
     ];
-    let of = |body: &Value| Request::of(&body.to_string());
+    let of = |body: &Value| PlayerRequest::from_body(&body.to_string());
     for (rule, kept, broken) in rows {
-        let refusal: Refusal = serde_json::from_value(rule.clone()).unwrap();
+        let refusal: ScriptedRefusal = serde_json::from_value(rule.clone()).unwrap();
         assert!(refusal.answer(&of(&kept)).is_none(), "{rule} of {kept}");
         let answer = refusal
             .answer(&of(&broken))
@@ -257,17 +257,17 @@ fn schemas_are_read_to_their_depth() {
 
 #[test]
 fn a_script_may_give_the_words() {
-    let refusal: Refusal = serde_json::from_value(json!({
+    let refusal: ScriptedRefusal = serde_json::from_value(json!({
         "rule": {"window": 10}, "status": 422, "json": {"detail": ["{limit} < {wanted} = {prompt} + {output}", 1]},
     }))
     .unwrap();
     let body = format!("{{\"max_tokens\":7,\"x\":\"{}\"}}", "x".repeat(18));
-    let answer = refusal.answer(&Request::of(&body)).unwrap();
+    let answer = refusal.answer(&PlayerRequest::from_body(&body)).unwrap();
     assert_eq!(answer.status, 422);
     assert_eq!(
         answer.json.unwrap(),
         json!({"detail": ["10 < 17 = 10 + 7", 1]})
     );
     let unknown = json!({"rule": "developer", "words": "?"});
-    assert!(serde_json::from_value::<Refusal>(unknown).is_err());
+    assert!(serde_json::from_value::<ScriptedRefusal>(unknown).is_err());
 }
