@@ -33,7 +33,7 @@ fn read(quirks: &str, body: &str) -> Vec<String> {
     let turn = source.turn().unwrap();
     let settings = || settings(&turn, false, false);
     let bytes = body.as_bytes();
-    let (events, notes) = match drive::told(settings(), &quirks, [bytes]) {
+    let (events, notes) = match drive::stream_with_notes(settings(), &quirks, [bytes]) {
         Ok(told) => told,
         Err(fault) => return vec![format!("{}: {}", fault.kind.name(), fault.message)],
     };

@@ -1,7 +1,5 @@
-//! From upstream bytes to our events, in the order in which the engine takes
-//! the same steps, without its waiting: for tests, and for what tests expect.
-
-use registry::Quirks;
+//! Runs an upstream's answer through the adapters, from its bytes to our events, in the same steps
+//! as the engine but without a network and a clock.
 
 use adapters::chat::reader::Reader;
 use adapters::event::Event;
@@ -11,13 +9,14 @@ use adapters::responses::assembler::{Assembler, Settings, Terms};
 use adapters::responses::envelope::Envelope;
 use adapters::responses::frames::Frames;
 use adapters::turn::Turn;
+use registry::Quirks;
 
-/// The clock of all tests, in Unix seconds.
+/// The time of all answers, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
-/// The response id of all tests.
+/// The response id of all answers.
 pub const RESPONSE_ID: &str = "resp_0123456789abcdef";
 
-/// The settings for an answer to this turn, as a server makes them.
+/// The settings for an answer to this turn, as the server makes them.
 pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings {
     Settings {
         envelope: Envelope::new(turn, RESPONSE_ID, NOW),
@@ -34,68 +33,68 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Settings 
     }
 }
 
-/// The stream for a client that wants events, or the fault that comes before
-/// the first one. Each chunk is one read of the upstream's socket.
+/// The stream of events, or the fault before the first one. Each chunk is one read from the
+/// upstream's socket.
 pub fn stream<'c>(
     settings: Settings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
-    told(settings, quirks, chunks).map(|(stream, _)| stream)
+    stream_with_notes(settings, quirks, chunks).map(|(stream, _)| stream)
 }
 
-/// The same with what was repaired on the way.
-pub fn told<'c>(
+/// [`stream`], with the notes of what was repaired.
+pub fn stream_with_notes<'c>(
     settings: Settings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<(String, Notes), Fault> {
     let codex = settings.codex;
-    let read = read(settings, quirks, chunks, true);
-    match read.fault {
-        Some(fault) if !read.begun && !fault.is_told_in_stream(codex) => Err(fault),
-        _ => Ok((text(&read.body), read.notes)),
+    let answer = read(settings, quirks, chunks, true);
+    match answer.fault {
+        Some(fault) if !answer.begun && !fault.is_told_in_stream(codex) => Err(fault),
+        _ => Ok((text(&answer.body), answer.notes)),
     }
 }
 
-/// The response for a client that wants only that, or the fault.
+/// The response for a client that does not stream, or the fault.
 pub fn whole<'c>(
     settings: Settings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
-    let read = read(settings, quirks, chunks, false);
-    match read.fault {
+    let answer = read(settings, quirks, chunks, false);
+    match answer.fault {
         Some(fault) => Err(fault),
-        None => Ok(text(&read.body)),
+        None => Ok(text(&answer.body)),
     }
 }
 
-/// What is written is UTF-8.
+/// Our output is always UTF-8.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// An answer that was read to its end.
 pub struct DrivenAnswer {
-    /// The stream, or the response alone. It tells the fault, too.
+    /// The stream, or the response alone; either ends with the fault if there is one.
     pub body: Vec<u8>,
-    /// What was repaired on the way.
+    /// The notes of what was repaired.
     pub notes: Notes,
-    /// What broke the answer off.
+    /// The fault that ended the answer early.
     pub fault: Option<Fault>,
-    /// Something was written before the fault.
+    /// Whether an event was written before the fault.
     pub begun: bool,
 }
 
-/// Reads an answer, for a client that wants events or one that does not.
+/// Reads an answer to its end, for a client that streams or one that does not.
 pub fn read<'c>(
     settings: Settings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
 ) -> DrivenAnswer {
-    let mut turn = AnswerDriver::new(settings);
+    let mut driver = AnswerDriver::new(settings);
     let mut body = Vec::new();
     let mut send = |frames: &mut Frames| {
         if streams {
@@ -104,16 +103,16 @@ pub fn read<'c>(
             body.extend(frames.take_response().into_iter().flatten());
         }
     };
-    let fault = turn.run(quirks, chunks, &mut send).err();
-    let begun = turn.begun;
+    let fault = driver.run(quirks, chunks, &mut send).err();
+    let begun = driver.begun;
     if let Some(fault) = &fault {
-        turn.begin();
-        turn.assembler.fail(fault, &mut turn.frames);
-        send(&mut turn.frames);
+        driver.begin();
+        driver.assembler.fail(fault, &mut driver.frames);
+        send(&mut driver.frames);
     }
     DrivenAnswer {
         body,
-        notes: turn.assembler.notes().clone(),
+        notes: driver.assembler.notes().clone(),
         fault,
         begun,
     }

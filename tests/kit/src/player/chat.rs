@@ -1,5 +1,5 @@
-//! Steps in the Chat Completions wire, in any dialect: as stream events, or gathered into one
-//! completion.
+//! Renders steps in the Chat Completions wire, in any dialect: as stream events, or composed into
+//! one completion.
 
 use super::dialect::{
     ChatDialect, EventFraming, FinishReasonForm, ReasoningPlacement, StreamErrorForm,
@@ -11,32 +11,32 @@ use super::tool_calls::{self, CallRenderer};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// Seconds since 1970 that every reply says it was made: the same script gives the same bytes.
+/// The `created` of every reply, constant so that the same script gives the same bytes.
 const CREATED: u64 = 1_700_000_000;
-/// What stands in the place of a finish reason that nobody knows.
+/// A finish reason that no client knows.
 const UNKNOWN_REASON: &str = "end_of_turn";
 
-/// A stream on its way.
+/// Renders steps as stream events.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "independent marks of the way"
+    reason = "independent states of a stream"
 )]
 pub(super) struct StreamRenderer<'d> {
     dialect: &'d ChatDialect,
     estimate: EstimatedTokens,
     wants_usage: bool,
-    /// Token counts of the script that wait for the chunk that finishes.
+    /// Token counts of the script, held back for the chunk with the finish reason.
     usage: Option<Map<String, Value>>,
     model: Value,
     started: bool,
     finished: bool,
-    /// `<think>` is open.
+    /// A `<think>` tag was sent and not closed.
     thinking_open: bool,
     calls: CallRenderer,
 }
 
-/// What token counts are made of when the script has none.
+/// Bytes from which token counts are estimated when the script gives none.
 #[derive(Debug)]
 struct EstimatedTokens {
     prompt: usize,
@@ -44,7 +44,7 @@ struct EstimatedTokens {
 }
 
 impl EstimatedTokens {
-    /// About four bytes make a token.
+    /// A token is reckoned as four bytes.
     fn usage(&self) -> Map<String, Value> {
         let (prompt, output) = ((self.prompt / 4).max(1), (self.output / 4).max(1));
         Map::from_iter([
@@ -63,7 +63,7 @@ impl<'d> StreamRenderer<'d> {
                 prompt: request.body.len(),
                 output: 0,
             },
-            // A stream that nobody asked for counts its tokens as a document does.
+            // A stream that the request did not ask for has token counts, as a document has.
             wants_usage: request.wants_usage() || !request.streams(),
             usage: None,
             model: model(request),
@@ -74,7 +74,7 @@ impl<'d> StreamRenderer<'d> {
         }
     }
 
-    /// What comes before the first step.
+    /// The bytes before the first step.
     pub(super) fn begin(&self) -> String {
         let mut bytes = String::new();
         if self.dialect.framing.bom {
@@ -88,7 +88,8 @@ impl<'d> StreamRenderer<'d> {
         bytes
     }
 
-    /// The bytes of a step; calls that are sent in turns come with the step behind them.
+    /// The bytes of a step. Calls that are interleaved are held back and come with the next other
+    /// step.
     pub(super) fn render(&mut self, step: &ScriptStep) -> String {
         match step {
             ScriptStep::Call(call) => {
@@ -128,7 +129,7 @@ impl<'d> StreamRenderer<'d> {
         }
     }
 
-    /// Finish, usage and `[DONE]`, for a script that does not say how it ends.
+    /// Finish reason, usage and `[DONE]`, for a script without an explicit end.
     pub(super) fn end(&mut self, usage: Option<&Map<String, Value>>) -> String {
         let mut bytes = self.close_pending();
         let usage = usage.cloned().unwrap_or_else(|| self.estimate.usage());
@@ -142,14 +143,14 @@ impl<'d> StreamRenderer<'d> {
         bytes
     }
 
-    /// Everything that waits.
+    /// The bytes of everything that was held back.
     fn close_pending(&mut self) -> String {
         self.close_thinking("") + &self.flush_calls()
     }
 
     fn flush_calls(&mut self) -> String {
-        let woven = self.calls.take_deferred();
-        self.fragments(woven)
+        let fragments = self.calls.take_deferred();
+        self.fragments(fragments)
     }
 
     fn fragments(&mut self, fragments: Vec<Value>) -> String {
@@ -361,7 +362,7 @@ impl<'d> StreamRenderer<'d> {
     }
 }
 
-/// The same steps as one completion, for a request without `stream`.
+/// Composes steps into one completion, for a request without `stream`.
 #[derive(Debug)]
 pub(super) struct CompletionRenderer<'d> {
     dialect: &'d ChatDialect,
@@ -395,7 +396,7 @@ impl<'d> CompletionRenderer<'d> {
         }
     }
 
-    /// Takes a step in. Chunks and raw bytes have no meaning here and are passed over.
+    /// Adds a step. Chunks and raw bytes have no meaning in a completion and are ignored.
     pub(super) fn add(&mut self, step: &ScriptStep) {
         match step {
             ScriptStep::Text(text) => self.text.push_str(text),
@@ -416,7 +417,7 @@ impl<'d> CompletionRenderer<'d> {
         }
     }
 
-    /// The completion, or the error of an error step.
+    /// The completion, or the body of an error step.
     pub(super) fn body(mut self) -> Result<Value, Value> {
         if let Some(error) = self.error {
             return Err(json!({"error": error}));
@@ -490,7 +491,7 @@ impl<'d> CompletionRenderer<'d> {
     }
 }
 
-/// A thought under its names.
+/// The reasoning under the keys of this placement.
 fn reasoning(form: ReasoningPlacement, text: &str) -> Value {
     let details =
         json!([{"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}]);
@@ -513,7 +514,7 @@ fn thinking(text: &str) -> Value {
     json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
 }
 
-/// The word in the place of a finish reason, if there is one.
+/// The finish reason as this form sends it; `None` if it is never sent.
 fn finish_reason(form: FinishReasonForm, reason: &str) -> Option<&str> {
     match form {
         FinishReasonForm::Missing => None,
@@ -530,7 +531,7 @@ fn finish_reason(form: FinishReasonForm, reason: &str) -> Option<&str> {
     }
 }
 
-/// With null for everything that a message or delta may have.
+/// Adds null for every key that a message or delta may have.
 fn fill_nulls(mut message: Map<String, Value>) -> Map<String, Value> {
     for key in [
         "content",

@@ -1,4 +1,4 @@
-//! Just enough HTTP/1.1 for one request at a time on a kept-alive connection.
+//! A minimal HTTP/1.1 server side: one request at a time on a connection that is kept alive.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -9,25 +9,25 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 const HEAD_LIMIT: usize = 64 * 1024;
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// A request as it came.
+/// A request to the player. `http::read_request` makes it from a socket.
 #[derive(Debug, Clone, Default)]
 pub struct PlayerRequest {
     /// Request line and headers, as sent.
     pub head: String,
-    /// Method, upper case.
+    /// The method, in upper case.
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// The body; bytes that are no UTF-8 replaced.
+    /// The body; bytes that are not UTF-8 are replaced.
     pub body: String,
     /// The body as JSON; null if it is none.
     pub json: Value,
-    /// The peer asked for `connection: close`.
+    /// Whether the peer sent `connection: close`.
     pub closes: bool,
 }
 
 impl PlayerRequest {
-    /// A chat request made of its body alone.
+    /// A chat request with this body, without headers.
     pub fn from_body(body: &str) -> Self {
         Self {
             method: "POST".to_owned(),
@@ -88,7 +88,7 @@ impl PlayerRequest {
     }
 }
 
-/// All text of a chat message, whether its content is a string or parts.
+/// All text of a chat message, whether its content is a string or a list of parts.
 pub(super) fn message_text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
@@ -100,12 +100,12 @@ pub(super) fn message_text(message: &Value) -> String {
     }
 }
 
-/// Reads the next request; none if the peer closed between two requests.
+/// Reads the next request; `None` if the peer closed the connection between two requests.
 pub(crate) async fn read_request<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut S,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Option<PlayerRequest>> {
-    let (mut request, frame) = loop {
+    let (mut request, framing) = loop {
         if let Some(parsed) = head(buffer)? {
             break parsed;
         }
@@ -120,10 +120,10 @@ pub(crate) async fn read_request<S: AsyncRead + AsyncWrite + Unpin>(
             return Err(invalid("the head is too large"));
         }
     };
-    if frame.expects {
+    if framing.expects_continue {
         socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
-    let body = match frame.length {
+    let body = match framing.length {
         Some(length) => read_exactly(socket, buffer, length).await?,
         None => read_chunks(socket, buffer).await?,
     };
@@ -134,9 +134,10 @@ pub(crate) async fn read_request<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 struct BodyFraming {
-    /// None if the body is chunked.
+    /// `None` if the body is chunked.
     length: Option<usize>,
-    expects: bool,
+    /// The peer waits for `100 Continue`.
+    expects_continue: bool,
 }
 
 fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(PlayerRequest, BodyFraming)>> {
@@ -148,9 +149,9 @@ fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(PlayerRequest, BodyFraming)>
     else {
         return Ok(None);
     };
-    let mut frame = BodyFraming {
+    let mut framing = BodyFraming {
         length: Some(0),
-        expects: false,
+        expects_continue: false,
     };
     let mut closes = false;
     for header in parsed.headers.iter() {
@@ -158,11 +159,11 @@ fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(PlayerRequest, BodyFraming)>
         match header.name.to_ascii_lowercase().as_str() {
             "content-length" => {
                 let length = value.parse().map_err(|_| invalid("content-length"))?;
-                frame.length = frame.length.map(|_| length);
+                framing.length = framing.length.map(|_| length);
             }
-            "transfer-encoding" => frame.length = None,
+            "transfer-encoding" => framing.length = None,
             "connection" => closes = value.eq_ignore_ascii_case("close"),
-            "expect" => frame.expects = true,
+            "expect" => framing.expects_continue = true,
             _ => {}
         }
     }
@@ -175,7 +176,7 @@ fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(PlayerRequest, BodyFraming)>
     let rest = buffer.split_off(end);
     let head = String::from_utf8_lossy(buffer).into_owned();
     *buffer = rest;
-    Ok(Some((PlayerRequest { head, ..request }, frame)))
+    Ok(Some((PlayerRequest { head, ..request }, framing)))
 }
 
 async fn read_chunks<S: AsyncRead + Unpin>(
@@ -232,7 +233,8 @@ async fn read_more<S: AsyncRead + Unpin>(
     socket.read_buf(buffer).await
 }
 
-/// The head of a reply. `length` none means a chunked body. Headers given win over ours.
+/// The head of a reply. Without a `length` the body is chunked. Given headers replace the default
+/// ones.
 pub(super) fn reply_head(
     status: u16,
     headers: &BTreeMap<String, String>,

@@ -1,4 +1,4 @@
-//! The listener, its connections, and what it remembers of them.
+//! The listener and its connections, and the requests that they recorded.
 
 use super::http::{self, PlayerRequest};
 use super::refusal::ScriptedRefusal;
@@ -15,35 +15,37 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Requests that are remembered at most; later ones are served all the same.
-const RECORDS: usize = 10_000;
-/// Bytes of bodies that are remembered at most; beyond it the oldest are emptied.
-const RECORD_BYTES: usize = 64 * 1024 * 1024;
+/// At most this many requests are recorded; later ones are served without a record.
+const MAX_RECORDS: usize = 10_000;
+/// At most this many bytes of bodies are kept; beyond that the oldest bodies are emptied.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// A pure answer to a request.
+/// Computes the answer to a request.
 pub type AnswerFunction = Box<dyn Fn(&PlayerRequest) -> ScriptedAnswer + Send + Sync>;
 
-/// A running player; dropping it ends the listener and all connections.
+/// A running scripted upstream. A test starts it with a script; dropping it ends the listener and
+/// all connections.
 #[derive(Debug)]
 pub struct Player {
     address: SocketAddr,
-    deck: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
+    /// Each with whether it is used up.
+    answers: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
     log: Arc<RequestLog>,
     _stop: DropGuard,
 }
 
-/// What a POST was, and what became of it.
+/// A POST request that the player got, and how its reply ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedRequest {
-    /// Request line and headers as sent.
+    /// Request line and headers, as sent.
     pub head: String,
     /// The body.
     pub body: String,
-    /// The reply was sent to its scripted end, whether or not that was a proper one.
+    /// The reply was sent to its scripted end, which may be a cut.
     pub finished: bool,
     /// The peer closed the connection.
     pub closed: bool,
-    /// A rule of the script refused it.
+    /// A refusal rule of the script matched the request.
     pub refused: bool,
 }
 
@@ -74,67 +76,67 @@ impl Player {
             dialect,
             refuse,
         } = script;
-        let deck: Vec<(ScriptedAnswer, bool)> =
+        let answers: Vec<(ScriptedAnswer, bool)> =
             answers.into_iter().map(|answer| (answer, false)).collect();
-        let deck = Arc::new(Mutex::new(deck));
+        let answers = Arc::new(Mutex::new(answers));
         if models.is_empty() {
             models.push("scripted".to_owned());
         }
-        let cards = Arc::clone(&deck);
-        let answerer: AnswerFunction = Box::new(move |request| {
-            let mut answer = take_answer(&mut lock(&cards), request);
+        let remaining = Arc::clone(&answers);
+        let answer_with: AnswerFunction = Box::new(move |request| {
+            let mut answer = take_answer(&mut lock(&remaining), request);
             answer.dialect.get_or_insert_with(|| dialect.clone());
             answer
         });
-        let stage = PlayerState {
+        let state = PlayerState {
             models,
             refuse,
-            answerer,
+            answer_with,
             log: Arc::new(RequestLog {
-                limit: RECORDS,
+                limit: MAX_RECORDS,
                 ..RequestLog::default()
             }),
         };
-        Self::bind(address, stage, deck).await
+        Self::bind(address, state, answers).await
     }
 
-    /// Answers by a function, on a free loopback port, and remembers nothing.
+    /// Answers with a function, on a free loopback port, and records no requests.
     ///
     /// # Errors
     /// No port could be bound.
-    pub async fn serve(models: Vec<String>, answerer: AnswerFunction) -> io::Result<Self> {
-        let stage = PlayerState {
+    pub async fn serve(models: Vec<String>, answer_with: AnswerFunction) -> io::Result<Self> {
+        let state = PlayerState {
             models,
             refuse: Vec::new(),
-            answerer,
+            answer_with,
             log: Arc::default(),
         };
-        Self::bind((Ipv4Addr::LOCALHOST, 0).into(), stage, Arc::default()).await
+        Self::bind((Ipv4Addr::LOCALHOST, 0).into(), state, Arc::default()).await
     }
 
     async fn bind(
         address: SocketAddr,
-        stage: PlayerState,
-        deck: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
+        state: PlayerState,
+        answers: Arc<Mutex<Vec<(ScriptedAnswer, bool)>>>,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;
-        let log = Arc::clone(&stage.log);
-        let stage = Arc::new(stage);
+        let log = Arc::clone(&state.log);
+        let state = Arc::new(state);
         let stop = CancellationToken::new();
         tokio::spawn(
             stop.clone()
-                .run_until_cancelled_owned(accept(listener, stage, stop.clone())),
+                .run_until_cancelled_owned(accept(listener, state, stop.clone())),
         );
         Ok(Self {
             address,
-            deck,
+            answers,
             log,
             _stop: stop.drop_guard(),
         })
     }
 
-    /// Where it listens, with `/v1` and without a slash at the end.
+    /// The base URL for a client, with `/v1` and without a trailing slash.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -149,17 +151,17 @@ impl Player {
         lock(&self.log.records).clone()
     }
 
-    /// Adds an answer behind the others. Without meaning for [`Player::serve`].
+    /// Adds an answer behind the others. Has no effect with [`Player::serve`].
     pub fn push(&self, answer: ScriptedAnswer) {
-        lock(&self.deck).push((answer, false));
+        lock(&self.answers).push((answer, false));
     }
 
-    /// Waits until so many requests came.
+    /// Waits until this many requests have arrived.
     pub async fn wait_requests(&self, count: usize) {
         self.log.wait(|records| records.len() >= count).await;
     }
 
-    /// Waits until the peer closed the connection of the n-th request, counted from 0.
+    /// Waits until the peer has closed the connection of the n-th request, counted from 0.
     pub async fn wait_closed(&self, n: usize) {
         self.log
             .wait(|records| records.get(n).is_some_and(|record| record.closed))
@@ -167,12 +169,12 @@ impl Player {
     }
 }
 
-/// The first answer that fits and is not used up.
-fn take_answer(deck: &mut [(ScriptedAnswer, bool)], request: &PlayerRequest) -> ScriptedAnswer {
-    let fits = deck
+/// The first answer whose condition matches and that is not used up.
+fn take_answer(answers: &mut [(ScriptedAnswer, bool)], request: &PlayerRequest) -> ScriptedAnswer {
+    let matching = answers
         .iter_mut()
         .find(|(answer, used)| !*used && answer.when.matches(request));
-    fits.map_or_else(
+    matching.map_or_else(
         || ScriptedAnswer::error(500, "script exhausted"),
         |(answer, used)| {
             *used = !answer.repeat;
@@ -183,9 +185,9 @@ fn take_answer(deck: &mut [(ScriptedAnswer, bool)], request: &PlayerRequest) -> 
 
 struct PlayerState {
     models: Vec<String>,
-    /// Looked at before an answer is used.
+    /// Checked before an answer is used.
     refuse: Vec<ScriptedRefusal>,
-    answerer: AnswerFunction,
+    answer_with: AnswerFunction,
     log: Arc<RequestLog>,
 }
 
@@ -210,20 +212,20 @@ impl RequestLog {
         let mut kept = 0_usize;
         for record in records.iter_mut().rev() {
             kept = kept.saturating_add(record.body.len());
-            if kept > RECORD_BYTES {
+            if kept > MAX_BODY_BYTES {
                 record.body = String::new();
             }
         }
-        let place = records.len().checked_sub(1);
+        let index = records.len().checked_sub(1);
         drop(records);
         self.changed.notify_waiters();
-        place
+        index
     }
 
-    fn update(&self, places: &[usize], change: fn(&mut RecordedRequest)) {
+    fn update(&self, indexes: &[usize], change: fn(&mut RecordedRequest)) {
         let mut records = lock(&self.records);
-        for place in places {
-            if let Some(record) = records.get_mut(*place) {
+        for index in indexes {
+            if let Some(record) = records.get_mut(*index) {
                 change(record);
             }
         }
@@ -242,24 +244,23 @@ impl RequestLog {
     }
 }
 
-async fn accept(listener: TcpListener, stage: Arc<PlayerState>, stop: CancellationToken) {
+async fn accept(listener: TcpListener, state: Arc<PlayerState>, stop: CancellationToken) {
     loop {
-        // A failed accept (no more descriptors) passes; try again a little later.
+        // Accepting fails while the process has no free file descriptor.
         let Ok((socket, _)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let stage = Arc::clone(&stage);
+        let state = Arc::clone(&state);
         tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
-            let mut places = Vec::new();
-            if let ClosedBy::Peer = connection(socket, &stage, &mut places).await {
-                stage.log.update(&places, |record| record.closed = true);
+            let mut indexes = Vec::new();
+            if let ClosedBy::Peer = connection(socket, &state, &mut indexes).await {
+                state.log.update(&indexes, |record| record.closed = true);
             }
         }));
     }
 }
 
-/// Who ended a connection.
 enum ClosedBy {
     Us,
     Peer,
@@ -267,8 +268,8 @@ enum ClosedBy {
 
 async fn connection(
     mut socket: TcpStream,
-    stage: &PlayerState,
-    places: &mut Vec<usize>,
+    state: &PlayerState,
+    indexes: &mut Vec<usize>,
 ) -> ClosedBy {
     let _ = socket.set_nodelay(true);
     let mut buffer = Vec::new();
@@ -276,23 +277,23 @@ async fn connection(
         let Ok(Some(request)) = http::read_request(&mut socket, &mut buffer).await else {
             return ClosedBy::Peer;
         };
-        let place = if request.method == "POST" {
-            stage.log.record(&request)
+        let index = if request.method == "POST" {
+            state.log.record(&request)
         } else {
             None
         };
-        places.extend(place);
-        let refused = stage
+        indexes.extend(index);
+        let refused = state
             .refuse
             .iter()
             .find_map(|refusal| refusal.answer(&request))
             .filter(|_| request.method == "POST");
         if refused.is_some() {
-            stage
+            state
                 .log
-                .update(place.as_slice(), |record| record.refused = true);
+                .update(index.as_slice(), |record| record.refused = true);
         }
-        let answer = refused.unwrap_or_else(|| answer(stage, &request));
+        let answer = refused.unwrap_or_else(|| answer(state, &request));
         let (mut reading, mut writing) = socket.split();
         let end = tokio::select! {
             biased;
@@ -300,9 +301,9 @@ async fn connection(
             () = peer_closed(&mut reading) => return ClosedBy::Peer,
         };
         let Ok(end) = end else { return ClosedBy::Peer };
-        stage
+        state
             .log
-            .update(place.as_slice(), |record| record.finished = true);
+            .update(index.as_slice(), |record| record.finished = true);
         match end {
             ReplyEnd::Whole if !request.closes => {}
             ReplyEnd::Whole | ReplyEnd::Fin => {
@@ -317,19 +318,19 @@ async fn connection(
     }
 }
 
-/// Resolves when the peer closed; never if it sends more instead.
+/// Resolves when the peer closes the connection; never if it sends more instead.
 async fn peer_closed(reading: &mut ReadHalf<'_>) {
     if let Ok(1..) = reading.peek(&mut [0]).await {
         std::future::pending::<()>().await;
     }
 }
 
-fn answer(stage: &PlayerState, request: &PlayerRequest) -> ScriptedAnswer {
+fn answer(state: &PlayerState, request: &PlayerRequest) -> ScriptedAnswer {
     match request.method.as_str() {
-        "POST" => (stage.answerer)(request),
+        "POST" => (state.answer_with)(request),
         "GET" if request.path.ends_with("/models") => {
             let model = |id: &String| json!({"id": id, "object": "model", "created": 0, "owned_by": "scripted"});
-            let data: Vec<Value> = stage.models.iter().map(model).collect();
+            let data: Vec<Value> = state.models.iter().map(model).collect();
             ScriptedAnswer {
                 json: Some(json!({"object": "list", "data": data})),
                 ..ScriptedAnswer::default()

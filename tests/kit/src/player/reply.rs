@@ -1,4 +1,4 @@
-//! One reply: a plain body, or steps streamed or gathered.
+//! One reply: a plain body, or steps that are streamed or composed into one completion.
 
 use super::chat::{CompletionRenderer, StreamRenderer};
 use super::dialect::{ChatDialect, ReplyForm, StreamErrorForm};
@@ -16,13 +16,15 @@ const DOCUMENT: &str = "application/json";
 /// How a reply ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ReplyEnd {
-    /// Another request may follow.
+    /// With a complete body; another request may follow on the connection.
     Whole,
+    /// The connection is to be closed.
     Fin,
+    /// The connection is to be reset.
     Rst,
 }
 
-/// Writes the reply; an error means the peer is gone.
+/// Writes the reply; an error means that the peer has closed the connection.
 pub(super) async fn write_reply<W: AsyncWrite + Unpin>(
     to: &mut W,
     answer: &ScriptedAnswer,
@@ -46,32 +48,32 @@ pub(super) async fn write_reply<W: AsyncWrite + Unpin>(
     }
 }
 
-/// The body of a reply made of steps, up to a cut, all at once.
+/// The body of a reply made of steps, up to a stall or a cut.
 pub(super) fn render_body(answer: &ScriptedAnswer, request: &PlayerRequest) -> String {
     let dialect = answer.dialect.clone().unwrap_or_default();
     if let Some((_, body)) = error_page(&answer.steps, &dialect) {
         return body;
     }
-    let said = StepIter::new(&answer.steps)
+    let steps = StepIter::new(&answer.steps)
         .take_while(|step| !matches!(step, ScriptStep::Stall(_) | ScriptStep::Cut(_)));
     if !streams(&dialect, request) {
         let mut completion = CompletionRenderer::new(&dialect, request);
-        said.for_each(|step| completion.add(step));
+        steps.for_each(|step| completion.add(step));
         let (Ok(body) | Err(body)) = completion.body();
         return body.to_string();
     }
-    let mut voice = StreamRenderer::new(&dialect, request);
-    let mut bytes = voice.begin();
-    let by_itself = !has_explicit_end(&answer.steps);
+    let mut renderer = StreamRenderer::new(&dialect, request);
+    let mut bytes = renderer.begin();
+    let automatic_end = !has_explicit_end(&answer.steps);
     let mut usage = None;
-    for step in said {
+    for step in steps {
         match step {
-            ScriptStep::Usage(counts) if by_itself => usage = Some(counts),
-            _ => bytes.push_str(&voice.render(step)),
+            ScriptStep::Usage(counts) if automatic_end => usage = Some(counts),
+            _ => bytes.push_str(&renderer.render(step)),
         }
     }
-    if by_itself {
-        bytes.push_str(&voice.end(usage));
+    if automatic_end {
+        bytes.push_str(&renderer.end(usage));
     }
     bytes
 }
@@ -92,7 +94,8 @@ fn content_type(dialect: &ChatDialect, events: bool) -> &'static str {
     }
 }
 
-/// Content type and body of an error that comes in the place of a stream.
+/// Content type and body if the steps begin with an error and the dialect sends it instead of a
+/// stream.
 fn error_page(steps: &[ScriptStep], dialect: &ChatDialect) -> Option<(&'static str, String)> {
     let first = StepIter::new(steps)
         .find(|step| !matches!(step, ScriptStep::DelayMs(_) | ScriptStep::Usage(_)));
@@ -166,47 +169,47 @@ async fn write_stream<W: AsyncWrite + Unpin>(
     let kind = content_type(dialect, true);
     let head = http::reply_head(answer.status, &answer.headers, kind, None);
     to.write_all(head.as_bytes()).await?;
-    let own_length = sets_content_length(&answer.headers);
+    let sets_length = sets_content_length(&answer.headers);
     let mut out = BodyWriter {
         to,
         split: answer.split,
         pending: Vec::new(),
-        chunked: !own_length,
+        chunked: !sets_length,
     };
-    let mut voice = StreamRenderer::new(dialect, request);
-    out.put(voice.begin().as_bytes()).await?;
-    let by_itself = !has_explicit_end(&answer.steps);
+    let mut renderer = StreamRenderer::new(dialect, request);
+    out.put(renderer.begin().as_bytes()).await?;
+    let automatic_end = !has_explicit_end(&answer.steps);
     let mut usage = None;
     for step in StepIter::new(&answer.steps) {
         match step {
             ScriptStep::DelayMs(time) => {
-                out.put(voice.render(step).as_bytes()).await?;
+                out.put(renderer.render(step).as_bytes()).await?;
                 out.flush().await?;
                 pause(*time).await;
             }
             ScriptStep::Stall(_) => {
-                out.put(voice.render(step).as_bytes()).await?;
+                out.put(renderer.render(step).as_bytes()).await?;
                 out.flush().await?;
                 std::future::pending::<()>().await;
             }
             ScriptStep::Cut(cut) => {
-                out.put(voice.render(step).as_bytes()).await?;
+                out.put(renderer.render(step).as_bytes()).await?;
                 out.flush().await?;
                 return Ok(cut.end());
             }
-            ScriptStep::Usage(counts) if by_itself => usage = Some(counts),
-            _ => out.put(voice.render(step).as_bytes()).await?,
+            ScriptStep::Usage(counts) if automatic_end => usage = Some(counts),
+            _ => out.put(renderer.render(step).as_bytes()).await?,
         }
         if answer.gap_ms > 0 {
             out.flush().await?;
             pause(answer.gap_ms).await;
         }
     }
-    if by_itself {
-        out.put(voice.end(usage).as_bytes()).await?;
+    if automatic_end {
+        out.put(renderer.end(usage).as_bytes()).await?;
     }
     out.flush().await?;
-    if own_length {
+    if sets_length {
         return Ok(ReplyEnd::Fin);
     }
     out.to.write_all(b"0\r\n\r\n").await?;
@@ -223,7 +226,7 @@ impl ConnectionCut {
     }
 }
 
-/// A streamed body on its way, cut into writes.
+/// Writes a streamed body in writes of `split` bytes, or as it comes if `split` is 0.
 struct BodyWriter<'a, W> {
     to: &'a mut W,
     split: usize,
@@ -261,7 +264,7 @@ impl<W: AsyncWrite + Unpin> BodyWriter<'_, W> {
     }
 }
 
-/// The steps in order, repeats unrolled as they are reached.
+/// The steps in order; repeats are unrolled as they are reached.
 struct StepIter<'a> {
     open: Vec<(&'a [ScriptStep], std::slice::Iter<'a, ScriptStep>, u64)>,
 }

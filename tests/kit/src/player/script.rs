@@ -1,4 +1,7 @@
-//! What the player plays: answers picked by the request, each a list of steps.
+//! The script of a player: answers that are chosen by the request, each a list of steps.
+//!
+//! It is read from JSON by the program of the kit and by many tests; the names of fields and
+//! variants are its keys.
 
 use super::dialect::ChatDialect;
 use super::http::PlayerRequest;
@@ -8,17 +11,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// Answers in order; one is used once unless it repeats.
+/// A script: answers in order. Each is used once unless it repeats.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlayerScript {
-    /// What `GET /v1/models` lists; `scripted` if empty.
+    /// The models that `GET /v1/models` lists; `scripted` alone if empty.
     pub models: Vec<String>,
-    /// The first unused or repeating answer whose `when` holds is played.
+    /// The first unused or repeating answer whose condition matches is played.
     pub answers: Vec<ScriptedAnswer>,
-    /// How every answer is said that does not say it itself.
+    /// The dialect of every answer that has none of its own.
     pub dialect: ChatDialect,
-    /// What is refused, whatever the answers are.
+    /// Requests that are refused before an answer is chosen.
     pub refuse: Vec<ScriptedRefusal>,
 }
 
@@ -26,27 +29,28 @@ pub struct PlayerScript {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ScriptedAnswer {
-    /// Conditions on the request; all must hold.
+    /// The requests that get this answer.
     pub when: RequestCondition,
-    /// Stays available after use.
+    /// Whether the answer stays available after use.
     pub repeat: bool,
     /// Status of the reply.
     pub status: u16,
-    /// Headers of the reply. A `content-length` replaces the true one, and the connection closes.
+    /// Headers of the reply. A `content-length` replaces the true one, and the connection is closed
+    /// after the reply.
     pub headers: BTreeMap<String, String>,
-    /// A plain body as it is.
+    /// A plain text body.
     pub body: Option<String>,
-    /// A plain JSON body.
+    /// A JSON body.
     pub json: Option<Value>,
-    /// Milliseconds before the head.
+    /// Milliseconds to wait before the head.
     pub head_delay_ms: u64,
-    /// Every so many bytes of a streamed body are one write; 0 writes step by step.
+    /// Size in bytes of the writes of a streamed body; with 0 each step is one write.
     pub split: usize,
-    /// Milliseconds between two steps.
+    /// Milliseconds to wait between two steps.
     pub gap_ms: u64,
-    /// The streamed body; composed into one completion if the request did not ask for a stream.
+    /// The streamed body; composed into one completion if the request does not ask for a stream.
     pub steps: Vec<ScriptStep>,
-    /// How the steps are said; as the script says if absent.
+    /// The dialect of the steps; that of the script if absent.
     pub dialect: Option<ChatDialect>,
 }
 
@@ -69,7 +73,7 @@ impl Default for ScriptedAnswer {
 }
 
 impl ScriptedAnswer {
-    /// These steps with the default head.
+    /// An answer of these steps, with status 200.
     pub fn steps(steps: impl Into<Vec<ScriptStep>>) -> Self {
         Self {
             steps: steps.into(),
@@ -77,7 +81,7 @@ impl ScriptedAnswer {
         }
     }
 
-    /// An error reply in OpenAI's form.
+    /// An error with this status and a body in OpenAI's form.
     pub fn error(status: u16, message: &str) -> Self {
         let json = serde_json::json!({"error": {
             "message": message, "type": "server_error", "param": null, "code": null,
@@ -89,25 +93,25 @@ impl ScriptedAnswer {
         }
     }
 
-    /// The body that these steps make for the request, up to a cut.
+    /// The body of the reply to this request, up to a stall or a cut.
     pub fn body_for(&self, request: &PlayerRequest) -> String {
         reply::render_body(self, request)
     }
 }
 
-/// Conditions on a request; those that are absent hold.
+/// Conditions on a request. All of them must hold; one that is absent always does.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RequestCondition {
     /// Role of the last message.
     pub last_role: Option<String>,
-    /// Text somewhere in the last message.
+    /// Text in the last message.
     pub last_contains: Option<String>,
-    /// Name of a function among the tools.
+    /// Name of an offered function.
     pub tool_offered: Option<String>,
-    /// Text anywhere in the raw body.
+    /// Text in the raw body.
     pub body_contains: Option<String>,
-    /// Whether a stream is asked for.
+    /// Whether the request asks for a stream.
     pub stream: Option<bool>,
 }
 
@@ -126,7 +130,7 @@ impl RequestCondition {
     }
 }
 
-/// One thing to send or do. In JSON an object with the one key.
+/// One thing to send or do. In JSON an object with one key.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScriptStep {
@@ -136,12 +140,12 @@ pub enum ScriptStep {
     Reasoning(String),
     /// A refusal delta.
     Refusal(String),
-    /// A tool call: its head, then its arguments.
+    /// A tool call: its id and name, then its arguments.
     Call(ScriptedCall),
-    /// One bare fragment of arguments.
+    /// A fragment of arguments without id and name.
     Args(ArgumentFragment),
-    /// The usage chunk, sent only if the request asked for it. If the end comes by itself, it is
-    /// sent there.
+    /// The usage chunk, sent only if the request asks for it. Without an explicit end of the script
+    /// it is sent at the end.
     Usage(Map<String, Value>),
     /// A chunk with this finish_reason.
     Finish(String),
@@ -149,28 +153,29 @@ pub enum ScriptStep {
     Error(Value),
     /// `data: [DONE]`.
     Done(bool),
-    /// Bytes as they are; an empty one keeps the end from coming by itself.
+    /// These bytes. Any raw step, even an empty one, is an explicit end: no finish reason and no
+    /// `[DONE]` are added.
     Raw(String),
     /// A data event with this JSON.
     Chunk(Value),
     /// A pause.
     DelayMs(u64),
-    /// The connection stays open and silent.
+    /// The connection stays open, and nothing more is sent.
     Stall(bool),
-    /// The connection ends here.
+    /// The connection is closed in the middle of the body.
     Cut(ConnectionCut),
-    /// The same steps again and again.
+    /// Steps that are repeated.
     Repeat(RepeatedSteps),
 }
 
-/// A tool call.
+/// A tool call of a script.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScriptedCall {
-    /// Position among the calls; the next one if absent.
+    /// Index among the calls; the next one if absent.
     #[serde(default)]
     pub index: Option<u64>,
-    /// The call's id; the key is left out if absent.
+    /// The call's id; without one the key is left out.
     #[serde(default)]
     pub id: Option<String>,
     /// Name of the function.
@@ -178,10 +183,10 @@ pub struct ScriptedCall {
     /// Arguments as text, normally JSON.
     #[serde(default)]
     pub arguments: String,
-    /// In how many fragments the arguments are sent, cut at character borders.
+    /// The number of fragments in which the arguments are sent, split between characters.
     #[serde(default = "one")]
     pub pieces: usize,
-    /// What the provider wants back with the call, such as a signature.
+    /// Opaque content that the provider wants back with the call, such as a signature.
     #[serde(default)]
     pub extra_content: Option<Value>,
 }
@@ -194,33 +199,33 @@ fn one() -> usize {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArgumentFragment {
-    /// Position of the call.
+    /// Index of the call.
     pub index: u64,
     /// The fragment.
     pub text: String,
 }
 
-/// How a connection is cut.
+/// How a connection is closed early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionCut {
-    /// Orderly, but without the end of the body.
+    /// With a FIN, before the end of the body.
     Fin,
-    /// Reset.
+    /// With a reset.
     Rst,
 }
 
-/// Steps to be repeated.
+/// Steps that are repeated.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RepeatedSteps {
-    /// How often.
+    /// The number of repetitions.
     pub times: u64,
-    /// What.
+    /// The steps.
     pub steps: Vec<ScriptStep>,
 }
 
-/// Whether the script says itself how the stream ends.
+/// Whether the steps say how the stream ends; otherwise finish reason, usage and `[DONE]` are added.
 pub(super) fn has_explicit_end(steps: &[ScriptStep]) -> bool {
     steps.iter().any(|step| match step {
         ScriptStep::Finish(_)

@@ -1,4 +1,4 @@
-//! Tool calls in any dialect: as fragments of a stream, or whole.
+//! Renders tool calls in any dialect: as fragments of a stream, or whole.
 
 use super::dialect::{
     ArgumentsForm, CallIdPlacement, CallIndexing, CallNamePlacement, ChatDialect,
@@ -7,47 +7,47 @@ use super::script::{ArgumentFragment, ScriptedCall};
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
-/// The calls of a reply.
+/// The calls of one reply.
 #[derive(Debug, Default)]
 pub(super) struct CallRenderer {
     count: u64,
-    /// Calls that are gathered.
+    /// Calls of a completion, with their indexes.
     whole: Vec<(u64, ScriptedCall)>,
-    /// Fragments that wait to be sent in turns.
+    /// Fragments of calls that are to be interleaved, call by call.
     deferred: Vec<VecDeque<Value>>,
 }
 
 impl CallRenderer {
-    /// The position of a call, which is said now.
+    /// The index of the next call.
     pub(super) fn next(&mut self, call: &ScriptedCall) -> u64 {
         let index = call.index.unwrap_or(self.count);
         self.count = self.count.max(index.saturating_add(1));
         index
     }
 
-    /// Keeps a call back until its neighbours are known.
+    /// Holds a call back until the calls behind it are known.
     pub(super) fn defer(&mut self, call: &ScriptedCall, dialect: &ChatDialect) {
         let index = self.next(call);
         self.deferred.push(fragments(call, index, dialect).into());
     }
 
-    /// The fragments of all calls that were kept back, in turns.
+    /// The fragments of all calls that were held back, interleaved: one of each call in turn.
     pub(super) fn take_deferred(&mut self) -> Vec<Value> {
-        let mut woven = Vec::new();
+        let mut interleaved = Vec::new();
         while !self.deferred.is_empty() {
-            woven.extend(self.deferred.iter_mut().filter_map(VecDeque::pop_front));
+            interleaved.extend(self.deferred.iter_mut().filter_map(VecDeque::pop_front));
             self.deferred.retain(|lane| !lane.is_empty());
         }
-        woven
+        interleaved
     }
 
-    /// Gathers a call.
+    /// Adds a call to the completion.
     pub(super) fn add(&mut self, call: &ScriptedCall) {
         let index = self.next(call);
         self.whole.push((index, call.clone()));
     }
 
-    /// Gathers a bare fragment.
+    /// Appends a fragment to the arguments of a call of the completion.
     pub(super) fn append(&mut self, args: &ArgumentFragment) {
         let mut calls = self.whole.iter_mut();
         if let Some((_, call)) = calls.find(|(index, _)| *index == args.index) {
@@ -55,7 +55,7 @@ impl CallRenderer {
         }
     }
 
-    /// The gathered calls as a message has them.
+    /// The `tool_calls` of the completion's message.
     pub(super) fn whole(&mut self, dialect: &ChatDialect) -> Vec<Value> {
         self.whole.sort_by_key(|(index, _)| *index);
         let whole = |(_, call): &(u64, ScriptedCall)| {
@@ -88,19 +88,19 @@ impl CallRenderer {
         self.whole.iter().map(whole).collect()
     }
 
-    /// Bytes of the arguments that were gathered.
+    /// Bytes of the arguments of the completion's calls.
     pub(super) fn argument_bytes(&self) -> usize {
         let bytes = self.whole.iter().map(|(_, call)| call.arguments.len());
         bytes.sum()
     }
 
-    /// The finish reason of the reply so far.
+    /// The finish reason that the calls so far lead to.
     pub(super) fn finish_reason(&self) -> &'static str {
         if self.count > 0 { "tool_calls" } else { "stop" }
     }
 }
 
-/// The fragments of a call: its head, then its arguments.
+/// The fragments of a call: the first with its name, all with pieces of its arguments.
 pub(super) fn fragments(call: &ScriptedCall, index: u64, dialect: &ChatDialect) -> Vec<Value> {
     let mut parts: Vec<Value> = match dialect.arguments {
         ArgumentsForm::Whole => vec![call.arguments.as_str().into()],
@@ -152,7 +152,7 @@ pub(super) fn fragments(call: &ScriptedCall, index: u64, dialect: &ChatDialect) 
     fragments.collect()
 }
 
-/// One bare fragment of arguments.
+/// A fragment of arguments without id and name.
 pub(super) fn bare_fragment(args: &ArgumentFragment, dialect: &ChatDialect) -> Value {
     let mut fragment = with_index(args.index, dialect);
     fragment.insert("function".to_owned(), json!({"arguments": args.text}));
@@ -169,13 +169,13 @@ fn with_index(index: u64, dialect: &ChatDialect) -> Map<String, Value> {
     Map::from_iter(index.map(|index| ("index".to_owned(), index.into())))
 }
 
-/// The object of this text; the text itself if it is none.
+/// The JSON object in the text; the text itself if it is none.
 fn object_or_text(text: &str) -> Value {
     let object: Option<Map<String, Value>> = serde_json::from_str(text).ok();
     object.map_or_else(|| text.into(), Value::Object)
 }
 
-/// Cuts a text into about `count` pieces of equal length, none of them empty.
+/// Splits a text into about `count` pieces of equal length, none of them empty.
 fn split(text: &str, count: usize) -> Vec<String> {
     let letters: Vec<char> = text.chars().collect();
     let size = letters.len().div_ceil(count.max(1)).max(1);
