@@ -20,7 +20,7 @@ use fixture::to_fixture;
 /// Test tools for Respondent
 #[derive(Debug, Parser)]
 #[command(version, about)]
-enum Command {
+enum KitCommand {
     /// Play a script as a Chat Completions upstream, until the process is killed
     ///
     /// The first line on standard output says where it listens.
@@ -49,9 +49,9 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    match Command::parse() {
-        Command::Player { script, listen } => play(&script, listen).await,
-        Command::ToFixture {
+    match KitCommand::parse() {
+        KitCommand::Player { script, listen } => play(&script, listen).await,
+        KitCommand::ToFixture {
             bundle,
             folder,
             turn,

@@ -1,7 +1,6 @@
-//! A long session of a coding agent: what the model says turn by turn, what its
-//! calls give, and the client that keeps the history. Everything follows from a
-//! seed, so that an upstream and a client can each play their part of the same
-//! session.
+//! A long session of a coding agent as data: the answers of the model, the outputs of its calls,
+//! and the client that keeps the history. Everything follows from a seed, so that an upstream and
+//! a client can each play their part of the same session.
 
 mod agent;
 mod output;
@@ -14,21 +13,21 @@ pub use random::SeededRandom;
 
 use serde_json::{Value, json};
 
-/// How much of everything there is.
+/// The sizes of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionShape {
-    /// Bytes of the instructions, and about as many of tools.
+    /// Bytes of the instructions, and about as many of the tools.
     pub instructions: usize,
-    /// Bytes of reasoning, text and arguments that an answer has, from and to.
+    /// Bytes of reasoning, text and arguments of an answer, from and to.
     pub said: (usize, usize),
-    /// Bytes of an output, from and to; the logarithm is evenly spread.
+    /// Bytes of an output, from and to; their logarithms are evenly distributed.
     pub output: (usize, usize),
-    /// One output in so many was cut by Codex itself; 0 for none.
+    /// One output in this many was truncated by Codex itself; 0 for none.
     pub cut_one_in: usize,
 }
 
 impl SessionShape {
-    /// Outputs of 2 KB to 1 MB, as a stock client on a large window has them.
+    /// Outputs of 2 KB to 1 MB, as an unmodified client has them on a large window.
     pub const LARGE: Self = Self {
         instructions: 16_000,
         said: (2_000, 3_000),
@@ -36,7 +35,7 @@ impl SessionShape {
         cut_one_in: 16,
     };
 
-    /// The same in proportion to a window of so many bytes.
+    /// [`Self::LARGE`], scaled to a window of this many bytes.
     pub fn for_window(bytes: usize) -> Self {
         let large = Self::LARGE;
         let scaled = |size: usize| size.min((size * (bytes / 1_000) / 700).max(120));
@@ -48,48 +47,48 @@ impl SessionShape {
     }
 }
 
-/// What the model says in one turn, and what its calls give.
+/// The answer of one turn, and what follows it.
 #[derive(Clone, Debug)]
 pub struct SessionTurn {
-    /// Its number, from 0.
+    /// The number of the turn, from 0.
     pub number: usize,
-    /// Its thoughts.
+    /// The reasoning.
     pub reasoning: String,
-    /// Its words; not empty where there are no calls.
+    /// The text; not empty if there are no calls.
     pub text: String,
-    /// What it calls.
+    /// The calls.
     pub calls: Vec<SessionCall>,
-    /// What the user says then, where there are no calls.
+    /// The next message of the user, if there are no calls.
     pub user: Option<String>,
 }
 
-/// One call.
+/// A call and its output.
 #[derive(Clone, Debug)]
 pub struct SessionCall {
-    /// Its id.
+    /// The call's id.
     pub id: String,
-    /// The form of its items.
+    /// The form of the call item and its output item.
     pub form: CallItemForm,
     /// The tool's name.
     pub name: &'static str,
     /// A JSON object; free text for a custom tool.
     pub arguments: String,
-    /// What it gives.
+    /// The output.
     pub output: ToolOutput,
 }
 
-/// The forms of call items.
+/// The form of a call item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallItemForm {
-    /// `function_call`, the output a string.
+    /// `function_call` with a string as output.
     Function,
-    /// `function_call`, the output a list of one text.
+    /// `function_call` with a list of one text part as output.
     Parts,
     /// `custom_tool_call`.
     Custom,
 }
 
-/// The session from its beginning; it never ends.
+/// The turns of a session, without end.
 #[derive(Clone, Debug)]
 pub struct SessionScript {
     shape: SessionShape,
@@ -111,7 +110,7 @@ impl SessionScript {
 
     fn call(&mut self, place: usize) -> SessionCall {
         let (from, to) = self.shape.output;
-        // Evenly spread also in a short session.
+        // Counted over all outputs, so that sizes are evenly distributed in a short session, too.
         self.outputs += 1;
         let bytes = self.random.spread(self.outputs, from, to);
         let is_cut = self.shape.cut_one_in != 0 && self.outputs % self.shape.cut_one_in == 7;
@@ -129,8 +128,8 @@ impl SessionScript {
             5 => CallItemForm::Custom,
             _ => CallItemForm::Function,
         };
-        let said = self.random.within(self.shape.said) / 4;
-        let words = text::prose(&mut self.random, said);
+        let bytes = self.random.within(self.shape.said) / 4;
+        let words = text::prose(&mut self.random, bytes);
         SessionCall {
             id: format!("call_{}_{place}", self.turns),
             form,
@@ -156,7 +155,7 @@ impl Iterator for SessionScript {
 
     fn next(&mut self) -> Option<SessionTurn> {
         let number = self.turns;
-        // One turn in nine answers the user, one in six calls several tools.
+        // One turn in nine answers the user without a call; one in six has several calls.
         let calls = match number % 18 {
             8 | 17 => 0,
             3 | 12 => 2,
@@ -164,9 +163,9 @@ impl Iterator for SessionScript {
             _ => 1,
         };
         let calls: Vec<SessionCall> = (0..calls).map(|place| self.call(place)).collect();
-        let said = self.random.within(self.shape.said);
-        let reasoning = text::prose(&mut self.random, said / 2);
-        let text = text::prose(&mut self.random, said / 4);
+        let bytes = self.random.within(self.shape.said);
+        let reasoning = text::prose(&mut self.random, bytes / 2);
+        let text = text::prose(&mut self.random, bytes / 4);
         let user = calls
             .is_empty()
             .then(|| text::prose(&mut self.random, self.shape.said.0 / 4));
@@ -182,8 +181,8 @@ impl Iterator for SessionScript {
 }
 
 impl SessionTurn {
-    /// The answer as a client keeps it; `seal` makes of thoughts the
-    /// `encrypted_content` of a reasoning item.
+    /// The items of the answer as a client keeps them; `seal` makes the `encrypted_content` of a
+    /// reasoning item from its text.
     pub fn answer(&self, seal: impl Fn(&str) -> String) -> Vec<String> {
         let reasoning = json!({
             "type": "reasoning", "summary": [], "encrypted_content": seal(&self.reasoning),
@@ -197,7 +196,7 @@ impl SessionTurn {
         items.map(|item| item.to_string()).collect()
     }
 
-    /// What the client adds to it: the outputs, and what the user says.
+    /// The items that the client adds: the outputs, or the message of the user.
     pub fn reply(&self) -> Vec<String> {
         let outputs = self.calls.iter().map(SessionCall::output_item);
         let user = self.user.as_deref().map(agent::user);

@@ -1,29 +1,29 @@
-//! What the tools of an agent print, of every kind.
+//! Outputs of an agent's tools, of every kind.
 
 use std::fmt::Write as _;
 
 use super::random::SeededRandom;
 use super::text::{prose, word};
 
-/// One output.
+/// The output of a call.
 #[derive(Clone, Debug)]
 pub struct ToolOutput {
-    /// What it is.
+    /// What the tool printed.
     pub kind: ToolOutputKind,
-    /// Its text, with the lines that Codex writes above it where it does.
+    /// The text; for some outputs with the header that Codex writes above it.
     pub text: String,
 }
 
-/// The sorts of outputs.
+/// The kinds of outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolOutputKind {
-    /// A build with warnings and an error in its midst.
+    /// A build with errors in its middle.
     Build,
-    /// What `rg` finds.
+    /// Matches of `rg`.
     Matches,
     /// Source code.
     Code,
-    /// A test run that fails deep inside.
+    /// A test run with failures in its middle.
     Tests,
     /// One JSON document.
     Json,
@@ -35,14 +35,14 @@ pub enum ToolOutputKind {
     Minified,
     /// A log in Chinese.
     Chinese,
-    /// JSON, one a line.
+    /// JSON lines.
     JsonLines,
-    /// Base64.
+    /// Hexadecimal digits, as of an encoded file.
     Opaque,
 }
 
 impl ToolOutputKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 11] = [
         Self::Build,
         Self::Matches,
@@ -59,7 +59,7 @@ impl ToolOutputKind {
 }
 
 impl ToolOutput {
-    /// About so many bytes of this sort, some with the header of Codex.
+    /// About this many bytes of a kind; every other output has the header of Codex.
     pub fn new(random: &mut SeededRandom, kind: ToolOutputKind, bytes: usize) -> Self {
         let body = body(random, kind, bytes);
         let text = if random.below(2) == 0 {
@@ -71,8 +71,8 @@ impl ToolOutput {
         Self { kind, text }
     }
 
-    /// What Codex leaves of an output of many times 10,000 tokens: about 40 KB,
-    /// beginning and end.
+    /// What Codex leaves of an output of far more than 10,000 tokens: about 40 KB, beginning and
+    /// end.
     pub fn truncated_by_codex(random: &mut SeededRandom, kind: ToolOutputKind) -> Self {
         let original = 20_000 + random.below(900_000);
         let start = body(random, kind, 20_000);
@@ -103,26 +103,26 @@ fn header(random: &mut SeededRandom, tokens: usize) -> String {
     )
 }
 
-fn body(random: &mut SeededRandom, sort: ToolOutputKind, bytes: usize) -> String {
+fn body(random: &mut SeededRandom, kind: ToolOutputKind, bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + 512);
-    if sort == ToolOutputKind::Json {
+    if kind == ToolOutputKind::Json {
         out.push_str("{\"items\": [");
     }
     let mut line = 0;
     while out.len() + 2 < bytes {
         line += 1;
-        push_line(&mut out, random, sort, line);
+        push_line(&mut out, random, kind, line);
     }
-    if sort == ToolOutputKind::Json {
+    if kind == ToolOutputKind::Json {
         out.push_str("{}]}");
     }
     out
 }
 
 /// Writing to a string cannot fail.
-fn push_line(out: &mut String, random: &mut SeededRandom, sort: ToolOutputKind, line: usize) {
+fn push_line(out: &mut String, random: &mut SeededRandom, kind: ToolOutputKind, line: usize) {
     let (a, b, n) = (word(random), word(random), random.below(100_000));
-    let _ = match sort {
+    let _ = match kind {
         ToolOutputKind::Build if line % 97 == 60 => writeln!(
             out,
             "error[E0{n:03}]: mismatched types: expected `{a}`, found `{b}`\n  --> src/{a}/{b}.rs:{line}:9"

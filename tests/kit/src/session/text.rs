@@ -1,4 +1,4 @@
-//! Words.
+//! Filler text.
 
 use super::random::SeededRandom;
 
@@ -14,7 +14,7 @@ pub(super) fn word(random: &mut SeededRandom) -> &'static str {
     random.pick(&WORDS).unwrap_or("word")
 }
 
-/// Sentences of about so many bytes.
+/// Sentences of about this many bytes.
 pub(super) fn prose(random: &mut SeededRandom, bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + 16);
     let mut words = 0;

@@ -1,4 +1,4 @@
-//! The order of events: a response and its items one at a time.
+//! The order of events: a response, and its items one at a time.
 
 use super::frame::SseFrame;
 use super::item::{self, ItemStage, SeenIds};
@@ -10,14 +10,14 @@ use serde_json::Value;
 #[derive(Debug, Default)]
 struct StreamFlow {
     phase: StreamPhase,
-    /// id and created_at of the first lifecycle event.
+    /// `id` and `created_at` of the first lifecycle event.
     identity: Option<(Value, Value)>,
     open: Option<OpenStreamItem>,
-    /// The done items as sent.
+    /// The done items, as sent.
     done: Vec<String>,
     ids: SeenIds,
     end: Option<(String, Value)>,
-    torn: bool,
+    may_stay_open: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -31,22 +31,22 @@ enum StreamPhase {
     Ended,
 }
 
-/// Follows all events; gives the terminal one.
-/// With `torn`, the item in which an answer failed may stay open.
+/// Checks the order of all events, and returns the terminal one with its response. With
+/// `may_stay_open`, the item in which an answer failed may stay open.
 pub(super) fn follow(
     frames: &[SseFrame],
-    torn: bool,
+    may_stay_open: bool,
     report: &mut ViolationReport,
 ) -> Option<(String, Value)> {
     let mut flow = StreamFlow {
-        torn,
+        may_stay_open,
         ..StreamFlow::default()
     };
     for (at, frame) in frames.iter().enumerate() {
         report.at = Some(at);
         let number = frame.data.get("sequence_number").and_then(Value::as_u64);
-        let due = u64::try_from(at).ok();
-        report.require(number == due, StreamRule::Sequence, || {
+        let expected = u64::try_from(at).ok();
+        report.require(number == expected, StreamRule::Sequence, || {
             format!("{number:?} at {at}")
         });
         types::event(&frame.data, report);
@@ -129,7 +129,7 @@ impl StreamFlow {
         self.phase = follows;
     }
 
-    /// The output so far: the done items, and perhaps the open one.
+    /// The output so far must be the done items, and perhaps the open one.
     fn heartbeat(&self, frame: &SseFrame, report: &mut ViolationReport) {
         let same = frame
             .output
@@ -168,8 +168,8 @@ impl StreamFlow {
             || format!("{} with status {status:?}", frame.kind),
         );
         response::settled(&object, report);
-        let torn = self.torn && frame.kind == "response.failed";
-        if let Some(open) = self.open.as_ref().filter(|_| !torn) {
+        let may_stay_open = self.may_stay_open && frame.kind == "response.failed";
+        if let Some(open) = self.open.as_ref().filter(|_| !may_stay_open) {
             report.add(
                 StreamRule::OneItemAtATime,
                 format!("{} is still open at the end", open.id),
@@ -223,8 +223,8 @@ impl StreamFlow {
 
     fn add(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
         let item = frame.data.get("item").cloned().unwrap_or_default();
-        let torn = self.torn && frame.kind == "response.failed";
-        if let Some(open) = self.open.as_ref().filter(|_| !torn) {
+        let may_stay_open = self.may_stay_open && frame.kind == "response.failed";
+        if let Some(open) = self.open.as_ref().filter(|_| !may_stay_open) {
             report.add(
                 StreamRule::OneItemAtATime,
                 format!("an item added while {} is open", open.id),
@@ -248,12 +248,12 @@ impl StreamFlow {
     }
 }
 
-fn position(data: &Value, due: usize, report: &mut ViolationReport) {
+fn position(data: &Value, expected: usize, report: &mut ViolationReport) {
     let index = data.get("output_index").and_then(Value::as_u64);
     report.require(
-        index == u64::try_from(due).ok(),
+        index == u64::try_from(expected).ok(),
         StreamRule::OutputIndex,
-        || format!("{index:?}, due is {due}"),
+        || format!("{index:?}, expected is {expected}"),
     );
 }
 

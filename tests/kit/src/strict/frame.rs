@@ -1,18 +1,18 @@
-//! The text of the stream, cut into frames.
+//! The text of the stream, split into frames.
 
 use super::rule::{StreamRule, ViolationReport};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// One event: its data parsed, and the bytes of the items in it.
+/// One event: its parsed data, and the bytes of the items in it.
 #[derive(Debug)]
 pub(super) struct SseFrame {
     pub(super) kind: String,
     pub(super) data: Value,
-    /// `item` as sent, for output_item events.
+    /// `item`, as sent, of output_item events.
     pub(super) item: String,
-    /// The members of `response.output` as sent, for lifecycle events.
+    /// The members of `response.output`, as sent, of lifecycle events.
     pub(super) output: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ struct RawResponseObject<'a> {
     output: Vec<&'a RawValue>,
 }
 
-pub(super) fn cut(body: &str, report: &mut ViolationReport) -> Vec<SseFrame> {
+pub(super) fn split_frames(body: &str, report: &mut ViolationReport) -> Vec<SseFrame> {
     report.require(!body.contains('\r'), StreamRule::Framing, || {
         "a carriage return".into()
     });
@@ -95,7 +95,7 @@ fn one(block: &str, report: &mut ViolationReport) -> Option<SseFrame> {
         .item
         .map(|item| item.get().to_owned())
         .unwrap_or_default();
-    // An output that is no list is told by the rules for the object.
+    // An output that is not a list violates the rules for the object.
     let output = raw
         .response
         .and_then(|raw| serde_json::from_str::<RawResponseObject<'_>>(raw.get()).ok());

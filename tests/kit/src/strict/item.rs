@@ -11,7 +11,7 @@ pub(super) enum ItemStage {
     Done,
 }
 
-/// Ids seen so far in one response.
+/// The ids so far in one response.
 #[derive(Debug, Default)]
 pub(super) struct SeenIds {
     items: HashSet<String>,
@@ -34,7 +34,7 @@ impl SeenIds {
     }
 }
 
-/// The prefix of an item's id; where OpenAI's own varies, any lower-case word does.
+/// The prefix of an item's id. Empty where OpenAI's prefix varies: any lower-case word is allowed.
 fn prefix(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "message" => "msg_",
@@ -73,7 +73,7 @@ pub(super) fn shape(item: &Value, stage: ItemStage, report: &mut ViolationReport
         StreamRule::ItemId,
         || format!("{id:?} for a {kind}"),
     );
-    // Some kinds have no status in the schema, or an optional one.
+    // In the schema these have no status, or an optional one.
     let free = matches!(
         kind,
         "reasoning" | "compaction" | "mcp_list_tools" | "mcp_approval_request"
@@ -115,7 +115,7 @@ pub(super) fn shape(item: &Value, stage: ItemStage, report: &mut ViolationReport
 fn status(item: &Value, kind: &str, stage: ItemStage, report: &mut ViolationReport) {
     let status = string(item, "status").unwrap_or_default();
     let fits = match stage {
-        // Shell-like calls have no deltas and may be whole when they are added.
+        // Shell-like calls have no deltas and may be complete when they are added.
         ItemStage::Added => {
             status == "in_progress" || (status == "completed" && streams(kind).is_none())
         }
@@ -129,13 +129,13 @@ fn status(item: &Value, kind: &str, stage: ItemStage, report: &mut ViolationRepo
     });
 }
 
-/// The field a kind of item streams outside of parts, and the event it does so with.
+/// The field that a kind of item streams outside of parts, and the stem of its events.
 pub(super) fn streams(kind: &str) -> Option<(&'static str, &'static str)> {
     match kind {
         "function_call" => Some(("arguments", "response.function_call_arguments")),
         "custom_tool_call" => Some(("input", "response.custom_tool_call_input")),
         "mcp_call" => Some(("arguments", "response.mcp_call_arguments")),
-        // A message streams by its parts.
+        // A message is streamed in parts.
         "message" => Some(("content", "")),
         _ => None,
     }
@@ -219,7 +219,7 @@ fn reasoning(item: &Value, stage: ItemStage, report: &mut ViolationReport) {
 fn call(item: &Value, kind: &str, stage: ItemStage, report: &mut ViolationReport) {
     let call_id = string(item, "call_id").unwrap_or_default();
     let id = string(item, "id").unwrap_or_default();
-    // A search that the server itself runs is answered by nobody.
+    // A search that the server itself runs has no output.
     let unanswered = kind == "tool_search_call"
         && string(item, "execution") == Some("server")
         && item.get("call_id").is_some_and(Value::is_null);

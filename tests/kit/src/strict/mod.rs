@@ -1,11 +1,12 @@
-//! The strict checker: every rule a Responses client may lean on, judged on the raw text it got.
+//! The strict checker: every rule that a Responses client may rely on, checked on the raw text that
+//! it gets.
 //!
-//! - `frame`: the server-sent-events text, cut into frames
+//! - `frame`: the text of a stream, split into frames
 //! - `flow`: the order of events and items
 //! - `open`: the events of the open item
 //! - `part`: the deltas of one part or of a call's arguments
 //! - `item`, `response`: the shape of the two objects
-//! - `types`: the same text through async-openai's types
+//! - `types`: the same text, parsed into async-openai's types
 //! - `rule`: the names of the rules
 
 mod flow;
@@ -25,10 +26,10 @@ pub use rule::{RuleViolation, StreamRule};
 use rule::ViolationReport;
 use serde_json::Value;
 
-/// A stream that kept every rule.
+/// A stream that keeps every rule, as [`check`] returns it.
 #[derive(Debug, Clone)]
 pub struct CheckedStream {
-    /// `(type, data)` of each event, the terminal one last; `[DONE]` is not among them.
+    /// `(type, data)` of each event, the terminal one last, without `[DONE]`.
     pub events: Vec<(String, Value)>,
     /// The type of the terminal event: `response.completed`, `.incomplete` or `.failed`.
     pub terminal: String,
@@ -36,7 +37,7 @@ pub struct CheckedStream {
     pub response: Value,
 }
 
-/// A call the model made, whatever its item type.
+/// A call in a response, of any item type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckedCall {
     /// The item's `type`, such as `function_call`.
@@ -45,9 +46,9 @@ pub struct CheckedCall {
     pub name: String,
     /// Namespace of the function, if it has one.
     pub namespace: Option<String>,
-    /// The id its output refers to.
+    /// The id that its output refers to.
     pub call_id: String,
-    /// `arguments` or `input` as sent; for typed calls the JSON of `action` or `operation`.
+    /// `arguments` or `input`, as sent; for typed calls the JSON of `action` or `operation`.
     pub arguments: String,
     /// `completed` or `incomplete`.
     pub status: String,
@@ -86,25 +87,25 @@ impl CheckedStream {
     }
 }
 
-/// Judges the whole body of a streamed answer; on a breach gives every violation found.
+/// Checks the whole body of a streamed answer; the error holds every violation.
 pub fn check(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
     check_stream(sse_body, false)
 }
 
-/// [`check`] for a stream to Codex: it takes every item that is done for whole, so
-/// the item in which an answer failed stays open.
+/// [`check`] for a stream to Codex. Codex treats every done item as complete, so the item in which
+/// an answer failed stays open.
 pub fn check_for_codex(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
     check_stream(sse_body, true)
 }
 
-fn check_stream(sse_body: &str, torn: bool) -> Result<CheckedStream, Vec<RuleViolation>> {
+fn check_stream(sse_body: &str, may_stay_open: bool) -> Result<CheckedStream, Vec<RuleViolation>> {
     let mut report = ViolationReport::default();
-    let frames = frame::cut(sse_body, &mut report);
-    let end = flow::follow(&frames, torn, &mut report);
+    let frames = frame::split_frames(sse_body, &mut report);
+    let end = flow::follow(&frames, may_stay_open, &mut report);
     if !report.violations.is_empty() {
         return Err(report.violations);
     }
-    // Without a violation there is a terminal event; the flow reports its absence.
+    // A missing terminal event is a violation, so there is one here.
     let Some((terminal, response)) = end else {
         return Err(Vec::new());
     };
@@ -142,7 +143,7 @@ pub fn check_for_codex_or_panic(sse_body: &str) -> CheckedStream {
     }
 }
 
-/// Judges the response object of an answer that was not streamed, and gives it.
+/// Checks the response object of an answer that was not streamed, and returns it.
 pub fn check_response(json: &str) -> Result<Value, Vec<RuleViolation>> {
     check_object(json, |value, report| {
         response::settled(value, report);
@@ -152,7 +153,7 @@ pub fn check_response(json: &str) -> Result<Value, Vec<RuleViolation>> {
     })
 }
 
-/// Judges the object of a response that still runs (a background response when polled).
+/// Checks the object of a response that is still running (a background response when polled).
 pub fn check_running(json: &str) -> Result<Value, Vec<RuleViolation>> {
     check_object(json, |value, report| {
         let status = string(value, "status").unwrap_or_default();
@@ -212,7 +213,7 @@ pub fn check_response_or_panic(json: &str) -> Value {
     }
 }
 
-/// Judges the body of an HTTP error, `{"error":{message,type,param,code}}`, and gives the inner
+/// Checks the body of an HTTP error, `{"error":{message,type,param,code}}`, and returns the inner
 /// object.
 ///
 /// # Errors
@@ -232,8 +233,8 @@ pub fn check_error(json: &str) -> Result<Value, String> {
     Err(format!("not an error body: {json}"))
 }
 
-/// Compares what a response repeats of its request: tools, tool_choice, instructions and other
-/// settings, in the client's own words. Keys that the request leaves out are not compared.
+/// Compares the settings that a response repeats with those of its request: tools, tool_choice,
+/// instructions and others. Keys that the request leaves out are not compared.
 ///
 /// # Errors
 /// The first key that differs.
@@ -266,7 +267,7 @@ pub fn same_settings(request: &Value, response: &Value) -> Result<(), String> {
     })
 }
 
-/// Compares the `output` of two response objects, item ids aside.
+/// Compares the `output` of two response objects, except for item ids.
 ///
 /// # Errors
 /// The first pair of items that differs, as text.

@@ -1,4 +1,4 @@
-//! The events of the open item: its parts one at a time, or its body.
+//! The events of the open item: its parts one at a time, or the body of a call.
 
 use super::item;
 use super::part::StreamedText;
@@ -11,9 +11,9 @@ use serde_json::Value;
 pub(super) struct OpenStreamItem {
     pub(super) id: String,
     kind: String,
-    /// Identity fields that the done item must repeat.
+    /// The item as it was added. The done item must repeat its identity fields.
     added: Value,
-    /// A call's body, or the open part with its index.
+    /// The body of a call, or the open part.
     part: Option<StreamedText>,
     closed: Vec<Value>,
     summary: bool,
@@ -165,7 +165,7 @@ impl OpenStreamItem {
         }
     }
 
-    /// The part is of the item's and the event's kind.
+    /// The part must fit the kinds of the item and of the event.
     fn belongs(&self, kind: &str, stem: &str, report: &mut ViolationReport) {
         let fits = match kind {
             "output_text" | "refusal" => self.kind == "message" && stem == "response.content_part",
@@ -178,7 +178,7 @@ impl OpenStreamItem {
         });
     }
 
-    /// The part's index is the number of parts before it.
+    /// The index of a part must be the number of parts before it.
     fn indexed(&self, kind: &str, data: &Value, report: &mut ViolationReport) {
         let key = if kind == "summary_text" {
             "summary_index"
@@ -186,9 +186,9 @@ impl OpenStreamItem {
             "content_index"
         };
         let index = data.get(key).and_then(Value::as_u64);
-        let due = u64::try_from(self.closed.len()).ok();
-        report.require(index == due, StreamRule::PartBracket, || {
-            format!("{key} {index:?}, due is {due:?}")
+        let expected = u64::try_from(self.closed.len()).ok();
+        report.require(index == expected, StreamRule::PartBracket, || {
+            format!("{key} {index:?}, expected is {expected:?}")
         });
     }
 

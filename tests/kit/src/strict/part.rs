@@ -1,18 +1,18 @@
-//! What is being streamed: a part of an item, or a call's arguments.
+//! A text that is being streamed: a part of an item, or the arguments of a call.
 
 use super::rule::{StreamRule, ViolationReport};
 use super::{array, string};
 use serde_json::Value;
 
-/// A text in the making; for a call its arguments, else one part.
+/// The text of one part, or the arguments of a call.
 #[derive(Debug)]
 pub(super) struct StreamedText {
-    /// `output_text`, `refusal`, `reasoning_text`, `summary_text`, or `` for a call's body.
+    /// `output_text`, `refusal`, `reasoning_text`, `summary_text`, or empty for the body of a call.
     pub(super) kind: String,
     text: String,
     annotations: Vec<Value>,
     finished: bool,
-    /// Whether added and done events surround it.
+    /// Whether it is between added and done events.
     pub(super) bracketed: bool,
 }
 
@@ -44,7 +44,7 @@ impl StreamedText {
         self.text.push_str(delta);
     }
 
-    /// The event that repeats the whole text under `key`.
+    /// Checks the event that repeats the whole text under `key`.
     pub(super) fn finish(&mut self, data: &Value, key: &str, report: &mut ViolationReport) {
         report.require(!self.finished, StreamRule::PartBracket, || {
             format!("{key} done twice")
@@ -73,7 +73,7 @@ impl StreamedText {
         self.annotations.extend(annotation.cloned());
     }
 
-    /// The part (or the call item) that ends this text.
+    /// Checks the part (or the call item) that ends this text.
     pub(super) fn close(&self, whole: &Value, key: &str, report: &mut ViolationReport) {
         report.require(self.finished, StreamRule::PartBracket, || {
             format!("{:?} closed before its text was done", self.kind)

@@ -1,4 +1,4 @@
-//! The response object: its 31 keys (Open Responses), and what its status demands.
+//! The response object: its 31 keys (Open Responses), and what its status requires.
 
 use super::rule::{StreamRule, ViolationReport};
 use super::{array, string};
@@ -12,7 +12,7 @@ const ARRAY: &str = "array";
 const OBJECT: &str = "object";
 const NULL: &str = "null";
 
-/// Each key with the types it may have.
+/// Each key with its allowed types.
 const KEYS: [(&str, &[&str]); 31] = [
     ("id", &[STRING]),
     ("object", &[STRING]),
@@ -47,7 +47,7 @@ const KEYS: [(&str, &[&str]); 31] = [
     ("prompt_cache_key", &[STRING, NULL]),
 ];
 
-/// Keys, types and constants of any response object.
+/// Checks keys, types and constants of any response object.
 pub(super) fn object(response: &Value, report: &mut ViolationReport) {
     for (key, types) in KEYS {
         match response.get(key) {
@@ -86,7 +86,7 @@ pub(super) fn object(response: &Value, report: &mut ViolationReport) {
     usage(response, report);
 }
 
-/// What the status demands; the response has come to an end.
+/// Checks what the status requires of a response that has ended.
 pub(super) fn settled(response: &Value, report: &mut ViolationReport) {
     let status = string(response, "status").unwrap_or_default();
     report.require(
@@ -94,7 +94,7 @@ pub(super) fn settled(response: &Value, report: &mut ViolationReport) {
         StreamRule::ResponseStatus,
         || format!("{status:?} at the end"),
     );
-    // A cancelled upstream no longer says what it used.
+    // The usage of a cancelled upstream is not known.
     report.require(
         status == "cancelled" || response.get("usage").is_some_and(Value::is_object),
         StreamRule::Usage,
@@ -132,7 +132,8 @@ pub(super) fn settled(response: &Value, report: &mut ViolationReport) {
     }
 }
 
-/// What the status demands of the fields that tell how it ended; also true before the end.
+/// Checks what the status requires of the fields that say how the response ended; this holds
+/// before the end, too.
 pub(super) fn endings(response: &Value, status: &str, report: &mut ViolationReport) {
     let set = |key: &str| response.get(key).is_some_and(|value| !value.is_null());
     report.require(
@@ -181,9 +182,9 @@ pub(super) fn endings(response: &Value, status: &str, report: &mut ViolationRepo
     }
 }
 
-/// Whether the last item claims to be whole although the answer was cut in it: a
-/// message that says it is the final answer, or a call whose arguments are no
-/// JSON. A proxy may hold back a call that was cut; what stands before it is whole.
+/// Whether the last item claims to be complete although the answer was cut off in it: a message
+/// that says it is the final answer, or a call whose arguments are not JSON. A proxy may hold back
+/// a call that was cut off; the items before it are complete.
 fn ends_whole(items: &[Value]) -> bool {
     let Some(item) = items
         .last()
