@@ -1,11 +1,11 @@
 //! Golden cases: each folder of `fixtures/chat` is one turn against the chat
-//! wire. Its files say what goes in and what must come out: [`kit::golden`]
-//! lists them and makes what is expected; `respondent bundle to-fixture` writes
-//! such a folder from a captured turn.
+//! wire, with its input and its expected results. [`kit::golden`] lists the files
+//! and computes the results; `respondent-kit to-fixture` writes such a folder from
+//! a captured turn.
 //!
-//! `BLESS=1 cargo test -p respondent-adapters --test golden` writes the expected
-//! files anew; read the difference before it is committed. `GOLDEN_DIR` names
-//! another folder with cases to check.
+//! `BLESS=1 cargo test -p respondent-adapters --test golden` rewrites the expected
+//! files; read the difference before you commit it. `GOLDEN_DIR` names another
+//! folder of cases to check.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use common::judge;
 use kit::golden::{self, CaseSettings, GoldenCase, UpstreamRefusal, UpstreamReply};
 use kit::strict;
 
-/// One folder.
+/// The folder of a case.
 struct Folder {
     path: PathBuf,
     case: GoldenCase<toml::Table>,
@@ -62,7 +62,7 @@ fn no_cut_of_an_answer_changes_its_events() {
         let Some((bytes, events)) = folder.answer() else {
             continue;
         };
-        // Long answers are cut at some places; in single bytes they come below.
+        // Long answers are cut at some offsets only; below they come byte by byte.
         for at in (1..bytes.len()).step_by(bytes.len() / 500 + 1) {
             let (left, right) = bytes.split_at(at);
             let got = folder.stream([left, right]);
@@ -74,8 +74,8 @@ fn no_cut_of_an_answer_changes_its_events() {
 }
 
 #[test]
-fn no_spelling_of_an_answer_changes_its_events() {
-    let spellings: [fn(&str) -> String; 8] = [
+fn no_framing_of_an_answer_changes_its_events() {
+    let framings: [fn(&str) -> String; 8] = [
         |plain| plain.replace('\n', "\r\n"),
         |plain| plain.replace('\n', "\r"),
         |plain| plain.replacen("\n\n", "\r\n\n", 3),
@@ -90,7 +90,7 @@ fn no_spelling_of_an_answer_changes_its_events() {
         |plain| plain.replace("\"choices\":", "\ndata: \"choices\":"),
         |plain| plain.replace("data: [DONE]\n\n", ""),
     ];
-    let mut spelled = 0;
+    let mut reframed = 0;
     for folder in folders() {
         let Some((bytes, events)) = folder.answer() else {
             continue;
@@ -98,17 +98,17 @@ fn no_spelling_of_an_answer_changes_its_events() {
         let Some(plain) = plain(bytes) else {
             continue;
         };
-        spelled += 1;
-        for (number, spelling) in spellings.iter().enumerate() {
-            let got = folder.stream([spelling(plain).as_bytes()]);
-            assert_eq!(got, events, "{} in spelling {number}", folder.name());
+        reframed += 1;
+        for (number, reframe) in framings.iter().enumerate() {
+            let got = folder.stream([reframe(plain).as_bytes()]);
+            assert_eq!(got, events, "{} in framing {number}", folder.name());
         }
     }
-    assert!(spelled > 0 || is_elsewhere());
+    assert!(reframed > 0 || is_elsewhere());
 }
 
-/// An answer that can be spelled anew by replacing words: captured ones may have
-/// a spelling of their own, or hold these words in what is said.
+/// The answer if its framing can be changed by replacing text. A captured answer may be
+/// framed in another way, or contain the replaced text in its content.
 fn plain(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_plain = |line: &str| {
@@ -117,7 +117,7 @@ fn plain(bytes: &[u8]) -> Option<&str> {
                 !data.contains("data: ") && data.matches("\"choices\":").count() < 2
             })
     };
-    // Without a finish reason the last line is what ends an answer.
+    // Without a finish reason only `[DONE]` ends an answer, so it cannot be removed.
     (!text.contains('\r')
         && text.ends_with("\n\n")
         && text.lines().all(is_plain)

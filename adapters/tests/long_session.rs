@@ -1,5 +1,5 @@
 //! A long session of an agent stays inside every window, and its history keeps its
-//! bytes but for a few epochs. `TURNS=300` plays more of it.
+//! bytes except in a few epochs. `TURNS=300` plays a longer session.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,11 +17,11 @@ use adapters::responses::request::Source;
 use kit::session::{Agent, SessionScript, SessionShape};
 use registry::{Dialect, Model};
 
-/// A session on one window, and what came of it.
+/// A session on one window.
 #[derive(Clone, Copy, Debug)]
 struct Session {
     window: u64,
-    /// The client compacts when the usage is so many percent of the window.
+    /// The client compacts when the usage reaches this percentage of the window.
     compacts_at: u64,
     turns: usize,
     /// Bytes of the longest output.
@@ -36,14 +36,14 @@ struct Course {
     compactions: usize,
     /// Turns in which old outputs became notices.
     epochs: usize,
-    /// Turns that share less than 97 % with the one before; compactions aside.
+    /// Turns that share less than 97 % with the one before, compactions not counted.
     breaks: usize,
     /// The largest estimate, in tokens.
     largest: u64,
     /// The most bytes of tool messages, as a share of the window.
     visible: f64,
-    /// Tokens of all requests; those at the beginning that the request before had
-    /// too count a tenth.
+    /// Tokens of all requests; those of the prefix that a request shares with the one before
+    /// count a tenth.
     bill: f64,
     excerpts: usize,
 }
@@ -113,7 +113,7 @@ impl Session {
         course
     }
 
-    /// What is left of the window beside an answer.
+    /// The part of the window that an answer leaves to the input.
     fn input(self) -> u64 {
         let model = Model {
             window: Some(self.window),
@@ -127,8 +127,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Turns, and bytes of the longest output: more than a build for tests plays in
-/// seconds is for the asking.
+/// Turns, and bytes of the longest output. The default is what a test build plays in seconds.
 fn extent() -> (usize, usize) {
     let wanted = std::env::var("TURNS").ok();
     let turns = wanted.and_then(|turns| turns.parse().ok());

@@ -13,7 +13,7 @@ use adapters::responses::request::Source;
 use kit::session::{Agent, SessionScript, SessionShape};
 use registry::Model;
 
-/// Forgets nothing.
+/// A memo that keeps everything.
 #[derive(Default)]
 struct Perfect {
     names: RefCell<HashMap<String, u128>>,
@@ -57,7 +57,7 @@ fn a_session_with_a_memo_has_the_plans_of_one_without() {
                 assert_eq!(plan_with(&asked, &bounds, &memo), fresh);
                 let news = memo.news.get();
                 assert_eq!(plan_with(&asked, &bounds, &memo), fresh);
-                // What was found out once is not found out again.
+                // Nothing is computed twice.
                 assert_eq!(memo.news.get(), news);
                 agent.continue_with(&turn, turn.answer(str::to_owned));
             }

@@ -83,10 +83,8 @@ async fn documents_have_these_bytes() {
     ];
     // All on one connection: it is kept alive.
     for (request, reply) in requests {
-        assert_eq!(
-            exchange(&mut socket, &request, &reply[reply.len() - 20..]).await,
-            reply
-        );
+        let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+        assert_eq!(exchange(&mut socket, &request, body).await, reply);
     }
 }
 
@@ -157,11 +155,11 @@ async fn a_stream_has_these_bytes() {
             )
             + "data: [DONE]\n\n",
     );
-    let framed: String = expected
+    let framed: Vec<String> = expected
         .iter()
         .map(|chunk| format!("{:X}\r\n{chunk}\r\n", chunk.len()))
         .collect();
-    assert_eq!(chunks, framed + "0\r\n\r\n");
+    assert_eq!(chunks, framed.concat() + "0\r\n\r\n");
 }
 
 #[tokio::test]

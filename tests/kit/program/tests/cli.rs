@@ -1,5 +1,10 @@
 //! The program as a process.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "clippy does not see that all of this is a test"
+)]
+
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

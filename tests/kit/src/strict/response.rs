@@ -126,7 +126,7 @@ pub(super) fn settled(response: &Value, report: &mut ViolationReport) {
         "incomplete" | "failed" => {
             report.require(!ends_whole(items), StreamRule::ItemStatus, || {
                 "the item that was open when the answer was cut says completed".into()
-            })
+            });
         }
         _ => {}
     }

@@ -31,7 +31,7 @@ fn at(events: &Events, kind: &str, n: usize) -> usize {
     found.nth(n).unwrap_or_else(|| panic!("no {kind}")).0
 }
 
-/// Changes one place of the n-th event of a type; a null replacement at a missing key adds it.
+/// Sets the value at a path of the n-th event of a type; a missing key is added.
 fn set(events: &mut Events, kind: &str, n: usize, path: &str, value: Value) {
     let at = at(events, kind, n);
     let (parent, key) = path.rsplit_once('/').unwrap();
@@ -150,7 +150,7 @@ fn a_background_response_may_be_queued_first() {
 }
 
 #[test]
-fn a_running_response_has_no_ending() {
+fn a_running_response_has_no_end_fields() {
     let mut running = response("in_progress", &[thinking().1]);
     check_running(&running.to_string()).unwrap();
     assert!(check_response(&running.to_string()).is_err());
@@ -179,7 +179,7 @@ fn error_bodies_have_four_keys() {
 }
 
 #[test]
-fn settings_are_given_back_as_asked() {
+fn settings_of_the_request_are_repeated() {
     let response = response("completed", &[]);
     let request = json!({"instructions": "Be brief.", "tools": response["tools"], "store": false, "metadata": null});
     same_settings(&request, &response).unwrap();
@@ -267,7 +267,7 @@ fn every_key_of_the_response_is_needed_with_its_type() {
 }
 
 #[test]
-fn endings_need_their_details() {
+fn ended_responses_need_their_details() {
     type Case = (StreamRule, Events, &'static str, &'static str, Value);
     let failed = || stream("failed", vec![message("incomplete")]);
     let short = || stream("incomplete", vec![message("incomplete")]);
@@ -412,7 +412,7 @@ fn the_framing_is_exact() {
 }
 
 #[test]
-fn a_plain_response_obeys_the_same_rules() {
+fn a_response_without_a_stream_obeys_the_same_rules() {
     let streamed = check_or_panic(&sse(&good())).response;
     let mut other = streamed.clone();
     other["id"] = json!("resp_2");
