@@ -15,7 +15,7 @@ use respondent::commands::{self, print_text};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
-use respondent::{sandbox, start};
+use respondent::start;
 
 fn main() -> ExitCode {
     // A panic's payload may quote prompts or outputs, so print only its location.
@@ -88,10 +88,6 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
                 &runtime()?.block_on(commands::codex::write_catalog(&config, &codex, output))?,
             )?;
         }
-        CliCommand::Sandbox { script } => {
-            let config = config::load(&inputs)?;
-            runtime()?.block_on(sandbox::run(&script, config.server.listen))?;
-        }
         CliCommand::Bundle(command) => return bundle(command, &inputs),
         CliCommand::Artifacts(command) => {
             let config = config::load(&inputs)?;
@@ -155,12 +151,6 @@ fn bundle(command: BundleCommand, inputs: &Inputs) -> anyhow::Result<u8> {
         }
         BundleCommand::Show { file } => commands::bundle::show(&file)?,
         BundleCommand::Diff { a, b } => return commands::bundle::diff(&a, &b),
-        BundleCommand::ToFixture {
-            file,
-            folder,
-            turn,
-            attempt,
-        } => commands::bundle::to_fixture(&file, &folder, turn, attempt)?,
     }
     Ok(EXIT_OK)
 }

@@ -20,7 +20,7 @@ use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
 use crate::log;
 use crate::metrics::Metrics;
-use crate::sandbox::{Player, scene};
+use crate::sandbox::Sandbox;
 use crate::serve::{
     self, BodyLimits, Edge, EdgeSettings, GuardSettings, ListenLimits, Shutdown, Token,
 };
@@ -153,7 +153,7 @@ async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Starts the offline model on a free port.
-async fn sandbox(config: &mut Config) -> anyhow::Result<Player> {
+async fn sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
     let models = config
         .registry
         .provider(registry::SANDBOX)
@@ -165,11 +165,11 @@ async fn sandbox(config: &mut Config) -> anyhow::Result<Player> {
                 .collect()
         })
         .unwrap_or_default();
-    let player = Player::serve(models, Box::new(scene::answer))
+    let sandbox = Sandbox::start(models)
         .await
         .context("cannot start the offline model")?;
-    config.set_sandbox_address(player.address());
-    Ok(player)
+    config.set_sandbox_address(sandbox.address());
+    Ok(sandbox)
 }
 
 fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSettings> {

@@ -1,5 +1,5 @@
-//! What a provider gets of tool outputs that are too long, from the client's request
-//! to the body that is sent.
+//! How tool outputs that are too long reach a provider: from the client's request to the
+//! body that is sent.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,8 +28,7 @@ use serde_json::{Value, json};
 /// The window of the founding case.
 const WINDOW: u64 = 262_144;
 
-/// Codex lets its client compact at nine tenths of a window, unless it is told
-/// otherwise.
+/// Codex compacts at nine tenths of a window by default.
 const COMPACTS_AT: u64 = WINDOW / 10 * 9;
 
 fn bounds(window: u64, outputs: OutputPolicy) -> Bounds {
@@ -40,7 +39,7 @@ fn bounds(window: u64, outputs: OutputPolicy) -> Bounds {
     Bounds::for_model(&model, outputs, Retention::Disk)
 }
 
-/// A request, its plan and the body that comes of both.
+/// A request, its plan, and the encoded body.
 struct Sent {
     plan: Plan,
     encoded: Encoded,
@@ -98,7 +97,7 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-/// So many numbered lines of 20 bytes each.
+/// Numbered lines of 20 bytes each.
 fn lines(count: usize) -> String {
     let lines: Vec<String> = (0..count)
         .map(|at| format!("line {at:07} of it.\n"))
@@ -106,8 +105,8 @@ fn lines(count: usize) -> String {
     lines.concat()
 }
 
-/// As Codex sends what a search printed: 924,828 tokens of minified code, of which
-/// it left 40,000 bytes.
+/// The output of a search as Codex sends it: 924,828 tokens of minified code, truncated to
+/// 40,000 bytes.
 fn cut_by_codex() -> String {
     let header = "Chunk ID: 0a1b2c\nWall time: 0.4120 seconds\nProcess exited with code 0\nOriginal token count: 924828\nOutput:\n";
     header.to_owned() + &"!function(e,t){return e.exports=t(n)};".repeat(1_050)
@@ -244,7 +243,7 @@ fn an_artifact_has_the_id_of_its_content() {
     assert!(ids[0] == ids[1] && ids[1] != ids[2]);
 }
 
-/// The text of an output, of up to 5 MB, in a piece that recurs.
+/// The text of an output of up to 5 MB: a piece that is repeated.
 fn large() -> impl Strategy<Value = String> {
     let pieces = [
         "a line of words\n",
@@ -329,7 +328,7 @@ fn a_body_is_bounded_by_constants_and_says_what_it_leaves_out() {
     }
 }
 
-// S2-BT, S2-Ed: what the session that failed had.
+// S2-BT, S2-Ed: an output of the session that failed.
 #[test]
 fn a_search_result_that_codex_cut_is_bounded_and_keeps_its_count() {
     let text = cut_by_codex();
@@ -342,7 +341,7 @@ fn a_search_result_that_codex_cut_is_bounded_and_keeps_its_count() {
     assert!(sent.plan.replacements[&1].artifact.as_ref().unwrap().chars > 39_000);
 }
 
-// S2-BT, S2-Ta: a summary is made of what the turns saw, not of what they did not.
+// S2-BT, S2-Ta: a summary is made from the excerpts that the turns were sent, not from more.
 #[test]
 fn a_compaction_inherits_no_more_than_the_turns_saw() {
     let mut items = vec![user("Go.")];

@@ -1,6 +1,6 @@
-//! How providers depart from the plain stream, and what a client gets of it:
-//! each row is a provider's way of saying something. Every answer is checked
-//! with the strict checker, and read again as one whole response.
+//! The ways in which providers depart from the plain stream, and what a client gets: each
+//! row is the form of one provider. Every answer is checked with the strict checker, and
+//! read again as one response without a stream.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,9 +14,9 @@ mod common;
 use std::fmt::Write as _;
 
 use adapters::baggage::Baggage;
-use adapters::drive::{self, settings};
 use adapters::responses::request::TurnSource;
 use common::judge;
+use kit::drive::{self, settings};
 use kit::strict;
 use registry::Quirks;
 use serde_json::Value;
@@ -25,15 +25,15 @@ const REQUEST: &str = r#"{"model":"m","stream":true,"input":"go","tools":[
     {"type":"function","name":"f","parameters":{"type":"object"}},
     {"type":"function","name":"g","parameters":{"type":"object"}}]}"#;
 
-/// The items of an answer, its end if it is not a full one, and the codes of
-/// the notes, in short.
+/// The items of an answer, its end if it is not complete, and the codes of the notes, in
+/// short form.
 fn read(quirks: &str, body: &str) -> Vec<String> {
     let quirks: Quirks = toml::from_str(quirks).unwrap();
     let source = TurnSource::new(REQUEST.to_owned());
     let turn = source.turn().unwrap();
     let settings = || settings(&turn, false, false);
     let bytes = body.as_bytes();
-    let (events, notes) = match drive::told(settings(), &quirks, [bytes]) {
+    let (events, notes) = match drive::stream_with_notes(settings(), &quirks, [bytes]) {
         Ok(told) => told,
         Err(fault) => return vec![format!("{}: {}", fault.kind.name(), fault.message)],
     };
@@ -104,7 +104,7 @@ fn deltas(deltas: &[&str]) -> String {
     body + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 }
 
-/// Checks rows of quirks, deltas and what is read of them.
+/// Checks rows of (quirks, deltas, expected result of [`read`]).
 fn check(rows: &[(&str, &[&str], &[&str])]) {
     for (quirks, said, expected) in rows {
         assert_eq!(read(quirks, &deltas(said)), *expected, "{said:?}");
@@ -482,7 +482,7 @@ fn an_answer_that_is_told_again_at_its_end_is_told_once() {
             "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}{beside}}}]}}\n\n"
         )
     };
-    // MiniMax: the last chunk is the whole answer.
+    // MiniMax: the last chunk repeats the whole answer.
     let whole = "data: {\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"finish_reason\":\"stop\",\"message\":{\"content\":\"ab\",\"reasoning_content\":\"c\",\"tool_calls\":[{\"id\":\"1\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\"}}]}}],\"usage\":{\"prompt_tokens\":1}}\n\n";
     let said = delta("a", "") + &delta("b", "") + whole;
     assert_eq!(read("", &said), ["commentary ab", "f({})"]);
@@ -494,7 +494,7 @@ fn an_answer_that_is_told_again_at_its_end_is_told_once() {
         read("", &(delta("", "") + whole)),
         ["reasoning c", "commentary ab", "f({})"]
     );
-    // Perplexity: every chunk has all so far beside the news.
+    // Perplexity: every chunk has the answer so far beside its delta.
     let so_far = delta("a", ",\"message\":{\"content\":\"a\"}")
         + &delta("b", ",\"message\":{\"content\":\"ab\"}");
     let ended = delta(

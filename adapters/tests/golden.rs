@@ -1,11 +1,11 @@
 //! Golden cases: each folder of `fixtures/chat` is one turn against the chat
-//! wire. Its files say what goes in and what must come out: [`adapters::golden`]
-//! lists them and makes what is expected; `respondent bundle to-fixture` writes
-//! such a folder from a captured turn.
+//! wire, with its input and its expected results. [`kit::golden`] lists the files
+//! and computes the results; `respondent-kit to-fixture` writes such a folder from
+//! a captured turn.
 //!
-//! `BLESS=1 cargo test -p respondent-adapters --test golden` writes the expected
-//! files anew; read the difference before it is committed. `GOLDEN_DIR` names
-//! another folder with cases to check.
+//! `BLESS=1 cargo test -p respondent-adapters --test golden` rewrites the expected
+//! files; read the difference before you commit it. `GOLDEN_DIR` names another
+//! folder of cases to check.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,14 +20,14 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use adapters::golden::{self, Case, Choices, Refusal, Upstream};
 use common::judge;
+use kit::golden::{self, CaseSettings, GoldenCase, UpstreamRefusal, UpstreamReply};
 use kit::strict;
 
-/// One folder.
+/// The folder of a case.
 struct Folder {
     path: PathBuf,
-    case: Case<toml::Table>,
+    case: GoldenCase<toml::Table>,
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn every_answer_becomes_a_strict_stream_and_the_same_response() {
         let Some((bytes, events)) = folder.answer() else {
             continue;
         };
-        let stream = judge::stream(&events, folder.case.choices.codex);
+        let stream = judge::stream(&events, folder.case.settings.codex);
         if stream.terminal != "response.failed" {
             let whole = folder.case.whole(bytes).unwrap();
             let response = strict::check_response_or_panic(&whole);
@@ -62,7 +62,7 @@ fn no_cut_of_an_answer_changes_its_events() {
         let Some((bytes, events)) = folder.answer() else {
             continue;
         };
-        // Long answers are cut at some places; in single bytes they come below.
+        // Long answers are cut at some offsets only; below they come byte by byte.
         for at in (1..bytes.len()).step_by(bytes.len() / 500 + 1) {
             let (left, right) = bytes.split_at(at);
             let got = folder.stream([left, right]);
@@ -74,8 +74,8 @@ fn no_cut_of_an_answer_changes_its_events() {
 }
 
 #[test]
-fn no_spelling_of_an_answer_changes_its_events() {
-    let spellings: [fn(&str) -> String; 8] = [
+fn no_framing_of_an_answer_changes_its_events() {
+    let framings: [fn(&str) -> String; 8] = [
         |plain| plain.replace('\n', "\r\n"),
         |plain| plain.replace('\n', "\r"),
         |plain| plain.replacen("\n\n", "\r\n\n", 3),
@@ -90,7 +90,7 @@ fn no_spelling_of_an_answer_changes_its_events() {
         |plain| plain.replace("\"choices\":", "\ndata: \"choices\":"),
         |plain| plain.replace("data: [DONE]\n\n", ""),
     ];
-    let mut spelled = 0;
+    let mut reframed = 0;
     for folder in folders() {
         let Some((bytes, events)) = folder.answer() else {
             continue;
@@ -98,17 +98,17 @@ fn no_spelling_of_an_answer_changes_its_events() {
         let Some(plain) = plain(bytes) else {
             continue;
         };
-        spelled += 1;
-        for (number, spelling) in spellings.iter().enumerate() {
-            let got = folder.stream([spelling(plain).as_bytes()]);
-            assert_eq!(got, events, "{} in spelling {number}", folder.name());
+        reframed += 1;
+        for (number, reframe) in framings.iter().enumerate() {
+            let got = folder.stream([reframe(plain).as_bytes()]);
+            assert_eq!(got, events, "{} in framing {number}", folder.name());
         }
     }
-    assert!(spelled > 0 || is_elsewhere());
+    assert!(reframed > 0 || is_elsewhere());
 }
 
-/// An answer that can be spelled anew by replacing words: captured ones may have
-/// a spelling of their own, or hold these words in what is said.
+/// The answer if its framing can be changed by replacing text. A captured answer may be
+/// framed in another way, or contain the replaced text in its content.
 fn plain(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let is_plain = |line: &str| {
@@ -117,7 +117,7 @@ fn plain(bytes: &[u8]) -> Option<&str> {
                 !data.contains("data: ") && data.matches("\"choices\":").count() < 2
             })
     };
-    // Without a finish reason the last line is what ends an answer.
+    // Without a finish reason only `[DONE]` ends an answer, so it cannot be removed.
     (!text.contains('\r')
         && text.ends_with("\n\n")
         && text.lines().all(is_plain)
@@ -159,26 +159,27 @@ impl Folder {
     fn read(path: PathBuf) -> Self {
         let file = |name: &str| fs::read(path.join(name)).ok();
         let wrong = |error: &dyn std::fmt::Display| -> ! { panic!("{}: {error}", path.display()) };
-        let choices: Choices<toml::Table> = match file(golden::CHOICES) {
+        let choices: CaseSettings<toml::Table> = match file(golden::SETTINGS) {
             Some(bytes) => toml::from_str(&text(bytes)).unwrap_or_else(|error| wrong(&error)),
-            None => Choices::default(),
+            None => CaseSettings::default(),
         };
         let over = choices.over.clone().unwrap_or_default();
         let spec = registry::build(&choices.provider, over).unwrap_or_else(|error| wrong(&error));
         let refusal = file(golden::REFUSAL).map(|bytes| {
-            Refusal::read(&bytes).unwrap_or_else(|| wrong(&"upstream.refusal has another form"))
+            UpstreamRefusal::parse(&bytes)
+                .unwrap_or_else(|| wrong(&"upstream.refusal has another form"))
         });
-        let case = Case {
+        let case = GoldenCase {
             request: text(file(golden::REQUEST).unwrap_or_else(|| wrong(&"no request.json"))),
-            choices,
+            settings: choices,
             provider: spec.to_provider("case"),
             baggage: file(golden::BAGGAGE)
                 .map(|bytes| serde_json::from_slice(&bytes).unwrap_or_else(|error| wrong(&error)))
                 .unwrap_or_default(),
             upstream: match (file(golden::ANSWER), refusal) {
                 (None, None) => None,
-                (Some(answer), None) => Some(Upstream::Answer(answer)),
-                (None, Some(refusal)) => Some(Upstream::Refusal(refusal)),
+                (Some(answer), None) => Some(UpstreamReply::Answer(answer)),
+                (None, Some(refusal)) => Some(UpstreamReply::Refusal(refusal)),
                 (Some(_), Some(_)) => wrong(&"an answer and a refusal"),
             },
         };
@@ -192,7 +193,7 @@ impl Folder {
 
     /// The upstream's answer and our events for it, if there are some.
     fn answer(&self) -> Option<(&[u8], String)> {
-        let Some(Upstream::Answer(bytes)) = &self.case.upstream else {
+        let Some(UpstreamReply::Answer(bytes)) = &self.case.upstream else {
             return None;
         };
         let events = self.case.stream([bytes.as_slice()]).ok()?;

@@ -1,4 +1,4 @@
-//! R27: bodies that are JSON only in part, or more JSON than anybody sends.
+//! R27: bodies that are malformed JSON, or far larger than those of real clients.
 #![allow(
     clippy::unwrap_used,
     reason = "clippy does not see that helpers of an integration test are tests"
@@ -47,8 +47,8 @@ fn r27_what_is_no_json_is_refused_and_named() {
     }
 }
 
-/// Wherever a client may put any value, depth does not matter: it is copied, or
-/// refused, and never walked.
+/// Where a client may send any JSON value, nesting does not matter: the value is copied or
+/// refused, never traversed.
 #[test]
 fn r27_depth_never_overflows_the_stack() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));

@@ -1,5 +1,5 @@
 //! A long session of an agent stays inside every window, and its history keeps its
-//! bytes but for a few epochs. `TURNS=300` plays more of it.
+//! bytes except in a few epochs. `TURNS=300` plays a longer session.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,14 +14,14 @@ use adapters::baggage::Baggage;
 use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, OutputPolicy, Retention, plan};
 use adapters::responses::request::TurnSource;
-use kit::session::{Agent, Script, Shape};
+use kit::session::{Agent, SessionScript, SessionShape};
 use registry::{Dialect, Model};
 
-/// A session on one window, and what came of it.
+/// A session on one window.
 #[derive(Clone, Copy, Debug)]
 struct Session {
     window: u64,
-    /// The client compacts when the usage is so many percent of the window.
+    /// The client compacts when the usage reaches this percentage of the window.
     compacts_at: u64,
     turns: usize,
     /// Bytes of the longest output.
@@ -36,14 +36,14 @@ struct Course {
     compactions: usize,
     /// Turns in which old outputs became notices.
     epochs: usize,
-    /// Turns that share less than 97 % with the one before; compactions aside.
+    /// Turns that share less than 97 % with the one before, compactions not counted.
     breaks: usize,
     /// The largest estimate, in tokens.
     largest: u64,
     /// The most bytes of tool messages, as a share of the window.
     visible: f64,
-    /// Tokens of all requests; those at the beginning that the request before had
-    /// too count a tenth.
+    /// Tokens of all requests; those of the prefix that a request shares with the one before
+    /// count a tenth.
     bill: f64,
     excerpts: usize,
 }
@@ -59,12 +59,12 @@ impl Session {
             ..Model::unlisted("m")
         };
         let bounds = Bounds::for_model(&model, outputs, Retention::Disk).for_dialect(&dialect);
-        let mut shape = Shape::of_window(bounds.window_bytes());
+        let mut shape = SessionShape::for_window(bounds.window_bytes());
         shape.output.1 = self.longest;
         let mut agent = Agent::new(shape);
         let mut course = Course::default();
         let mut last: Option<(Vec<u8>, u32)> = None;
-        for turn in Script::new(self.seed, shape).take(self.turns) {
+        for turn in SessionScript::new(self.seed, shape).take(self.turns) {
             let source = TurnSource::new(agent.request("m"));
             let asked = source.turn().unwrap();
             let plan = plan(&asked, &bounds);
@@ -106,9 +106,11 @@ impl Session {
                 baggage.seal()
             });
             let said: usize = answer.iter().map(String::len).sum();
-            agent.go_on(&turn, answer);
+            agent.continue_with(&turn, answer);
             if used + said as u64 * 10 / 27 >= self.window * self.compacts_at / 100 {
-                agent.compact(&"What was done, and what is left to do. ".repeat(shape.head / 160));
+                agent.compact(
+                    &"What was done, and what is left to do. ".repeat(shape.instructions / 160),
+                );
                 last = None;
             }
         }
@@ -116,7 +118,7 @@ impl Session {
         course
     }
 
-    /// What is left of the window beside an answer.
+    /// The part of the window that an answer leaves to the input.
     fn input(self) -> u64 {
         let model = Model {
             window: Some(self.window),
@@ -130,8 +132,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Turns, and bytes of the longest output: more than a build for tests plays in
-/// seconds is for the asking.
+/// Turns, and bytes of the longest output. The default is what a test build plays in seconds.
 fn extent() -> (usize, usize) {
     let wanted = std::env::var("TURNS").ok();
     let turns = wanted.and_then(|turns| turns.parse().ok());
@@ -141,17 +142,17 @@ fn extent() -> (usize, usize) {
 // S2-Ea, S2-Eb, S2-Ec, S2-Ta: many outputs of at most 40 KB, 850 KB in all.
 #[test]
 fn the_founding_case_fits() {
-    let shape = Shape {
+    let shape = SessionShape {
         output: (2_000, 40_000),
         cut_one_in: 3,
-        ..Shape::LARGE
+        ..SessionShape::LARGE
     };
     let mut agent = Agent::new(shape);
     let mut outputs = 0;
-    for turn in Script::new(1, shape) {
+    for turn in SessionScript::new(1, shape) {
         let texts = turn.calls.iter().map(|call| call.output.text.len());
         outputs += texts.sum::<usize>();
-        agent.go_on(&turn, turn.answer(str::to_owned));
+        agent.continue_with(&turn, turn.answer(str::to_owned));
         if outputs > 850_000 {
             break;
         }

@@ -12,10 +12,10 @@ use adapters::plan::{
     Bounds, CachedOutput, OutputPolicy, PlanCache, Retention, plan, plan_with_cache,
 };
 use adapters::responses::request::TurnSource;
-use kit::session::{Agent, Script, Shape};
+use kit::session::{Agent, SessionScript, SessionShape};
 use registry::Model;
 
-/// Forgets nothing.
+/// A memo that keeps everything.
 #[derive(Default)]
 struct Perfect {
     names: RefCell<HashMap<String, u128>>,
@@ -50,18 +50,18 @@ fn a_session_with_a_memo_has_the_plans_of_one_without() {
         };
         for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
             let bounds = Bounds::for_model(&model, outputs, Retention::Disk);
-            let shape = Shape::of_window(bounds.window_bytes());
+            let shape = SessionShape::for_window(bounds.window_bytes());
             let mut agent = Agent::new(shape);
-            for turn in Script::new(7, shape).take(20) {
+            for turn in SessionScript::new(7, shape).take(20) {
                 let source = TurnSource::new(agent.request("m"));
                 let asked = source.turn().unwrap();
                 let fresh = plan(&asked, &bounds);
                 assert_eq!(plan_with_cache(&asked, &bounds, &memo), fresh);
                 let news = memo.news.get();
                 assert_eq!(plan_with_cache(&asked, &bounds, &memo), fresh);
-                // What was found out once is not found out again.
+                // Nothing is computed twice.
                 assert_eq!(memo.news.get(), news);
-                agent.go_on(&turn, turn.answer(str::to_owned));
+                agent.continue_with(&turn, turn.answer(str::to_owned));
             }
         }
     }

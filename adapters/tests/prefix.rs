@@ -1,6 +1,5 @@
-//! A history that grows keeps the bytes of its beginning, whoever it is sent to:
-//! providers cache by the prefix of a request, and a session that loses its cache
-//! costs many times as much.
+//! A growing history keeps the bytes of its beginning for every provider: providers cache
+//! by the prefix of a request, and a session that loses its cache costs many times as much.
 
 #![allow(
     clippy::unwrap_used,
@@ -47,15 +46,15 @@ proptest! {
     }
 }
 
-/// What comes between two requests of an agent: an answer, the results of its
-/// calls, what the client and its user say.
+/// The items that an agent adds between two requests: an answer, the results of its calls,
+/// and messages of the client and its user.
 #[derive(Clone, Debug)]
 struct Round {
     thought: Thought,
     text: bool,
-    /// Each with its result, and whether something of the thinking precedes it.
+    /// Each with its result, and whether reasoning precedes it.
     calls: Vec<(Value, bool)>,
-    /// Details of the thinking come last.
+    /// Reasoning details come last.
     late: bool,
     /// The calls have ids that recur in every answer.
     recurring: bool,
@@ -182,8 +181,8 @@ fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
         .body
 }
 
-/// The fields before the messages stay, and so does every message but one that
-/// later user messages were joined to. Marks for the cache move on.
+/// Asserts that the fields before the messages stay, and so does every message except one
+/// to which later user messages were joined. Cache marks move.
 fn assert_grown(before: &[u8], after: &[u8], quirks: &Quirks) {
     let ((head, before), (new_head, after)) = (parts(before), parts(after));
     assert_eq!(head, new_head);
@@ -202,7 +201,7 @@ fn assert_grown(before: &[u8], after: &[u8], quirks: &Quirks) {
     }
 }
 
-/// What stands before the messages, and each message.
+/// The bytes before the messages, and each message.
 fn parts(body: &[u8]) -> (&str, Vec<&str>) {
     #[derive(Deserialize)]
     struct Body<'a> {
@@ -218,7 +217,7 @@ fn parts(body: &[u8]) -> (&str, Vec<&str>) {
     )
 }
 
-/// A message without its mark, its content as text if it is one.
+/// A message without its cache mark, its content as a string if it is one text.
 fn unmarked(message: &str) -> Value {
     let mut message: Value = serde_json::from_str(message).unwrap();
     let content = &mut message["content"];

@@ -1,5 +1,5 @@
-//! Whatever history a client sends, the provider gets one that no strict
-//! provider refuses, with every word of it.
+//! Whatever history a client sends, the provider gets one that no strict provider refuses,
+//! and no text is lost.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -52,7 +52,7 @@ proptest! {
     }
 }
 
-/// An item of a history that makes no sense, by its type and its call id.
+/// An item of an arbitrary history, by its type and its call id.
 #[derive(Clone, Debug)]
 enum Piece {
     Said(&'static str, bool),
@@ -87,8 +87,7 @@ fn piece() -> impl Strategy<Value = Piece> {
     ]
 }
 
-/// The items; each has a mark that occurs in what is sent of it, and nowhere
-/// else.
+/// The items. Each has a mark that occurs in its part of the encoded body, and nowhere else.
 fn items(pieces: &[Piece]) -> Vec<Value> {
     let pieces = pieces.iter().enumerate();
     pieces
@@ -137,7 +136,7 @@ fn messages(sent: &Encoded) -> Vec<Value> {
     body["messages"].as_array().unwrap().clone()
 }
 
-/// What the strictest of the providers ask of a history.
+/// Asserts the rules of the strictest providers for a history.
 fn assert_strict(messages: &[Value]) {
     let all = Value::from(messages);
     let mut ids = HashSet::new();

@@ -1,7 +1,7 @@
-//! Any answer that an upstream can give, cut in any way, becomes a stream that
-//! keeps every rule and says what the model said.
+//! Any answer of an upstream, cut in any way, becomes a stream that keeps every rule and
+//! has the content of the answer.
 //!
-//! `PROPTEST_CASES` sets how many answers are tried; 256 without it.
+//! `PROPTEST_CASES` sets the number of answers that are tried; the default is 256.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,11 +13,11 @@
 
 mod common;
 
-use adapters::drive::{self, settings};
 use adapters::responses::request::TurnSource;
 use common::judge;
 use common::script::{Call, End, Naming, Piecewise, Round, Script, Step, Tool, request};
-use common::wire::{Spelling, json_string, reads};
+use common::wire::{SseFraming, json_string, reads};
+use kit::drive::{self, settings};
 use kit::strict;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -30,20 +30,20 @@ proptest! {
     #[test]
     fn every_answer_is_a_strict_stream_that_says_the_same(
         script in script(),
-        spelling in spelling(),
+        framing in framing(),
         sizes in vec(1_usize..200, 1..8),
     ) {
-        // With `[DONE]` a server says that it was not cut off.
-        let said = |spelling: Spelling| Spelling {
-            done: spelling.done && script.end != End::Silence,
-            ..spelling
+        // `[DONE]` shows that the answer was not cut off.
+        let said = |framing: SseFraming| SseFraming {
+            done: framing.done && script.end != End::Silence,
+            ..framing
         };
-        let mut bytes = said(spelling).render(&script.chunks());
+        let mut bytes = said(framing).render(&script.chunks());
         if let End::Cut(after) = script.end {
             bytes.truncate(after % (bytes.len() + 1));
         }
         let chunks = script.chunks();
-        let plain: Vec<u8> = said(Spelling::PLAIN).render(&chunks);
+        let plain: Vec<u8> = said(SseFraming::PLAIN).render(&chunks);
         for codex in [true, false] {
             let whole = Answer::to(codex, &[&bytes]);
             prop_assert_eq!(&whole, &Answer::to(codex, &reads(&bytes, &sizes)));
@@ -74,7 +74,7 @@ fn an_answer_beyond_its_limit_fails() {
     }
 }
 
-/// What a client gets of the same bytes with and without events.
+/// The results for clients with and without a stream.
 #[derive(Debug, PartialEq)]
 struct Answer {
     stream: Result<String, String>,
@@ -94,7 +94,7 @@ impl Answer {
         }
     }
 
-    /// Checks the answer against what the model said.
+    /// Checks the results against the content of the answer.
     fn says(&self, script: &Script, codex: bool) {
         let Ok(body) = &self.stream else {
             assert!(
@@ -107,7 +107,7 @@ impl Answer {
         };
         let stream = judge::stream(body, codex);
         let terminal = match script.end {
-            _ if breaks_off(script, codex) => "response.failed",
+            _ if fails(script, codex) => "response.failed",
             End::Finish("length" | "content_filter") => "response.incomplete",
             _ => "response.completed",
         };
@@ -127,13 +127,13 @@ impl Answer {
                 (false, true) => assert_eq!(without_blanks(&got), without_blanks(&said)),
                 (true, _) => {
                     let (got, said) = (without_blanks(&got), without_blanks(&said));
-                    // Half a character at the end shows as a replacement.
+                    // Half a character at the end becomes a replacement character.
                     let got = got.trim_end_matches('\u{fffd}');
                     assert!(said.starts_with(got), "{got:?} is no beginning of {said:?}");
                 }
             }
         }
-        calls_are(&stream.calls(), script, codex);
+        assert_calls(&stream.calls(), script, codex);
         if let (Some([input, cached, write, output, reasoning]), false) = (script.usage, failed) {
             let usage = json!({
                 "input_tokens": input,
@@ -147,18 +147,18 @@ impl Answer {
     }
 }
 
-/// Whether the answer fails. Codex would ask again for a filtered one, so that
-/// fails for it too.
-fn breaks_off(script: &Script, codex: bool) -> bool {
+/// Whether the answer fails. Codex would retry a filtered answer that is incomplete, so for
+/// Codex that fails, too.
+fn fails(script: &Script, codex: bool) -> bool {
     match script.end {
         End::Silence | End::Error(_) | End::Cut(_) => true,
         End::Finish(reason) => codex && reason == "content_filter",
     }
 }
 
-/// Pairs of what the client got and what the model said. Codex drops refusals,
+/// Pairs of the text that the client got and the text of the model. Codex drops refusals,
 /// so it gets them as text.
-fn texts(stream: &strict::Stream, script: &Script, codex: bool) -> Vec<(String, String)> {
+fn texts(stream: &strict::CheckedStream, script: &Script, codex: bool) -> Vec<(String, String)> {
     let reasoning = script.said(|step| match step {
         Step::Reasoning(text) => Some(&text.text),
         _ => None,
@@ -196,11 +196,11 @@ fn without_blanks(text: &str) -> String {
     text.replace([' ', '\t', '\n', '\r'], "")
 }
 
-/// Every call is there in its form. Where the answer was cut, a call without
-/// its last arguments is incomplete, and not there for Codex, which would run
-/// it; where it broke off, the calls so far are there.
-fn calls_are(got: &[strict::Call], script: &Script, codex: bool) {
-    let failed = breaks_off(script, codex);
+/// Asserts that the client got every call in its form. When an answer ends by its length limit or
+/// a content filter, a call with unfinished arguments is incomplete; Codex, which would run it,
+/// does not get it. When an answer breaks off, the calls before the break are there.
+fn assert_calls(got: &[strict::CheckedCall], script: &Script, codex: bool) {
+    let failed = fails(script, codex);
     let mut expected = Vec::new();
     for call in script.calls() {
         let is_whole = serde_json::from_str::<Value>(&call.arguments).is_ok();
@@ -285,7 +285,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// White space at the very beginning of thinking or a refusal is not kept.
+/// White space at the very beginning of reasoning or a refusal is dropped.
 fn begun(text: Piecewise) -> Piecewise {
     Piecewise {
         text: format!("R{}", text.text),
@@ -301,7 +301,7 @@ fn text() -> impl Strategy<Value = Piecewise> {
     })
 }
 
-/// Text with all that is hard about text; never blank.
+/// Text with difficult characters; never blank.
 fn words() -> impl Strategy<Value = String> {
     const WORDS: [&str; 16] = [
         "a",
@@ -333,8 +333,8 @@ fn words() -> impl Strategy<Value = String> {
 
 fn round() -> impl Strategy<Value = Round> {
     let naming = prop::sample::select(Naming::ALL.to_vec());
-    // An aside is cut between characters: whatever comes between its pieces
-    // would stand between the halves.
+    // The text between calls is cut between characters only: the fragments of calls would come
+    // between the two halves.
     let aside = prop::option::weighted(
         0.2,
         words().prop_map(|text| Piecewise {
@@ -364,7 +364,7 @@ fn call() -> impl Strategy<Value = Call> {
         |(tool, words, (form, inner_ascii), cuts, ascii)| {
             let whole = arguments(tool, &words, inner_ascii);
             let text = match form {
-                // A shell or patch call without arguments has no form at all.
+                // A shell or patch call cannot be written without arguments.
                 0 if !matches!(tool, Tool::LocalShell | Tool::Shell | Tool::ApplyPatch) => {
                     String::new()
                 }
@@ -401,10 +401,10 @@ fn arguments(tool: Tool, words: &str, ascii: bool) -> String {
     }
 }
 
-fn spelling() -> impl Strategy<Value = Spelling> {
+fn framing() -> impl Strategy<Value = SseFraming> {
     let line_end = prop::sample::select(vec!["\n", "\r\n", "\r"]);
     (line_end, any::<[bool; 6]>()).prop_map(
-        |(line_end, [bom, space, comments, names, lines, done])| Spelling {
+        |(line_end, [bom, space, comments, names, lines, done])| SseFraming {
             line_end,
             bom,
             space,

@@ -54,12 +54,6 @@ pub enum CliCommand {
     /// Set up Codex
     #[command(subcommand)]
     Codex(CodexCommand),
-    /// Run the scripted offline model alone, on --listen
-    Sandbox {
-        /// The script to play
-        #[arg(long, value_name = "FILE")]
-        script: PathBuf,
-    },
     /// Write recorded turns to a file, to report or replay them
     #[command(subcommand)]
     Bundle(BundleCommand),
@@ -137,19 +131,6 @@ pub enum BundleCommand {
         a: PathBuf,
         /// The second bundle file
         b: PathBuf,
-    },
-    /// Write a turn as a golden case for the tests
-    ToFixture {
-        /// The bundle
-        file: PathBuf,
-        /// Where to, a folder that does not exist or is empty
-        folder: PathBuf,
-        /// The turn in the bundle
-        #[arg(long, value_name = "N", default_value = "1", value_parser = positive)]
-        turn: usize,
-        /// The request to a provider in that turn; the last when left out
-        #[arg(long, value_name = "N", value_parser = positive)]
-        attempt: Option<usize>,
     },
 }
 
@@ -366,12 +347,8 @@ mod tests {
     #[test]
     fn turns_count_from_one() {
         for (n, fits) in [("1", true), ("20", true), ("0", false), ("-1", false)] {
-            for line in [
-                format!("respondent bundle to-fixture a.tar.zst folder --turn {n}"),
-                format!("respondent replay a.tar.zst --turn {n}"),
-            ] {
-                assert_eq!(Cli::try_parse_from(line.split(' ')).is_ok(), fits, "{line}");
-            }
+            let line = format!("respondent replay a.tar.zst --turn {n}");
+            assert_eq!(Cli::try_parse_from(line.split(' ')).is_ok(), fits, "{line}");
         }
     }
 }

@@ -6,6 +6,7 @@ use adapters::plan::Retention;
 use arc_swap::ArcSwap;
 use http::Response;
 use http_body_util::BodyExt as _;
+use kit::player::Player;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +17,6 @@ use crate::clock::System;
 use crate::config::{Config, Flags, Inputs, UserDirs, load};
 use crate::metrics::Metrics;
 use crate::net::Body;
-use crate::sandbox::Player;
 
 /// A service with one provider `acme` that plays `script`. `settings` are further lines of its
 /// configuration table.

@@ -1,10 +1,10 @@
 use futures_util::FutureExt;
+use kit::player::Player;
 use registry::Route;
 
 use super::*;
 use crate::clock::System;
 use crate::config::{Environment, Flags, Inputs, UserDirs, load};
-use crate::sandbox::Player;
 
 /// A configuration with one provider, `lab`, whose table contains `table`.
 fn config(table: &str) -> Config {

@@ -1,7 +1,7 @@
 """Cases of the AI SDK (programs/ai_sdk_client.mjs), each with its providers `openai` and `open-responses`.
 
-What only one of them shows stands under `also`. `open-responses` shows the words of an error only
-when its `param` and `code` are strings, and no pieces of a call.
+`also` holds the expectations for one of the two alone. `open-responses` shows the message of an error
+only when its `param` and `code` are strings, and shows no pieces of a call.
 """
 
 import shutil

@@ -1,4 +1,4 @@
-"""What the proxy keeps of the turns of a client: bundled, run again from the file alone, free of secrets.
+"""Captured turns of a client: they are bundled, replayed from the file alone, and must hold no secrets.
 
 A case plants canaries with `@name@`, and in other forms with `@name:base64@` and `@name:percent@`.
 """
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import kit
 
-# Every one looks like a key, as nothing else in a prompt can be told from words.
+# Each looks like a key: in a prompt nothing else can be recognised as a secret.
 CANARIES = {
     "key": "sk-canary-key/+7Qw2Zr8Lm5Xv1Nd9Hc4Tb",
     "token": "sk-canary-token-3Pf6Gj2Wk8Ys5Vn1Rm7Dq",
@@ -32,7 +32,7 @@ FORMS = {
 
 
 def planted(value):
-    """The case with its canaries in their places."""
+    """The case with its placeholders replaced by canaries."""
     if isinstance(value, dict):
         return {key: planted(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -43,7 +43,7 @@ def planted(value):
 
 
 def check(wanted: dict, proxy: kit.Proxy, folder: Path, told: str):
-    """Bundles the failed turn and all turns, runs them again, and looks for secrets everywhere."""
+    """Bundles the failed turn and all turns, replays them, and searches everything for secrets."""
     (folder / "nowhere").mkdir()
     for name, selection in (("failed", []), ("all", ["--since", "1h"])):
         file = folder / f"{name}.bundle"
@@ -67,7 +67,7 @@ def check(wanted: dict, proxy: kit.Proxy, folder: Path, told: str):
 
 
 def command(folder: Path, name: str, *words) -> str:
-    """A command of the proxy in an empty folder, with an empty home; what it printed."""
+    """Runs a command of the proxy in an empty folder, with an empty home, and returns its output."""
     home = folder / "nowhere"
     done = subprocess.run(
         [str(word) for word in (kit.binary(), *words)],
@@ -100,13 +100,13 @@ def free_of_canaries(where: str, content: bytes):
 
 
 def forms(secret: str) -> set[bytes]:
-    """The secret in plain, percent-encoded, and as base64 wherever in a longer text it stands."""
+    """The secret in plain, percent-encoded, and as base64 at any offset of a longer text."""
     plain = secret.encode()
     every_byte = "".join(f"%{byte:02X}" for byte in plain)
     found = {plain, quote(secret, safe="").encode(), every_byte.encode(), every_byte.lower().encode()}
     for before in range(3):
         for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            # The first and the last letters hold bits of what stands around.
+            # The first and last characters hold bits of the surrounding text.
             inner = encode(b"\0" * before + plain).rstrip(b"=")[4 if before else 0 : -2]
             found.add(inner)
     return found

@@ -1,8 +1,8 @@
 """Cases of the real Codex CLI.
 
-A case gives the prompts (the first is `codex exec`, the rest `codex exec resume --last`), the files of
-the working directory and what the user has to see: exit code, final message, items, usage, the
-number of POSTs that reached the proxy, seconds.
+A case has the prompts (the first for `codex exec`, the others for `codex exec resume --last`), the files
+of the working directory, and the expected results: exit code, final message, items, usage, the number
+of POSTs that reached the proxy, seconds.
 """
 
 import base64
@@ -48,7 +48,7 @@ def run(case: dict, folder: Path):
 
 @contextlib.contextmanager
 def proxy_for(case: dict, folder: Path):
-    """As kit.proxy_for; with "agent" the upstream is the agent of tasks.py at that task."""
+    """kit.proxy_for; for a case with "agent" the upstream is the agent of tasks.py with that task."""
     if "agent" not in case:
         with kit.proxy_for(case, folder) as proxy:
             yield proxy
@@ -59,7 +59,7 @@ def proxy_for(case: dict, folder: Path):
 
 
 class Turn:
-    """What one run of the CLI showed its user."""
+    """The output of one run of the CLI."""
 
     def __init__(self, code: int, stdout: str):
         events = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
@@ -74,7 +74,7 @@ class Turn:
 
 
 class Session:
-    """One thread of the CLI with a home of its own, pointed at the proxy."""
+    """One thread of the CLI with its own home, configured for the proxy."""
 
     def __init__(self, proxy: kit.Proxy, folder: Path, options: dict):
         self.folder = folder
@@ -98,7 +98,7 @@ class Session:
         (home / "config.toml").write_text("\n".join([QUIET_KEYS, provider, QUIET_TABLES, mcp(options)]))
 
     def printed_provider(self, proxy: kit.Proxy, commands: list[list[str]]) -> str:
-        """What the last of these commands of the proxy prints for the user to paste."""
+        """The output of the last of these commands of the proxy, which a user would paste into the configuration."""
         env = self.env | {"PATH": f"{CODEX.parent}:{self.env['PATH']}"}
         for words in commands:
             argv = [kit.binary(), *words, *proxy.flags]
@@ -108,8 +108,8 @@ class Session:
         return stdout
 
     def turn(self, prompt: str, seconds: float) -> Turn:
-        # The proxy's own handling of a dead upstream is judged, so the client's endless wait for a
-        # network is off. Its commands are the scripts' own and run in no second sandbox.
+        # The tests check how the proxy handles a dead upstream, so the client's endless wait for a
+        # network is off. The commands come from our scripts and need no sandbox of the client.
         argv = [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable", "unbounded_connection_retries"]
         argv += ["--dangerously-bypass-approvals-and-sandbox"]
         argv += [*self.args, prompt] if self.runs == 0 else ["resume", "--last", prompt]
@@ -123,13 +123,13 @@ class Session:
         return turn
 
 
-# Nothing is fetched and nothing is sent but to the proxy.
+# The client talks to the proxy only.
 QUIET_KEYS = 'check_for_update_on_startup = false\nweb_search = "disabled"'
 QUIET_TABLES = "[analytics]\nenabled = false\n[features]\nplugins = false\napps = false"
 
 
 def own_provider(proxy: kit.Proxy, options: dict) -> str:
-    """The provider, written by hand; a null in the case leaves a key out."""
+    """A provider table as a user would write it; a null in the case leaves a key out."""
     provider = {
         "name": "proxy",
         "base_url": proxy.base_url,
@@ -142,7 +142,7 @@ def own_provider(proxy: kit.Proxy, options: dict) -> str:
 
 
 def toml(value) -> str:
-    """A string, number, switch, list or table of those on one line."""
+    """A string, number, boolean, list or table, as TOML on one line."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{json.dumps(key)} = {toml(inner)}" for key, inner in value.items()) + " }"
     return json.dumps(value)

@@ -1,4 +1,4 @@
-"""Long outputs of every kind for tasks.py: lines of a kind, with needles at places, the same on every run."""
+"""Long outputs of every kind for tasks.py: lines with needles at given positions, the same on every run."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ WORDS = "cache queue shard token route batch frame index probe pool lease quota 
 
 
 def output(step: dict):
-    """What the command or tool of a step returns: a string, or an array of parts."""
+    """The output of the command or tool of a step: a string, or a list of parts."""
     content = body(step)
     form = step.get("form", "plain")
     if form == "plain":
@@ -27,7 +27,7 @@ HEADER = "Chunk ID: 0652e2\nWall time: 0.4000 seconds\nProcess exited with code 
 
 
 def codex_cut(content: str, limit=40_000) -> str:
-    """As Codex 0.169 cuts the output of a command: half of the bytes from each end."""
+    """Truncates the output of a command as Codex 0.169 does: half of the bytes from each end."""
     data = content.encode()
     if len(data) <= limit:
         return HEADER.format(tokens=len(data) // 4) + content
@@ -39,7 +39,7 @@ def codex_cut(content: str, limit=40_000) -> str:
 
 
 def body(step: dict) -> str:
-    """Lines of the step's fill until its size is reached; each needle replaces the line at its part of the whole."""
+    """Lines of the step's fill up to its size; each needle replaces the line at its fraction of the whole."""
     fill, size = FILLS[step["fill"]], step["size"]
     rng = random.Random(f"{step['fill']} {size} {step.get('seed', 0)}")
     lines, reached = [], 0
@@ -144,7 +144,7 @@ def opaque(rng, at):
 
 FILLS = {function.__name__: function for function in (log, build, tests, grep, source, record, row, html, results, minified, prose, chinese, stack, diff, yaml, xml, sql, windows, hexdump, opaque)}
 FILLS |= {"array": record, "one_line": record}
-# What stands before, between and after the lines.
+# The text before, between and after the lines.
 FRAMES = {
     "array": ("[\n", ",\n", "\n]\n"),
     "one_line": ('{"total":1,"items":[', ",", "]}"),

@@ -1,8 +1,8 @@
 """Cases in which llmock plays the upstream and judges the proxy as its client.
 
-A case gives the faults (`behaviors` of llmock's scenario, `serve` with flags of its server), and how each turn has to end: with a status,
-or the status of the response. A turn that fails is sent again where the case says so, as clients do
-with an answer that broke off. At the end `llmock report` must have nothing to complain of.
+A case has the faults (`behaviors` of llmock's scenario, `serve` with flags of its server) and the expected
+end of each turn: an HTTP status, or the status of the response. With `again`, a failed turn is sent again,
+as clients do with an answer that broke off. At the end `llmock report` must find no errors.
 """
 
 import json
@@ -36,7 +36,7 @@ def run(case: dict, folder: Path):
 class Llmock(kit.Process):
     def __init__(self, folder: Path, flags: list):
         port = kit.free_port()
-        # Echoed, an answer is long enough for every fault; the usual ones vary.
+        # An echoed answer is long enough for every fault; the default answers vary in length.
         argv = [LLMOCK, "serve", "--port", port, "--log-level", "warning", "--response-style", "echo", *flags]
         super().__init__(argv, folder / "llmock.log", env=kit.plain_env(folder), cwd=folder)
         self.origin = f"http://127.0.0.1:{port}"
@@ -50,14 +50,14 @@ class Llmock(kit.Process):
 
 
 def turn(llmock: Llmock, proxy: kit.Proxy, again: bool) -> list:
-    """How a turn ended, and how when it was sent again."""
+    """The ends of a turn and of its repetitions."""
     ends = []
     while True:
         ends.append(ended(proxy))
         if not again or ends[-1] == "completed" or len(ends) > 3:
             return ends
-        # It waits until nothing is under way: llmock takes a request that overlaps
-        # with the one before for another one, not for its repetition.
+        # Wait until no request is in progress: llmock counts a request that overlaps with the one before
+        # as another request, not as its repetition.
         llmock.call("GET", "verdict")
 
 

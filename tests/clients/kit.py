@@ -1,4 +1,4 @@
-"""What every client case stands on: the proxy process, the scripted upstream, matching, counting.
+"""What all client cases share: the proxy process, the scripted upstream, matching, counting.
 
 The cases are data (cases/<client>/*.json); the modules named after a client drive its real program.
 """
@@ -24,7 +24,7 @@ API_KEY = "sk-upstream-of-the-client-tests"
 
 
 class Failure(Exception):
-    """The program ran and did something else than the case says."""
+    """The program ran, and its behaviour differs from the case."""
 
 
 class Skip(Exception):
@@ -36,6 +36,14 @@ def binary() -> Path:
     return Path(os.environ.get("RESPONDENT_BIN", ROOT / "target/release/respondent")).resolve()
 
 
+def kit_program() -> Path:
+    """The program of tests/kit, which a build of the workspace puts beside the proxy."""
+    program = binary().with_name("respondent-kit")
+    if not program.exists():
+        raise Failure(f"{program} is missing: build the workspace, as with cargo build --release --workspace")
+    return program
+
+
 def need(path: Path, what: str) -> Path:
     if not path.exists():
         raise Skip(f"{what} is not installed, run tests/clients/install.sh")
@@ -43,7 +51,7 @@ def need(path: Path, what: str) -> Path:
 
 
 class Process:
-    """A child in its own process group, its output in a file, ended with everything it started."""
+    """A child in its own process group, with its output in a file. Closing it ends everything it started."""
 
     def __init__(self, argv, log: Path, env=None, cwd=None):
         self.log = log
@@ -62,11 +70,11 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def wait_for(self, pattern: str, seconds: float) -> re.Match:
-        """The first match of `pattern` in what the child has printed."""
+        """The first match of `pattern` in the output of the child."""
         return self._until(lambda: re.search(pattern, self.text()), f"no line like {pattern!r}", seconds)
 
     def wait_for_url(self, url: str, seconds: float):
-        """Until `url` answers 200."""
+        """Waits until `url` answers with status 200."""
 
         def answers():
             with contextlib.suppress(OSError):
@@ -105,20 +113,20 @@ class Process:
 
 
 class Player(Process):
-    """The scripted Chat Completions upstream."""
+    """The scripted Chat Completions upstream: the program of tests/kit."""
 
     def __init__(self, script: dict, folder: Path):
         path = folder / "script.json"
         path.write_text(json.dumps(script))
-        argv = [binary(), "sandbox", "--script", path, "--listen", "127.0.0.1:0"]
+        argv = [kit_program(), "player", "--script", path]
         super().__init__(argv, folder / "player.log", env=plain_env(folder), cwd=folder)
-        self.base_url = self.wait_for(r"sandbox listening on (http://\S+)", 10)[1]
+        self.base_url = self.wait_for(r"player listening on (http://\S+)", 10)[1]
 
 
 class Proxy(Process):
-    """The proxy on a port of its own, with a home of its own, serving one upstream.
+    """The proxy on its own port, with its own home, in front of one upstream.
 
-    Without `base_url` it has no configuration and no key: the embedded sandbox.
+    Without `base_url` it has no configuration and no key, so that it serves the embedded sandbox.
     """
 
     def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY):
@@ -154,11 +162,11 @@ class Proxy(Process):
         return round(sum(float(line.split()[-1]) for line in lines if line.startswith(metric)))
 
     def turns(self) -> int:
-        """How many turns the proxy has finished, of every kind and outcome."""
+        """The number of turns that the proxy has finished, of every kind and outcome."""
         return self.counted("respondent_turns_total")
 
     def settled_turns(self, at_least: int) -> int:
-        """The count once it has reached `at_least`; a turn is counted a moment after its last byte."""
+        """The count once it has reached `at_least`: a turn is counted shortly after its last byte."""
         end = time.monotonic() + 3
         while (count := self.turns()) < at_least and time.monotonic() < end:
             time.sleep(0.05)
@@ -166,7 +174,7 @@ class Proxy(Process):
 
 
 def plain_env(home: Path) -> dict:
-    """An environment without keys, proxies and settings of the person who runs the tests."""
+    """An environment without the keys, proxies and settings of the user who runs the tests."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     return kept | {"HOME": str(home), "NO_PROXY": "127.0.0.1,localhost", "XDG_CONFIG_HOME": str(home / ".config")}
 
@@ -179,7 +187,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def refused_url():
-    """A base URL whose port is held and never listens."""
+    """A base URL whose port is reserved and does not listen."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
@@ -203,13 +211,13 @@ def proxy_for(case: dict, folder: Path):
 
 
 def strict(name: str) -> dict:
-    """What fixtures/strict has of a provider that a script can say: its dialect and what it refuses."""
+    """The part of a strict preset (fixtures/strict) that belongs in a script: dialect and refusal rules."""
     preset = json.loads((ROOT / f"fixtures/strict/{name}.json").read_text())
     return {key: preset[key] for key in ("dialect", "refuse")}
 
 
 def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
-    """Runs a client to its end; (exit code, stdout, stderr)."""
+    """Runs a client to its end and returns (exit code, stdout, stderr)."""
     out, err = folder / f"{name}.out", folder / f"{name}.err"
     with open(out, "wb") as stdout, open(err, "wb") as stderr:
         child = subprocess.Popen(
@@ -236,10 +244,11 @@ def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
 
 
 def mismatch(expected, actual, where="result") -> str | None:
-    """What is wrong with `actual`, if anything.
+    """A description of how `actual` differs from `expected`; None if it matches.
 
-    Objects need the named keys, lists the named elements in that order with others between (an
-    empty list is empty), a string that starts with "~" is a regular expression to be found, all else is equal.
+    Objects need the given keys. Lists need the given elements in this order, with others in between;
+    an empty list must be empty. A string that starts with "~" is a regular expression to search for.
+    Everything else must be equal.
     """
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
@@ -275,5 +284,5 @@ def check(wrong: str | None):
 
 
 def python() -> str:
-    """An interpreter for small helpers that need only the standard library."""
+    """A Python interpreter for helpers that need only the standard library."""
     return shutil.which("python3.11") or shutil.which("python3") or "python3"

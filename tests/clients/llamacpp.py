@@ -1,6 +1,6 @@
 """Cases of a real engine behind the proxy: llama.cpp's own HTTP server on the CPU.
 
-The client is a plain socket reader of ours, so that the bytes of the stream can be judged.
+The client reads the socket itself, so that the bytes of the stream can be checked.
 """
 
 import json
@@ -39,7 +39,7 @@ def run(case: dict, folder: Path):
 
 
 def respond(proxy: kit.Proxy, request: dict) -> dict:
-    """Sends one request and judges the form of its answer; what it said."""
+    """Sends one request, checks the form of the answer, and returns its content."""
     raw = post(f"{proxy.base_url}/responses", request)
     response = judged_stream(raw) if request.get("stream") else json.loads(raw)
     parts = [part for item in response["output"] if item["type"] == "message" for part in item["content"]]
@@ -56,7 +56,7 @@ def respond(proxy: kit.Proxy, request: dict) -> dict:
 
 
 def judged_stream(raw: str) -> dict:
-    """The final response of a stream that keeps the order and ends once."""
+    """The final response of a stream, after checking the order of events and the single end."""
     *blocks, rest = raw.split("\n\n")
     if rest or not blocks or blocks[-1] != "data: [DONE]":
         raise kit.Failure(f"the stream does not end in [DONE]: {raw[-300:]!r}")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A long working day of the real Codex CLI on a bad upstream: long.py [--turns N] [--sessions N] [--strict PRESET]
+"""Long sessions of the real Codex CLI on a faulty upstream: long.py [--turns N] [--sessions N] [--strict PRESET]
 
-Every turn runs a command and answers from its output; most meet a fault of the upstream on the way.
-Prints what the user saw. Exit 1 when a turn failed or said something else than its answer.
+Every turn runs a command and answers from its output; in most turns the upstream has a fault first.
+Prints what the user sees. Exits with 1 when a turn fails or has another answer than expected.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import kit
 OVERLOADED = {"error": {"message": "The engine is overloaded.", "type": "server_error"}}
 TOO_MANY = {"error": {"message": "Too many requests.", "code": "rate_limit_exceeded"}}
 
-# Answers that are played before the good one.
+# Faulty answers that are played before the good one.
 FAULTS = {
     "none": [],
     "429 with retry-after": [{"status": 429, "headers": {"retry-after": "1"}, "json": TOO_MANY}],
@@ -35,12 +35,12 @@ FAULTS = {
     "error chunk": [{"steps": [{"text": "Let me "}, {"error": {"message": "The worker died.", "code": 500}}]}],
     "no finish reason": [{"steps": [{"text": "Let me "}, {"raw": "data: [DONE]\n\n"}]}],
 }  # fmt: skip
-# What the good answer does while it is given.
+# Delays and splits of the good answer.
 MANNERS = [{}, {"head_delay_ms": 12000}, {"split": 5}, {"pause": 8000}, {"gap_ms": 40}]
 
 
 def script(turns: int) -> dict:
-    """For every turn a call and an answer, each after its faults, found by the number of the turn."""
+    """For every turn a call and an answer, each after its faults; the turn number selects them."""
     answers = []
     names = list(FAULTS)
     for turn in range(turns):
@@ -64,7 +64,7 @@ def good(when: dict, turn: int, steps: list) -> dict:
 
 
 def work(proxy: kit.Proxy, folder: Path, turns: list[int]) -> list[tuple[int, str | None, list[str]]]:
-    """One session over these turns: (turn, what went wrong, errors that were shown)."""
+    """Plays one session of these turns: (turn, failure, errors that were shown)."""
     folder.mkdir()
     session = codex.Session(proxy, folder, {})
     seen = []

@@ -1,4 +1,4 @@
-"""A Responses server of a few lines, so that the client alone is measured: it plays what a function says.
+"""A minimal Responses server that answers with a function, to measure the client alone.
 
 It records what the client sends: Responses requests, requests for the catalog, and requests to a
 small MCP server over streamable HTTP at /mcp.
@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Mock:
-    """`answer(number, body)` gives the output items of a turn, or (items, usage of its input in tokens)."""
+    """`answer(number, body)` returns the output items of a turn, or (items, input tokens)."""
 
     def __init__(self, answer, catalog: dict | None = None, mcp=None):
         self.answer, self.catalog, self.mcp = answer, catalog, mcp

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Acceptance tests with real client programs: run.py [--jobs N] [--strict] [--keep] [filter]
 
-Needs the proxy binary ($RESPONDENT_BIN, else target/release/respondent) and what install.sh installs.
-Prints a line a case and the totals last; exit 1 when a case failed, or with --strict when one was
-skipped. Each case has a temporary folder of its own, which --keep leaves behind.
+Needs the proxy ($RESPONDENT_BIN, else target/release/respondent) with respondent-kit beside it, and the
+programs that install.sh installs. Prints a line for each case and the totals last. Exits with 1 when a
+case failed, or with --strict when one was skipped. Each case has its own temporary folder, which --keep
+leaves in place.
 """
 
 import argparse
@@ -27,7 +28,7 @@ CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "judged": judged, "llamacpp": llama
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:
-    """Cases by name: a file holds one, or an object of several."""
+    """The cases by name: a file holds one case, or an object of several."""
     found = []
     for path in sorted((kit.HERE / "cases").glob("*/*.json")):
         name = f"{path.parent.name}/{path.stem}"
@@ -60,7 +61,7 @@ def judge(name: str, case: dict, keep: bool) -> tuple[str, str, str]:
 
 
 def outputs(folder: Path) -> str:
-    """The ends of what every program of the case printed."""
+    """The last output of each program of the case."""
     parts = []
     printed = [path for kind in ("out", "err", "log") for path in folder.glob(f"**/*.{kind}")]
     for path in sorted(printed):
@@ -84,7 +85,7 @@ def main() -> int:
     if not cases:
         print(f"no case is named like {chosen.filter!r}")
         return 2
-    # The long ones first, so that the last worker is not left with a minute of waiting.
+    # The longest cases first, so that no worker starts one of them last.
     cases.sort(key=lambda named: -named[1].get("seconds", 60))
     totals = {"ok": 0, "FAILED": 0, "SKIPPED": 0}
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:

@@ -1,4 +1,4 @@
-"""Cases of the SDKs: a small program of ours plays one scenario and prints what it saw as JSON."""
+"""Cases of the SDKs: a small program plays one scenario with the SDK and prints the results as JSON."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import kit
 
 
 def run(case: dict, folder: Path, argv: list, program: str, also: dict | None = None):
-    """Runs `argv` followed by the base URL, the model and the scenario, and judges its last line."""
+    """Runs `argv` followed by the base URL, the model and the scenario, and checks its last line."""
     (folder / "work").mkdir()
     with kit.proxy_for(case, folder) as proxy:
         words = [*argv, proxy.base_url, case.get("model") or proxy.first_model(), case["scenario"]]

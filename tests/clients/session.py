@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Long sessions with long outputs: session.py [--turns N] [--megabytes N] [--window TOKENS ...] [--door DOOR]
+"""Long sessions with long outputs: session.py [--turns N] [--megabytes N] [--window TOKENS ...] [--compaction KIND]
 
-A scripted agent talks through the proxy to an upstream that counts 2.7 bytes a token, refuses what is larger than its
-window, and charges a tenth for what it had seen before. The agent sends its whole history every turn, as Codex does, and
-compacts where the model list of the proxy says. Prints a line a window. Exit 1 when a turn was refused, a tool output was lost, or too
-many turns broke the prefix.
+A scripted agent talks through the proxy to an upstream that reckons 2.7 bytes a token, refuses requests that exceed its
+window, and charges a tenth for a prefix that it has seen before. The agent sends its whole history every turn, as Codex
+does, and compacts at the threshold of the proxy's model list. Prints a line for each window. Exits with 1 when a turn is
+refused, a tool output is lost, or too many turns break the prefix.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from pathlib import Path
 import kit
 
 BYTES_A_TOKEN = 2.7
-# What a turn has to share with the one before, of that one's bytes.
+# The share of the bytes of a turn that the next one must begin with.
 SHARED = 0.97
 MOST_BREAKS = 8
-# Bytes of an output in the middle, and how widely they are spread (log-normal): most commands say little, a few say all.
+# Median and spread (log-normal) of the bytes of an output: most commands print little, a few very much.
 MEDIAN, SPREAD = 2_000, 2.9
 LARGEST = 5_000_000
-DOORS = ("trigger", "compact", "local")
+COMPACTION_KINDS = ("trigger", "compact", "local")
 
 # ---------------------------------------------------------------- outputs
 
@@ -102,7 +102,7 @@ KINDS = (log, code, web, json_text, minified, chinese)
 
 
 def sizes(dice: random.Random, turns: int, total: int) -> list[list[int]]:
-    """Bytes of the outputs of every turn, in all about `total`."""
+    """The sizes of the outputs of every turn, about `total` bytes in sum."""
     calls = [dice.choices((1, 2), (90, 10))[0] for _ in range(turns)]
     drawn = [[min(LARGEST, dice.lognormvariate(math.log(MEDIAN), SPREAD)) for _ in range(count)] for count in calls]
     scale = total / sum(map(sum, drawn))
@@ -114,7 +114,7 @@ def sizes(dice: random.Random, turns: int, total: int) -> list[list[int]]:
 
 @dataclass
 class Upstream:
-    """Counts, refuses and charges; what it says is scripted."""
+    """A scripted upstream that counts tokens and refuses requests that exceed its window."""
 
     window: int
     bodies: list[bytes] = field(default_factory=list)
@@ -125,7 +125,7 @@ class Upstream:
     seen: set[bytes] = field(default_factory=set)
     calls: int = 0
     dice: random.Random = field(default_factory=lambda: random.Random(7))
-    # How many calls the next answers make.
+    # The number of calls of the next answers.
     wanted: int = 1
 
     def answer(self, body: bytes) -> tuple[int, bytes]:
@@ -206,8 +206,8 @@ LOCAL_PROMPT = "You are performing a CONTEXT CHECKPOINT COMPACTION. Write a hand
 
 
 class Agent:
-    def __init__(self, proxy: kit.Proxy, door: str):
-        self.proxy, self.door = proxy, door
+    def __init__(self, proxy: kit.Proxy, compaction: str):
+        self.proxy, self.compaction = proxy, compaction
         self.kept = [message("developer", "You are an agent. " + line(random.Random(1), 900)), message("user", "Make the build pass.")]
         self.items = list(self.kept)
 
@@ -236,10 +236,10 @@ class Agent:
         return response
 
     def compact(self):
-        if self.door == "compact":
+        if self.compaction == "compact":
             answer = self.post("/responses/compact", self.items, {"tools": [TOOL]})
             self.items = self.kept[:1] + [json.dumps(item, ensure_ascii=False) for item in answer["output"]]
-        elif self.door == "trigger":
+        elif self.compaction == "trigger":
             items = [*self.items, json.dumps({"type": "compaction_trigger"})]
             answer = self.post("/responses", items, {"stream": True, "tools": [TOOL]}, "compaction")
             if [item["type"] for item in answer["output"]] != ["compaction"]:
@@ -276,17 +276,17 @@ class Outcome:
     seconds: float = 0.0
 
 
-def session(window: int, turns: int, total: int, door: str, seed: int) -> Outcome:
+def session(window: int, turns: int, total: int, compaction: str, seed: int) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix="respondent-session-"))
     upstream, outcome = Upstream(window), Outcome(window)
     began = time.monotonic()
     dice = random.Random(seed)
     outputs: dict[str, str] = {}
-    # As Kimi: it wants its reasoning back.
+    # Like Kimi, the upstream requires its reasoning in the history.
     table = f'quirks = {{ reasoning_replay = "reasoning_content" }}\n[[providers.scripted.models]]\nid = "scripted"\nwindow = {window}\nbytes_per_token = {BYTES_A_TOKEN}\n'
     try:
         with serving(upstream) as url, kit.Proxy(folder, url, models=(), more=table) as proxy:
-            agent = Agent(proxy, door)
+            agent = Agent(proxy, compaction)
             compact_at = json.loads(proxy.get("/v1/models"))["models"][0]["auto_compact_token_limit"]
             previous, forwarded = b"", 0
             for turn in sizes(dice, turns, total):
@@ -331,13 +331,13 @@ def main() -> int:
     options.add_argument("--turns", type=int, default=300)
     options.add_argument("--megabytes", type=float, default=50)
     options.add_argument("--window", type=int, nargs="+", default=[262_144])
-    options.add_argument("--door", choices=DOORS, default="trigger")
+    options.add_argument("--compaction", choices=COMPACTION_KINDS, default="trigger")
     options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
     wrong = []
     for window in chosen.window:
         try:
-            seen = session(window, chosen.turns, int(chosen.megabytes * 1e6), chosen.door, chosen.seed)
+            seen = session(window, chosen.turns, int(chosen.megabytes * 1e6), chosen.compaction, chosen.seed)
         except kit.Failure as reason:
             print(f"window {window}: {reason}")
             wrong.append(window)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tasks whose answers lie deep in long tool outputs: tasks.py [--window N] [--keep] [filter]
+"""Tasks with answers deep inside long tool outputs: tasks.py [--window N] [--keep] [filter]
 
 Each task of tasks.json is played through the real proxy twice, with bounding on and off. The agent is
-scripted: it knows the question, the word it would search for and how an answer looks, and of the
-session only what the request to the upstream shows. It runs the commands of the task; it answers once
-it sees an answer; else it uses artifact_search and artifact_read as the excerpt tells it. The upstream
-refuses what exceeds its window. Prints a line a task and both totals; exit 1 when bounding loses a
-task that ends well without it, or one of its own.
+scripted: it has the question, the words to search for and the pattern of an answer, and sees of the
+session only the request to the upstream. It runs the commands of the task and answers once it sees an
+answer; otherwise it uses artifact_search and artifact_read as the excerpt says. The upstream refuses
+requests that exceed its window. Prints a line for each task and both totals. Exits with 1 when a task
+fails with bounding that succeeds without it, or that needs bounding.
 """
 
 import argparse
@@ -31,7 +31,7 @@ SPACE = "mcp__respondent"
 
 
 class Agent:
-    """The model: a function of one request, and of what it has already tried."""
+    """The model: it answers from one request and the searches that it has already tried."""
 
     def __init__(self, task: dict):
         self.task = task
@@ -65,13 +65,13 @@ class Agent:
         return {"say": "I cannot find it."}
 
     def answer(self, seen: list[str]) -> str | None:
-        """What all patterns find in what is seen, if all find something."""
+        """The matches of all patterns in the visible messages; None unless all match."""
         everything = "\n".join(seen)
         found = [re.search(pattern, everything) for pattern in self.task["patterns"]]
         return " ".join(match[1] for match in found) if all(found) else None
 
     def places(self, messages: list[dict]) -> list[dict]:
-        """Pages around what searches found, the newest search first: arguments of artifact_read."""
+        """Pages around the matches of searches, the newest search first, as arguments of artifact_read."""
         pages = []
         for message in reversed(messages):
             content = text(message)
@@ -89,7 +89,7 @@ def text(message: dict) -> str:
 
 
 class Upstream:
-    """A Chat Completions provider with a window; it answers with what the agent of the moment does."""
+    """A Chat Completions provider with a window, which answers as its current agent does."""
 
     def __init__(self, window: int):
         self.window = window
@@ -151,7 +151,7 @@ class Upstream:
 
 
 class Client:
-    """What a coding agent does around the model: keeps the history, runs commands, calls MCP tools."""
+    """The client side of a coding agent: it keeps the history, runs commands and calls MCP tools."""
 
     def __init__(self, proxy: kit.Proxy):
         self.proxy = proxy
@@ -177,7 +177,7 @@ class Client:
         return json.loads(answer)["result"]
 
     def work(self, task: dict) -> str:
-        """The final message of a task, or what stopped it."""
+        """The final message of a task, or the error that stopped it."""
         items = [{"type": "message", "role": "user", "content": task["question"]}]
         outputs = iter(task["outputs"])
         for _ in range(ROUNDS):
@@ -216,14 +216,14 @@ COMMAND = {
 
 
 def bill(bodies: list[bytes]) -> tuple[float, float]:
-    """Tokens that were sent, and what they cost where a token of a shared start costs a tenth."""
+    """Tokens that were sent, and their cost when a token of a shared prefix costs a tenth."""
     sent = sum(map(len, bodies))
     shared = sum(common(before, body) for before, body in zip(bodies, bodies[1:]))
     return sent / BYTES_PER_TOKEN, (sent - 0.9 * shared) / BYTES_PER_TOKEN
 
 
 def common(one: bytes, two: bytes) -> int:
-    """Bytes that both begin with."""
+    """The length of the common prefix."""
     low, high = 0, min(len(one), len(two))
     while low < high:
         middle = (low + high + 1) // 2
@@ -232,7 +232,7 @@ def common(one: bytes, two: bytes) -> int:
 
 
 def play(tasks: list[dict], outputs: str, window: int, folder: Path) -> dict[str, tuple[bool, str, int, float, float]]:
-    """By name of the task: (ended well, what was said, requests, tokens, tokens with a cache)."""
+    """By name of the task: (succeeded, answer, requests, tokens, tokens with a cache)."""
     folder.mkdir()
     more = f"window = {window}\nbytes_per_token = {BYTES_PER_TOKEN}\n[context]\noutputs = \"{outputs}\"\n"
     seen = {}

@@ -1,4 +1,4 @@
-"""The search for canaries itself."""
+"""Tests of the search for canaries."""
 
 import base64
 import unittest

@@ -1,4 +1,4 @@
-"""The judge itself: what `kit.mismatch` lets through and what it does not."""
+"""Tests of `kit.mismatch`."""
 
 import unittest
 

@@ -8,13 +8,16 @@ mod switches;
 
 use std::fmt::Debug;
 
-pub use adapters::drive;
+pub use kit::drive;
+use kit::player::ChatDialect;
+use kit::player::PlayerRequest;
+use kit::player::dialect::{
+    ArgumentsForm, CallIdPlacement, FinishReasonForm, ReasoningPlacement, StreamErrorForm,
+    UsagePlacement,
+};
 use libtest_mimic::Trial;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use respondent::sandbox::Dialect;
-use respondent::sandbox::dialect::{Arguments, ErrorForm, Finish, Ids, Reasoning, UsagePlace};
-use respondent::sandbox::http::Request;
 use serde_json::{Value, json};
 
 use self::answer::{Said, SaidCall};
@@ -88,22 +91,22 @@ where
 }
 
 /// The request that a player gets.
-fn request(stream: bool) -> Request {
+fn request(stream: bool) -> PlayerRequest {
     let mut body = json!({"model": "m", "messages": []});
     if stream {
         body["stream"] = true.into();
         body["stream_options"] = json!({"include_usage": true});
     }
-    Request::of(&body.to_string())
+    PlayerRequest::from_body(&body.to_string())
 }
 
 /// Checks what comes out of this answer, streamed by the upstream and not.
-fn told(dialect: &Dialect, said: &Said, sizes: &[usize]) {
+fn told(dialect: &ChatDialect, said: &Said, sizes: &[usize]) {
     let answer = said.answer(dialect);
     let outputs = [true, false].map(|stream| {
-        let bytes = answer.bytes(&request(stream));
+        let bytes = answer.body_for(&request(stream));
         // Counts behind all content: nobody counts an answer before it is whole.
-        let counted = dialect.usage == UsagePlace::Apart && bytes.contains("\"usage\":{");
+        let counted = dialect.usage == UsagePlacement::Apart && bytes.contains("\"usage\":{");
         let counted = counted && bytes.contains("[DONE]");
         let is_over = counted || bytes.starts_with('{');
         let is_over = is_over && said.is_whole();
@@ -116,7 +119,7 @@ fn told(dialect: &Dialect, said: &Said, sizes: &[usize]) {
         });
         (bytes, outputs)
     });
-    if dialect.finish == Finish::Missing {
+    if dialect.finish == FinishReasonForm::Missing {
         return;
     }
     let [(_, streamed), (_, document)] = &outputs;
@@ -129,10 +132,10 @@ fn told(dialect: &Dialect, said: &Said, sizes: &[usize]) {
     }
 }
 
-fn quirks(dialect: &Dialect) -> registry::Quirks {
+fn quirks(dialect: &ChatDialect) -> registry::Quirks {
     let think_tags = match dialect.reasoning {
-        Reasoning::ThinkTags => registry::ThinkTags::On,
-        Reasoning::UnopenedThink => registry::ThinkTags::Unopened,
+        ReasoningPlacement::ThinkTags => registry::ThinkTags::On,
+        ReasoningPlacement::UnopenedThink => registry::ThinkTags::Unopened,
         _ => registry::ThinkTags::Off,
     };
     registry::Quirks {
@@ -146,17 +149,17 @@ fn quirks(dialect: &Dialect) -> registry::Quirks {
 /// Without a finish reason `is_over` tells whether the end was told all the same.
 fn says(
     reading: &Reading,
-    dialect: &Dialect,
+    dialect: &ChatDialect,
     said: &Said,
     codex: bool,
     is_over: bool,
 ) -> Result<(), String> {
     let answer = match reading {
         Reading::Answer(answer) => answer,
-        Reading::Fault(_) if dialect.finish == Finish::Missing => return Ok(()),
+        Reading::Fault(_) if dialect.finish == FinishReasonForm::Missing => return Ok(()),
         Reading::Fault(fault) => return Err(format!("a fault: {fault}")),
     };
-    if dialect.finish == Finish::Missing && !is_over {
+    if dialect.finish == FinishReasonForm::Missing && !is_over {
         return same("terminal", answer.terminal.as_str(), "response.failed");
     }
     same("terminal", answer.terminal.as_str(), "response.completed")?;
@@ -178,11 +181,14 @@ fn says(
             arguments(&call.arguments),
             arguments(&said.expected()),
         )?;
-        if dialect.arguments != Arguments::Object {
+        if dialect.arguments != ArgumentsForm::Object {
             same("arguments", call.arguments.as_str(), &*said.expected())?;
         }
         same("status", call.status.as_str(), "completed")?;
-        if matches!(dialect.ids, Ids::First | Ids::EmptyLater | Ids::Repeated) {
+        if matches!(
+            dialect.ids,
+            CallIdPlacement::First | CallIdPlacement::EmptyLater | CallIdPlacement::Repeated
+        ) {
             same("id", call.call_id.as_str(), said.id.as_str())?;
         }
         if call.call_id.is_empty() || !ids.insert(call.call_id.clone()) {
@@ -190,7 +196,8 @@ fn says(
         }
     }
     // Most counts come with the finish reason.
-    let counted = dialect.usage != UsagePlace::Nowhere && dialect.finish != Finish::Missing;
+    let counted =
+        dialect.usage != UsagePlacement::Nowhere && dialect.finish != FinishReasonForm::Missing;
     if let (Some([input, cached, write, output, reasoning]), true) = (said.usage, counted) {
         let usage = json!({
             "input_tokens": input,
@@ -236,20 +243,20 @@ fn errors() {
     let error = json!({"message": "the engine stopped", "code": 502});
     for form in switches::error_forms() {
         for (done, begun) in [(false, false), (false, true), (true, false), (true, true)] {
-            let dialect = Dialect {
+            let dialect = ChatDialect {
                 error: form,
                 error_done: done,
-                ..Dialect::default()
+                ..ChatDialect::default()
             };
             let mut steps = vec![json!({"error": error})];
             if begun {
                 steps.insert(0, json!({"text": "It begins"}));
             }
-            let said = respondent::sandbox::Answer {
+            let said = kit::player::ScriptedAnswer {
                 dialect: Some(dialect),
-                ..respondent::sandbox::Answer::steps(crate::turns::steps(steps.into()))
+                ..kit::player::ScriptedAnswer::steps(crate::turns::steps(steps.into()))
             };
-            let bytes = said.bytes(&request(true));
+            let bytes = said.body_for(&request(true));
             for codex in [true, false] {
                 let reading = read(bytes.as_bytes(), &[11], &registry::Quirks::default(), codex);
                 let message = match &reading {
@@ -261,7 +268,7 @@ fn errors() {
                     }
                 };
                 assert!(!begun || matches!(reading, Reading::Answer(_)), "{bytes}");
-                let html = form == ErrorForm::Html && !begun;
+                let html = form == StreamErrorForm::Html && !begun;
                 assert!(
                     html || message.contains("the engine stopped"),
                     "{message}\n{bytes}"

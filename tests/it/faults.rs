@@ -9,8 +9,8 @@ mod retries;
 mod silence;
 mod stopping;
 
+use kit::player::{Player, PlayerScript, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Script};
 use serde_json::{Value, json};
 
 use crate::turns::steps;
@@ -35,26 +35,26 @@ pub fn trials() -> Vec<Trial> {
 
 /// A player without answers; tests push them.
 pub async fn player() -> Player {
-    Player::start(Script::default()).await.unwrap()
+    Player::start(PlayerScript::default()).await.unwrap()
 }
 
 /// A player with one answer for all.
-pub async fn always(answer: Answer) -> Player {
-    let answers = vec![Answer {
+pub async fn always(answer: ScriptedAnswer) -> Player {
+    let answers = vec![ScriptedAnswer {
         repeat: true,
         ..answer
     }];
-    Player::start(Script {
+    Player::start(PlayerScript {
         answers,
-        ..Script::default()
+        ..PlayerScript::default()
     })
     .await
     .unwrap()
 }
 
 /// A streamed answer of these steps.
-pub fn answer(json: Value) -> Answer {
-    Answer::steps(steps(json))
+pub fn answer(json: Value) -> ScriptedAnswer {
+    ScriptedAnswer::steps(steps(json))
 }
 
 /// A plain turn.

@@ -1,6 +1,7 @@
 //! Rules about the source that the compiler does not check: no provider's id in the code,
 //! dependencies between the crates in one direction, small files.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +37,9 @@ pub fn trials() -> Vec<Trial> {
         }),
         case("literals::dependencies_run_one_way", || async {
             dependencies_run_one_way();
+        }),
+        case("literals::the_program_holds_no_test_server", || async {
+            the_program_holds_no_test_server();
         }),
         case("literals::files_are_small", || async { files_are_small() }),
     ]
@@ -137,6 +141,7 @@ fn dependencies_run_one_way() {
     assert_eq!(internal("registry"), Vec::<String>::new());
     assert_eq!(internal("adapters"), ["registry"]);
     assert_eq!(internal("."), ["adapters", "registry"]);
+    assert_eq!(internal("tests/kit"), ["adapters", "registry"]);
     for folder in ["registry", "adapters"] {
         for name in dependencies(folder) {
             assert!(
@@ -145,6 +150,63 @@ fn dependencies_run_one_way() {
             );
         }
     }
+}
+
+/// Players, strict presets and golden cases belong to the kit, which the program does not depend
+/// on: none of its types is defined in the code that is shipped.
+fn the_program_holds_no_test_server() {
+    for folder in [".", "registry", "adapters"] {
+        for name in ["kit", "respondent-kit"] {
+            assert!(!dependencies(folder).iter().any(|own| own == name));
+        }
+    }
+    let types = types_of(&["tests/kit/src", "tests/kit/program/src"]);
+    for name in [
+        "Player",
+        "PlayerScript",
+        "RefusalRule",
+        "ChatDialect",
+        "GoldenCase",
+        "AnswerDriver",
+        "FixtureError",
+    ] {
+        assert!(types.contains(name), "the kit has no {name}");
+    }
+    let shipped = types_of(&["src", "adapters/src", "registry/src"]);
+    let shared: Vec<_> = types.intersection(&shipped).collect();
+    assert!(
+        shared.is_empty(),
+        "in the program and in the kit: {shared:?}"
+    );
+    let lines: usize = rust_files(&["src/sandbox"])
+        .iter()
+        .filter(|file| !file.ends_with("tests.rs"))
+        .map(|file| fs::read_to_string(file).unwrap().lines().count())
+        .sum();
+    assert!(lines <= 1_000, "the sandbox has {lines} lines");
+}
+
+/// The names of all structs, enums and traits in these folders, except for those of tests.
+fn types_of(folders: &[&str]) -> BTreeSet<String> {
+    let mut types = BTreeSet::new();
+    for file in rust_files(folders) {
+        let below = file.strip_prefix(root()).unwrap().to_string_lossy();
+        if below.ends_with("tests.rs") || below.contains("/tests/") && !below.starts_with("tests/")
+        {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        for line in code.lines() {
+            let mut words = line.split_whitespace().peekable();
+            while words.next_if(|word| word.starts_with("pub")).is_some() {}
+            if let (Some("struct" | "enum" | "trait"), Some(name)) = (words.next(), words.next()) {
+                let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
+                types.insert(name[..end.unwrap_or(name.len())].to_owned());
+            }
+        }
+    }
+    types
 }
 
 /// The names in `[dependencies]` of a crate, in the order of the file.

@@ -1,8 +1,8 @@
 //! What a request shares with the last one of its session, as header, log and
 //! metrics tell, and what is told of a request's size before it is sent.
 
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use crate::faults::{always, answer, player};
@@ -32,7 +32,7 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-fn counting() -> Answer {
+fn counting() -> ScriptedAnswer {
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13,
         "prompt_tokens_details": {"cached_tokens": 4}});
     answer(json!([{"text": "ho"}, {"usage": usage}]))

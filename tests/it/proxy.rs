@@ -12,7 +12,7 @@ use http::{HeaderMap, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
-use respondent::sandbox::Player;
+use kit::player::Player;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
@@ -302,11 +302,15 @@ impl Proxy {
     }
 
     /// A streamed turn to its end, checked.
-    pub async fn stream(&self, body: &Value) -> kit::strict::Stream {
+    pub async fn stream(&self, body: &Value) -> kit::strict::CheckedStream {
         self.stream_with(body, &[]).await
     }
 
-    pub async fn stream_with(&self, body: &Value, headers: &[(&str, &str)]) -> kit::strict::Stream {
+    pub async fn stream_with(
+        &self,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> kit::strict::CheckedStream {
         self.post_with(&streaming(body), headers).await.stream()
     }
 
@@ -483,7 +487,7 @@ impl Reply {
 
     /// The body as a stream that keeps all rules.
     #[track_caller]
-    pub fn stream(&self) -> kit::strict::Stream {
+    pub fn stream(&self) -> kit::strict::CheckedStream {
         assert_eq!(self.status, 200, "{self:?}");
         assert_eq!(
             self.header("content-type"),
@@ -494,7 +498,7 @@ impl Reply {
 
     /// The same for Codex, to whom a torn item stays open.
     #[track_caller]
-    pub fn stream_for_codex(&self) -> kit::strict::Stream {
+    pub fn stream_for_codex(&self) -> kit::strict::CheckedStream {
         assert_eq!(self.status, 200, "{self:?}");
         kit::strict::check_for_codex_or_panic(&self.body)
     }

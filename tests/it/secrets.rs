@@ -4,9 +4,9 @@ mod bundles;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use crate::faults::{always, answer, body, player};
@@ -97,7 +97,10 @@ async fn own_keys() {
         .env("OTHER", "key-of-the-second");
     let proxy = Proxy::with(&first, setup).await;
     for player in [&first, &second] {
-        for fault in [Answer::error(401, "no"), Answer::error(503, "no")] {
+        for fault in [
+            ScriptedAnswer::error(401, "no"),
+            ScriptedAnswer::error(503, "no"),
+        ] {
             player.push(fault);
         }
     }
@@ -127,10 +130,10 @@ async fn own_keys() {
 async fn redirect() {
     let elsewhere = always(answer(json!([{"text": "caught"}]))).await;
     for status in [301, 302, 303, 307, 308] {
-        let mut redirect = Answer {
+        let mut redirect = ScriptedAnswer {
             status,
             body: Some(String::new()),
-            ..Answer::default()
+            ..ScriptedAnswer::default()
         };
         let target = format!("{}/chat/completions", elsewhere.base_url());
         redirect.headers.insert("location".into(), target);
@@ -221,18 +224,18 @@ async fn canaries() {
     let echo = echo();
     let all = json!({"message": echo, "type": echo, "code": echo, "param": echo});
     let numbered = |code: u16| json!({"message": echo, "code": code, "param": echo});
-    let faults: Vec<Answer> = [400, 401, 403, 404, 422, 429, 500, 503]
+    let faults: Vec<ScriptedAnswer> = [400, 401, 403, 404, 422, 429, 500, 503]
         .into_iter()
         .flat_map(|status| {
-            let json = Answer {
+            let json = ScriptedAnswer {
                 status,
                 json: Some(json!({"error": all})),
-                ..Answer::default()
+                ..ScriptedAnswer::default()
             };
-            let text = Answer {
+            let text = ScriptedAnswer {
                 status,
                 body: Some(format!("<p>{echo}</p>")),
-                ..Answer::default()
+                ..ScriptedAnswer::default()
             };
             [json, text]
         })
@@ -302,10 +305,10 @@ async fn canaries() {
 
     let open = Setup::new().provider(&format!("api_key = \"{one}\""));
     let other = Proxy::with(&player, open).await;
-    player.push(Answer {
+    player.push(ScriptedAnswer {
         status: 401,
         body: Some(echo.clone()),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     });
     other.post(&body()).await;
     for path in ["/metrics", "/v1/models", "/healthz"] {
@@ -425,7 +428,7 @@ async fn one_line() {
             answer(
                 json!([{"raw": format!("data: {}\n\n", FORGED.replace(['\r', '\n'], "\u{b}"))}]),
             ),
-            Answer::error(500, FORGED),
+            ScriptedAnswer::error(500, FORGED),
         ];
         let mut turns = 0;
         for body in &bodies {

@@ -2,9 +2,9 @@
 //! not, for Codex and for others.
 mod rows;
 
+use kit::player::{Player, PlayerScript, ScriptStep, ScriptedAnswer};
 use kit::strict;
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Script, Step};
 use serde_json::{Map, Value, json};
 
 use self::rows::{early, functions, odd_calls, patches, tool, typed, words};
@@ -64,7 +64,7 @@ impl Row {
     }
 }
 
-pub fn steps(json: Value) -> Vec<Step> {
+pub fn steps(json: Value) -> Vec<ScriptStep> {
     serde_json::from_value(json).unwrap()
 }
 
@@ -122,7 +122,7 @@ fn brief_item(item: &Value) -> Value {
 
 /// Plays every row in four ways: streamed and not, for Codex and for others.
 async fn play(rows: Vec<Row>) {
-    let player = Player::start(Script::default()).await.unwrap();
+    let player = Player::start(PlayerScript::default()).await.unwrap();
     let proxy = Proxy::start(&player).await;
     for row in rows {
         let body = request(&row.request);
@@ -132,7 +132,7 @@ async fn play(rows: Vec<Row>) {
                 _ => &row.output,
             };
             for _ in 0..2 {
-                player.push(Answer::steps(steps(row.steps.clone())));
+                player.push(ScriptedAnswer::steps(steps(row.steps.clone())));
             }
             let reply = proxy.post_with(&streaming(&body), headers).await;
             let stream = match headers {
@@ -158,14 +158,14 @@ async fn play(rows: Vec<Row>) {
 }
 
 /// A player with one answer that repeats, and the program in front of it.
-async fn repeating(answer: Answer) -> (Player, Proxy) {
-    let answers = vec![Answer {
+async fn repeating(answer: ScriptedAnswer) -> (Player, Proxy) {
+    let answers = vec![ScriptedAnswer {
         repeat: true,
         ..answer
     }];
-    let player = Player::start(Script {
+    let player = Player::start(PlayerScript {
         answers,
-        ..Script::default()
+        ..PlayerScript::default()
     })
     .await
     .unwrap();
@@ -179,7 +179,7 @@ async fn usage() {
         "prompt_tokens_details": {"cached_tokens": 60},
         "completion_tokens_details": {"reasoning_tokens": 5}
     }}]);
-    let (_player, proxy) = repeating(Answer::steps(steps(counted))).await;
+    let (_player, proxy) = repeating(ScriptedAnswer::steps(steps(counted))).await;
     let stream = proxy.stream(&request(&json!({}))).await;
     let whole = proxy.whole(&request(&json!({}))).await;
     assert_eq!(stream.response["usage"], whole["usage"]);
@@ -202,7 +202,7 @@ async fn usage() {
     }
 
     let silent = json!([{"text": "a long enough text"}, {"finish": "stop"}, {"done": true}]);
-    let (_player, proxy) = repeating(Answer::steps(steps(silent))).await;
+    let (_player, proxy) = repeating(ScriptedAnswer::steps(steps(silent))).await;
     let usage = &proxy.whole(&request(&json!({}))).await["usage"];
     assert!(usage["input_tokens"].as_u64().unwrap() > 0);
     assert!(usage["output_tokens"].as_u64().unwrap() > 0);
@@ -215,7 +215,7 @@ async fn logprobs() {
         json!({"chunk": {"choices": [{"index": 0, "delta": {"content": token},
         "logprobs": {"content": [probability(token)]}, "finish_reason": null}]}})
     };
-    let answer = Answer::steps(steps(json!([chunk("h"), chunk("i")])));
+    let answer = ScriptedAnswer::steps(steps(json!([chunk("h"), chunk("i")])));
     let (player, proxy) = repeating(answer).await;
     let body = request(&json!({"include": ["message.output_text.logprobs"], "top_logprobs": 1}));
     let stream = proxy.stream(&body).await;
@@ -280,13 +280,13 @@ async fn framing() {
             format!("data: {a}\n\ndata: {b}\n\ndata: {end}\n\ndata: [DONE]\n\ndata: {a}\n\n"),
         ),
     ];
-    let player = Player::start(Script::default()).await.unwrap();
+    let player = Player::start(PlayerScript::default()).await.unwrap();
     let proxy = Proxy::start(&player).await;
     for (name, raw) in framings {
         for split in [0, 1, 7] {
-            player.push(Answer {
+            player.push(ScriptedAnswer {
                 split,
-                ..Answer::steps(vec![Step::Raw(raw.clone())])
+                ..ScriptedAnswer::steps(vec![ScriptStep::Raw(raw.clone())])
             });
             let stream = proxy.stream(&request(&json!({}))).await;
             assert_eq!(stream.terminal, "response.completed", "{name}, {split}");
@@ -296,7 +296,7 @@ async fn framing() {
 }
 
 async fn finish_reason() {
-    let player = Player::start(Script::default()).await.unwrap();
+    let player = Player::start(PlayerScript::default()).await.unwrap();
     let proxy = Proxy::start(&player).await;
     for (steps_of, terminal) in [
         (
@@ -323,7 +323,7 @@ async fn finish_reason() {
         (json!([{"text": "a"}, {"raw": ""}]), "response.failed"),
         (json!([{"text": "a"}, {"cut": "fin"}]), "response.failed"),
     ] {
-        player.push(Answer::steps(steps(steps_of.clone())));
+        player.push(ScriptedAnswer::steps(steps(steps_of.clone())));
         let stream = proxy.stream(&request(&json!({}))).await;
         assert_eq!(stream.terminal, terminal, "{steps_of}");
         assert_eq!(stream.text(), "a");
@@ -331,7 +331,7 @@ async fn finish_reason() {
 }
 
 async fn plain_json() {
-    let answer = Answer {
+    let answer = ScriptedAnswer {
         json: Some(
             json!({"id": "x", "object": "chat.completion", "choices": [{"index": 0,
             "message": {"role": "assistant", "content": "whole", "reasoning_content": "why",
@@ -339,7 +339,7 @@ async fn plain_json() {
             "finish_reason": "tool_calls"}],
             "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}),
         ),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     };
     let (_player, proxy) = repeating(answer).await;
     let body = request(&json!({"tools": [tool("look")]}));
@@ -364,7 +364,7 @@ async fn known_ids() {
         {"call": {"id": long, "name": "look", "arguments": "{}"}},
         {"call": {"id": "new", "name": "look", "arguments": "{}"}},
     ]);
-    let (_player, proxy) = repeating(Answer::steps(steps(calls))).await;
+    let (_player, proxy) = repeating(ScriptedAnswer::steps(steps(calls))).await;
     let body = json!({"model": "m", "tools": [tool("look")], "input": [
         {"role": "user", "content": "go"},
         {"type": "function_call", "call_id": "old", "name": "look", "arguments": "{}"},
@@ -390,13 +390,13 @@ async fn known_ids() {
 
 async fn headers() {
     let setup = Setup::new().tables("[routing.aliases]\nfast = \"up/large\"");
-    let answers = vec![Answer {
+    let answers = vec![ScriptedAnswer {
         repeat: true,
-        ..Answer::steps(steps(json!([{"text": "a"}])))
+        ..ScriptedAnswer::steps(steps(json!([{"text": "a"}])))
     }];
-    let player = Player::start(Script {
+    let player = Player::start(PlayerScript {
         answers,
-        ..Script::default()
+        ..PlayerScript::default()
     })
     .await
     .unwrap();

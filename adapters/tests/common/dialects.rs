@@ -1,11 +1,11 @@
-//! The ways in which providers are spoken to.
+//! The dialects of the embedded providers.
 
 use std::sync::LazyLock;
 
 use registry::Dialect;
 
-/// Every way in which some model of an embedded provider is spoken to, and
-/// quirks that none of them has together.
+/// Every dialect of a model of an embedded provider, and combinations of quirks that none
+/// of them has.
 pub static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
     let mut dialects: Vec<Dialect> = [
         "",

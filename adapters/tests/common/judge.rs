@@ -1,10 +1,10 @@
 //! The strict checker for both kinds of clients.
 
-use kit::strict::{self, Stream};
+use kit::strict::{self, CheckedStream};
 
-/// Checks a stream. Codex takes every item that is done for whole, so when an
-/// answer breaks off, nothing that it gets is incomplete.
-pub fn stream(body: &str, codex: bool) -> Stream {
+/// Checks a stream. Codex treats every done item as complete, so when an answer breaks off,
+/// no item that it gets is incomplete.
+pub fn stream(body: &str, codex: bool) -> CheckedStream {
     if !codex {
         return strict::check_or_panic(body);
     }

@@ -1,4 +1,4 @@
-//! What the tests of the pure path share.
+//! Code that several tests of the adapters share.
 #![allow(
     dead_code,
     unreachable_pub,

@@ -1,5 +1,4 @@
-//! What a model says in one answer, as data: the chunks that an upstream makes
-//! of it, and what a client must get.
+//! One answer of a model as data: the chunks of an upstream, and what a client must get.
 
 use serde_json::{Value, json};
 
@@ -18,15 +17,15 @@ pub enum Step {
     Text(Piecewise, bool),
     Refusal(Piecewise),
     Reasoning(Piecewise),
-    /// White space alone.
+    /// Only white space.
     Blank(String),
     Annotation,
-    /// A chunk that says nothing.
+    /// A chunk without content.
     Empty,
     Calls(Round),
 }
 
-/// Text and where it is cut, as places in its UTF-16 form.
+/// A text and the offsets at which it is cut, in UTF-16 units.
 #[derive(Clone, Debug)]
 pub struct Piecewise {
     pub text: String,
@@ -39,9 +38,10 @@ pub struct Piecewise {
 pub struct Round {
     pub calls: Vec<Call>,
     pub naming: Naming,
-    /// Which call goes on next; sequential where the naming demands it.
+    /// The call that gets the next fragment; ignored where the naming requires calls in
+    /// sequence.
     pub order: Vec<usize>,
-    /// Text that comes in between.
+    /// Text between the fragments.
     pub aside: Option<Piecewise>,
 }
 
@@ -51,7 +51,7 @@ pub struct Call {
     pub arguments: Piecewise,
 }
 
-/// How the upstream tells the calls apart.
+/// How the upstream identifies the call of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
     IndexAndId,
@@ -71,7 +71,7 @@ pub enum Naming {
     LateName,
     /// The id comes with the first arguments.
     LateId,
-    /// Each id is longer than clients take.
+    /// Each id is longer than clients accept.
     TooLong,
 }
 
@@ -101,7 +101,7 @@ pub enum End {
     Cut(usize),
 }
 
-/// What a client must see of a call.
+/// The call that a client must get.
 #[derive(Clone, Debug)]
 pub struct Expected {
     pub tool: Tool,
@@ -182,7 +182,7 @@ impl Tool {
         matches!(self, Self::Custom | Self::Patch | Self::NamespacedCustom)
     }
 
-    /// Whether its calls are written while the arguments come.
+    /// Whether its calls are written while their arguments arrive.
     pub fn streams(self) -> bool {
         !matches!(
             self,
@@ -190,7 +190,7 @@ impl Tool {
         )
     }
 
-    /// What the client sees of arguments that are a whole document or nothing.
+    /// The arguments as the client gets them, if they are a complete document or empty.
     pub fn seen(self, arguments: &str) -> String {
         let given: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
         let or_null = |key: &str| given.get(key).cloned().unwrap_or(Value::Null);
@@ -360,8 +360,8 @@ impl Script {
         self.steps.iter().filter_map(wanted).collect()
     }
 
-    /// Whether the place of white space is open: it stands alone, or the
-    /// answer is woven.
+    /// Whether white space may be dropped or moved: it is a step of its own, or text comes
+    /// between calls.
     pub fn has_loose_blanks(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Blank(_) => true,
@@ -371,7 +371,7 @@ impl Script {
     }
 
     /// Whether text comes while calls are open.
-    pub fn is_woven(&self) -> bool {
+    pub fn is_interleaved(&self) -> bool {
         self.steps
             .iter()
             .any(|step| matches!(step, Step::Calls(round) if round.aside.is_some()))
@@ -379,7 +379,7 @@ impl Script {
 }
 
 impl Round {
-    /// The pieces as (call, piece), the aside as a call behind the last.
+    /// The pieces as (call, piece); the text in between counts as a further call.
     fn merged(&self) -> Vec<(usize, usize)> {
         let mut lanes: Vec<usize> = self
             .calls
@@ -419,7 +419,7 @@ impl Round {
             if let Some(id) = self.naming.id(number, piece) {
                 fields.push(format!(r#""id":"{id}","type":"function""#));
             }
-            // The first piece begins the call, the others carry arguments.
+            // The first fragment begins the call, the others have arguments.
             let pieces = call.arguments.pieces();
             let arguments = match piece {
                 0 => "\"\"",
@@ -454,7 +454,7 @@ fn fields(name: &str, text: &Piecewise) -> Vec<String> {
     deltas.collect()
 }
 
-/// The log probabilities of a piece; half a character is no token.
+/// The log probabilities of a piece; half a character has none.
 fn logprob(piece: &str) -> String {
     let token: String = serde_json::from_str(piece).unwrap_or_else(|_| "?".to_owned());
     let entry =

@@ -1,26 +1,26 @@
-//! An upstream's answer as bytes: chunks of a Chat Completions stream in any
-//! spelling that the event stream format allows.
+//! An upstream's answer as bytes: chunks of a Chat Completions stream in any framing that
+//! the event stream format allows.
 
 use std::fmt::Write as _;
 
-/// How the events are spelled.
+/// How the events are framed.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent freedoms of a format"
 )]
-pub struct Spelling {
+pub struct SseFraming {
     pub line_end: &'static str,
     pub bom: bool,
     pub space: bool,
     pub comments: bool,
     pub names: bool,
-    /// Each chunk stands on two data lines.
+    /// Each chunk is split over two data lines.
     pub lines: bool,
     pub done: bool,
 }
 
-impl Spelling {
+impl SseFraming {
     pub const PLAIN: Self = Self {
         line_end: "\n",
         bom: false,
@@ -59,8 +59,8 @@ impl Spelling {
     }
 }
 
-/// A JSON string of UTF-16 units: halves of a surrogate pair stay what they
-/// are, and in the ASCII form nothing else but ASCII is left unescaped.
+/// A JSON string of UTF-16 units. Halves of a surrogate pair are kept; in the ASCII form
+/// everything but ASCII is escaped.
 pub fn json_string(units: &[u16], ascii: bool) -> String {
     let mut out = String::from("\"");
     for unit in char::decode_utf16(units.iter().copied()) {
@@ -81,7 +81,7 @@ pub fn json_string(units: &[u16], ascii: bool) -> String {
     out
 }
 
-/// Cuts bytes into reads of these sizes, over and over.
+/// Cuts bytes into reads of these sizes, which are repeated.
 pub fn reads<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
     let mut chunks = Vec::new();
     for size in sizes.iter().cycle() {

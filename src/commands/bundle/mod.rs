@@ -12,7 +12,7 @@ use anyhow::Context;
 use super::print_text;
 use crate::commands::cli::{EXIT_DIFFERENT, EXIT_OK};
 use crate::config::Config;
-use crate::diagnostics::bundle::{self, Bundle, BundleTurn, FixtureError, Scope};
+use crate::diagnostics::bundle::{self, Bundle, BundleTurn, Scope};
 use crate::diagnostics::selection::{BundleQuery, Selection, TimeSpan};
 
 pub use fetch::listing;
@@ -167,34 +167,4 @@ pub fn diff(a: &Path, b: &Path) -> anyhow::Result<u8> {
             .zip(&b)
             .all(|(a, b)| bundle::compare(a, b, Scope::Diff).is_empty());
     Ok(if same { EXIT_OK } else { EXIT_DIFFERENT })
-}
-
-/// `respondent bundle to-fixture`: writes the attempt of this number, or else the
-/// last one that was answered, as a case of the tests.
-pub fn to_fixture(
-    file: &Path,
-    folder: &Path,
-    number: usize,
-    attempt: Option<usize>,
-) -> anyhow::Result<()> {
-    let bundle = read(file)?;
-    let turn = turn(file, &bundle, number)?;
-    let written = bundle::to_fixture(turn, attempt, folder).map_err(|error| match error {
-        FixtureError::Occupied(_) | FixtureError::Io(_, _) => anyhow::Error::from(error),
-        FixtureError::NoAttempt { .. }
-        | FixtureError::Omitted(_)
-        | FixtureError::NotText
-        | FixtureError::NoRoute(_)
-        | FixtureError::Unspeakable(_) => UnusableFile::new(file, &error).into(),
-    })?;
-    let what = match written.attempt {
-        Some(attempt) => format!("attempt {attempt} of turn {number}"),
-        None => format!("turn {number}, refused before any provider was asked"),
-    };
-    let files = written.files.join(", ");
-    print_text(&format!("Wrote {what} to {}: {files}.\n", folder.display()))?;
-    if !written.same_request {
-        print_text("This version sends the provider another request than the recorded one.\n")?;
-    }
-    Ok(())
 }

@@ -14,7 +14,6 @@ mod compare;
 mod diff;
 mod entry;
 mod error;
-mod fixture;
 pub mod folder;
 mod manifest;
 mod pretty;
@@ -31,7 +30,6 @@ mod write;
 pub use compare::{Difference, Scope, compare};
 pub use diff::diff;
 pub use error::BundleError;
-pub use fixture::{FixtureError, Written, to_fixture};
 pub use folder::{BundleFolder, RetentionLimits, StoredBundle};
 pub use show::show;
 pub use turn::{

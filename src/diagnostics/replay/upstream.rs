@@ -1,16 +1,18 @@
-//! The provider of a replay, on loopback. It sends recorded bytes when the driver asks
-//! for it. Every connection serves one request.
+//! The provider of a replay, on loopback. It sends recorded bytes when the driver
+//! asks for it. Every connection serves one request.
 
 use std::fmt::Write as _;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use http::{HeaderName, HeaderValue, StatusCode};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::diagnostics::bundle::BundleResponseHead;
-use crate::sandbox;
+
+/// Bytes of the head of a request at most.
+const HEAD_LIMIT: usize = 64 * 1024;
 
 /// Recorded headers that are not sent, because they describe a connection or framing
 /// that is not the recorded one.
@@ -52,10 +54,7 @@ impl ReplayUpstream {
         loop {
             let (mut socket, _) = self.listener.accept().await?;
             socket.set_nodelay(true)?;
-            if sandbox::http::read(&mut socket, &mut Vec::new())
-                .await?
-                .is_some()
-            {
+            if read_request(&mut socket).await? {
                 return Ok(UpstreamConnection {
                     socket,
                     bodiless: false,
@@ -118,4 +117,58 @@ impl UpstreamConnection {
     async fn send(&mut self, bytes: &[u8]) {
         let _ = self.socket.write_all(bytes).await;
     }
+}
+
+/// Reads one request to its end and drops it; `false` if the peer closed the connection
+/// without sending any. The peer is our own client, which always sends a `content-length`.
+async fn read_request(socket: &mut TcpStream) -> io::Result<bool> {
+    let mut buffer = Vec::new();
+    let mut missing = loop {
+        if socket.read_buf(&mut buffer).await? == 0 {
+            return if buffer.is_empty() {
+                Ok(false)
+            } else {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            };
+        }
+        if let Some(length) = request_length(&buffer)? {
+            break length.saturating_sub(buffer.len());
+        }
+        if buffer.len() > HEAD_LIMIT {
+            return Err(invalid("the head is too large"));
+        }
+    };
+    while missing > 0 {
+        buffer.clear();
+        match socket.read_buf(&mut buffer).await? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => missing = missing.saturating_sub(read),
+        }
+    }
+    Ok(true)
+}
+
+/// Bytes of head and body; `None` while the head is not complete.
+fn request_length(bytes: &[u8]) -> io::Result<Option<usize>> {
+    let mut headers = [httparse::EMPTY_HEADER; 128];
+    let mut request = httparse::Request::new(&mut headers);
+    let parsed = request.parse(bytes);
+    let httparse::Status::Complete(head) = parsed.map_err(|error| invalid(&error.to_string()))?
+    else {
+        return Ok(None);
+    };
+    let mut headers = request.headers.iter();
+    let length = headers.find(|header| header.name.eq_ignore_ascii_case("content-length"));
+    let body: usize = match length {
+        None => 0,
+        Some(header) => std::str::from_utf8(header.value)
+            .ok()
+            .and_then(|value| value.trim().parse().ok())
+            .ok_or_else(|| invalid("content-length"))?,
+    };
+    Ok(Some(head.saturating_add(body)))
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }

@@ -1,5 +1,5 @@
 // One scenario with the AI SDK: ai_sdk_client.mjs PROVIDER BASE_URL MODEL SCENARIO
-// The last line printed is a JSON object of what the SDK handed to its user.
+// The last line of its output is a JSON object with the results of the SDK.
 
 import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenResponses } from '@ai-sdk/open-responses';

@@ -1,6 +1,6 @@
 """One scenario with the OpenAI SDK for Python: openai_client.py BASE_URL MODEL SCENARIO
 
-The last line printed is a JSON object of what the SDK handed to its user.
+The last line of its output is a JSON object with the results of the SDK.
 """
 
 import json
@@ -113,7 +113,7 @@ def bad_request(client, model):
 
 
 def stream_error(client, model):
-    """What a stream shows that fails after its first text."""
+    """A stream that fails after its first text."""
     events = list(client.responses.create(model=model, input="Say it.", stream=True))
     last = events[-1]
     fault = last.response.error
@@ -125,7 +125,7 @@ def models(client, model):
 
 
 def compact(client, model):
-    """A session is compacted, and the next turn is made on what came back."""
+    """Compacts a session and plays the next turn on the compacted items."""
     session = [{"role": "user", "content": "Remember the word aloe."}, {"role": "assistant", "content": "Noted."}]
     compacted = client.responses.compact(model=model, input=session, instructions="Be brief.")
     question = [{"role": "user", "content": "Which word was it?"}]

@@ -1,9 +1,9 @@
-"""Writes a tiny GGUF that babbles and calls tools: tiny_model.py SOURCE.gguf TARGET.gguf
+"""Writes a tiny GGUF that produces random words and tool calls: tiny_model.py SOURCE.gguf TARGET.gguf
 
-The tokenizer is the source's. The network is a constant: its one layer adds nothing, every embedding
-is the same vector, so each token is drawn from the same chosen distribution, whatever came before.
-The engine's grammar for tool calls does the rest: it forbids what does not fit, and so a call with
-valid arguments comes out of noise.
+The tokenizer is that of the source. The network is constant: its one layer adds nothing and every
+embedding is the same vector, so each token is drawn from the same distribution, whatever the context.
+The engine's grammar for tool calls excludes the tokens that do not fit, so a call with valid arguments
+results from random tokens.
 """
 
 import math
@@ -13,9 +13,9 @@ import numpy as np
 from gguf import GGMLQuantizationType, GGUFReader, GGUFWriter, TokenType
 
 WIDTH = 32
-# What the model can say. Few words, because the engine draws from the 40 likeliest tokens.
+# The words of the model. They are few because the engine draws from the 40 likeliest tokens.
 WORDS = "the a of in and to is as on for with by from at this that not all one new file line data list test".split()
-# The share of these tokens in what is drawn; the words get the rest.
+# The probability of these tokens; the words share the rest.
 SHARES = {"<tool_call>\n": 0.06, "\n": 0.06, '"': 0.12, "}": 0.05, "]": 0.05, "1": 0.02}
 END_SHARE = 0.02
 NEVER = -14.0
@@ -32,7 +32,7 @@ tokens = list(field("ggml.tokens"))
 kinds = list(field("ggml.token_type"))
 end = field("ggml.eos_token_id")
 
-# A marker has to be one token: it takes the place of a reserved one.
+# A marker must be one token, so it replaces a reserved one.
 reserved = (index for index, kind in enumerate(kinds) if kind == TokenType.CONTROL and "im_" not in tokens[index] and index > 2)
 byte_names = {"\n": "Ċ"}  # how the vocabulary writes a newline
 shares = {end: END_SHARE}

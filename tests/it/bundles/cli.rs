@@ -2,8 +2,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -32,7 +32,6 @@ pub fn trials() -> Vec<Trial> {
         ),
         case("a file that is no bundle is refused", foreign_file),
         case("a turn is sent to a provider again", live),
-        case("a turn becomes a golden case", golden),
         case(
             "the exit code distinguishes equal and different turns",
             different,
@@ -97,7 +96,7 @@ async fn good(player: &Player, proxy: &Proxy) -> Reply {
 
 /// Runs a turn that fails.
 async fn bad(player: &Player, proxy: &Proxy) -> Reply {
-    player.push(Answer::error(400, "the provider says no"));
+    player.push(ScriptedAnswer::error(400, "the provider says no"));
     let reply = proxy.post(&body()).await;
     reply.error(400);
     reply
@@ -350,7 +349,6 @@ async fn foreign_file() {
         "bundle show absent.tar.zst",
         "bundle show .",
         "bundle diff foreign.tar.zst foreign.tar.zst",
-        "bundle to-fixture foreign.tar.zst golden",
         "replay foreign.tar.zst",
     ] {
         let error = run_in(folder, &setup, command).await.fails(65);
@@ -360,7 +358,6 @@ async fn foreign_file() {
             "{error}"
         );
     }
-    assert!(!folder.join("golden").exists());
     for usage in [
         "bundle",
         "bundle create --since soon",

@@ -5,10 +5,10 @@
 //! `BLESS=1 cargo test --test it -- "committed bundle"` records the turns again.
 use std::path::{Path, PathBuf};
 
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
 use respondent::diagnostics::bundle::{Bundle, Scope, compare, show};
 use respondent::diagnostics::replay::replay;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use super::corpus::recording::RecordingProxy;
@@ -35,7 +35,7 @@ pub fn trials() -> Vec<Trial> {
 struct CommittedBundle {
     name: &'static str,
     /// The responses of the first provider, and of its fallback if there is one.
-    answers: fn() -> Vec<Vec<Answer>>,
+    answers: fn() -> Vec<Vec<ScriptedAnswer>>,
     codex: bool,
     stream: bool,
     attempts: usize,
@@ -47,7 +47,7 @@ const COMMITTED: &[CommittedBundle] = &[
         name: "healed",
         answers: || {
             let no = "Unsupported parameter: 'temperature' is not supported with this model.";
-            vec![vec![Answer::error(400, no), full_response()]]
+            vec![vec![ScriptedAnswer::error(400, no), full_response()]]
         },
         codex: true,
         stream: true,
@@ -69,7 +69,7 @@ const COMMITTED: &[CommittedBundle] = &[
     CommittedBundle {
         name: "limited",
         answers: || {
-            let mut busy = Answer::error(429, "slow down");
+            let mut busy = ScriptedAnswer::error(429, "slow down");
             busy.headers.insert("retry-after".into(), "1".into());
             vec![vec![busy, full_response()]]
         },
@@ -80,7 +80,7 @@ const COMMITTED: &[CommittedBundle] = &[
     },
     CommittedBundle {
         name: "refused",
-        answers: || vec![vec![Answer::error(403, "not you")]],
+        answers: || vec![vec![ScriptedAnswer::error(403, "not you")]],
         codex: false,
         stream: false,
         attempts: 1,
@@ -89,7 +89,7 @@ const COMMITTED: &[CommittedBundle] = &[
     CommittedBundle {
         name: "elsewhere",
         answers: || {
-            let full = || Answer::error(503, "full");
+            let full = || ScriptedAnswer::error(503, "full");
             vec![vec![full(), full()], vec![full_response()]]
         },
         codex: false,
@@ -99,7 +99,7 @@ const COMMITTED: &[CommittedBundle] = &[
     },
 ];
 
-fn full_response() -> Answer {
+fn full_response() -> ScriptedAnswer {
     answer(json!([
         {"text": "Ünïcödé \u{1F600} is "}, {"text": "here."},
         {"call": {"index": 0, "id": "call_look", "name": "look", "arguments": "{\"at\": [1, 2]}"}},

@@ -1,7 +1,7 @@
 //! Hostile bundles: whatever they contain, a replay ends soon and makes no connection
 //! outside of its own.
+use kit::player::ScriptedAnswer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -117,7 +117,7 @@ const HOURS_US: u64 = 47 * 3600 * 1_000_000;
 async fn ends(hostile: &'static Hostile) {
     let player = player().await;
     let proxy = Proxy::with(&player, Setup::new()).await;
-    player.push(Answer::error(503, "not now"));
+    player.push(ScriptedAnswer::error(503, "not now"));
     player.push(answer(json!([{"text": "begun"}, {"cut": "fin"}])));
     proxy.post(&streaming(&body())).await;
     let folder = proxy.folder.path();

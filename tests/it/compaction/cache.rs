@@ -1,7 +1,7 @@
 //! A summary is asked for as the next turn, so that the provider has its history in
 //! the cache; what comes of it is understood later, after a restart and elsewhere.
+use kit::player::{RecordedRequest, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Recorded};
 use serde_json::json;
 
 use super::session::{DOORS, Door, SUMMARY, Session, messages};
@@ -42,7 +42,7 @@ async fn next_turn() {
             4900
         );
 
-        let sent: Vec<Recorded> = player.requests();
+        let sent: Vec<RecordedRequest> = player.requests();
         assert_eq!(sent.len(), 2, "{door:?}");
         let (before, after) = (messages(&sent[0]), messages(&sent[1]));
         assert_eq!(
@@ -101,7 +101,7 @@ async fn elsewhere() {
 }
 
 async fn alive() {
-    let player = always(Answer {
+    let player = always(ScriptedAnswer {
         head_delay_ms: 400,
         ..answer(json!([{"text": SUMMARY}]))
     })

@@ -2,8 +2,10 @@
 use std::fmt::Write as _;
 
 use adapters::compaction_blob::CompactionBlob;
+use kit::player::{
+    Player, PlayerScript, RecordedRequest, RefusalRule, ScriptedAnswer, ScriptedRefusal,
+};
 use kit::strict;
-use respondent::sandbox::{Answer, Player, Recorded, Refusal, Rule, Script};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -211,7 +213,7 @@ fn summary(item: &Value) -> String {
 }
 
 /// The messages of an upstream request, as their bytes.
-pub fn messages(sent: &Recorded) -> Vec<String> {
+pub fn messages(sent: &RecordedRequest) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Body<'a> {
         #[serde(borrow)]
@@ -226,20 +228,20 @@ pub fn messages(sent: &Recorded) -> Vec<String> {
 
 /// Refuses what has more tokens than the window, at 2.7 bytes a token.
 pub async fn counting(window: u64) -> Player {
-    let refuse = vec![Refusal {
-        rule: Rule::DenseWindow(window),
+    let refuse = vec![ScriptedRefusal {
+        rule: RefusalRule::DenseWindow(window),
         status: None,
         message: None,
         json: None,
     }];
-    let answers = vec![Answer {
+    let answers = vec![ScriptedAnswer {
         repeat: true,
         ..answer(json!([{"text": SUMMARY}]))
     }];
-    Player::start(Script {
+    Player::start(PlayerScript {
         refuse,
         answers,
-        ..Script::default()
+        ..PlayerScript::default()
     })
     .await
     .unwrap()

@@ -1,7 +1,7 @@
 //! Small windows: what a client keeps beside a summary may be more than they take.
 //! And sessions whose tokens are larger than a provider's are known to be.
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::json;
 
 use super::session::{DOORS, Door, SUMMARY, Session, counting, messages, user};
@@ -54,7 +54,7 @@ async fn long_wishes() {
 }
 
 /// A provider that counts four bytes a token.
-fn counted(text: &str, bytes: usize) -> Answer {
+fn counted(text: &str, bytes: usize) -> ScriptedAnswer {
     answer(json!([
         {"text": text},
         {"usage": {"prompt_tokens": bytes / 4, "completion_tokens": 40}},
@@ -92,7 +92,7 @@ async fn weighs_little() {
 async fn refused_all_the_same() {
     let (player, proxy, session) = large().await;
     let message = "This model's maximum context length is 32768 tokens. However, your messages resulted in 40000 tokens.";
-    player.push(Answer::error(400, message));
+    player.push(ScriptedAnswer::error(400, message));
     player.push(counted(SUMMARY, 40_000));
     let compacted = session.compact(&proxy, Door::Trigger).await;
     assert_eq!(compacted.summary, SUMMARY);

@@ -107,7 +107,7 @@ async fn fails() {
     body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
     for stream in [true, false] {
         player.push(answer(json!([{"text": SUMMARY}])));
-        player.push(respondent::sandbox::Answer::error(400, "no"));
+        player.push(kit::player::ScriptedAnswer::error(400, "no"));
         if stream {
             let stream = proxy.post(&streaming(&body)).await.stream();
             assert_eq!(stream.terminal, "response.failed");

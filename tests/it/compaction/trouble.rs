@@ -1,6 +1,6 @@
 //! Providers that write no summary: the client gets a valid item all the same.
+use kit::player::{RecordedRequest, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Recorded};
 use serde_json::{Value, json};
 
 use super::session::{DOORS, Door, SUMMARY, Session};
@@ -30,21 +30,21 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-fn call() -> Answer {
+fn call() -> ScriptedAnswer {
     answer(
         json!([{"call": {"index": 0, "id": "c9", "name": "exec_command", "arguments": "{\"cmd\":\"ls\"}"}}]),
     )
 }
 
-fn overflow() -> Answer {
-    Answer::error(
+fn overflow() -> ScriptedAnswer {
+    ScriptedAnswer::error(
         400,
         "This model's maximum context length is 100000 tokens. However, your messages resulted in 100010 tokens.",
     )
 }
 
 /// Answers that are no summaries.
-fn useless() -> Vec<(&'static str, Answer)> {
+fn useless() -> Vec<(&'static str, ScriptedAnswer)> {
     vec![
         ("a call", call()),
         (
@@ -54,8 +54,11 @@ fn useless() -> Vec<(&'static str, Answer)> {
         ("thoughts alone", answer(json!([{"reasoning": "hm"}]))),
         ("blanks", answer(json!([{"text": " \n "}]))),
         ("an overflow", overflow()),
-        ("a refusal", Answer::error(400, "unsupported something")),
-        ("a broken server", Answer::error(500, "no")),
+        (
+            "a refusal",
+            ScriptedAnswer::error(400, "unsupported something"),
+        ),
+        ("a broken server", ScriptedAnswer::error(500, "no")),
         (
             "a broken stream",
             answer(json!([{"text": "The user"}, {"cut": "rst"}])),
@@ -63,7 +66,7 @@ fn useless() -> Vec<(&'static str, Answer)> {
     ]
 }
 
-fn has_tools(sent: &Recorded) -> bool {
+fn has_tools(sent: &RecordedRequest) -> bool {
     sent.json()
         .get("tools")
         .is_some_and(|tools| *tools != json!([]))

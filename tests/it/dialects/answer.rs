@@ -1,10 +1,10 @@
 //! What a model says in one answer, as data.
 use std::ops::Range;
 
+use kit::player::dialect::{CallIdPlacement, ReasoningPlacement};
+use kit::player::{ChatDialect, ScriptStep, ScriptedAnswer, ScriptedCall};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use respondent::sandbox::dialect::{Ids, Reasoning};
-use respondent::sandbox::{Answer, Call, Dialect, Step};
 use serde_json::{Map, Value, json};
 
 /// Thinking, text, a refusal and calls, in this order, each in its pieces.
@@ -28,15 +28,18 @@ pub struct SaidCall {
 
 impl Said {
     /// The same, with what the dialect cannot do without or cannot say.
-    pub fn fit_for(&self, dialect: &Dialect) -> Self {
+    pub fn fit_for(&self, dialect: &ChatDialect) -> Self {
         let mut said = self.clone();
         // Without an opening tag only the closing one tells that there were thoughts.
-        if dialect.reasoning == Reasoning::UnopenedThink && said.reasoning.is_empty() {
+        if dialect.reasoning == ReasoningPlacement::UnopenedThink && said.reasoning.is_empty() {
             said.reasoning.push("So".to_owned());
         }
         // Where a name alone begins a call, the one before it has to be whole; calls of a document
         // have no index.
-        if matches!(dialect.ids, Ids::Missing | Ids::Empty | Ids::Late) {
+        if matches!(
+            dialect.ids,
+            CallIdPlacement::Missing | CallIdPlacement::Empty | CallIdPlacement::Late
+        ) {
             for call in &mut said.calls {
                 if !is_json(&call.arguments) {
                     "{\"k\": 1}".clone_into(&mut call.arguments);
@@ -57,17 +60,17 @@ impl Said {
     }
 
     /// What the player plays.
-    pub fn answer(&self, dialect: &Dialect) -> Answer {
+    pub fn answer(&self, dialect: &ChatDialect) -> ScriptedAnswer {
         let usage = self.usage.map(|[input, cached, write, output, reasoning]| {
             let usage = json!({
                 "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
                 "prompt_tokens_details": {"cached_tokens": cached, "cache_write_tokens": write},
                 "completion_tokens_details": {"reasoning_tokens": reasoning},
             });
-            Step::Usage(usage.as_object().cloned().unwrap_or_else(Map::new))
+            ScriptStep::Usage(usage.as_object().cloned().unwrap_or_else(Map::new))
         });
         let calls = self.calls.iter().map(|call| {
-            Step::Call(Call {
+            ScriptStep::Call(ScriptedCall {
                 index: None,
                 id: Some(call.id.clone()),
                 name: call.name.clone(),
@@ -77,16 +80,19 @@ impl Said {
             })
         });
         let words = [
-            (&self.reasoning, Step::Reasoning as fn(String) -> Step),
-            (&self.text, Step::Text),
-            (&self.refusal, Step::Refusal),
+            (
+                &self.reasoning,
+                ScriptStep::Reasoning as fn(String) -> ScriptStep,
+            ),
+            (&self.text, ScriptStep::Text),
+            (&self.refusal, ScriptStep::Refusal),
         ];
         let words = words
             .into_iter()
             .flat_map(|(pieces, step)| pieces.iter().cloned().map(step));
-        Answer {
+        ScriptedAnswer {
             dialect: Some(dialect.clone()),
-            ..Answer::steps(words.chain(calls).chain(usage).collect::<Vec<_>>())
+            ..ScriptedAnswer::steps(words.chain(calls).chain(usage).collect::<Vec<_>>())
         }
     }
 }

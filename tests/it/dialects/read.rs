@@ -1,7 +1,7 @@
 //! What a client gets of the bytes of an upstream.
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
-use kit::strict::{self, Stream};
+use kit::strict::{self, CheckedStream};
 use registry::Quirks;
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use super::drive;
 #[derive(Debug)]
 pub enum Reading {
     /// A stream that kept every rule, and the same without events.
-    Answer(Box<Stream>),
+    Answer(Box<CheckedStream>),
     /// A fault before the first event.
     Fault(Box<Fault>),
 }

@@ -1,77 +1,83 @@
 //! Dialects: one switch at a time, or any of them together.
-use proptest::prelude::*;
-use respondent::sandbox::Dialect;
-use respondent::sandbox::dialect::{
-    Arguments, ErrorForm, Finish, Form, Framing, Ids, Index, LineEnd, Names, Reasoning, UsagePlace,
+use kit::player::ChatDialect;
+use kit::player::dialect::{
+    ArgumentsForm, CallIdPlacement, CallIndexing, CallNamePlacement, EventFraming,
+    FinishReasonForm, LineEnding, ReasoningPlacement, ReplyForm, StreamErrorForm, UsagePlacement,
 };
+use proptest::prelude::*;
 
-const REASONING: [Reasoning; 8] = [
-    Reasoning::ReasoningContent,
-    Reasoning::Reasoning,
-    Reasoning::BothNames,
-    Reasoning::ReasoningDetails,
-    Reasoning::ReasoningAndDetails,
-    Reasoning::ContentList,
-    Reasoning::ThinkTags,
-    Reasoning::UnopenedThink,
+const REASONING: [ReasoningPlacement; 8] = [
+    ReasoningPlacement::ReasoningContent,
+    ReasoningPlacement::Reasoning,
+    ReasoningPlacement::BothNames,
+    ReasoningPlacement::ReasoningDetails,
+    ReasoningPlacement::ReasoningAndDetails,
+    ReasoningPlacement::ContentList,
+    ReasoningPlacement::ThinkTags,
+    ReasoningPlacement::UnopenedThink,
 ];
-const IDS: [Ids; 6] = [
-    Ids::First,
-    Ids::Missing,
-    Ids::Empty,
-    Ids::EmptyLater,
-    Ids::Late,
-    Ids::Repeated,
+const IDS: [CallIdPlacement; 6] = [
+    CallIdPlacement::First,
+    CallIdPlacement::Missing,
+    CallIdPlacement::Empty,
+    CallIdPlacement::EmptyLater,
+    CallIdPlacement::Late,
+    CallIdPlacement::Repeated,
 ];
-const INDEX: [Index; 4] = [Index::Counted, Index::FromOne, Index::Zero, Index::Missing];
-const NAMES: [Names; 4] = [
-    Names::First,
-    Names::Late,
-    Names::Repeated,
-    Names::EmptyLater,
+const INDEX: [CallIndexing; 4] = [
+    CallIndexing::Counted,
+    CallIndexing::FromOne,
+    CallIndexing::Zero,
+    CallIndexing::Missing,
 ];
-const ARGUMENTS: [Arguments; 4] = [
-    Arguments::Pieces,
-    Arguments::PiecesAtOnce,
-    Arguments::Whole,
-    Arguments::Object,
+const NAMES: [CallNamePlacement; 4] = [
+    CallNamePlacement::First,
+    CallNamePlacement::Late,
+    CallNamePlacement::Repeated,
+    CallNamePlacement::EmptyLater,
 ];
-const USAGE: [UsagePlace; 6] = [
-    UsagePlace::Apart,
-    UsagePlace::OnFinish,
-    UsagePlace::InChoice,
-    UsagePlace::XGroq,
-    UsagePlace::EveryChunk,
-    UsagePlace::Nowhere,
+const ARGUMENTS: [ArgumentsForm; 4] = [
+    ArgumentsForm::Pieces,
+    ArgumentsForm::PiecesAtOnce,
+    ArgumentsForm::Whole,
+    ArgumentsForm::Object,
 ];
-const FINISH: [Finish; 7] = [
-    Finish::NullBefore,
-    Finish::AbsentBefore,
-    Finish::EmptyBefore,
-    Finish::Repeated,
-    Finish::StopAlways,
-    Finish::Unknown,
-    Finish::Missing,
+const USAGE: [UsagePlacement; 6] = [
+    UsagePlacement::Apart,
+    UsagePlacement::OnFinish,
+    UsagePlacement::InChoice,
+    UsagePlacement::XGroq,
+    UsagePlacement::EveryChunk,
+    UsagePlacement::Nowhere,
 ];
-const FORMS: [Form; 3] = [Form::Asked, Form::Document, Form::Events];
+const FINISH: [FinishReasonForm; 7] = [
+    FinishReasonForm::NullBefore,
+    FinishReasonForm::AbsentBefore,
+    FinishReasonForm::EmptyBefore,
+    FinishReasonForm::Repeated,
+    FinishReasonForm::StopAlways,
+    FinishReasonForm::Unknown,
+    FinishReasonForm::Missing,
+];
+const FORMS: [ReplyForm; 3] = [ReplyForm::Asked, ReplyForm::Document, ReplyForm::Events];
 
-pub fn error_forms() -> [ErrorForm; 7] {
+pub fn error_forms() -> [StreamErrorForm; 7] {
     [
-        ErrorForm::Chunk,
-        ErrorForm::InChunk,
-        ErrorForm::Event,
-        ErrorForm::List,
-        ErrorForm::Bare,
-        ErrorForm::Document,
-        ErrorForm::Html,
+        StreamErrorForm::Chunk,
+        StreamErrorForm::InChunk,
+        StreamErrorForm::Event,
+        StreamErrorForm::List,
+        StreamErrorForm::Bare,
+        StreamErrorForm::Document,
+        StreamErrorForm::Html,
     ]
 }
 
 /// The plain dialect, and every other value of each switch.
-pub fn alone() -> Vec<Dialect> {
-    let mut all = vec![Dialect::default()];
-    let mut with = |change: &dyn Fn(&mut Dialect)| {
-        let mut dialect = Dialect::default();
+pub fn alone() -> Vec<ChatDialect> {
+    let mut all = vec![ChatDialect::default()];
+    let mut with = |change: &dyn Fn(&mut ChatDialect)| {
+        let mut dialect = ChatDialect::default();
         change(&mut dialect);
         all.push(dialect);
     };
@@ -99,7 +105,7 @@ pub fn alone() -> Vec<Dialect> {
     for value in FORMS {
         with(&|dialect| dialect.form = value);
     }
-    for value in [LineEnd::CrLf, LineEnd::Cr] {
+    for value in [LineEnding::CrLf, LineEnding::Cr] {
         with(&|dialect| dialect.framing.line_end = value);
     }
     with(&|dialect| dialect.interleaved = true);
@@ -114,15 +120,15 @@ pub fn alone() -> Vec<Dialect> {
     with(&|dialect| dialect.framing.no_done = true);
     // A call without id and index, as its name alone tells.
     with(&|dialect| {
-        dialect.ids = Ids::Missing;
-        dialect.index = Index::Missing;
+        dialect.ids = CallIdPlacement::Missing;
+        dialect.index = CallIndexing::Missing;
     });
     all.into_iter().map(tells_calls_apart).collect()
 }
 
 /// Any dialect in which calls can be told apart.
-pub fn some() -> impl Strategy<Value = Dialect> {
-    let select = prop::sample::select::<Reasoning>;
+pub fn some() -> impl Strategy<Value = ChatDialect> {
+    let select = prop::sample::select::<ReasoningPlacement>;
     let call_form = (
         prop::sample::select(IDS.to_vec()),
         prop::sample::select(INDEX.to_vec()),
@@ -136,7 +142,7 @@ pub fn some() -> impl Strategy<Value = Dialect> {
         prop::sample::select(FINISH.to_vec()),
         prop::sample::select(FORMS.to_vec()),
     );
-    let line_end = prop::sample::select(vec![LineEnd::Lf, LineEnd::CrLf, LineEnd::Cr]);
+    let line_end = prop::sample::select(vec![LineEnding::Lf, LineEnding::CrLf, LineEnding::Cr]);
     (call_form, places, line_end, any::<[bool; 10]>()).prop_map(|(calls, places, line_end, on)| {
         let (ids, index, names, arguments, interleaved) = calls;
         let (reasoning, usage, finish, form) = places;
@@ -152,7 +158,7 @@ pub fn some() -> impl Strategy<Value = Dialect> {
             two_lines,
             no_done,
         ] = on;
-        tells_calls_apart(Dialect {
+        tells_calls_apart(ChatDialect {
             reasoning,
             ids,
             index,
@@ -164,7 +170,7 @@ pub fn some() -> impl Strategy<Value = Dialect> {
             role_everywhere,
             nulls,
             chunk_without_choices,
-            framing: Framing {
+            framing: EventFraming {
                 line_end,
                 bom,
                 tight,
@@ -175,7 +181,7 @@ pub fn some() -> impl Strategy<Value = Dialect> {
             },
             form,
             mislabelled,
-            error: ErrorForm::Chunk,
+            error: StreamErrorForm::Chunk,
             error_done: false,
         })
     })
@@ -184,29 +190,40 @@ pub fn some() -> impl Strategy<Value = Dialect> {
 /// Takes back what would leave nothing to tell one call from the next: where the index does not
 /// say it, a piece with a new id or with a name begins a call, and calls come one after the other.
 /// An id that comes with a second name is always that of another call.
-fn tells_calls_apart(mut dialect: Dialect) -> Dialect {
-    let whole = matches!(dialect.arguments, Arguments::Whole | Arguments::Object);
-    if !whole && dialect.ids == Ids::Late && dialect.names == Names::Repeated {
-        dialect.names = Names::First;
+fn tells_calls_apart(mut dialect: ChatDialect) -> ChatDialect {
+    let whole = matches!(
+        dialect.arguments,
+        ArgumentsForm::Whole | ArgumentsForm::Object
+    );
+    if !whole
+        && dialect.ids == CallIdPlacement::Late
+        && dialect.names == CallNamePlacement::Repeated
+    {
+        dialect.names = CallNamePlacement::First;
     }
     // Calls stand in the order of their names.
-    dialect.interleaved &= dialect.names != Names::Late;
+    dialect.interleaved &= dialect.names != CallNamePlacement::Late;
     match dialect.index {
-        Index::Counted | Index::FromOne => return dialect,
-        Index::Zero => {
+        CallIndexing::Counted | CallIndexing::FromOne => return dialect,
+        CallIndexing::Zero => {
             dialect.interleaved = false;
-            let late = !whole && dialect.ids == Ids::Late;
-            if late || matches!(dialect.ids, Ids::Missing | Ids::Empty) {
-                dialect.ids = Ids::First;
+            let late = !whole && dialect.ids == CallIdPlacement::Late;
+            if late
+                || matches!(
+                    dialect.ids,
+                    CallIdPlacement::Missing | CallIdPlacement::Empty
+                )
+            {
+                dialect.ids = CallIdPlacement::First;
             }
         }
-        Index::Missing => {
-            dialect.interleaved &= dialect.ids == Ids::Repeated;
-            if !whole && dialect.ids == Ids::Late {
-                dialect.ids = Ids::First;
+        CallIndexing::Missing => {
+            dialect.interleaved &= dialect.ids == CallIdPlacement::Repeated;
+            if !whole && dialect.ids == CallIdPlacement::Late {
+                dialect.ids = CallIdPlacement::First;
             }
-            if !whole && dialect.ids != Ids::Repeated {
-                dialect.names = Names::First;
+            if !whole && dialect.ids != CallIdPlacement::Repeated {
+                dialect.names = CallNamePlacement::First;
             }
         }
     }

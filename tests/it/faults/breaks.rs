@@ -1,6 +1,6 @@
 //! The upstream's answer breaks off at any place.
+use kit::player::{ConnectionCut, ScriptStep, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Cut, Step};
 use serde_json::{Value, json};
 
 use super::{answer, body, player};
@@ -37,19 +37,19 @@ enum Break {
 }
 
 impl Break {
-    fn steps(self) -> Vec<Step> {
+    fn steps(self) -> Vec<ScriptStep> {
         match self {
-            Self::Fin => vec![Step::Cut(Cut::Fin)],
+            Self::Fin => vec![ScriptStep::Cut(ConnectionCut::Fin)],
             // The connection stays open on that side: we must close it.
             Self::Error => vec![
-                Step::Error(json!({"message": "upstream fell over", "code": 500})),
-                Step::Stall(true),
+                ScriptStep::Error(json!({"message": "upstream fell over", "code": 500})),
+                ScriptStep::Stall(true),
             ],
             Self::NotJson => vec![
-                Step::Raw("data: {\"choices\": [}\n\n".into()),
-                Step::Stall(true),
+                ScriptStep::Raw("data: {\"choices\": [}\n\n".into()),
+                ScriptStep::Stall(true),
             ],
-            Self::Rst => vec![Step::Cut(Cut::Rst)],
+            Self::Rst => vec![ScriptStep::Cut(ConnectionCut::Rst)],
         }
     }
 
@@ -66,7 +66,7 @@ impl Break {
 }
 
 /// Twenty events: each step is one.
-fn script() -> Vec<Step> {
+fn script() -> Vec<ScriptStep> {
     let reasoning = ["I ", "think ", "so"].map(|text| json!({ "reasoning": text }));
     let text = ["one ", "two ", "three ", "four ", "five ", "six ", "seven"]
         .map(|text| json!({ "text": text }));
@@ -89,12 +89,12 @@ fn script() -> Vec<Step> {
     steps(Value::Array(all))
 }
 
-fn said(steps: &[Step]) -> (String, String) {
+fn said(steps: &[ScriptStep]) -> (String, String) {
     let mut said = (String::new(), String::new());
     for step in steps {
         match step {
-            Step::Text(text) => said.0.push_str(text),
-            Step::Reasoning(text) => said.1.push_str(text),
+            ScriptStep::Text(text) => said.0.push_str(text),
+            ScriptStep::Reasoning(text) => said.1.push_str(text),
             _ => {}
         }
     }
@@ -113,7 +113,7 @@ async fn at_every_event(way: Break) {
         let before = &script[..k];
         for (stream, headers) in [(true, &[][..]), (true, CODEX), (false, &[])] {
             let all = [before, &way.steps()].concat();
-            player.push(Answer::steps(all));
+            player.push(ScriptedAnswer::steps(all));
             let body = if stream {
                 streaming(&body)
             } else {

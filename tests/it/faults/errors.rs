@@ -1,6 +1,6 @@
 //! What an upstream's refusal becomes, as data.
+use kit::player::ScriptedAnswer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 
 use super::{body, player};
@@ -160,10 +160,10 @@ async fn table() {
     for row in rows() {
         for (headers, status) in [(CODEX, row.codex), (&[], row.other)] {
             for body in [body(), streaming(&body())] {
-                player.push(Answer {
+                player.push(ScriptedAnswer {
                     status: row.status,
                     json: Some(json!({"error": row.error})),
-                    ..Answer::default()
+                    ..ScriptedAnswer::default()
                 });
                 let reply = proxy.post_with(&body, headers).await;
                 let streams = body["stream"] == true && !headers.is_empty();
@@ -192,7 +192,7 @@ async fn table() {
         }
     }
     for header in ["retry-after", "Retry-After"] {
-        let mut busy = Answer::error(429, "slow down");
+        let mut busy = ScriptedAnswer::error(429, "slow down");
         busy.headers.insert(header.into(), "7".into());
         player.push(busy);
         let reply = proxy.post_with(&body(), CODEX).await;
@@ -220,10 +220,10 @@ async fn pages_and_floods() {
         (500, "{\"error\":null}".to_owned(), ""),
         (500, "[1, 2]".to_owned(), "[1, 2]"),
     ] {
-        player.push(Answer {
+        player.push(ScriptedAnswer {
             status,
             body: Some(text.clone()),
-            ..Answer::default()
+            ..ScriptedAnswer::default()
         });
         let error = proxy.post(&body()).await.error(status);
         let message = error["message"].as_str().unwrap();
@@ -231,9 +231,9 @@ async fn pages_and_floods() {
         assert!(message.len() < 2500 && !message.contains('<'), "{message}");
     }
     // A page where a stream should be.
-    player.push(Answer {
+    player.push(ScriptedAnswer {
         body: Some(page.to_owned()),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     });
     proxy.post(&streaming(&body())).await.error(502);
     let after = proxy.memory();

@@ -1,6 +1,6 @@
 //! Another provider answers when the first choice cannot.
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::{Value, json};
 
 use super::{always, answer, player};
@@ -43,24 +43,24 @@ fn body() -> Value {
     json!({"model": "up/m", "input": "go"})
 }
 
-fn says(text: &str) -> Answer {
+fn says(text: &str) -> ScriptedAnswer {
     answer(json!([{ "text": text }]))
 }
 
-fn quota() -> Answer {
-    Answer {
+fn quota() -> ScriptedAnswer {
+    ScriptedAnswer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
-        ..Answer::error(429, "")
+        ..ScriptedAnswer::error(429, "")
     }
 }
 
 async fn down() {
-    let mut busy = Answer::error(429, "slow down");
+    let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "20".into());
     for first in [
-        Answer::error(500, "broken"),
-        Answer::error(503, "full"),
-        Answer::error(401, "who?"),
+        ScriptedAnswer::error(500, "broken"),
+        ScriptedAnswer::error(503, "full"),
+        ScriptedAnswer::error(401, "who?"),
         busy,
         quota(),
         answer(json!([{"cut": "rst"}])),
@@ -101,7 +101,7 @@ async fn refused() {
         (400, "This model's maximum context length is 10 tokens."),
         (403, "not yours"),
     ] {
-        let up = always(Answer::error(status, message)).await;
+        let up = always(ScriptedAnswer::error(status, message)).await;
         let other = always(says("there")).await;
         let proxy = both(&up, &other, "").await;
         assert_eq!(proxy.post(&body()).await.status, status, "{message}");
@@ -133,7 +133,7 @@ async fn sessions() {
     let proxy = both(&up, &other, "").await;
     // Once is not enough to let the provider rest.
     for _ in 0..2 {
-        up.push(Answer::error(500, "broken"));
+        up.push(ScriptedAnswer::error(500, "broken"));
     }
     up.push(says("here"));
     assert_eq!(proxy.stream(&turn("a")).await.text(), "there");
@@ -165,7 +165,7 @@ async fn probing() {
     let other = always(says("there")).await;
     let setup = beside(&other, "").server("commit_after = \"10ms\"");
     let proxy = Proxy::with(&up, setup).await;
-    let mut busy = Answer::error(429, "slow down");
+    let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "2.1".into());
     up.push(busy);
     up.push(answer(json!([{"stall": true}])));
@@ -202,7 +202,7 @@ async fn briefly() {
     let up = player().await;
     let other = always(says("there")).await;
     let proxy = both(&up, &other, "").await;
-    let mut busy = Answer::error(429, "slow down");
+    let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "1.9".into());
     up.push(busy);
     for _ in 0..2 {
@@ -223,11 +223,11 @@ async fn briefly() {
 
 async fn nowhere() {
     let limited = |seconds: &str| {
-        let mut limited = Answer::error(429, "slow down");
+        let mut limited = ScriptedAnswer::error(429, "slow down");
         limited.headers.insert("retry-after".into(), seconds.into());
         limited
     };
-    for second in [limited("3000"), quota(), Answer::error(401, "who?")] {
+    for second in [limited("3000"), quota(), ScriptedAnswer::error(401, "who?")] {
         let up = always(limited("40")).await;
         let other = always(second).await;
         let proxy = both(&up, &other, "").await;
@@ -263,8 +263,8 @@ async fn onward() {
 async fn chain() {
     for second in [
         quota(),
-        Answer::error(404, "The model `m2` does not exist"),
-        Answer::error(400, "This model's maximum context length is 1000 tokens."),
+        ScriptedAnswer::error(404, "The model `m2` does not exist"),
+        ScriptedAnswer::error(400, "This model's maximum context length is 1000 tokens."),
     ] {
         let up = always(quota()).await;
         let other = always(second).await;

@@ -1,7 +1,7 @@
 //! A turn that a provider refuses for a known reason mends itself, and the next one
 //! needs no mending.
+use kit::player::{Player, PlayerScript, RequestCondition, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player, Script, When};
 use serde_json::{Value, json};
 
 use super::{always, answer};
@@ -96,34 +96,34 @@ const REFUSALS: &[Refusal] = &[
     },
 ];
 
-fn refusal(when: &str, error: &str) -> Answer {
+fn refusal(when: &str, error: &str) -> ScriptedAnswer {
     let error: Value = serde_json::from_str(error).unwrap();
-    Answer {
+    ScriptedAnswer {
         repeat: true,
         when: holding(when),
         json: Some(json!({ "error": error })),
-        ..Answer::error(400, "")
+        ..ScriptedAnswer::error(400, "")
     }
 }
 
-fn holding(text: &str) -> When {
-    When {
+fn holding(text: &str) -> RequestCondition {
+    RequestCondition {
         body_contains: Some(text.to_owned()),
-        ..When::default()
+        ..RequestCondition::default()
     }
 }
 
-fn says(text: &str) -> Answer {
-    Answer {
+fn says(text: &str) -> ScriptedAnswer {
+    ScriptedAnswer {
         repeat: true,
         ..answer(json!([{ "text": text }]))
     }
 }
 
-async fn player(answers: Vec<Answer>) -> Player {
-    let script = Script {
+async fn player(answers: Vec<ScriptedAnswer>) -> Player {
+    let script = PlayerScript {
         answers,
-        ..Script::default()
+        ..PlayerScript::default()
     };
     Player::start(script).await.unwrap()
 }
@@ -192,7 +192,7 @@ async fn missed() {
         "think_tags",
         "thinking_parts",
     ] {
-        let fine = Answer {
+        let fine = ScriptedAnswer {
             when: holding("reasoning_content"),
             ..says("well")
         };
@@ -254,9 +254,9 @@ async fn in_vain() {
 }
 
 async fn elsewhere() {
-    let quota = Answer {
+    let quota = ScriptedAnswer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
-        ..Answer::error(429, "")
+        ..ScriptedAnswer::error(429, "")
     };
     let up = always(quota).await;
     let strict = refusal("\"system\"", r#"{"message": "System role not supported"}"#);

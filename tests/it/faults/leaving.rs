@@ -1,6 +1,6 @@
 //! Clients that go away or do not read.
+use kit::player::ScriptedAnswer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -47,9 +47,9 @@ async fn mid_stream() {
 }
 
 async fn before_headers() {
-    let player = always(Answer {
+    let player = always(ScriptedAnswer {
         head_delay_ms: 120_000,
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     })
     .await;
     let proxy = Proxy::start(&player).await;

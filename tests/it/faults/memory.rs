@@ -1,8 +1,8 @@
 //! Sizes that nobody should send, and the memory of the process.
 use std::io::Write as _;
 
+use kit::player::{Player, ScriptStep};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Player, Step};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -37,12 +37,16 @@ async fn large_line() {
     let player = player().await;
     let proxy = uncaptured(&player).await;
     let before = proxy.memory();
-    let line = |size: usize| Step::Text("x".repeat(size));
-    player.push(respondent::sandbox::Answer::steps(vec![line(10_000_000)]));
+    let line = |size: usize| ScriptStep::Text("x".repeat(size));
+    player.push(kit::player::ScriptedAnswer::steps(vec![line(10_000_000)]));
     let error = proxy.post(&body()).await.error(502);
     assert_eq!(error["code"], "upstream_bad_reply");
-    let late = [vec![Step::Text("begun ".into())], vec![line(10_000_000)]].concat();
-    player.push(respondent::sandbox::Answer::steps(late));
+    let late = [
+        vec![ScriptStep::Text("begun ".into())],
+        vec![line(10_000_000)],
+    ]
+    .concat();
+    player.push(kit::player::ScriptedAnswer::steps(late));
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.failed");
     assert_eq!(stream.text(), "begun ");
@@ -50,7 +54,7 @@ async fn large_line() {
     let after = proxy.memory();
     assert!(after.peak < before.peak + 32 * MIB, "{before:?} {after:?}");
     // Below the limit it is an event like any other.
-    player.push(respondent::sandbox::Answer::steps(vec![line(7_000_000)]));
+    player.push(kit::player::ScriptedAnswer::steps(vec![line(7_000_000)]));
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.text().len(), 7_000_000);
 }
@@ -61,7 +65,7 @@ async fn endless_line() {
     let before = proxy.memory();
     let more = json!({"repeat": {"times": 100, "steps": [{"raw": "x".repeat(1 << 20)}]}});
     let endless = json!([{"text": "begun"}, {"raw": "data: "}, more, {"stall": true}]);
-    player.push(respondent::sandbox::Answer::steps(steps(endless)));
+    player.push(kit::player::ScriptedAnswer::steps(steps(endless)));
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.failed");
     player.wait_closed(0).await;
@@ -97,7 +101,7 @@ async fn grown_by_failures(mode: &str) -> u64 {
         {"raw": "data: {\n\n"},
     ]);
     for _ in 0..40 {
-        player.push(respondent::sandbox::Answer::steps(steps(many.clone())));
+        player.push(kit::player::ScriptedAnswer::steps(steps(many.clone())));
         let stream = proxy.stream(&body()).await;
         assert_eq!(stream.terminal, "response.failed");
         assert_eq!(stream.text().len(), 200_000);

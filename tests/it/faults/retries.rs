@@ -1,8 +1,8 @@
 //! Tries after the first, and keys that take turns.
 use std::time::{Duration, Instant};
 
+use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
-use respondent::sandbox::{Answer, Player};
 use serde_json::json;
 
 use super::{always, answer, body, player};
@@ -28,8 +28,8 @@ async fn before_content() {
     let player = player().await;
     let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 1")).await;
     for first in [
-        Answer::error(503, "full"),
-        Answer::error(500, "broken"),
+        ScriptedAnswer::error(503, "full"),
+        ScriptedAnswer::error(500, "broken"),
         answer(json!([{"cut": "fin"}])),
         answer(json!([{"cut": "rst"}])),
         answer(json!([{"raw": "data: what\n\n"}])),
@@ -77,7 +77,7 @@ async fn after_content() {
 }
 
 async fn bounded() {
-    let player = always(Answer::error(503, "full")).await;
+    let player = always(ScriptedAnswer::error(503, "full")).await;
     for retries in [0, 1, 2] {
         let before = player.requests().len();
         let setup = Setup::new().provider(&format!("max_retries = {retries}"));
@@ -93,15 +93,15 @@ async fn permanent() {
     let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 3")).await;
     for status in [400, 401, 403, 404, 413, 422] {
         let before = player.requests().len();
-        player.push(Answer::error(status, "no"));
+        player.push(ScriptedAnswer::error(status, "no"));
         let reply = proxy.post(&body()).await;
         assert_eq!(reply.status, status);
         assert_eq!(player.requests().len() - before, 1, "{status}");
     }
 }
 
-fn busy(retry_after: &str) -> Answer {
-    let mut answer = Answer::error(429, "slow down");
+fn busy(retry_after: &str) -> ScriptedAnswer {
+    let mut answer = ScriptedAnswer::error(429, "slow down");
     answer
         .headers
         .insert("retry-after".into(), retry_after.into());
@@ -112,7 +112,7 @@ async fn retry_after() {
     let player = player().await;
     let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 1")).await;
     for (name, value) in [("retry-after", "2"), ("retry-after-ms", "1500")] {
-        let mut answer = Answer::error(429, "slow down");
+        let mut answer = ScriptedAnswer::error(429, "slow down");
         answer.headers.insert(name.into(), value.into());
         player.push(answer);
         player.push(super::answer(json!([{"text": "there"}])));
@@ -144,13 +144,13 @@ fn key_of(player: &Player, request: usize) -> String {
 
 async fn keys() {
     for first in [
-        Answer::error(401, "who?"),
+        ScriptedAnswer::error(401, "who?"),
         busy("30"),
-        Answer {
+        ScriptedAnswer {
             json: Some(
                 json!({"error": {"message": "money", "type": "insufficient_quota", "code": "insufficient_quota"}}),
             ),
-            ..Answer::error(429, "")
+            ..ScriptedAnswer::error(429, "")
         },
     ] {
         let player = player().await;

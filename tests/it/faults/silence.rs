@@ -1,6 +1,6 @@
 //! The commit point, signs of life, and the end of patience.
+use kit::player::ScriptedAnswer;
 use libtest_mimic::Trial;
-use respondent::sandbox::Answer;
 use serde_json::json;
 
 use super::{always, answer, body, player};
@@ -63,9 +63,9 @@ async fn first_byte() {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"\ncommit_after = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { connect = \"100ms\", first_byte = \"300ms\" }");
-    let player = always(Answer {
+    let player = always(ScriptedAnswer {
         head_delay_ms: 60_000,
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     })
     .await;
     let proxy = Proxy::with(&player, setup).await;
@@ -127,9 +127,9 @@ async fn not_before() {
     let setup = Setup::new()
         .server("commit_after = \"20ms\"\nheartbeat = \"20ms\"")
         .provider("max_retries = 0");
-    let player = always(Answer {
+    let player = always(ScriptedAnswer {
         head_delay_ms: 300,
-        ..Answer::error(403, "not for you")
+        ..ScriptedAnswer::error(403, "not for you")
     })
     .await;
     let proxy = Proxy::with(&player, setup).await;

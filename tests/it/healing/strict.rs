@@ -2,7 +2,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use respondent::sandbox::{Player, Script};
+use kit::player::{Player, PlayerScript};
 use serde_json::{Value, json};
 
 use crate::proxy::Setup;
@@ -59,7 +59,7 @@ impl Preset {
                 {"repeat": true, "steps": [{"reasoning": "I must look."}, {"call": call}]},
             ],
         });
-        let script: Script = serde_json::from_value(script).unwrap();
+        let script: PlayerScript = serde_json::from_value(script).unwrap();
         Player::start(script).await.unwrap()
     }
 

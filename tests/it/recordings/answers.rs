@@ -1,7 +1,7 @@
 //! Each recorded answer comes out as what it says, however its bytes arrive.
 
 use adapters::fault::Fault;
-use kit::strict::{self, Stream};
+use kit::strict::{self, CheckedStream};
 use registry::Quirks;
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::body::{Answer, Recording};
 use super::oracle::{self, Call, End, Said, Usage};
 use super::replay::{Client, play};
 use super::{fail_with, known, refusals};
-use crate::dialects::drive::Read;
+use crate::dialects::drive::DrivenAnswer;
 
 /// Longer bodies are not read byte by byte: that takes long and shows nothing new.
 const SHORT: usize = 20_000;
@@ -68,12 +68,12 @@ fn replay(recording: &Recording, quirks: &Quirks, said: &Said, tell: &mut dyn Fn
     same(said, &stream, any.fault.as_ref(), tell);
 }
 
-fn text(played: &Read) -> String {
+fn text(played: &DrivenAnswer) -> String {
     String::from_utf8(played.body.clone()).unwrap()
 }
 
 /// Codex gets refusals as text, and nothing that is not whole.
-fn same_for_codex(stream: &Stream, codex: &Stream, tell: &mut dyn FnMut(String)) {
+fn same_for_codex(stream: &CheckedStream, codex: &CheckedStream, tell: &mut dyn FnMut(String)) {
     if stream.terminal != codex.terminal {
         tell(format!("ends in {} for Codex", codex.terminal));
     }
@@ -84,7 +84,7 @@ fn same_for_codex(stream: &Stream, codex: &Stream, tell: &mut dyn FnMut(String))
     }
 }
 
-fn same(said: &Said, stream: &Stream, fault: Option<&Fault>, tell: &mut dyn FnMut(String)) {
+fn same(said: &Said, stream: &CheckedStream, fault: Option<&Fault>, tell: &mut dyn FnMut(String)) {
     let mut equal = |what: &str, recorded: &str, ours: &str| {
         if recorded != ours {
             let (recorded, ours) = different(recorded, ours);
@@ -191,7 +191,7 @@ fn citations(response: &Value) -> Vec<String> {
     found
 }
 
-fn same_calls(said: &[Call], stream: &Stream, tell: &mut dyn FnMut(String)) {
+fn same_calls(said: &[Call], stream: &CheckedStream, tell: &mut dyn FnMut(String)) {
     let calls = stream.calls();
     if said.len() != calls.len() {
         return tell(format!("{} calls came as {}", said.len(), calls.len()));

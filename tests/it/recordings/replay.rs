@@ -3,7 +3,7 @@
 use adapters::responses::request::TurnSource;
 use registry::Quirks;
 
-use crate::dialects::drive::{self, Read};
+use crate::dialects::drive::{self, DrivenAnswer};
 
 /// Who gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub fn play<'b>(
     quirks: &Quirks,
     client: Client,
     reads: impl IntoIterator<Item = &'b [u8]>,
-) -> Read {
+) -> DrivenAnswer {
     let source = TurnSource::new(r#"{"model":"m","stream":true,"input":"go"}"#.to_owned());
     let turn = source.turn().unwrap();
     let settings = drive::settings(&turn, client == Client::Codex, false);

@@ -7,8 +7,8 @@ use std::path::Path;
 use adapters::baggage::Baggage;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use kit::player::ScriptedAnswer;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use respondent::sandbox::Answer;
 use serde_json::{Value, json};
 
 use crate::faults::{answer, player};
@@ -296,18 +296,18 @@ pub(super) async fn canaries_in_bundles() {
     for (fault, stream) in [
         (answer(json!([{"text": "a"}, {"error": error}])), true),
         (
-            Answer {
+            ScriptedAnswer {
                 status: 401,
                 json: Some(json!({"error": error})),
-                ..Answer::default()
+                ..ScriptedAnswer::default()
             },
             true,
         ),
         (
-            Answer {
+            ScriptedAnswer {
                 status: 400,
                 body: Some(format!("<p>{echo}</p>")),
-                ..Answer::default()
+                ..ScriptedAnswer::default()
             },
             false,
         ),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
-use respondent::sandbox::{Answer, Player};
+use kit::player::{Player, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
@@ -67,7 +67,7 @@ pub async fn shown() {
         vec!["m".to_owned()],
         Box::new(move |request| {
             reader.read(&request.body);
-            Answer::steps(steps(json!([{"text": "go on"}])))
+            ScriptedAnswer::steps(steps(json!([{"text": "go on"}])))
         }),
     );
     let player = answered.await.unwrap();

@@ -75,7 +75,10 @@ pub async fn home() {
             concat!("of_", "process("),
             vec!["src/config/inputs.rs", "src/main.rs"],
         ),
-        (concat!("CARGO_BIN", "_EXE"), vec!["tests/it/proxy.rs"]),
+        (
+            concat!("CARGO_BIN", "_EXE_respondent\""),
+            vec!["tests/it/proxy.rs"],
+        ),
     ] {
         assert_eq!(files_with(asks), files, "{asks}");
     }

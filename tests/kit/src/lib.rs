@@ -1,5 +1,13 @@
-//! What the tests share: `strict` judges the event streams and response objects a client receives,
-//! `session` is a long session of an agent as data.
+//! What the tests share. Nothing of it is part of the proxy.
+//!
+//! - [`player`]: a scripted upstream on loopback
+//! - [`strict`]: judges the event streams and response objects that a client receives
+//! - [`golden`]: one turn as a folder of files, and what must come out of it
+//! - [`drive`]: a whole answer through the adapters, without a network
+//! - [`session`]: a long session of a coding agent as data
 
+pub mod drive;
+pub mod golden;
+pub mod player;
 pub mod session;
 pub mod strict;

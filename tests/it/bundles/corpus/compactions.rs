@@ -1,6 +1,6 @@
 //! Compactions by every trigger: one turn with several attempts.
 use adapters::fault::Kind;
-use respondent::sandbox::Answer;
+use kit::player::ScriptedAnswer;
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
@@ -55,11 +55,11 @@ async fn compactions() -> BundleFiles {
     let good = answer(json!([{"text": SUMMARY}]));
     let call =
         answer(json!([{"call": {"index": 0, "id": "c9", "name": "look", "arguments": "{}"}}]));
-    let slow = Answer {
+    let slow = ScriptedAnswer {
         head_delay_ms: 400,
         ..good.clone()
     };
-    let no = |status, message| Answer::error(status, message);
+    let no = |status, message| ScriptedAnswer::error(status, message);
     let long = "This model's maximum context length is 100000 tokens. However, your messages resulted in 100010 tokens.";
     let stories = [
         vec![good.clone()],

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use adapters::quirk_patch::{EffortLevels, Parameter, QuirkPatch};
+use kit::player::Player;
 use libtest_mimic::Trial;
 use registry::{
     CallContent, CallIds, EnumSet, MaxTokensField, ReasoningRequired, ResponseFormat, SystemRole,
 };
-use respondent::sandbox::Player;
 use serde_json::{Value, json};
 
 use super::recording::RecordingProxy;

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use respondent::sandbox::Player;
+use kit::player::Player;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 //! Refusals: by providers, with every status and wording, and by the proxy itself.
 use adapters::fault::Kind;
-use respondent::sandbox::Answer;
+use kit::player::ScriptedAnswer;
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
@@ -42,34 +42,34 @@ pub fn groups() -> Vec<Group> {
     ]
 }
 
-fn says(status: u16, message: &str, code: &str) -> Answer {
+fn says(status: u16, message: &str, code: &str) -> ScriptedAnswer {
     let code = if code.is_empty() {
         Value::Null
     } else {
         code.into()
     };
     let error = json!({"message": message, "type": "some_error", "param": null, "code": code});
-    Answer {
+    ScriptedAnswer {
         status,
         json: Some(json!({ "error": error })),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     }
 }
 
-fn with(header: &str, value: &str, answer: Answer) -> Answer {
+fn with(header: &str, value: &str, answer: ScriptedAnswer) -> ScriptedAnswer {
     let headers = [(header.to_owned(), value.to_owned())].into();
-    Answer { headers, ..answer }
+    ScriptedAnswer { headers, ..answer }
 }
 
-fn page(status: u16, body: &str) -> Answer {
-    Answer {
+fn page(status: u16, body: &str) -> ScriptedAnswer {
+    ScriptedAnswer {
         status,
         body: Some(body.to_owned()),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     }
 }
 
-fn answers() -> Vec<Answer> {
+fn answers() -> Vec<ScriptedAnswer> {
     let html =
         "<html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>";
     let flood = format!(r#"{{"error":{{"message":"{}"}}}}"#, "long ".repeat(1 << 20));

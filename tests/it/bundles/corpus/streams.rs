@@ -1,6 +1,6 @@
 //! Responses that start successfully, and how they end.
 use adapters::fault::Kind;
-use respondent::sandbox::{Answer, Step};
+use kit::player::{ScriptStep, ScriptedAnswer};
 use serde_json::{Value, json};
 
 use super::bundle_files::BundleFiles;
@@ -41,7 +41,7 @@ pub fn groups() -> Vec<Group> {
 }
 
 /// Plays each response to each caller.
-async fn play(name: &str, answers: Vec<Answer>) -> BundleFiles {
+async fn play(name: &str, answers: Vec<ScriptedAnswer>) -> BundleFiles {
     let player = player().await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     let mut body = body();
@@ -55,7 +55,7 @@ async fn play(name: &str, answers: Vec<Answer>) -> BundleFiles {
 }
 
 /// What the provider sends before the response ends.
-fn beginnings() -> Vec<Vec<Step>> {
+fn beginnings() -> Vec<Vec<ScriptStep>> {
     let call =
         json!({"call": {"index": 0, "id": "c1", "name": "look", "arguments": "{\"at\": [1, "}});
     [
@@ -68,11 +68,11 @@ fn beginnings() -> Vec<Vec<Step>> {
     .into()
 }
 
-fn each(end: &Value) -> Vec<Answer> {
+fn each(end: &Value) -> Vec<ScriptedAnswer> {
     let end = steps(end.clone());
     let answers = beginnings().into_iter();
     answers
-        .map(|said| Answer::steps([said, end.clone()].concat()))
+        .map(|said| ScriptedAnswer::steps([said, end.clone()].concat()))
         .collect()
 }
 
@@ -90,9 +90,9 @@ async fn broken() -> BundleFiles {
 async fn garbage() -> BundleFiles {
     let page = "<html><head><title>Welcome</title></head><body>Log in.</body></html>";
     let mut answers = each(&json!([{"raw": "data: {\"choices\": [}\n\n"}, {"stall": true}]));
-    answers.push(Answer {
+    answers.push(ScriptedAnswer {
         body: Some(page.to_owned()),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     });
     let player = player().await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
@@ -142,7 +142,7 @@ async fn ended() -> BundleFiles {
     answers.extend(each(&json!([])));
     answers.push(answer(json!([{"refusal": "I will "}, {"refusal": "not."}])));
     // The bytes arrive in small chunks.
-    answers.push(Answer {
+    answers.push(ScriptedAnswer {
         split: 7,
         ..answer(json!([{"text": "one \u{1F600} two"}, {"finish": "stop"}]))
     });

@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 
 use adapters::fault::Kind;
 use futures_util::future::join_all;
-use respondent::sandbox::{Answer, Player};
+use kit::player::{Player, ScriptedAnswer};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
@@ -64,9 +64,9 @@ fn provider_table(id: &str, base_url: &str, more: &str) -> String {
 }
 
 async fn silent() -> BundleFiles {
-    let late = always(Answer {
+    let late = always(ScriptedAnswer {
         head_delay_ms: 60_000,
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     })
     .await;
     let stops = always(answer(
@@ -177,11 +177,11 @@ async fn saturated() -> BundleFiles {
 
 async fn retried() -> BundleFiles {
     let says = || answer(json!([{"text": "there"}]));
-    let mut busy = Answer::error(429, "slow down");
+    let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "1".into());
-    let full = Answer::error(503, "full");
+    let full = ScriptedAnswer::error(503, "full");
     let cut = answer(json!([{"chunk": {"choices": []}}, {"cut": "fin"}]));
-    let unknown = Answer::error(401, "who?");
+    let unknown = ScriptedAnswer::error(401, "who?");
     let one_key = "api_key = \"key-number-one\"";
     let two_keys = "api_key = [\"key-number-one\", \"key-number-two\"]";
     let mut setup = Setup::new();
@@ -218,32 +218,33 @@ async fn retried() -> BundleFiles {
 
 /// A chain of fallbacks: the responses of the first provider and of those after it.
 struct Chain {
-    answers: Vec<Answer>,
+    answers: Vec<ScriptedAnswer>,
     /// The id of the first provider, for each caller.
     firsts: [Option<String>; CALLERS.len()],
 }
 
 async fn failed_over() -> BundleFiles {
-    let quota = || Answer {
+    let quota = || ScriptedAnswer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
-        ..Answer::error(429, "")
+        ..ScriptedAnswer::error(429, "")
     };
-    let mut busy = Answer::error(429, "slow down");
+    let mut busy = ScriptedAnswer::error(429, "slow down");
     busy.headers.insert("retry-after".into(), "20".into());
     let fails = [
-        Answer::error(500, "broken"),
-        Answer::error(503, "full"),
-        Answer::error(401, "who?"),
+        ScriptedAnswer::error(500, "broken"),
+        ScriptedAnswer::error(503, "full"),
+        ScriptedAnswer::error(401, "who?"),
         busy,
         quota(),
         answer(json!([{"cut": "rst"}])),
         answer(json!([{"raw": "data: what\n\n"}])),
     ];
     let good = || answer(json!([{"text": "there"}]));
-    let missing = Answer::error(404, "The model `m` does not exist");
-    let mut chains: Vec<Vec<Answer>> = fails.into_iter().map(|first| vec![first, good()]).collect();
+    let missing = ScriptedAnswer::error(404, "The model `m` does not exist");
+    let mut chains: Vec<Vec<ScriptedAnswer>> =
+        fails.into_iter().map(|first| vec![first, good()]).collect();
     chains.push(vec![quota(), missing, good()]);
-    chains.push(vec![quota(), Answer::error(500, "broken too")]);
+    chains.push(vec![quota(), ScriptedAnswer::error(500, "broken too")]);
     let firsts = || [const { None }; CALLERS.len()];
     let mut chains: Vec<Chain> = chains
         .into_iter()
@@ -291,9 +292,9 @@ async fn failed_over() -> BundleFiles {
 
 async fn shutdown() -> BundleFiles {
     let begun = always(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
-    let silent = always(Answer {
+    let silent = always(ScriptedAnswer {
         head_delay_ms: 60_000,
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     })
     .await;
     let setup = Setup::new()

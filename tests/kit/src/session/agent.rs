@@ -1,28 +1,27 @@
-//! The client of a session: it keeps the history as Codex does, and compacts it
-//! when the usage says so.
+//! The client of a session: it keeps the history, and replaces it by a summary, as Codex does.
 
 use serde_json::{Value, json};
 
-use super::random::Random;
-use super::{Shape, Turn, text};
+use super::random::SeededRandom;
+use super::{SessionShape, SessionTurn, text};
 
 /// A client and its history.
 #[derive(Clone, Debug)]
 pub struct Agent {
     instructions: String,
     tools: String,
-    /// JSON of each item.
+    /// The items of the history, each as JSON.
     pub items: Vec<String>,
-    /// How often the history was replaced.
+    /// How often the history was compacted.
     pub compactions: usize,
 }
 
 impl Agent {
-    /// A client whose user has just asked for something.
-    pub fn new(shape: Shape) -> Self {
-        let mut random = Random::new(1);
-        let rules = text::prose(&mut random, shape.head);
-        let about = text::prose(&mut random, shape.head / 4);
+    /// A client whose user has just sent the first message.
+    pub fn new(shape: SessionShape) -> Self {
+        let mut random = SeededRandom::new(1);
+        let rules = text::prose(&mut random, shape.instructions);
+        let about = text::prose(&mut random, shape.instructions / 4);
         let tool = |name: &str| {
             json!({
                 "type": "function", "name": name, "description": about, "strict": false,
@@ -53,13 +52,13 @@ impl Agent {
         )
     }
 
-    /// Takes an answer and adds what its calls give, or what the user says.
-    pub fn go_on(&mut self, turn: &Turn, answer: Vec<String>) {
+    /// Appends an answer, and the outputs of its calls or the next message of the user.
+    pub fn continue_with(&mut self, turn: &SessionTurn, answer: Vec<String>) {
         self.items.extend(answer);
         self.items.extend(turn.reply());
     }
 
-    /// Puts a summary in the place of the history.
+    /// Replaces the history by a summary.
     pub fn compact(&mut self, summary: &str) {
         self.items = vec![
             user("Find out why the build fails, and mend it.").to_string(),

@@ -1,6 +1,6 @@
-//! Words.
+//! Filler text.
 
-use super::random::Random;
+use super::random::SeededRandom;
 
 const WORDS: [&str; 40] = [
     "parser", "buffer", "socket", "window", "cache", "index", "reader", "writer", "token",
@@ -10,12 +10,12 @@ const WORDS: [&str; 40] = [
     "vector", "switch", "script", "config",
 ];
 
-pub(super) fn word(random: &mut Random) -> &'static str {
+pub(super) fn word(random: &mut SeededRandom) -> &'static str {
     random.pick(&WORDS).unwrap_or("word")
 }
 
-/// Sentences of about so many bytes.
-pub(super) fn prose(random: &mut Random, bytes: usize) -> String {
+/// Sentences of about this many bytes.
+pub(super) fn prose(random: &mut SeededRandom, bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + 16);
     let mut words = 0;
     while out.len() < bytes {

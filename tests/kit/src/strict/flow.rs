@@ -1,27 +1,27 @@
-//! The order of events: a response and its items one at a time.
+//! The order of events: a response, and its items one at a time.
 
-use super::frame::Frame;
-use super::item::{self, Ids, Stage};
-use super::open::Open;
-use super::rule::{Report, Rule};
+use super::frame::SseFrame;
+use super::item::{self, ItemStage, SeenIds};
+use super::open::OpenStreamItem;
+use super::rule::{StreamRule, ViolationReport};
 use super::{response, string, types};
 use serde_json::Value;
 
 #[derive(Debug, Default)]
-struct Flow {
-    stage: Step,
-    /// id and created_at of the first lifecycle event.
+struct StreamFlow {
+    phase: StreamPhase,
+    /// `id` and `created_at` of the first lifecycle event.
     identity: Option<(Value, Value)>,
-    open: Option<Open>,
-    /// The done items as sent.
+    open: Option<OpenStreamItem>,
+    /// The done items, as sent.
     done: Vec<String>,
-    ids: Ids,
+    ids: SeenIds,
     end: Option<(String, Value)>,
-    torn: bool,
+    may_stay_open: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum StreamPhase {
     #[default]
     Start,
     Created,
@@ -31,40 +31,49 @@ enum Step {
     Ended,
 }
 
-/// Follows all events; gives the terminal one.
-/// With `torn`, the item in which an answer failed may stay open.
-pub(super) fn follow(frames: &[Frame], torn: bool, report: &mut Report) -> Option<(String, Value)> {
-    let mut flow = Flow {
-        torn,
-        ..Flow::default()
+/// Checks the order of all events, and returns the terminal one with its response. With
+/// `may_stay_open`, the item in which an answer failed may stay open.
+pub(super) fn follow(
+    frames: &[SseFrame],
+    may_stay_open: bool,
+    report: &mut ViolationReport,
+) -> Option<(String, Value)> {
+    let mut flow = StreamFlow {
+        may_stay_open,
+        ..StreamFlow::default()
     };
     for (at, frame) in frames.iter().enumerate() {
         report.at = Some(at);
         let number = frame.data.get("sequence_number").and_then(Value::as_u64);
-        let due = u64::try_from(at).ok();
-        report.need(number == due, Rule::Sequence, || {
+        let expected = u64::try_from(at).ok();
+        report.require(number == expected, StreamRule::Sequence, || {
             format!("{number:?} at {at}")
         });
         types::event(&frame.data, report);
         flow.event(frame, report);
     }
     report.at = None;
-    report.need(flow.stage == Step::Ended, Rule::Terminal, || {
-        "the stream has no terminal event".into()
-    });
+    report.require(
+        flow.phase == StreamPhase::Ended,
+        StreamRule::Terminal,
+        || "the stream has no terminal event".into(),
+    );
     flow.end
 }
 
-impl Flow {
-    fn event(&mut self, frame: &Frame, report: &mut Report) {
+impl StreamFlow {
+    fn event(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
         let kind = frame.kind.as_str();
-        if self.stage == Step::Ended {
-            report.broken(Rule::Terminal, format!("{kind} after the terminal event"));
+        if self.phase == StreamPhase::Ended {
+            report.add(
+                StreamRule::Terminal,
+                format!("{kind} after the terminal event"),
+            );
             return;
         }
-        report.need(
-            self.stage != Step::Failing || kind == "response.failed",
-            Rule::ErrorEvent,
+        report.require(
+            self.phase != StreamPhase::Failing || kind == "response.failed",
+            StreamRule::ErrorEvent,
             || format!("{kind} after the error event"),
         );
         match kind {
@@ -76,12 +85,12 @@ impl Flow {
             }
             "error" => {
                 error_event(&frame.data, report);
-                self.stage = Step::Failing;
+                self.phase = StreamPhase::Failing;
             }
             _ => {
-                report.need(
-                    matches!(self.stage, Step::Running | Step::Failing),
-                    Rule::Order,
+                report.require(
+                    matches!(self.phase, StreamPhase::Running | StreamPhase::Failing),
+                    StreamRule::Order,
                     || format!("{kind} before in_progress"),
                 );
                 self.inner(frame, report);
@@ -89,38 +98,39 @@ impl Flow {
         }
     }
 
-    fn begin(&mut self, frame: &Frame, report: &mut Report) {
+    fn begin(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
         let object = self.lifecycle(frame, report);
         let status = string(&object, "status").unwrap_or_default();
-        let (follows, fits) = match (frame.kind.as_str(), self.stage) {
-            ("response.created", Step::Start) => {
-                (Step::Created, matches!(status, "in_progress" | "queued"))
-            }
-            ("response.queued", Step::Created) => (Step::Created, status == "queued"),
-            ("response.in_progress", Step::Created | Step::Running) => {
-                (Step::Running, status == "in_progress")
+        let (follows, fits) = match (frame.kind.as_str(), self.phase) {
+            ("response.created", StreamPhase::Start) => (
+                StreamPhase::Created,
+                matches!(status, "in_progress" | "queued"),
+            ),
+            ("response.queued", StreamPhase::Created) => (StreamPhase::Created, status == "queued"),
+            ("response.in_progress", StreamPhase::Created | StreamPhase::Running) => {
+                (StreamPhase::Running, status == "in_progress")
             }
             (kind, step) => {
-                report.broken(Rule::Order, format!("{kind} at {step:?}"));
+                report.add(StreamRule::Order, format!("{kind} at {step:?}"));
                 return;
             }
         };
-        report.need(fits, Rule::ResponseStatus, || {
+        report.require(fits, StreamRule::ResponseStatus, || {
             format!("{} with status {status:?}", frame.kind)
         });
         response::endings(&object, status, report);
-        if self.stage == Step::Running {
+        if self.phase == StreamPhase::Running {
             self.heartbeat(frame, report);
         } else {
-            report.need(frame.output.is_empty(), Rule::Order, || {
+            report.require(frame.output.is_empty(), StreamRule::Order, || {
                 "output before the first item".into()
             });
         }
-        self.stage = follows;
+        self.phase = follows;
     }
 
-    /// The output so far: the done items, and perhaps the open one.
-    fn heartbeat(&self, frame: &Frame, report: &mut Report) {
+    /// The output so far must be the done items, and perhaps the open one.
+    fn heartbeat(&self, frame: &SseFrame, report: &mut ViolationReport) {
         let same = frame
             .output
             .iter()
@@ -135,7 +145,7 @@ impl Flow {
                 }
                 _ => false,
             };
-        report.need(fits, Rule::Heartbeat, || {
+        report.require(fits, StreamRule::Heartbeat, || {
             format!(
                 "{:?} while {} items are done",
                 frame.output,
@@ -144,65 +154,65 @@ impl Flow {
         });
     }
 
-    fn finish(&mut self, frame: &Frame, report: &mut Report) {
-        report.need(
-            matches!(self.stage, Step::Running | Step::Failing),
-            Rule::Order,
+    fn finish(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
+        report.require(
+            matches!(self.phase, StreamPhase::Running | StreamPhase::Failing),
+            StreamRule::Order,
             || format!("{} before in_progress", frame.kind),
         );
         let object = self.lifecycle(frame, report);
         let status = string(&object, "status").unwrap_or_default();
-        report.need(
+        report.require(
             frame.kind.strip_prefix("response.") == Some(status),
-            Rule::ResponseStatus,
+            StreamRule::ResponseStatus,
             || format!("{} with status {status:?}", frame.kind),
         );
         response::settled(&object, report);
-        let torn = self.torn && frame.kind == "response.failed";
-        if let Some(open) = self.open.as_ref().filter(|_| !torn) {
-            report.broken(
-                Rule::OneItemAtATime,
+        let may_stay_open = self.may_stay_open && frame.kind == "response.failed";
+        if let Some(open) = self.open.as_ref().filter(|_| !may_stay_open) {
+            report.add(
+                StreamRule::OneItemAtATime,
                 format!("{} is still open at the end", open.id),
             );
         }
-        report.need(frame.output == self.done, Rule::FinalOutput, || {
+        report.require(frame.output == self.done, StreamRule::FinalOutput, || {
             format!(
                 "done were\n  {}\nfinal is\n  {}",
                 self.done.join("\n  "),
                 frame.output.join("\n  ")
             )
         });
-        self.stage = Step::Ended;
+        self.phase = StreamPhase::Ended;
         self.end = Some((frame.kind.clone(), object));
     }
 
-    fn lifecycle(&mut self, frame: &Frame, report: &mut Report) -> Value {
+    fn lifecycle(&mut self, frame: &SseFrame, report: &mut ViolationReport) -> Value {
         let object = frame.data.get("response").cloned().unwrap_or_default();
         response::object(&object, report);
         let field = |key: &str| object.get(key).cloned().unwrap_or_default();
         let identity = (field("id"), field("created_at"));
         let first = self.identity.get_or_insert_with(|| identity.clone());
-        report.need(*first == identity, Rule::ResponseIdentity, || {
+        report.require(*first == identity, StreamRule::ResponseIdentity, || {
             format!("{first:?}, then {identity:?}")
         });
         object
     }
 
-    fn inner(&mut self, frame: &Frame, report: &mut Report) {
+    fn inner(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
         match frame.kind.as_str() {
             "response.output_item.added" => self.add(frame, report),
             "response.output_item.done" => self.close(frame, report),
             kind => {
                 let index = self.done.len();
                 let Some(open) = &mut self.open else {
-                    report.broken(
-                        Rule::OneItemAtATime,
+                    report.add(
+                        StreamRule::OneItemAtATime,
                         format!("{kind} while no item is open"),
                     );
                     return;
                 };
                 let id = string(&frame.data, "item_id");
-                report.need(id == Some(&open.id), Rule::ItemId, || {
+                report.require(id == Some(&open.id), StreamRule::ItemId, || {
                     format!("{kind} of {id:?} while {} is open", open.id)
                 });
                 position(&frame.data, index, report);
@@ -211,45 +221,47 @@ impl Flow {
         }
     }
 
-    fn add(&mut self, frame: &Frame, report: &mut Report) {
+    fn add(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
         let item = frame.data.get("item").cloned().unwrap_or_default();
-        let torn = self.torn && frame.kind == "response.failed";
-        if let Some(open) = self.open.as_ref().filter(|_| !torn) {
-            report.broken(
-                Rule::OneItemAtATime,
+        let may_stay_open = self.may_stay_open && frame.kind == "response.failed";
+        if let Some(open) = self.open.as_ref().filter(|_| !may_stay_open) {
+            report.add(
+                StreamRule::OneItemAtATime,
                 format!("an item added while {} is open", open.id),
             );
         }
         position(&frame.data, self.done.len(), report);
-        item::shape(&item, Stage::Added, report);
-        self.ids.admit(&item, report);
-        self.open = Some(Open::new(item));
+        item::shape(&item, ItemStage::Added, report);
+        self.ids.insert(&item, report);
+        self.open = Some(OpenStreamItem::new(item));
     }
 
-    fn close(&mut self, frame: &Frame, report: &mut Report) {
+    fn close(&mut self, frame: &SseFrame, report: &mut ViolationReport) {
         let item = frame.data.get("item").cloned().unwrap_or_default();
         position(&frame.data, self.done.len(), report);
-        item::shape(&item, Stage::Done, report);
+        item::shape(&item, ItemStage::Done, report);
         match self.open.take() {
             Some(open) => open.close(&item, report),
-            None => report.broken(Rule::OneItemAtATime, "an item done that was not open"),
+            None => report.add(StreamRule::OneItemAtATime, "an item done that was not open"),
         }
         self.done.push(frame.item.clone());
     }
 }
 
-fn position(data: &Value, due: usize, report: &mut Report) {
+fn position(data: &Value, expected: usize, report: &mut ViolationReport) {
     let index = data.get("output_index").and_then(Value::as_u64);
-    report.need(index == u64::try_from(due).ok(), Rule::OutputIndex, || {
-        format!("{index:?}, due is {due}")
-    });
+    report.require(
+        index == u64::try_from(expected).ok(),
+        StreamRule::OutputIndex,
+        || format!("{index:?}, expected is {expected}"),
+    );
 }
 
-fn error_event(data: &Value, report: &mut Report) {
+fn error_event(data: &Value, report: &mut ViolationReport) {
     let message = string(data, "message").is_some_and(|message| !message.is_empty());
     let nested = data.pointer("/error/message").and_then(Value::as_str) == string(data, "message");
     let keys = ["code", "param"].iter().all(|key| data.get(*key).is_some());
-    report.need(message && nested && keys, Rule::ErrorEvent, || {
+    report.require(message && nested && keys, StreamRule::ErrorEvent, || {
         format!("{data}")
     });
 }

@@ -1,38 +1,40 @@
 //! The shapes of output items.
 
-use super::rule::{Report, Rule};
+use super::rule::{StreamRule, ViolationReport};
 use super::{array, string};
 use serde_json::Value;
 use std::collections::HashSet;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum ItemStage {
     Added,
     Done,
 }
 
-/// Ids seen so far in one response.
+/// The ids so far in one response.
 #[derive(Debug, Default)]
-pub(super) struct Ids {
+pub(super) struct SeenIds {
     items: HashSet<String>,
     calls: HashSet<String>,
 }
 
-impl Ids {
-    pub(super) fn admit(&mut self, item: &Value, report: &mut Report) {
+impl SeenIds {
+    pub(super) fn insert(&mut self, item: &Value, report: &mut ViolationReport) {
         let id = string(item, "id").unwrap_or_default();
-        report.need(self.items.insert(id.to_owned()), Rule::ItemId, || {
+        report.require(self.items.insert(id.to_owned()), StreamRule::ItemId, || {
             format!("{id:?} again")
         });
         if let Some(call) = string(item, "call_id") {
-            report.need(self.calls.insert(call.to_owned()), Rule::CallId, || {
-                format!("{call:?} again")
-            });
+            report.require(
+                self.calls.insert(call.to_owned()),
+                StreamRule::CallId,
+                || format!("{call:?} again"),
+            );
         }
     }
 }
 
-/// The prefix of an item's id; where OpenAI's own varies, any lower-case word does.
+/// The prefix of an item's id. Empty where OpenAI's prefix varies: any lower-case word is allowed.
 fn prefix(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "message" => "msg_",
@@ -52,23 +54,26 @@ fn prefix(kind: &str) -> Option<&'static str> {
     })
 }
 
-pub(super) fn shape(item: &Value, stage: Stage, report: &mut Report) {
+pub(super) fn shape(item: &Value, stage: ItemStage, report: &mut ViolationReport) {
     let kind = string(item, "type").unwrap_or_default();
     let Some(prefix) = prefix(kind) else {
-        report.broken(Rule::ItemShape, format!("an output item of type {kind:?}"));
+        report.add(
+            StreamRule::ItemShape,
+            format!("an output item of type {kind:?}"),
+        );
         return;
     };
     let id = string(item, "id").unwrap_or_default();
     let word = id.split_once('_').map_or("", |(word, _)| word);
-    report.need(
+    report.require(
         id.starts_with(prefix)
             && id.len() > word.len() + 1
             && !word.is_empty()
             && word.bytes().all(|byte| byte.is_ascii_lowercase()),
-        Rule::ItemId,
+        StreamRule::ItemId,
         || format!("{id:?} for a {kind}"),
     );
-    // Some kinds have no status in the schema, or an optional one.
+    // In the schema these have no status, or an optional one.
     let free = matches!(
         kind,
         "reasoning" | "compaction" | "mcp_list_tools" | "mcp_approval_request"
@@ -86,18 +91,20 @@ pub(super) fn shape(item: &Value, stage: Stage, report: &mut Report) {
                 action,
                 Some("search" | "open_page" | "find" | "find_in_page")
             );
-            report.need(known || stage == Stage::Added, Rule::ItemShape, || {
-                format!("action {action:?}")
-            });
+            report.require(
+                known || stage == ItemStage::Added,
+                StreamRule::ItemShape,
+                || format!("action {action:?}"),
+            );
         }
         "mcp_call" | "mcp_approval_request" => {
             text(item, &["server_label", "name", "arguments"], report);
         }
         "mcp_list_tools" => {
             text(item, &["server_label"], report);
-            report.need(
+            report.require(
                 item.get("tools").is_some_and(Value::is_array),
-                Rule::ItemShape,
+                StreamRule::ItemShape,
                 || "no tools".into(),
             );
         }
@@ -105,51 +112,51 @@ pub(super) fn shape(item: &Value, stage: Stage, report: &mut Report) {
     }
 }
 
-fn status(item: &Value, kind: &str, stage: Stage, report: &mut Report) {
+fn status(item: &Value, kind: &str, stage: ItemStage, report: &mut ViolationReport) {
     let status = string(item, "status").unwrap_or_default();
     let fits = match stage {
-        // Shell-like calls have no deltas and may be whole when they are added.
-        Stage::Added => {
+        // Shell-like calls have no deltas and may be complete when they are added.
+        ItemStage::Added => {
             status == "in_progress" || (status == "completed" && streams(kind).is_none())
         }
-        Stage::Done => {
+        ItemStage::Done => {
             matches!(status, "completed" | "incomplete")
                 || (status == "failed" && matches!(kind, "web_search_call" | "mcp_call"))
         }
     };
-    report.need(fits, Rule::ItemStatus, || {
+    report.require(fits, StreamRule::ItemStatus, || {
         format!("{kind} {stage:?} with status {status:?}")
     });
 }
 
-/// The field a kind of item streams outside of parts, and the event it does so with.
+/// The field that a kind of item streams outside of parts, and the stem of its events.
 pub(super) fn streams(kind: &str) -> Option<(&'static str, &'static str)> {
     match kind {
         "function_call" => Some(("arguments", "response.function_call_arguments")),
         "custom_tool_call" => Some(("input", "response.custom_tool_call_input")),
         "mcp_call" => Some(("arguments", "response.mcp_call_arguments")),
-        // A message streams by its parts.
+        // A message is streamed in parts.
         "message" => Some(("content", "")),
         _ => None,
     }
 }
 
-fn message(item: &Value, stage: Stage, report: &mut Report) {
-    report.need(
+fn message(item: &Value, stage: ItemStage, report: &mut ViolationReport) {
+    report.require(
         string(item, "role") == Some("assistant"),
-        Rule::ItemShape,
+        StreamRule::ItemShape,
         || format!("role {:?}", item.get("role")),
     );
     let content = item.get("content").and_then(Value::as_array);
-    report.need(
-        content.is_some_and(|parts| parts.is_empty() == (stage == Stage::Added)),
-        Rule::ItemShape,
+    report.require(
+        content.is_some_and(|parts| parts.is_empty() == (stage == ItemStage::Added)),
+        StreamRule::ItemShape,
         || format!("message {stage:?} with content {:?}", item.get("content")),
     );
     for part in array(item, "content") {
-        report.need(
+        report.require(
             matches!(string(part, "type"), Some("output_text" | "refusal")),
-            Rule::ItemShape,
+            StreamRule::ItemShape,
             || format!("message part {part}"),
         );
         content_part(part, report);
@@ -159,36 +166,38 @@ fn message(item: &Value, stage: Stage, report: &mut Report) {
         phase.and_then(Value::as_str),
         Some("commentary" | "final_answer")
     );
-    report.need(
-        known || (stage == Stage::Added && phase.is_none()),
-        Rule::Phase,
+    report.require(
+        known || (stage == ItemStage::Added && phase.is_none()),
+        StreamRule::Phase,
         || format!("message {stage:?} with phase {phase:?}"),
     );
 }
 
-fn reasoning(item: &Value, stage: Stage, report: &mut Report) {
+fn reasoning(item: &Value, stage: ItemStage, report: &mut ViolationReport) {
     for key in ["content", "encrypted_content"] {
-        report.need(
+        report.require(
             !item.get(key).is_some_and(Value::is_null),
-            Rule::AbsentNotNull,
+            StreamRule::AbsentNotNull,
             || format!("`{key}` is null"),
         );
     }
     let has = |key: &str| !array(item, key).is_empty();
-    report.need(
+    report.require(
         item.get("summary").is_some_and(Value::is_array),
-        Rule::ItemShape,
+        StreamRule::ItemShape,
         || "reasoning without summary".into(),
     );
-    report.need(
+    report.require(
         !(has("summary") && has("content")),
-        Rule::OneReasoningStream,
+        StreamRule::OneReasoningStream,
         || "summary and content in one item".into(),
     );
-    if stage == Stage::Added {
-        report.need(!has("summary") && !has("content"), Rule::ItemShape, || {
-            "reasoning added with text".into()
-        });
+    if stage == ItemStage::Added {
+        report.require(
+            !has("summary") && !has("content"),
+            StreamRule::ItemShape,
+            || "reasoning added with text".into(),
+        );
         return;
     }
     let parts = array(item, "summary")
@@ -199,24 +208,24 @@ fn reasoning(item: &Value, stage: Stage, report: &mut Report) {
             .iter()
             .map(|part| (part, "reasoning_text")),
     ) {
-        report.need(
+        report.require(
             string(part, "type") == Some(kind) && string(part, "text").is_some(),
-            Rule::ItemShape,
+            StreamRule::ItemShape,
             || format!("{part} as a {kind}"),
         );
     }
 }
 
-fn call(item: &Value, kind: &str, stage: Stage, report: &mut Report) {
+fn call(item: &Value, kind: &str, stage: ItemStage, report: &mut ViolationReport) {
     let call_id = string(item, "call_id").unwrap_or_default();
     let id = string(item, "id").unwrap_or_default();
-    // A search that the server itself runs is answered by nobody.
+    // A search that the server itself runs has no output.
     let unanswered = kind == "tool_search_call"
         && string(item, "execution") == Some("server")
         && item.get("call_id").is_some_and(Value::is_null);
-    report.need(
+    report.require(
         unanswered || (!call_id.is_empty() && call_id != id && call_id.len() <= 64),
-        Rule::CallId,
+        StreamRule::CallId,
         || format!("call_id {call_id:?} of {id:?}"),
     );
     let named = string(item, "name").is_some_and(|name| !name.is_empty());
@@ -250,7 +259,7 @@ fn call(item: &Value, kind: &str, stage: Stage, report: &mut Report) {
         }
         _ => false,
     };
-    report.need(good, Rule::ItemShape, || {
+    report.require(good, StreamRule::ItemShape, || {
         format!("{kind} {stage:?} as {item}")
     });
     let Some((field, _)) = streams(kind) else {
@@ -258,47 +267,47 @@ fn call(item: &Value, kind: &str, stage: Stage, report: &mut Report) {
     };
     let body = string(item, field);
     let fits = body.is_some_and(|body| match stage {
-        Stage::Added => body.is_empty(),
-        Stage::Done => {
+        ItemStage::Added => body.is_empty(),
+        ItemStage::Done => {
             !body.is_empty()
                 || kind == "custom_tool_call"
                 || string(item, "status") == Some("incomplete")
         }
     });
-    report.need(fits, Rule::ItemShape, || {
+    report.require(fits, StreamRule::ItemShape, || {
         format!("{kind} {stage:?} with {field} {body:?}")
     });
 }
 
 /// A part of a message or of raw reasoning.
-pub(super) fn content_part(part: &Value, report: &mut Report) {
+pub(super) fn content_part(part: &Value, report: &mut ViolationReport) {
     match string(part, "type") {
         Some("output_text") => {
             text_of(part, "text", report);
             for (key, rule) in [
-                ("annotations", Rule::Annotations),
-                ("logprobs", Rule::Logprobs),
+                ("annotations", StreamRule::Annotations),
+                ("logprobs", StreamRule::Logprobs),
             ] {
-                report.need(part.get(key).is_some_and(Value::is_array), rule, || {
+                report.require(part.get(key).is_some_and(Value::is_array), rule, || {
                     format!("`{key}` of the part is {:?}", part.get(key))
                 });
             }
         }
         Some("refusal") => text_of(part, "refusal", report),
         Some("reasoning_text" | "summary_text") => text_of(part, "text", report),
-        other => report.broken(Rule::ItemShape, format!("a part of type {other:?}")),
+        other => report.add(StreamRule::ItemShape, format!("a part of type {other:?}")),
     }
 }
 
-fn text_of(part: &Value, key: &str, report: &mut Report) {
-    report.need(string(part, key).is_some(), Rule::ItemShape, || {
+fn text_of(part: &Value, key: &str, report: &mut ViolationReport) {
+    report.require(string(part, key).is_some(), StreamRule::ItemShape, || {
         format!("part without {key}: {part}")
     });
 }
 
-fn text(item: &Value, keys: &[&str], report: &mut Report) {
+fn text(item: &Value, keys: &[&str], report: &mut ViolationReport) {
     for key in keys {
-        report.need(string(item, key).is_some(), Rule::ItemShape, || {
+        report.require(string(item, key).is_some(), StreamRule::ItemShape, || {
             format!("`{key}` is missing in {item}")
         });
     }

@@ -1,11 +1,12 @@
-//! The strict checker: every rule a Responses client may lean on, judged on the raw text it got.
+//! The strict checker: every rule that a Responses client may rely on, checked on the raw text that
+//! it gets.
 //!
-//! - `frame`: the server-sent-events text, cut into frames
+//! - `frame`: the text of a stream, split into frames
 //! - `flow`: the order of events and items
 //! - `open`: the events of the open item
 //! - `part`: the deltas of one part or of a call's arguments
 //! - `item`, `response`: the shape of the two objects
-//! - `types`: the same text through async-openai's types
+//! - `types`: the same text, parsed into async-openai's types
 //! - `rule`: the names of the rules
 
 mod flow;
@@ -20,15 +21,15 @@ mod types;
 #[cfg(test)]
 mod tests;
 
-pub use rule::{Rule, Violation};
+pub use rule::{RuleViolation, StreamRule};
 
-use rule::Report;
+use rule::ViolationReport;
 use serde_json::Value;
 
-/// A stream that kept every rule.
+/// A stream that keeps every rule, as [`check`] returns it.
 #[derive(Debug, Clone)]
-pub struct Stream {
-    /// `(type, data)` of each event, the terminal one last; `[DONE]` is not among them.
+pub struct CheckedStream {
+    /// `(type, data)` of each event, the terminal one last, without `[DONE]`.
     pub events: Vec<(String, Value)>,
     /// The type of the terminal event: `response.completed`, `.incomplete` or `.failed`.
     pub terminal: String,
@@ -36,24 +37,24 @@ pub struct Stream {
     pub response: Value,
 }
 
-/// A call the model made, whatever its item type.
+/// A call in a response, of any item type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
+pub struct CheckedCall {
     /// The item's `type`, such as `function_call`.
     pub kind: String,
     /// Name of the function or custom tool; empty for the typed calls (shell, patch, search).
     pub name: String,
     /// Namespace of the function, if it has one.
     pub namespace: Option<String>,
-    /// The id its output refers to.
+    /// The id that its output refers to.
     pub call_id: String,
-    /// `arguments` or `input` as sent; for typed calls the JSON of `action` or `operation`.
+    /// `arguments` or `input`, as sent; for typed calls the JSON of `action` or `operation`.
     pub arguments: String,
     /// `completed` or `incomplete`.
     pub status: String,
 }
 
-impl Stream {
+impl CheckedStream {
     /// All text of the output messages, in order.
     pub fn text(&self) -> String {
         parts(&self.response, "message", "content", "text")
@@ -71,7 +72,7 @@ impl Stream {
     }
 
     /// The calls, in order.
-    pub fn calls(&self) -> Vec<Call> {
+    pub fn calls(&self) -> Vec<CheckedCall> {
         calls(&self.response)
     }
 
@@ -86,29 +87,29 @@ impl Stream {
     }
 }
 
-/// Judges the whole body of a streamed answer; on a breach gives every violation found.
-pub fn check(sse_body: &str) -> Result<Stream, Vec<Violation>> {
-    judge(sse_body, false)
+/// Checks the whole body of a streamed answer; the error holds every violation.
+pub fn check(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
+    check_stream(sse_body, false)
 }
 
-/// [`check`] for a stream to Codex: it takes every item that is done for whole, so
-/// the item in which an answer failed stays open.
-pub fn check_for_codex(sse_body: &str) -> Result<Stream, Vec<Violation>> {
-    judge(sse_body, true)
+/// [`check`] for a stream to Codex. Codex treats every done item as complete, so the item in which
+/// an answer failed stays open.
+pub fn check_for_codex(sse_body: &str) -> Result<CheckedStream, Vec<RuleViolation>> {
+    check_stream(sse_body, true)
 }
 
-fn judge(sse_body: &str, torn: bool) -> Result<Stream, Vec<Violation>> {
-    let mut report = Report::default();
-    let frames = frame::cut(sse_body, &mut report);
-    let end = flow::follow(&frames, torn, &mut report);
-    if !report.found.is_empty() {
-        return Err(report.found);
+fn check_stream(sse_body: &str, may_stay_open: bool) -> Result<CheckedStream, Vec<RuleViolation>> {
+    let mut report = ViolationReport::default();
+    let frames = frame::split_frames(sse_body, &mut report);
+    let end = flow::follow(&frames, may_stay_open, &mut report);
+    if !report.violations.is_empty() {
+        return Err(report.violations);
     }
-    // Without a violation there is a terminal event; the flow reports its absence.
+    // A missing terminal event is a violation, so there is one here.
     let Some((terminal, response)) = end else {
         return Err(Vec::new());
     };
-    Ok(Stream {
+    Ok(CheckedStream {
         events: frames
             .into_iter()
             .map(|frame| (frame.kind, frame.data))
@@ -123,7 +124,7 @@ fn judge(sse_body: &str, torn: bool) -> Result<Stream, Vec<Violation>> {
 /// # Panics
 /// On any violation, with all of them and the stream in the message.
 #[expect(clippy::panic, reason = "the message is what a failing test shows")]
-pub fn check_or_panic(sse_body: &str) -> Stream {
+pub fn check_or_panic(sse_body: &str) -> CheckedStream {
     match check(sse_body) {
         Ok(stream) => stream,
         Err(found) => panic!("{}\nin the stream:\n{sse_body}", list(&found)),
@@ -135,65 +136,68 @@ pub fn check_or_panic(sse_body: &str) -> Stream {
 /// # Panics
 /// On any violation, with all of them and the stream in the message.
 #[expect(clippy::panic, reason = "the message is what a failing test shows")]
-pub fn check_for_codex_or_panic(sse_body: &str) -> Stream {
+pub fn check_for_codex_or_panic(sse_body: &str) -> CheckedStream {
     match check_for_codex(sse_body) {
         Ok(stream) => stream,
         Err(found) => panic!("{}\nin the stream:\n{sse_body}", list(&found)),
     }
 }
 
-/// Judges the response object of an answer that was not streamed, and gives it.
-pub fn check_response(json: &str) -> Result<Value, Vec<Violation>> {
-    object(json, |value, report| {
+/// Checks the response object of an answer that was not streamed, and returns it.
+pub fn check_response(json: &str) -> Result<Value, Vec<RuleViolation>> {
+    check_object(json, |value, report| {
         response::settled(value, report);
         for item in array(value, "output") {
-            item::shape(item, item::Stage::Done, report);
+            item::shape(item, item::ItemStage::Done, report);
         }
     })
 }
 
-/// Judges the object of a response that still runs (a background response when polled).
-pub fn check_running(json: &str) -> Result<Value, Vec<Violation>> {
-    object(json, |value, report| {
+/// Checks the object of a response that is still running (a background response when polled).
+pub fn check_running(json: &str) -> Result<Value, Vec<RuleViolation>> {
+    check_object(json, |value, report| {
         let status = string(value, "status").unwrap_or_default();
-        report.need(
+        report.require(
             matches!(status, "queued" | "in_progress"),
-            Rule::ResponseStatus,
+            StreamRule::ResponseStatus,
             || format!("{status:?} while it runs"),
         );
         response::endings(value, status, report);
         for item in array(value, "output") {
             let open = string(item, "status") == Some("in_progress");
             let stage = if open {
-                item::Stage::Added
+                item::ItemStage::Added
             } else {
-                item::Stage::Done
+                item::ItemStage::Done
             };
             item::shape(item, stage, report);
         }
     })
 }
 
-fn object(json: &str, rules: fn(&Value, &mut Report)) -> Result<Value, Vec<Violation>> {
-    let mut report = Report::default();
+fn check_object(
+    json: &str,
+    rules: fn(&Value, &mut ViolationReport),
+) -> Result<Value, Vec<RuleViolation>> {
+    let mut report = ViolationReport::default();
     let value = match serde_json::from_str::<Value>(json) {
         Ok(value) => value,
         Err(error) => {
-            report.broken(Rule::Framing, format!("not JSON: {error}"));
-            return Err(report.found);
+            report.add(StreamRule::Framing, format!("not JSON: {error}"));
+            return Err(report.violations);
         }
     };
     response::object(&value, &mut report);
     rules(&value, &mut report);
-    let mut ids = item::Ids::default();
+    let mut ids = item::SeenIds::default();
     for item in array(&value, "output") {
-        ids.admit(item, &mut report);
+        ids.insert(item, &mut report);
     }
     types::response(&value, &mut report);
-    if report.found.is_empty() {
+    if report.violations.is_empty() {
         Ok(value)
     } else {
-        Err(report.found)
+        Err(report.violations)
     }
 }
 
@@ -209,7 +213,7 @@ pub fn check_response_or_panic(json: &str) -> Value {
     }
 }
 
-/// Judges the body of an HTTP error, `{"error":{message,type,param,code}}`, and gives the inner
+/// Checks the body of an HTTP error, `{"error":{message,type,param,code}}`, and returns the inner
 /// object.
 ///
 /// # Errors
@@ -229,8 +233,8 @@ pub fn check_error(json: &str) -> Result<Value, String> {
     Err(format!("not an error body: {json}"))
 }
 
-/// Compares what a response repeats of its request: tools, tool_choice, instructions and other
-/// settings, in the client's own words. Keys that the request leaves out are not compared.
+/// Compares the settings that a response repeats with those of its request: tools, tool_choice,
+/// instructions and others. Keys that the request leaves out are not compared.
 ///
 /// # Errors
 /// The first key that differs.
@@ -263,7 +267,7 @@ pub fn same_settings(request: &Value, response: &Value) -> Result<(), String> {
     })
 }
 
-/// Compares the `output` of two response objects, item ids aside.
+/// Compares the `output` of two response objects, except for item ids.
 ///
 /// # Errors
 /// The first pair of items that differs, as text.
@@ -292,12 +296,12 @@ pub fn same_output(streamed: &Value, nonstreamed: &Value) -> Result<(), String> 
 }
 
 /// The calls in the `output` of a response object, in order.
-pub fn calls(response: &Value) -> Vec<Call> {
+pub fn calls(response: &Value) -> Vec<CheckedCall> {
     let text = |item: &Value, key: &str| string(item, key).unwrap_or_default().to_owned();
     array(response, "output")
         .iter()
         .filter(|item| item.get("call_id").is_some())
-        .map(|item| Call {
+        .map(|item| CheckedCall {
             kind: text(item, "type"),
             name: text(item, "name"),
             namespace: string(item, "namespace").map(str::to_owned),
@@ -325,8 +329,8 @@ fn parts(response: &Value, kind: &str, list: &str, key: &str) -> String {
         .collect()
 }
 
-fn list(found: &[Violation]) -> String {
-    let lines: Vec<String> = found.iter().map(Violation::to_string).collect();
+fn list(found: &[RuleViolation]) -> String {
+    let lines: Vec<String> = found.iter().map(RuleViolation::to_string).collect();
     lines.join("\n")
 }
 

@@ -1,33 +1,33 @@
-//! The events of the open item: its parts one at a time, or its body.
+//! The events of the open item: its parts one at a time, or the body of a call.
 
 use super::item;
-use super::part::Part;
-use super::rule::{Report, Rule};
+use super::part::StreamedText;
+use super::rule::{StreamRule, ViolationReport};
 use super::{array, string};
 use serde_json::Value;
 
 /// An item between added and done.
 #[derive(Debug)]
-pub(super) struct Open {
+pub(super) struct OpenStreamItem {
     pub(super) id: String,
     kind: String,
-    /// Identity fields that the done item must repeat.
+    /// The item as it was added. The done item must repeat its identity fields.
     added: Value,
-    /// A call's body, or the open part with its index.
-    part: Option<Part>,
+    /// The body of a call, or the open part.
+    part: Option<StreamedText>,
     closed: Vec<Value>,
     summary: bool,
     raw: bool,
 }
 
-impl Open {
+impl OpenStreamItem {
     pub(super) fn new(added: Value) -> Self {
         let text = |key: &str| string(&added, key).unwrap_or_default().to_owned();
         let kind = text("type");
         let body = item::streams(&kind).is_some_and(|(_, event)| !event.is_empty());
         Self {
             id: text("id"),
-            part: body.then(|| Part::new("", false)),
+            part: body.then(|| StreamedText::new("", false)),
             kind,
             added,
             closed: Vec::new(),
@@ -36,7 +36,7 @@ impl Open {
         }
     }
 
-    pub(super) fn event(&mut self, kind: &str, data: &Value, report: &mut Report) {
+    pub(super) fn event(&mut self, kind: &str, data: &Value, report: &mut ViolationReport) {
         let (stem, verb) = kind.rsplit_once('.').unwrap_or_default();
         if let Some((field, _)) = item::streams(&self.kind).filter(|(_, event)| *event == stem) {
             self.body(verb, field, data, report);
@@ -63,7 +63,7 @@ impl Open {
                 self.indexed("output_text", data, report);
                 match &mut self.part {
                     Some(part) => part.annotate(data, report),
-                    None => report.broken(Rule::PartBracket, "an annotation outside of a part"),
+                    None => report.add(StreamRule::PartBracket, "an annotation outside of a part"),
                 }
             }
             (
@@ -72,28 +72,28 @@ impl Open {
             )
             | ("response.compaction", "compacting") => {
                 let owner = stem.strip_prefix("response.").unwrap_or_default();
-                report.need(owner == self.kind, Rule::OneItemAtATime, || {
+                report.require(owner == self.kind, StreamRule::OneItemAtATime, || {
                     format!("{kind} while a {} is open", self.kind)
                 });
             }
-            _ => report.broken(Rule::EventType, format!("{kind} in a {}", self.kind)),
+            _ => report.add(StreamRule::EventType, format!("{kind} in a {}", self.kind)),
         }
     }
 
-    fn body(&mut self, verb: &str, field: &str, data: &Value, report: &mut Report) {
+    fn body(&mut self, verb: &str, field: &str, data: &Value, report: &mut ViolationReport) {
         match (&mut self.part, verb) {
             (Some(part), "delta") => part.delta(data, report),
-            (Some(part), "done") => part.say(data, field, report),
-            _ => report.broken(Rule::EventType, format!("{verb} of {field}")),
+            (Some(part), "done") => part.finish(data, field, report),
+            _ => report.add(StreamRule::EventType, format!("{verb} of {field}")),
         }
     }
 
-    fn open_part(&mut self, data: &Value, stem: &str, report: &mut Report) {
+    fn open_part(&mut self, data: &Value, stem: &str, report: &mut ViolationReport) {
         let part = data.get("part").cloned().unwrap_or_default();
         let kind = string(&part, "type").unwrap_or_default().to_owned();
         if self.part.is_some() {
-            report.broken(
-                Rule::PartBracket,
+            report.add(
+                StreamRule::PartBracket,
                 format!("{kind} added while a part is open"),
             );
         }
@@ -101,18 +101,20 @@ impl Open {
         self.indexed(&kind, data, report);
         item::content_part(&part, report);
         let key = if kind == "refusal" { "refusal" } else { "text" };
-        report.need(string(&part, key) == Some(""), Rule::PartBracket, || {
-            format!("added as {part}")
-        });
-        report.need(
-            array(&part, "annotations").is_empty(),
-            Rule::Annotations,
+        report.require(
+            string(&part, key) == Some(""),
+            StreamRule::PartBracket,
             || format!("added as {part}"),
         );
-        self.part = Some(Part::new(&kind, true));
+        report.require(
+            array(&part, "annotations").is_empty(),
+            StreamRule::Annotations,
+            || format!("added as {part}"),
+        );
+        self.part = Some(StreamedText::new(&kind, true));
     }
 
-    fn close_part(&mut self, data: &Value, stem: &str, report: &mut Report) {
+    fn close_part(&mut self, data: &Value, stem: &str, report: &mut ViolationReport) {
         let part = data.get("part").cloned().unwrap_or_default();
         let kind = string(&part, "type").unwrap_or_default().to_owned();
         self.belongs(&kind, stem, report);
@@ -127,22 +129,25 @@ impl Open {
                 let key = if kind == "refusal" { "refusal" } else { "text" };
                 open.close(&part, key, report);
             }
-            None => report.broken(Rule::PartBracket, format!("{kind} done that was not open")),
+            None => report.add(
+                StreamRule::PartBracket,
+                format!("{kind} done that was not open"),
+            ),
         }
         self.closed.push(part);
     }
 
-    fn text(&mut self, kind: &str, verb: &str, data: &Value, report: &mut Report) {
+    fn text(&mut self, kind: &str, verb: &str, data: &Value, report: &mut ViolationReport) {
         // Raw reasoning may go without brackets; its first delta then opens the part.
         if self.part.is_none() && kind == "reasoning_text" && self.kind == "reasoning" {
-            self.part = Some(Part::new(kind, false));
+            self.part = Some(StreamedText::new(kind, false));
         }
         self.raw |= kind == "reasoning_text";
         self.summary |= kind == "summary_text";
         self.indexed(kind, data, report);
         let Some(part) = self.part.as_mut().filter(|part| part.kind == kind) else {
-            report.broken(
-                Rule::PartBracket,
+            report.add(
+                StreamRule::PartBracket,
                 format!("{kind} {verb} outside of its part"),
             );
             return;
@@ -152,7 +157,7 @@ impl Open {
             part.delta(data, report);
             return;
         }
-        part.say(data, key, report);
+        part.finish(data, key, report);
         if !part.bracketed {
             self.closed
                 .push(serde_json::json!({"type": kind, "text": data.get(key)}));
@@ -160,68 +165,73 @@ impl Open {
         }
     }
 
-    /// The part is of the item's and the event's kind.
-    fn belongs(&self, kind: &str, stem: &str, report: &mut Report) {
+    /// The part must fit the kinds of the item and of the event.
+    fn belongs(&self, kind: &str, stem: &str, report: &mut ViolationReport) {
         let fits = match kind {
             "output_text" | "refusal" => self.kind == "message" && stem == "response.content_part",
             "reasoning_text" => self.kind == "reasoning" && stem == "response.content_part",
             "summary_text" => self.kind == "reasoning" && stem == "response.reasoning_summary_part",
             _ => false,
         };
-        report.need(fits, Rule::PartBracket, || {
+        report.require(fits, StreamRule::PartBracket, || {
             format!("{stem} of {kind:?} in a {}", self.kind)
         });
     }
 
-    /// The part's index is the number of parts before it.
-    fn indexed(&self, kind: &str, data: &Value, report: &mut Report) {
+    /// The index of a part must be the number of parts before it.
+    fn indexed(&self, kind: &str, data: &Value, report: &mut ViolationReport) {
         let key = if kind == "summary_text" {
             "summary_index"
         } else {
             "content_index"
         };
         let index = data.get(key).and_then(Value::as_u64);
-        let due = u64::try_from(self.closed.len()).ok();
-        report.need(index == due, Rule::PartBracket, || {
-            format!("{key} {index:?}, due is {due:?}")
+        let expected = u64::try_from(self.closed.len()).ok();
+        report.require(index == expected, StreamRule::PartBracket, || {
+            format!("{key} {index:?}, expected is {expected:?}")
         });
     }
 
-    pub(super) fn close(self, item: &Value, report: &mut Report) {
+    pub(super) fn close(self, item: &Value, report: &mut ViolationReport) {
         for key in ["id", "type", "call_id", "name", "namespace", "role"] {
             let (before, after) = (self.added.get(key), item.get(key));
             let rule = if key == "call_id" {
-                Rule::CallId
+                StreamRule::CallId
             } else {
-                Rule::ItemId
+                StreamRule::ItemId
             };
-            report.need(before == after, rule, || {
+            report.require(before == after, rule, || {
                 format!("{key} was {before:?}, is {after:?}")
             });
         }
-        report.need(
+        report.require(
             !(self.raw && self.summary),
-            Rule::OneReasoningStream,
+            StreamRule::OneReasoningStream,
             || "raw reasoning and a summary in one item".into(),
         );
         if let Some(part) = &self.part {
             match item::streams(&self.kind) {
                 Some((field, _)) if part.kind.is_empty() => part.close(item, field, report),
-                _ => report.broken(Rule::PartBracket, "the item is done while its part is open"),
+                _ => report.add(
+                    StreamRule::PartBracket,
+                    "the item is done while its part is open",
+                ),
             }
         }
         let sent = match self.kind.as_str() {
             "message" => array(item, "content"),
             "reasoning" if self.raw => array(item, "content"),
             "reasoning" => {
-                report.need(array(item, "content").is_empty(), Rule::TextSum, || {
-                    "reasoning content that was not streamed".into()
-                });
+                report.require(
+                    array(item, "content").is_empty(),
+                    StreamRule::TextSum,
+                    || "reasoning content that was not streamed".into(),
+                );
                 array(item, "summary")
             }
             _ => return,
         };
-        report.need(sent == self.closed, Rule::TextSum, || {
+        report.require(sent == self.closed, StreamRule::TextSum, || {
             format!("parts were {:?}, the item has {sent:?}", self.closed)
         });
     }

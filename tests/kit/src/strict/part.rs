@@ -1,67 +1,67 @@
-//! What is being streamed: a part of an item, or a call's arguments.
+//! A text that is being streamed: a part of an item, or the arguments of a call.
 
-use super::rule::{Report, Rule};
+use super::rule::{StreamRule, ViolationReport};
 use super::{array, string};
 use serde_json::Value;
 
-/// A text in the making; for a call its arguments, else one part.
+/// The text of one part, or the arguments of a call.
 #[derive(Debug)]
-pub(super) struct Part {
-    /// `output_text`, `refusal`, `reasoning_text`, `summary_text`, or `` for a call's body.
+pub(super) struct StreamedText {
+    /// `output_text`, `refusal`, `reasoning_text`, `summary_text`, or empty for the body of a call.
     pub(super) kind: String,
     text: String,
     annotations: Vec<Value>,
-    said: bool,
-    /// Whether added and done events surround it.
+    finished: bool,
+    /// Whether it is between added and done events.
     pub(super) bracketed: bool,
 }
 
-impl Part {
+impl StreamedText {
     pub(super) fn new(kind: &str, bracketed: bool) -> Self {
         Self {
             kind: kind.to_owned(),
             text: String::new(),
             annotations: Vec::new(),
-            said: false,
+            finished: false,
             bracketed,
         }
     }
 
-    pub(super) fn delta(&mut self, data: &Value, report: &mut Report) {
+    pub(super) fn delta(&mut self, data: &Value, report: &mut ViolationReport) {
         let delta = string(data, "delta").unwrap_or_default();
-        report.need(!delta.is_empty(), Rule::EmptyDelta, || {
+        report.require(!delta.is_empty(), StreamRule::EmptyDelta, || {
             format!("{:?}", data.get("delta"))
         });
-        report.need(!self.said, Rule::PartBracket, || {
+        report.require(!self.finished, StreamRule::PartBracket, || {
             "a delta after the text was done".into()
         });
-        report.need(
+        report.require(
             !data.get("obfuscation").is_some_and(Value::is_null),
-            Rule::AbsentNotNull,
+            StreamRule::AbsentNotNull,
             || "`obfuscation` is null".into(),
         );
         self.logprobs(data, report);
         self.text.push_str(delta);
     }
 
-    /// The event that repeats the whole text under `key`.
-    pub(super) fn say(&mut self, data: &Value, key: &str, report: &mut Report) {
-        report.need(!self.said, Rule::PartBracket, || {
+    /// Checks the event that repeats the whole text under `key`.
+    pub(super) fn finish(&mut self, data: &Value, key: &str, report: &mut ViolationReport) {
+        report.require(!self.finished, StreamRule::PartBracket, || {
             format!("{key} done twice")
         });
         self.logprobs(data, report);
         self.equal(data, key, report);
-        self.said = true;
+        self.finished = true;
     }
 
-    pub(super) fn annotate(&mut self, data: &Value, report: &mut Report) {
+    pub(super) fn annotate(&mut self, data: &Value, report: &mut ViolationReport) {
         let index = data.get("annotation_index").and_then(Value::as_u64);
         let fits =
             index.and_then(|index| usize::try_from(index).ok()) == Some(self.annotations.len());
         let annotation = data.get("annotation").filter(|value| value.is_object());
-        report.need(
-            fits && annotation.is_some() && self.kind == "output_text" && !self.said,
-            Rule::Annotations,
+        report.require(
+            fits && annotation.is_some() && self.kind == "output_text" && !self.finished,
+            StreamRule::Annotations,
             || {
                 format!(
                     "annotation {index:?} after {} in {:?}",
@@ -73,16 +73,16 @@ impl Part {
         self.annotations.extend(annotation.cloned());
     }
 
-    /// The part (or the call item) that ends this text.
-    pub(super) fn close(&self, whole: &Value, key: &str, report: &mut Report) {
-        report.need(self.said, Rule::PartBracket, || {
+    /// Checks the part (or the call item) that ends this text.
+    pub(super) fn close(&self, whole: &Value, key: &str, report: &mut ViolationReport) {
+        report.require(self.finished, StreamRule::PartBracket, || {
             format!("{:?} closed before its text was done", self.kind)
         });
         self.equal(whole, key, report);
         if self.kind == "output_text" {
-            report.need(
+            report.require(
                 array(whole, "annotations") == self.annotations,
-                Rule::Annotations,
+                StreamRule::Annotations,
                 || {
                     format!(
                         "announced {:?}, but the part has {:?}",
@@ -94,18 +94,18 @@ impl Part {
         }
     }
 
-    fn equal(&self, value: &Value, key: &str, report: &mut Report) {
+    fn equal(&self, value: &Value, key: &str, report: &mut ViolationReport) {
         let text = string(value, key);
-        report.need(text == Some(&self.text), Rule::TextSum, || {
+        report.require(text == Some(&self.text), StreamRule::TextSum, || {
             format!("the deltas make {:?}, but {key} is {text:?}", self.text)
         });
     }
 
-    fn logprobs(&self, data: &Value, report: &mut Report) {
+    fn logprobs(&self, data: &Value, report: &mut ViolationReport) {
         if self.kind == "output_text" {
-            report.need(
+            report.require(
                 data.get("logprobs").is_some_and(Value::is_array),
-                Rule::Logprobs,
+                StreamRule::Logprobs,
                 || format!("logprobs {:?}", data.get("logprobs")),
             );
         }

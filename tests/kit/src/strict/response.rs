@@ -1,6 +1,6 @@
-//! The response object: its 31 keys (Open Responses), and what its status demands.
+//! The response object: its 31 keys (Open Responses), and what its status requires.
 
-use super::rule::{Report, Rule};
+use super::rule::{StreamRule, ViolationReport};
 use super::{array, string};
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ const ARRAY: &str = "array";
 const OBJECT: &str = "object";
 const NULL: &str = "null";
 
-/// Each key with the types it may have.
+/// Each key with its allowed types.
 const KEYS: [(&str, &[&str]); 31] = [
     ("id", &[STRING]),
     ("object", &[STRING]),
@@ -47,57 +47,57 @@ const KEYS: [(&str, &[&str]); 31] = [
     ("prompt_cache_key", &[STRING, NULL]),
 ];
 
-/// Keys, types and constants of any response object.
-pub(super) fn object(response: &Value, report: &mut Report) {
+/// Checks keys, types and constants of any response object.
+pub(super) fn object(response: &Value, report: &mut ViolationReport) {
     for (key, types) in KEYS {
         match response.get(key) {
-            None => report.broken(Rule::ResponseKeys, format!("`{key}` is missing")),
-            Some(value) => report.need(
+            None => report.add(StreamRule::ResponseKeys, format!("`{key}` is missing")),
+            Some(value) => report.require(
                 types.iter().any(|kind| is(value, kind)),
-                Rule::ResponseTypes,
+                StreamRule::ResponseTypes,
                 || format!("`{key}` is {value}, not {}", types.join(" or ")),
             ),
         }
     }
     let id = string(response, "id").unwrap_or_default();
-    report.need(
+    report.require(
         id.len() > 5 && id.starts_with("resp_"),
-        Rule::ResponseTypes,
+        StreamRule::ResponseTypes,
         || format!("id {id:?}"),
     );
-    report.need(
+    report.require(
         string(response, "object") == Some("response"),
-        Rule::ResponseTypes,
+        StreamRule::ResponseTypes,
         || "object is not \"response\"".into(),
     );
     let truncation = string(response, "truncation");
-    report.need(
+    report.require(
         matches!(truncation, Some("auto" | "disabled")),
-        Rule::ResponseTypes,
+        StreamRule::ResponseTypes,
         || format!("truncation {truncation:?}"),
     );
-    report.need(
+    report.require(
         response
             .pointer("/text/format/type")
             .is_some_and(Value::is_string),
-        Rule::ResponseTypes,
+        StreamRule::ResponseTypes,
         || "`text.format.type` is missing".into(),
     );
     usage(response, report);
 }
 
-/// What the status demands; the response has come to an end.
-pub(super) fn settled(response: &Value, report: &mut Report) {
+/// Checks what the status requires of a response that has ended.
+pub(super) fn settled(response: &Value, report: &mut ViolationReport) {
     let status = string(response, "status").unwrap_or_default();
-    report.need(
+    report.require(
         matches!(status, "completed" | "incomplete" | "failed" | "cancelled"),
-        Rule::ResponseStatus,
+        StreamRule::ResponseStatus,
         || format!("{status:?} at the end"),
     );
-    // A cancelled upstream no longer says what it used.
-    report.need(
+    // The usage of a cancelled upstream is not known.
+    report.require(
         status == "cancelled" || response.get("usage").is_some_and(Value::is_object),
-        Rule::Usage,
+        StreamRule::Usage,
         || "no usage at the end".into(),
     );
     endings(response, status, report);
@@ -109,7 +109,7 @@ pub(super) fn settled(response: &Value, report: &mut Report) {
         };
         let blank =
             string(item, "type") == Some("message") && array(item, "content").iter().all(bare);
-        report.need(!blank, Rule::BlankMessage, || {
+        report.require(!blank, StreamRule::BlankMessage, || {
             format!("before a {:?}", next.get("type"))
         });
     }
@@ -118,22 +118,27 @@ pub(super) fn settled(response: &Value, report: &mut Report) {
         .filter_map(|item| string(item, "status"))
         .collect();
     match status {
-        "completed" => report.need(!statuses.contains(&"incomplete"), Rule::ItemStatus, || {
-            "an incomplete item in a completed response".into()
-        }),
-        "incomplete" | "failed" => report.need(!ends_whole(items), Rule::ItemStatus, || {
-            "the item that was open when the answer was cut says completed".into()
-        }),
+        "completed" => report.require(
+            !statuses.contains(&"incomplete"),
+            StreamRule::ItemStatus,
+            || "an incomplete item in a completed response".into(),
+        ),
+        "incomplete" | "failed" => {
+            report.require(!ends_whole(items), StreamRule::ItemStatus, || {
+                "the item that was open when the answer was cut says completed".into()
+            });
+        }
         _ => {}
     }
 }
 
-/// What the status demands of the fields that tell how it ended; also true before the end.
-pub(super) fn endings(response: &Value, status: &str, report: &mut Report) {
+/// Checks what the status requires of the fields that say how the response ended; this holds
+/// before the end, too.
+pub(super) fn endings(response: &Value, status: &str, report: &mut ViolationReport) {
     let set = |key: &str| response.get(key).is_some_and(|value| !value.is_null());
-    report.need(
+    report.require(
         set("completed_at") == (status == "completed"),
-        Rule::CompletedAt,
+        StreamRule::CompletedAt,
         || {
             format!(
                 "completed_at {:?} although {status}",
@@ -141,23 +146,23 @@ pub(super) fn endings(response: &Value, status: &str, report: &mut Report) {
             )
         },
     );
-    report.need(
+    report.require(
         set("error") == (status == "failed"),
-        Rule::ResponseError,
+        StreamRule::ResponseError,
         || format!("error {:?} although {status}", response.get("error")),
     );
     if let Some(error) = response.get("error").filter(|error| error.is_object()) {
         for key in ["code", "message"] {
-            report.need(
+            report.require(
                 string(error, key).is_some_and(|text| !text.is_empty()),
-                Rule::ResponseError,
+                StreamRule::ResponseError,
                 || format!("error.{key} is {:?}", error.get(key)),
             );
         }
     }
-    report.need(
+    report.require(
         set("incomplete_details") == (status == "incomplete"),
-        Rule::IncompleteDetails,
+        StreamRule::IncompleteDetails,
         || {
             format!(
                 "incomplete_details {:?} although {status}",
@@ -169,17 +174,17 @@ pub(super) fn endings(response: &Value, status: &str, report: &mut Report) {
         let reason = response
             .pointer("/incomplete_details/reason")
             .and_then(Value::as_str);
-        report.need(
+        report.require(
             matches!(reason, Some("max_output_tokens" | "content_filter")),
-            Rule::IncompleteDetails,
+            StreamRule::IncompleteDetails,
             || format!("reason {reason:?}"),
         );
     }
 }
 
-/// Whether the last item claims to be whole although the answer was cut in it: a
-/// message that says it is the final answer, or a call whose arguments are no
-/// JSON. A proxy may hold back a call that was cut; what stands before it is whole.
+/// Whether the last item claims to be complete although the answer was cut off in it: a message
+/// that says it is the final answer, or a call whose arguments are not JSON. A proxy may hold back
+/// a call that was cut off; the items before it are complete.
 fn ends_whole(items: &[Value]) -> bool {
     let Some(item) = items
         .last()
@@ -195,13 +200,13 @@ fn ends_whole(items: &[Value]) -> bool {
     }
 }
 
-fn usage(response: &Value, report: &mut Report) {
+fn usage(response: &Value, report: &mut ViolationReport) {
     let Some(usage) = response.get("usage").filter(|usage| !usage.is_null()) else {
         return;
     };
     let mut count = |path: &str| {
         let number = usage.pointer(path).and_then(Value::as_u64);
-        report.need(number.is_some(), Rule::Usage, || {
+        report.require(number.is_some(), StreamRule::Usage, || {
             format!("usage{path} is missing")
         });
         number.unwrap_or_default()
@@ -212,12 +217,14 @@ fn usage(response: &Value, report: &mut Report) {
     let cached = count("/input_tokens_details/cached_tokens");
     count("/input_tokens_details/cache_write_tokens");
     let reasoning = count("/output_tokens_details/reasoning_tokens");
-    report.need(total == input + output, Rule::Usage, || {
+    report.require(total == input + output, StreamRule::Usage, || {
         format!("{input} + {output} is not {total}")
     });
-    report.need(cached <= input && reasoning <= output, Rule::Usage, || {
-        format!("{cached} cached of {input}, {reasoning} reasoning of {output}")
-    });
+    report.require(
+        cached <= input && reasoning <= output,
+        StreamRule::Usage,
+        || format!("{cached} cached of {input}, {reasoning} reasoning of {output}"),
+    );
 }
 
 fn is(value: &Value, kind: &str) -> bool {

@@ -1,10 +1,10 @@
-//! The rules by name, and the list of their breaches.
+//! The rules by name, and their violations.
 
 use std::fmt;
 
 /// A rule of the stream or of its objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rule {
+pub enum StreamRule {
     /// Each frame is `event: T`, `data: {"type":"T",…}` and a blank line, nothing else.
     Framing,
     /// `data: [DONE]` comes last, once.
@@ -27,7 +27,7 @@ pub enum Rule {
     ResponseTypes,
     /// `status` is the one of the event.
     ResponseStatus,
-    /// All counts and details, summing up; null only before the end.
+    /// All counts and details, which add up; null only before the end.
     Usage,
     /// `completed_at` is set if and only if completed.
     CompletedAt,
@@ -35,56 +35,57 @@ pub enum Rule {
     ResponseError,
     /// An incomplete response, and no other, has `incomplete_details.reason`.
     IncompleteDetails,
-    /// `output_index` counts items in opening order; events carry that of the open item.
+    /// `output_index` counts items in the order in which they are added; events have that of the
+    /// open item.
     OutputIndex,
-    /// An item is done before the next is added; item events fall between.
+    /// An item is done before the next is added; its events come between.
     OneItemAtATime,
-    /// Item ids: prefix of the kind, unique, the same in every event of the item.
+    /// Item ids have the prefix of their kind, are unique, and the same in every event of the item.
     ItemId,
-    /// `call_id` is there, unique, and not the item's id.
+    /// `call_id` is present, unique, and differs from the item's id.
     CallId,
-    /// The item has the fields of its type, and only in allowed forms.
+    /// The item has the fields of its type, in the allowed forms.
     ItemShape,
-    /// in_progress when added; completed or incomplete when done, fitting the response.
+    /// in_progress when added; completed or incomplete when done, in agreement with the response.
     ItemStatus,
-    /// A finished message says whether it is commentary or the final answer.
+    /// A finished message has a phase: commentary or final answer.
     Phase,
-    /// A message of blanks alone is no message (upstreams send them between thinking and calls).
+    /// No message consists of blanks alone (upstreams send blanks between reasoning and calls).
     BlankMessage,
-    /// Deltas come between their part's added and done events, at the part's index.
+    /// Deltas come between the added and done events of their part, with its index.
     PartBracket,
     /// No delta is empty.
     EmptyDelta,
-    /// Σ deltas = done = part = item.
+    /// The concatenated deltas equal the text of done, part and item.
     TextSum,
     /// `logprobs` is an array on text deltas, text done and text parts.
     Logprobs,
-    /// `annotations` is an array on text parts and holds what was announced.
+    /// `annotations` is an array on text parts and holds the annotations of the events.
     Annotations,
     /// Optional fields are absent, not null (reasoning `content`, `encrypted_content`, obfuscation).
     AbsentNotNull,
-    /// Reasoning goes out as raw text or as summary, never both.
+    /// Reasoning is sent as raw text or as a summary, never both.
     OneReasoningStream,
-    /// The final `output` is the done items, byte for byte.
+    /// The final `output` is the list of done items, byte for byte.
     FinalOutput,
-    /// The `error` event carries both forms and precedes response.failed.
+    /// The `error` event has its fields on both levels and precedes response.failed.
     ErrorEvent,
-    /// async-openai can read it.
+    /// async-openai can parse it.
     ForeignTypes,
 }
 
-/// One breach.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Violation {
-    /// The rule that was broken.
-    pub rule: Rule,
-    /// Which event, counted from 0; none for an object or for the stream as a whole.
+pub struct RuleViolation {
+    /// The rule.
+    pub rule: StreamRule,
+    /// The event, counted from 0; `None` for an object or for the stream as a whole.
     pub at: Option<usize>,
-    /// What was found instead.
+    /// What was found.
     pub what: String,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for RuleViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.at {
             Some(at) => write!(f, "{:?} (event {at}): {}", self.rule, self.what),
@@ -94,23 +95,23 @@ impl fmt::Display for Violation {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Report {
-    pub(super) found: Vec<Violation>,
+pub(super) struct ViolationReport {
+    pub(super) violations: Vec<RuleViolation>,
     pub(super) at: Option<usize>,
 }
 
-impl Report {
-    pub(super) fn broken(&mut self, rule: Rule, what: impl Into<String>) {
-        self.found.push(Violation {
+impl ViolationReport {
+    pub(super) fn add(&mut self, rule: StreamRule, what: impl Into<String>) {
+        self.violations.push(RuleViolation {
             rule,
             at: self.at,
             what: what.into(),
         });
     }
 
-    pub(super) fn need(&mut self, holds: bool, rule: Rule, what: impl FnOnce() -> String) {
+    pub(super) fn require(&mut self, holds: bool, rule: StreamRule, what: impl FnOnce() -> String) {
         if !holds {
-            self.broken(rule, what());
+            self.add(rule, what());
         }
     }
 }

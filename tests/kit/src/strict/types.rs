@@ -1,41 +1,42 @@
-//! The same text read by a typed client, async-openai.
+//! The same text, parsed by a typed client, async-openai.
 
-use super::rule::{Report, Rule};
+use super::rule::{StreamRule, ViolationReport};
 use super::string;
 use async_openai::types::responses::{Response, ResponseStreamEvent};
 use serde_json::{Value, json};
 
-/// Items that async-openai 0.43 cannot read although they are right, with the reason.
-const BEYOND: [(&str, &str, &str); 1] = [(
+/// Correct items that async-openai 0.43 cannot parse, as (type, status, reason).
+const UNSUPPORTED: [(&str, &str, &str); 1] = [(
     "apply_patch_call",
     "incomplete",
-    "its status enum knows in_progress and completed only",
+    "its status enum has in_progress and completed only",
 )];
 
-pub(super) fn event(data: &Value, report: &mut Report) {
+pub(super) fn event(data: &Value, report: &mut ViolationReport) {
     let mut data = data.clone();
-    if data.get("item").is_some_and(beyond) {
+    if data.get("item").is_some_and(is_unsupported) {
         return;
     }
     if let Some(response) = data.get_mut("response") {
-        neutral(response);
+        remove_unsupported(response);
     }
     if let Err(error) = serde_json::from_value::<ResponseStreamEvent>(data) {
-        report.broken(Rule::ForeignTypes, error.to_string());
+        report.add(StreamRule::ForeignTypes, error.to_string());
     }
 }
 
-pub(super) fn response(response: &Value, report: &mut Report) {
+pub(super) fn response(response: &Value, report: &mut ViolationReport) {
     let mut response = response.clone();
-    neutral(&mut response);
+    remove_unsupported(&mut response);
     if let Err(error) = serde_json::from_value::<Response>(response) {
-        report.broken(Rule::ForeignTypes, error.to_string());
+        report.add(StreamRule::ForeignTypes, error.to_string());
     }
 }
 
-/// Tools and tool_choice are the client's own words given back: a tool newer than async-openai
-/// (or a custom tool without the `format` it demands) is no fault of the answer.
-fn neutral(response: &mut Value) {
+/// Removes what async-openai cannot parse. Tools and tool_choice are repeated from the request: a
+/// tool newer than async-openai (or a custom tool without the `format` that it requires) is not an
+/// error of the answer.
+fn remove_unsupported(response: &mut Value) {
     let Some(response) = response.as_object_mut() else {
         return;
     };
@@ -46,12 +47,12 @@ fn neutral(response: &mut Value) {
         response.insert("tool_choice".into(), json!("auto"));
     }
     if let Some(items) = response.get_mut("output").and_then(Value::as_array_mut) {
-        items.retain(|item| !beyond(item));
+        items.retain(|item| !is_unsupported(item));
     }
 }
 
-fn beyond(item: &Value) -> bool {
-    BEYOND.iter().any(|(kind, status, _)| {
+fn is_unsupported(item: &Value) -> bool {
+    UNSUPPORTED.iter().any(|(kind, status, _)| {
         string(item, "type") == Some(kind) && string(item, "status") == Some(status)
     })
 }

@@ -5,7 +5,7 @@ mod streams;
 mod table;
 
 use super::{
-    Rule, check, check_error, check_or_panic, check_response, check_running, same_output,
+    StreamRule, check, check_error, check_or_panic, check_response, check_running, same_output,
     same_settings,
 };
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use streams::{
 };
 use table::{COMPLETED, CREATED, DELTA, PROGRESS, TEXT_DONE};
 
-fn kinds(events: &str) -> Vec<Rule> {
+fn kinds(events: &str) -> Vec<StreamRule> {
     check(events).map_or_else(
         |found| found.iter().map(|violation| violation.rule).collect(),
         |_| Vec::new(),
@@ -31,7 +31,7 @@ fn at(events: &Events, kind: &str, n: usize) -> usize {
     found.nth(n).unwrap_or_else(|| panic!("no {kind}")).0
 }
 
-/// Changes one place of the n-th event of a type; a null replacement at a missing key adds it.
+/// Sets the value at a path of the n-th event of a type; a missing key is added.
 fn set(events: &mut Events, kind: &str, n: usize, path: &str, value: Value) {
     let at = at(events, kind, n);
     let (parent, key) = path.rsplit_once('/').unwrap();
@@ -146,18 +146,18 @@ fn a_background_response_may_be_queued_first() {
     insert_before(&mut events, PROGRESS, 0, queued.clone());
     check_or_panic(&sse(&events));
     insert_before(&mut events, DELTA, 0, queued);
-    assert!(kinds(&sse(&events)).contains(&Rule::Order));
+    assert!(kinds(&sse(&events)).contains(&StreamRule::Order));
 }
 
 #[test]
-fn a_running_response_has_no_ending() {
+fn a_running_response_has_no_end_fields() {
     let mut running = response("in_progress", &[thinking().1]);
     check_running(&running.to_string()).unwrap();
     assert!(check_response(&running.to_string()).is_err());
     running["completed_at"] = json!(1);
     assert_eq!(
         check_running(&running.to_string()).unwrap_err()[0].rule,
-        Rule::CompletedAt
+        StreamRule::CompletedAt
     );
     let done = response("completed", &[]).to_string();
     assert!(check_response(&done).is_ok() && check_running(&done).is_err());
@@ -179,7 +179,7 @@ fn error_bodies_have_four_keys() {
 }
 
 #[test]
-fn settings_are_given_back_as_asked() {
+fn settings_of_the_request_are_repeated() {
     let response = response("completed", &[]);
     let request = json!({"instructions": "Be brief.", "tools": response["tools"], "store": false, "metadata": null});
     same_settings(&request, &response).unwrap();
@@ -199,7 +199,7 @@ fn an_error_event_may_precede_the_failure() {
     insert_before(&mut events, "response.failed", 0, error.clone());
     check_or_panic(&sse(&events));
     insert_before(&mut events, TEXT_DONE, 0, error);
-    assert!(kinds(&sse(&events)).contains(&Rule::ErrorEvent));
+    assert!(kinds(&sse(&events)).contains(&StreamRule::ErrorEvent));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn every_key_of_the_response_is_needed_with_its_type() {
             let mut events = good();
             unset(&mut events, kind, 0, &path);
             assert!(
-                kinds(&sse(&events)).contains(&Rule::ResponseKeys),
+                kinds(&sse(&events)).contains(&StreamRule::ResponseKeys),
                 "{kind} without {key}"
             );
             let wrong = if key == "tool_choice" {
@@ -232,7 +232,7 @@ fn every_key_of_the_response_is_needed_with_its_type() {
             };
             set(&mut events, kind, 0, &path, wrong);
             assert!(
-                kinds(&sse(&events)).contains(&Rule::ResponseTypes),
+                kinds(&sse(&events)).contains(&StreamRule::ResponseTypes),
                 "{kind} with odd {key}"
             );
         }
@@ -260,62 +260,62 @@ fn every_key_of_the_response_is_needed_with_its_type() {
             Value::Null,
         );
         assert!(
-            kinds(&sse(&events)).contains(&Rule::ResponseTypes),
+            kinds(&sse(&events)).contains(&StreamRule::ResponseTypes),
             "null {key}"
         );
     }
 }
 
 #[test]
-fn endings_need_their_details() {
-    type Case = (Rule, Events, &'static str, &'static str, Value);
+fn ended_responses_need_their_details() {
+    type Case = (StreamRule, Events, &'static str, &'static str, Value);
     let failed = || stream("failed", vec![message("incomplete")]);
     let short = || stream("incomplete", vec![message("incomplete")]);
     let table: Vec<Case> = vec![
         (
-            Rule::ResponseError,
+            StreamRule::ResponseError,
             failed(),
             "response.failed",
             "/response/error",
             Value::Null,
         ),
         (
-            Rule::ResponseError,
+            StreamRule::ResponseError,
             failed(),
             "response.failed",
             "/response/error",
             json!({"code": "server_error"}),
         ),
         (
-            Rule::ResponseError,
+            StreamRule::ResponseError,
             failed(),
             "response.failed",
             "/response/error",
             json!({"message": "m"}),
         ),
         (
-            Rule::IncompleteDetails,
+            StreamRule::IncompleteDetails,
             short(),
             "response.incomplete",
             "/response/incomplete_details",
             Value::Null,
         ),
         (
-            Rule::IncompleteDetails,
+            StreamRule::IncompleteDetails,
             short(),
             "response.incomplete",
             "/response/incomplete_details",
             json!({"reason": "length"}),
         ),
         (
-            Rule::CompletedAt,
+            StreamRule::CompletedAt,
             failed(),
             "response.failed",
             "/response/completed_at",
             json!(1),
         ),
         (
-            Rule::Usage,
+            StreamRule::Usage,
             failed(),
             "response.failed",
             "/response/usage",
@@ -332,7 +332,7 @@ fn endings_need_their_details() {
     }
     for status in ["failed", "incomplete"] {
         let events = stream(status, vec![refusal()]);
-        assert!(kinds(&sse(&events)).contains(&Rule::ItemStatus));
+        assert!(kinds(&sse(&events)).contains(&StreamRule::ItemStatus));
     }
 }
 
@@ -353,32 +353,32 @@ fn typed_calls_keep_their_shape() {
         set_item(&mut events, at, path, &value);
         let found = kinds(&sse(&events));
         assert!(
-            found.contains(&Rule::ItemShape),
+            found.contains(&StreamRule::ItemShape),
             "item {at} with {path} {value}: {found:?}"
         );
     }
     let mut events = compaction();
     set_item(&mut events, 0, "/encrypted_content", &Value::Null);
-    assert!(kinds(&sse(&events)).contains(&Rule::ItemShape));
+    assert!(kinds(&sse(&events)).contains(&StreamRule::ItemShape));
 }
 
 #[test]
 fn the_framing_is_exact() {
     let text = sse(&good());
     let cases = [
-        (Rule::DoneMarker, text.replace("data: [DONE]\n\n", "")),
-        (Rule::DoneMarker, format!("{text}data: [DONE]\n\n")),
-        (Rule::DoneMarker, format!("data: [DONE]\n\n{text}")),
+        (StreamRule::DoneMarker, text.replace("data: [DONE]\n\n", "")),
+        (StreamRule::DoneMarker, format!("{text}data: [DONE]\n\n")),
+        (StreamRule::DoneMarker, format!("data: [DONE]\n\n{text}")),
         (
-            Rule::Framing,
+            StreamRule::Framing,
             text.replacen("event: response.created", "event: response.queued", 1),
         ),
         (
-            Rule::Framing,
+            StreamRule::Framing,
             text.replacen("event: response.created\n", "", 1),
         ),
         (
-            Rule::Framing,
+            StreamRule::Framing,
             text.replacen(
                 "event: response.created\n",
                 "id: 1\nevent: response.created\n",
@@ -386,19 +386,19 @@ fn the_framing_is_exact() {
             ),
         ),
         (
-            Rule::Framing,
+            StreamRule::Framing,
             text.replacen(
                 "\n\nevent: response.in_progress",
                 "\nevent: response.in_progress",
                 1,
             ),
         ),
-        (Rule::Framing, text.replace('\n', "\r\n")),
-        (Rule::Framing, text.replacen("data: {", "data:{", 1)),
-        (Rule::Framing, format!(": ping\n\n{text}")),
-        (Rule::Framing, text.replacen("data: {", "data: ", 1)),
-        (Rule::Framing, text.trim_end().to_owned()),
-        (Rule::Framing, String::new()),
+        (StreamRule::Framing, text.replace('\n', "\r\n")),
+        (StreamRule::Framing, text.replacen("data: {", "data:{", 1)),
+        (StreamRule::Framing, format!(": ping\n\n{text}")),
+        (StreamRule::Framing, text.replacen("data: {", "data: ", 1)),
+        (StreamRule::Framing, text.trim_end().to_owned()),
+        (StreamRule::Framing, String::new()),
     ];
     for (rule, broken) in cases {
         assert_ne!(broken, text);
@@ -412,7 +412,7 @@ fn the_framing_is_exact() {
 }
 
 #[test]
-fn a_plain_response_obeys_the_same_rules() {
+fn a_response_without_a_stream_obeys_the_same_rules() {
     let streamed = check_or_panic(&sse(&good())).response;
     let mut other = streamed.clone();
     other["id"] = json!("resp_2");
@@ -426,13 +426,13 @@ fn a_plain_response_obeys_the_same_rules() {
     assert!(same_output(&streamed, &other).is_err());
 
     for (rule, path, value) in [
-        (Rule::Usage, "/usage", Value::Null),
-        (Rule::ResponseStatus, "/status", json!("in_progress")),
-        (Rule::ItemShape, "/output/2/name", Value::Null),
-        (Rule::ItemId, "/output/1/id", json!("rs_1")),
-        (Rule::ResponseTypes, "/store", Value::Null),
+        (StreamRule::Usage, "/usage", Value::Null),
+        (StreamRule::ResponseStatus, "/status", json!("in_progress")),
+        (StreamRule::ItemShape, "/output/2/name", Value::Null),
+        (StreamRule::ItemId, "/output/1/id", json!("rs_1")),
+        (StreamRule::ResponseTypes, "/store", Value::Null),
         (
-            Rule::ForeignTypes,
+            StreamRule::ForeignTypes,
             "/output/1/content/0/annotations/0",
             json!({"type": "new"}),
         ),
@@ -445,5 +445,8 @@ fn a_plain_response_obeys_the_same_rules() {
             "{rule:?}: {found:?}"
         );
     }
-    assert_eq!(check_response("{").unwrap_err()[0].rule, Rule::Framing);
+    assert_eq!(
+        check_response("{").unwrap_err()[0].rule,
+        StreamRule::Framing
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::streams::{Events, good, message, number, sse};
 use super::{at, insert_before, kinds, remove, set, set_item, unset};
-use crate::strict::Rule;
+use crate::strict::StreamRule;
 use serde_json::{Value, json};
 
 pub(super) const DELTA: &str = "response.output_text.delta";
@@ -26,14 +26,14 @@ const SUMMARY_PART: &str = "response.reasoning_summary_part.added";
 #[test]
 fn every_broken_event_is_named() {
     type Change = fn(&mut Events);
-    let table: &[(Rule, &str, Change)] = &[
-        (Rule::Sequence, "a gap", |e| {
+    let table: &[(StreamRule, &str, Change)] = &[
+        (StreamRule::Sequence, "a gap", |e| {
             set(e, DELTA, 1, "/sequence_number", json!(99))
         }),
-        (Rule::Sequence, "missing", |e| {
+        (StreamRule::Sequence, "missing", |e| {
             unset(e, COMPLETED, 0, "/sequence_number")
         }),
-        (Rule::EventType, "unknown", |e| {
+        (StreamRule::EventType, "unknown", |e| {
             insert_before(
                 e,
                 DELTA,
@@ -41,7 +41,7 @@ fn every_broken_event_is_named() {
                 json!({"type": "response.reasoning.delta", "item_id": "msg_1", "output_index": 1}),
             )
         }),
-        (Rule::EventType, "call arguments in a message", |e| {
+        (StreamRule::EventType, "call arguments in a message", |e| {
             insert_before(
                 e,
                 DELTA,
@@ -49,13 +49,15 @@ fn every_broken_event_is_named() {
                 json!({"type": ARGS, "item_id": "msg_1", "output_index": 1, "delta": "x"}),
             )
         }),
-        (Rule::Order, "no created", |e| remove(e, CREATED, 0)),
-        (Rule::Order, "no in_progress", |e| remove(e, PROGRESS, 0)),
-        (Rule::Order, "created twice", |e| {
+        (StreamRule::Order, "no created", |e| remove(e, CREATED, 0)),
+        (StreamRule::Order, "no in_progress", |e| {
+            remove(e, PROGRESS, 0)
+        }),
+        (StreamRule::Order, "created twice", |e| {
             let c = e[0].clone();
             insert_before(e, DELTA, 0, c);
         }),
-        (Rule::Order, "created with output", |e| {
+        (StreamRule::Order, "created with output", |e| {
             set(
                 e,
                 CREATED,
@@ -64,49 +66,49 @@ fn every_broken_event_is_named() {
                 json!([message("completed").1]),
             )
         }),
-        (Rule::Terminal, "none", |e| remove(e, COMPLETED, 0)),
-        (Rule::Terminal, "two", |e| {
+        (StreamRule::Terminal, "none", |e| remove(e, COMPLETED, 0)),
+        (StreamRule::Terminal, "two", |e| {
             let c = e.last().unwrap().clone();
             e.push(c);
             number(e);
         }),
-        (Rule::Terminal, "an event after it", |e| {
+        (StreamRule::Terminal, "an event after it", |e| {
             let c = e[1].clone();
             e.push(c);
             number(e);
         }),
-        (Rule::Heartbeat, "forgets the done items", |e| {
+        (StreamRule::Heartbeat, "forgets the done items", |e| {
             let c = e[1].clone();
             insert_before(e, DELTA, 0, c);
         }),
-        (Rule::ResponseIdentity, "another id", |e| {
+        (StreamRule::ResponseIdentity, "another id", |e| {
             set(e, COMPLETED, 0, "/response/id", json!("resp_2"))
         }),
-        (Rule::ResponseIdentity, "another created_at", |e| {
+        (StreamRule::ResponseIdentity, "another created_at", |e| {
             set(e, PROGRESS, 0, "/response/created_at", json!(1))
         }),
-        (Rule::ResponseStatus, "completed says failed", |e| {
+        (StreamRule::ResponseStatus, "completed says failed", |e| {
             set(e, COMPLETED, 0, "/response/status", json!("in_progress"))
         }),
-        (Rule::ResponseStatus, "created says completed", |e| {
+        (StreamRule::ResponseStatus, "created says completed", |e| {
             set(e, CREATED, 0, "/response/status", json!("completed"))
         }),
-        (Rule::ResponseTypes, "no prefix", |e| {
+        (StreamRule::ResponseTypes, "no prefix", |e| {
             set(e, CREATED, 0, "/response/id", json!("1"))
         }),
-        (Rule::ResponseTypes, "text without format", |e| {
+        (StreamRule::ResponseTypes, "text without format", |e| {
             set(e, CREATED, 0, "/response/text", json!({}))
         }),
-        (Rule::ResponseTypes, "truncation", |e| {
+        (StreamRule::ResponseTypes, "truncation", |e| {
             set(e, CREATED, 0, "/response/truncation", json!("none"))
         }),
-        (Rule::ResponseTypes, "object", |e| {
+        (StreamRule::ResponseTypes, "object", |e| {
             set(e, CREATED, 0, "/response/object", json!("answer"))
         }),
-        (Rule::Usage, "null at the end", |e| {
+        (StreamRule::Usage, "null at the end", |e| {
             set(e, COMPLETED, 0, "/response/usage", Value::Null)
         }),
-        (Rule::Usage, "no cached_tokens", |e| {
+        (StreamRule::Usage, "no cached_tokens", |e| {
             unset(
                 e,
                 COMPLETED,
@@ -114,7 +116,7 @@ fn every_broken_event_is_named() {
                 "/response/usage/input_tokens_details/cached_tokens",
             )
         }),
-        (Rule::Usage, "no cache_write_tokens", |e| {
+        (StreamRule::Usage, "no cache_write_tokens", |e| {
             unset(
                 e,
                 COMPLETED,
@@ -122,7 +124,7 @@ fn every_broken_event_is_named() {
                 "/response/usage/input_tokens_details/cache_write_tokens",
             )
         }),
-        (Rule::Usage, "no reasoning_tokens", |e| {
+        (StreamRule::Usage, "no reasoning_tokens", |e| {
             unset(
                 e,
                 COMPLETED,
@@ -130,13 +132,13 @@ fn every_broken_event_is_named() {
                 "/response/usage/output_tokens_details/reasoning_tokens",
             )
         }),
-        (Rule::Usage, "no details", |e| {
+        (StreamRule::Usage, "no details", |e| {
             unset(e, COMPLETED, 0, "/response/usage/output_tokens_details")
         }),
-        (Rule::Usage, "a wrong total", |e| {
+        (StreamRule::Usage, "a wrong total", |e| {
             set(e, COMPLETED, 0, "/response/usage/total_tokens", json!(3))
         }),
-        (Rule::Usage, "more cached than sent", |e| {
+        (StreamRule::Usage, "more cached than sent", |e| {
             set(
                 e,
                 COMPLETED,
@@ -145,13 +147,13 @@ fn every_broken_event_is_named() {
                 json!(11),
             )
         }),
-        (Rule::CompletedAt, "missing", |e| {
+        (StreamRule::CompletedAt, "missing", |e| {
             set(e, COMPLETED, 0, "/response/completed_at", Value::Null)
         }),
-        (Rule::CompletedAt, "too early", |e| {
+        (StreamRule::CompletedAt, "too early", |e| {
             set(e, CREATED, 0, "/response/completed_at", json!(5))
         }),
-        (Rule::ResponseError, "although completed", |e| {
+        (StreamRule::ResponseError, "although completed", |e| {
             set(
                 e,
                 COMPLETED,
@@ -160,7 +162,7 @@ fn every_broken_event_is_named() {
                 json!({"code": "server_error", "message": "m"}),
             )
         }),
-        (Rule::IncompleteDetails, "although completed", |e| {
+        (StreamRule::IncompleteDetails, "although completed", |e| {
             set(
                 e,
                 COMPLETED,
@@ -169,68 +171,72 @@ fn every_broken_event_is_named() {
                 json!({"reason": "content_filter"}),
             )
         }),
-        (Rule::OutputIndex, "reused", |e| {
+        (StreamRule::OutputIndex, "reused", |e| {
             set(e, ADDED, 1, "/output_index", json!(0))
         }),
-        (Rule::OutputIndex, "skipped when done", |e| {
+        (StreamRule::OutputIndex, "skipped when done", |e| {
             set(e, DONE, 1, "/output_index", json!(2))
         }),
-        (Rule::OutputIndex, "on a delta", |e| {
+        (StreamRule::OutputIndex, "on a delta", |e| {
             set(e, DELTA, 0, "/output_index", json!(7))
         }),
-        (Rule::OutputIndex, "missing", |e| {
+        (StreamRule::OutputIndex, "missing", |e| {
             unset(e, DELTA, 0, "/output_index")
         }),
-        (Rule::OneItemAtATime, "never done", |e| remove(e, DONE, 1)),
-        (Rule::OneItemAtATime, "never done, last", |e| {
+        (StreamRule::OneItemAtATime, "never done", |e| {
+            remove(e, DONE, 1)
+        }),
+        (StreamRule::OneItemAtATime, "never done, last", |e| {
             remove(e, DONE, 3)
         }),
-        (Rule::OneItemAtATime, "never added", |e| remove(e, ADDED, 1)),
-        (Rule::OneItemAtATime, "interleaved", |e| {
+        (StreamRule::OneItemAtATime, "never added", |e| {
+            remove(e, ADDED, 1)
+        }),
+        (StreamRule::OneItemAtATime, "interleaved", |e| {
             let (a, b) = (at(e, ADDED, 3), at(e, ARGS, 1));
             e.swap(a, b);
             number(e);
         }),
-        (Rule::ItemId, "prefix", |e| {
+        (StreamRule::ItemId, "prefix", |e| {
             set(e, ADDED, 1, "/item/id", json!("m1"));
         }),
-        (Rule::ItemId, "a bare prefix", |e| {
+        (StreamRule::ItemId, "a bare prefix", |e| {
             set(e, ADDED, 1, "/item/id", json!("msg_"));
         }),
-        (Rule::ItemId, "changes when done", |e| {
+        (StreamRule::ItemId, "changes when done", |e| {
             set_item(e, 1, "/id", &json!("msg_9"))
         }),
-        (Rule::ItemId, "of another item on a delta", |e| {
+        (StreamRule::ItemId, "of another item on a delta", |e| {
             set(e, DELTA, 1, "/item_id", json!("rs_1"))
         }),
-        (Rule::ItemId, "missing on a delta", |e| {
+        (StreamRule::ItemId, "missing on a delta", |e| {
             unset(e, DELTA, 1, "/item_id")
         }),
-        (Rule::ItemId, "the name changes", |e| {
+        (StreamRule::ItemId, "the name changes", |e| {
             set_item(e, 2, "/name", &json!("rm"))
         }),
-        (Rule::CallId, "is the item id", |e| {
+        (StreamRule::CallId, "is the item id", |e| {
             set(e, ADDED, 2, "/item/call_id", json!("fc_1"));
             set_item(e, 2, "/call_id", &json!("fc_1"));
         }),
-        (Rule::CallId, "twice", |e| {
+        (StreamRule::CallId, "twice", |e| {
             set(e, ADDED, 3, "/item/call_id", json!("call_1"));
             set_item(e, 3, "/call_id", &json!("call_1"));
         }),
-        (Rule::CallId, "changes", |e| {
+        (StreamRule::CallId, "changes", |e| {
             set_item(e, 2, "/call_id", &json!("call_7"))
         }),
-        (Rule::CallId, "empty", |e| {
+        (StreamRule::CallId, "empty", |e| {
             set(e, ADDED, 2, "/item/call_id", json!(""));
             set_item(e, 2, "/call_id", &json!(""));
         }),
-        (Rule::ItemShape, "unknown type", |e| {
+        (StreamRule::ItemShape, "unknown type", |e| {
             set(e, ADDED, 1, "/item/type", json!("chat"))
         }),
-        (Rule::ItemShape, "role", |e| {
+        (StreamRule::ItemShape, "role", |e| {
             set(e, ADDED, 1, "/item/role", json!("user"))
         }),
-        (Rule::ItemShape, "message added with text", |e| {
+        (StreamRule::ItemShape, "message added with text", |e| {
             set(
                 e,
                 ADDED,
@@ -239,79 +245,81 @@ fn every_broken_event_is_named() {
                 message("completed").1["content"].clone(),
             )
         }),
-        (Rule::ItemShape, "message without content", |e| {
+        (StreamRule::ItemShape, "message without content", |e| {
             unset(e, ADDED, 1, "/item/content")
         }),
-        (Rule::ItemShape, "reasoning without summary", |e| {
+        (StreamRule::ItemShape, "reasoning without summary", |e| {
             unset(e, ADDED, 0, "/item/summary")
         }),
-        (Rule::ItemShape, "call without name", |e| {
+        (StreamRule::ItemShape, "call without name", |e| {
             unset(e, ADDED, 2, "/item/name")
         }),
-        (Rule::ItemShape, "call without arguments", |e| {
+        (StreamRule::ItemShape, "call without arguments", |e| {
             unset(e, ADDED, 2, "/item/arguments")
         }),
-        (Rule::ItemShape, "call added with arguments", |e| {
+        (StreamRule::ItemShape, "call added with arguments", |e| {
             set(e, ADDED, 2, "/item/arguments", json!("{}"))
         }),
-        (Rule::ItemShape, "null namespace", |e| {
+        (StreamRule::ItemShape, "null namespace", |e| {
             set(e, ADDED, 2, "/item/namespace", Value::Null)
         }),
-        (Rule::ItemShape, "custom call without input", |e| {
+        (StreamRule::ItemShape, "custom call without input", |e| {
             unset(e, ADDED, 3, "/item/input")
         }),
-        (Rule::ItemStatus, "call without status", |e| {
+        (StreamRule::ItemStatus, "call without status", |e| {
             unset(e, ADDED, 2, "/item/status")
         }),
-        (Rule::ItemStatus, "added completed", |e| {
+        (StreamRule::ItemStatus, "added completed", |e| {
             set(e, ADDED, 1, "/item/status", json!("completed"))
         }),
-        (Rule::ItemStatus, "done in_progress", |e| {
+        (StreamRule::ItemStatus, "done in_progress", |e| {
             set_item(e, 1, "/status", &json!("in_progress"))
         }),
-        (Rule::ItemStatus, "incomplete in completed", |e| {
+        (StreamRule::ItemStatus, "incomplete in completed", |e| {
             set_item(e, 1, "/status", &json!("incomplete"))
         }),
-        (Rule::BlankMessage, "before a call", |e| {
+        (StreamRule::BlankMessage, "before a call", |e| {
             set_item(e, 1, "/content/0/text", &json!("\n\n"))
         }),
-        (Rule::Phase, "missing", |e| unset(e, DONE, 1, "/item/phase")),
-        (Rule::Phase, "unknown", |e| {
+        (StreamRule::Phase, "missing", |e| {
+            unset(e, DONE, 1, "/item/phase")
+        }),
+        (StreamRule::Phase, "unknown", |e| {
             set_item(e, 1, "/phase", &json!("analysis"))
         }),
-        (Rule::PartBracket, "no content_part.added", |e| {
+        (StreamRule::PartBracket, "no content_part.added", |e| {
             remove(e, PART, 0)
         }),
-        (Rule::PartBracket, "no content_part.done", |e| {
+        (StreamRule::PartBracket, "no content_part.done", |e| {
             remove(e, PART_DONE, 0)
         }),
-        (Rule::PartBracket, "no text done", |e| {
+        (StreamRule::PartBracket, "no text done", |e| {
             remove(e, TEXT_DONE, 0)
         }),
-        (Rule::PartBracket, "part added with text", |e| {
+        (StreamRule::PartBracket, "part added with text", |e| {
             set(e, PART, 0, "/part/text", json!("H"))
         }),
-        (Rule::PartBracket, "content_index moves", |e| {
+        (StreamRule::PartBracket, "content_index moves", |e| {
             set(e, DELTA, 1, "/content_index", json!(1))
         }),
-        (Rule::PartBracket, "content_index missing", |e| {
+        (StreamRule::PartBracket, "content_index missing", |e| {
             unset(e, DELTA, 1, "/content_index")
         }),
-        (Rule::PartBracket, "delta after done", |e| {
+        (StreamRule::PartBracket, "delta after done", |e| {
             let (a, b) = (at(e, DELTA, 1), at(e, TEXT_DONE, 0));
             e.swap(a, b);
             number(e);
         }),
-        (Rule::PartBracket, "no summary part", |e| {
+        (StreamRule::PartBracket, "no summary part", |e| {
             remove(e, SUMMARY_PART, 0)
         }),
-        (Rule::PartBracket, "no summary_index", |e| {
+        (StreamRule::PartBracket, "no summary_index", |e| {
             unset(e, SUMMARY, 0, "/summary_index")
         }),
-        (Rule::PartBracket, "no arguments.done", |e| {
+        (StreamRule::PartBracket, "no arguments.done", |e| {
             remove(e, ARGS_DONE, 0)
         }),
-        (Rule::EmptyDelta, "text", |e| {
+        (StreamRule::EmptyDelta, "text", |e| {
             insert_before(
                 e,
                 DELTA,
@@ -319,7 +327,7 @@ fn every_broken_event_is_named() {
                 json!({"type": DELTA, "item_id": "msg_1", "output_index": 1, "content_index": 0, "delta": "", "logprobs": []}),
             )
         }),
-        (Rule::EmptyDelta, "arguments", |e| {
+        (StreamRule::EmptyDelta, "arguments", |e| {
             insert_before(
                 e,
                 ARGS,
@@ -327,49 +335,51 @@ fn every_broken_event_is_named() {
                 json!({"type": ARGS, "item_id": "fc_1", "output_index": 2, "delta": ""}),
             )
         }),
-        (Rule::EmptyDelta, "missing", |e| {
+        (StreamRule::EmptyDelta, "missing", |e| {
             unset(e, SUMMARY, 0, "/delta")
         }),
-        (Rule::TextSum, "a lost delta", |e| remove(e, DELTA, 0)),
-        (Rule::TextSum, "text done", |e| {
+        (StreamRule::TextSum, "a lost delta", |e| remove(e, DELTA, 0)),
+        (StreamRule::TextSum, "text done", |e| {
             set(e, TEXT_DONE, 0, "/text", json!("Bye"))
         }),
-        (Rule::TextSum, "part done", |e| {
+        (StreamRule::TextSum, "part done", |e| {
             set(e, PART_DONE, 0, "/part/text", json!("Bye"))
         }),
-        (Rule::TextSum, "item", |e| {
+        (StreamRule::TextSum, "item", |e| {
             set_item(e, 1, "/content/0/text", &json!("Bye"))
         }),
-        (Rule::TextSum, "arguments done", |e| {
+        (StreamRule::TextSum, "arguments done", |e| {
             set(e, ARGS_DONE, 0, "/arguments", json!("{}"))
         }),
-        (Rule::TextSum, "arguments of the item", |e| {
+        (StreamRule::TextSum, "arguments of the item", |e| {
             set_item(e, 2, "/arguments", &json!("{}"))
         }),
-        (Rule::TextSum, "no arguments delta", |e| {
+        (StreamRule::TextSum, "no arguments delta", |e| {
             remove(e, ARGS, 0);
             remove(e, ARGS, 0);
         }),
-        (Rule::TextSum, "custom input", |e| {
+        (StreamRule::TextSum, "custom input", |e| {
             set_item(e, 3, "/input", &json!("*"))
         }),
-        (Rule::TextSum, "summary of the item", |e| {
+        (StreamRule::TextSum, "summary of the item", |e| {
             set_item(e, 0, "/summary/0/text", &json!("No."))
         }),
-        (Rule::Logprobs, "delta", |e| unset(e, DELTA, 0, "/logprobs")),
-        (Rule::Logprobs, "done", |e| {
+        (StreamRule::Logprobs, "delta", |e| {
+            unset(e, DELTA, 0, "/logprobs")
+        }),
+        (StreamRule::Logprobs, "done", |e| {
             unset(e, TEXT_DONE, 0, "/logprobs")
         }),
-        (Rule::Logprobs, "part", |e| {
+        (StreamRule::Logprobs, "part", |e| {
             unset(e, PART, 0, "/part/logprobs")
         }),
-        (Rule::Annotations, "part added", |e| {
+        (StreamRule::Annotations, "part added", |e| {
             unset(e, PART, 0, "/part/annotations")
         }),
-        (Rule::Annotations, "not announced", |e| {
+        (StreamRule::Annotations, "not announced", |e| {
             remove(e, "response.output_text.annotation.added", 0)
         }),
-        (Rule::Annotations, "index", |e| {
+        (StreamRule::Annotations, "index", |e| {
             set(
                 e,
                 "response.output_text.annotation.added",
@@ -378,16 +388,16 @@ fn every_broken_event_is_named() {
                 json!(1),
             )
         }),
-        (Rule::AbsentNotNull, "encrypted_content", |e| {
+        (StreamRule::AbsentNotNull, "encrypted_content", |e| {
             set(e, ADDED, 0, "/item/encrypted_content", Value::Null)
         }),
-        (Rule::AbsentNotNull, "content", |e| {
+        (StreamRule::AbsentNotNull, "content", |e| {
             set_item(e, 0, "/content", &Value::Null)
         }),
-        (Rule::AbsentNotNull, "obfuscation", |e| {
+        (StreamRule::AbsentNotNull, "obfuscation", |e| {
             set(e, DELTA, 0, "/obfuscation", Value::Null)
         }),
-        (Rule::OneReasoningStream, "both in the item", |e| {
+        (StreamRule::OneReasoningStream, "both in the item", |e| {
             set_item(
                 e,
                 0,
@@ -395,7 +405,7 @@ fn every_broken_event_is_named() {
                 &json!([{"type": "reasoning_text", "text": "Hmm."}]),
             )
         }),
-        (Rule::OneReasoningStream, "both streamed", |e| {
+        (StreamRule::OneReasoningStream, "both streamed", |e| {
             insert_before(
                 e,
                 DONE,
@@ -403,17 +413,17 @@ fn every_broken_event_is_named() {
                 json!({"type": "response.reasoning_text.delta", "item_id": "rs_1", "output_index": 0, "content_index": 1, "delta": "Hmm."}),
             )
         }),
-        (Rule::FinalOutput, "an item missing", |e| {
+        (StreamRule::FinalOutput, "an item missing", |e| {
             set(e, COMPLETED, 0, "/response/output", json!([]))
         }),
-        (Rule::FinalOutput, "another order", |e| {
+        (StreamRule::FinalOutput, "another order", |e| {
             let at = at(e, COMPLETED, 0);
             e[at]["response"]["output"]
                 .as_array_mut()
                 .unwrap()
                 .swap(0, 1);
         }),
-        (Rule::FinalOutput, "keys in another order", |e| {
+        (StreamRule::FinalOutput, "keys in another order", |e| {
             let phase = json!("commentary");
             unset(e, COMPLETED, 0, "/response/output/1/role");
             set(
@@ -425,7 +435,7 @@ fn every_broken_event_is_named() {
             );
             set(e, COMPLETED, 0, "/response/output/1/phase", phase);
         }),
-        (Rule::ErrorEvent, "then completed", |e| {
+        (StreamRule::ErrorEvent, "then completed", |e| {
             insert_before(
                 e,
                 COMPLETED,
@@ -433,7 +443,7 @@ fn every_broken_event_is_named() {
                 json!({"type": "error", "code": null, "message": "m", "param": null, "error": {"message": "m"}}),
             )
         }),
-        (Rule::ErrorEvent, "flat only", |e| {
+        (StreamRule::ErrorEvent, "flat only", |e| {
             insert_before(
                 e,
                 COMPLETED,
@@ -441,12 +451,14 @@ fn every_broken_event_is_named() {
                 json!({"type": "error", "code": null, "message": "m", "param": null}),
             )
         }),
-        (Rule::ForeignTypes, "a citation without title", |e| {
+        (StreamRule::ForeignTypes, "a citation without title", |e| {
             unset(e, PART_DONE, 0, "/part/annotations/0/title")
         }),
-        (Rule::ForeignTypes, "an effort of the wrong type", |e| {
-            set(e, CREATED, 0, "/response/reasoning/effort", json!(3))
-        }),
+        (
+            StreamRule::ForeignTypes,
+            "an effort of the wrong type",
+            |e| set(e, CREATED, 0, "/response/reasoning/effort", json!(3)),
+        ),
     ];
     for (rule, name, change) in table {
         let mut events = good();

@@ -1,37 +1,37 @@
-//! The checks: what of a request breaks a rule.
+//! The checks of the rules.
 
-use super::{Breach, Need, Rule, Tokens, schema};
-use crate::sandbox::http::Request;
+use super::{BreachTokens, ReasoningRequirement, RefusalRule, RuleBreach, schema};
+use crate::player::http::PlayerRequest;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-impl Rule {
-    /// What breaks the rule first.
-    pub(super) fn breach(&self, request: &Request) -> Option<Breach> {
+impl RefusalRule {
+    /// The first thing in the request that breaks the rule.
+    pub(super) fn breach(&self, request: &PlayerRequest) -> Option<RuleBreach> {
         let messages = request.messages();
         let field = |name: &str| request.json.get(name).filter(|value| !value.is_null());
         let any = |test: &dyn Fn(&Value) -> Option<String>| {
             let mut messages = messages.iter().enumerate();
-            messages.find_map(|(index, message)| test(message).map(|found| at(index, found)))
+            messages.find_map(|(index, message)| test(message).map(|found| breach_at(index, found)))
         };
         let follows = |first: &str, second: &str| {
             let mut pairs = messages.windows(2).enumerate();
             pairs.find_map(|(index, pair)| match pair {
                 [a, b] if role(a) == first && role(b) == second => {
-                    Some(at(index + 1, String::new()))
+                    Some(breach_at(index + 1, String::new()))
                 }
                 _ => None,
             })
         };
-        let named = |name: &str| field(name).map(|value| at(0, value.to_string()));
+        let named = |name: &str| field(name).map(|value| breach_at(0, value.to_string()));
         match self {
-            Self::Developer => any(&|message| is(role(message) == "developer")),
-            Self::SystemRole => any(&|message| is(role(message) == "system")),
+            Self::Developer => any(&|message| broken_if(role(message) == "developer")),
+            Self::SystemRole => any(&|message| broken_if(role(message) == "system")),
             Self::LateSystem => any(&|message| {
                 let first = messages
                     .first()
                     .is_some_and(|first| std::ptr::eq(first, message));
-                is(!first && matches!(role(message), "system" | "developer"))
+                broken_if(!first && matches!(role(message), "system" | "developer"))
             }),
             Self::UserAfterTool => follows("tool", "user"),
             Self::UserAfterUser => follows("user", "user"),
@@ -41,13 +41,15 @@ impl Rule {
                     Some(Value::String(text)) => text.is_empty(),
                     Some(_) => false,
                 };
-                is(role(message) == "assistant" && empty && calls(message).is_empty())
+                broken_if(role(message) == "assistant" && empty && calls(message).is_empty())
             }),
-            Self::EmptyContent => any(&|message| is(has_empty_text(message))),
-            Self::NullContent => any(&|message| is(message.get("content") == Some(&Value::Null))),
-            Self::MissingContent => any(&|message| is(message.get("content").is_none())),
-            Self::UnmatchedResults => unmatched(messages),
-            Self::UnansweredCalls => unanswered(messages),
+            Self::EmptyContent => any(&|message| broken_if(has_empty_text(message))),
+            Self::NullContent => {
+                any(&|message| broken_if(message.get("content") == Some(&Value::Null)))
+            }
+            Self::MissingContent => any(&|message| broken_if(message.get("content").is_none())),
+            Self::UnmatchedResults => unmatched_result(messages),
+            Self::UnansweredCalls => unanswered_call(messages),
             Self::BadArguments => any(&|message| {
                 let mut calls = calls(message).iter();
                 let bad = calls.find(|call| {
@@ -60,36 +62,38 @@ impl Rule {
                 let mut seen = BTreeSet::new();
                 let mut ids = messages.iter().flat_map(calls).map(|call| text(call, "id"));
                 ids.find(|id| !seen.insert(*id))
-                    .map(|id| at(0, id.to_owned()))
+                    .map(|id| breach_at(0, id.to_owned()))
             }
             Self::CallIdForm => ids(messages)
                 .find(|id| id.len() != 9 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-                .map(|id| at(0, id.to_owned())),
+                .map(|id| breach_at(0, id.to_owned())),
             Self::CallIdLength(limit) => {
                 ids(messages)
                     .find(|id| id.chars().count() > *limit)
-                    .map(|id| Breach {
-                        tokens: limited(*limit as u64),
-                        ..at(0, id.to_owned())
+                    .map(|id| RuleBreach {
+                        tokens: with_limit(*limit as u64),
+                        ..breach_at(0, id.to_owned())
                     })
             }
-            Self::MissingToolNames => {
-                any(&|message| is(role(message) == "tool" && text(message, "name").is_empty()))
-            }
+            Self::MissingToolNames => any(&|message| {
+                broken_if(role(message) == "tool" && text(message, "name").is_empty())
+            }),
             Self::MissingReasoningContent(need) => any(&|message| {
                 let thought = message.get("reasoning_content").and_then(Value::as_str);
-                is(role(message) == "assistant"
-                    && match need {
-                        Need::Calls => {
-                            !calls(message).is_empty() && thought.unwrap_or_default().is_empty()
-                        }
-                        Need::Always => thought.is_none(),
-                    })
+                broken_if(
+                    role(message) == "assistant"
+                        && match need {
+                            ReasoningRequirement::Calls => {
+                                !calls(message).is_empty() && thought.unwrap_or_default().is_empty()
+                            }
+                            ReasoningRequirement::Always => thought.is_none(),
+                        },
+                )
             }),
             Self::ReasoningContentUnknown => {
-                any(&|message| is(message.get("reasoning_content").is_some()))
+                any(&|message| broken_if(message.get("reasoning_content").is_some()))
             }
-            Self::MissingThoughtSignature => unsigned(messages),
+            Self::MissingThoughtSignature => unsigned_call(messages),
             Self::Images => any(&|message| images(message).next()),
             Self::ImageUrls => any(&|message| images(message).find(|url| url.starts_with("http"))),
             Self::ToolImages => {
@@ -98,24 +102,24 @@ impl Rule {
             Self::UnknownFields(known) => {
                 let mut fields = request.json.as_object().into_iter().flat_map(Map::keys);
                 let unknown = fields.find(|field| !known.contains(field));
-                unknown.map(|field| at(0, field.clone()))
+                unknown.map(|field| breach_at(0, field.clone()))
             }
             Self::Fields(refused) => {
                 let found = refused.iter().find(|name| field(name).is_some());
-                found.map(|name| at(0, name.clone()))
+                found.map(|name| breach_at(0, name.clone()))
             }
             Self::StrictTools => {
                 let mut tools = request.tools().enumerate();
                 let strict = tools.find(|(_, function)| function.get("strict").is_some());
-                strict.map(|(index, function)| at(index, text(function, "name").to_owned()))
+                strict.map(|(index, function)| breach_at(index, text(function, "name").to_owned()))
             }
             Self::MaxTokensUnsupported => named("max_tokens"),
             Self::MaxCompletionTokensUnsupported => named("max_completion_tokens"),
             Self::MaxTokensLimit(limit) => {
                 let output = output_limit(request);
-                (output > *limit).then(|| Breach {
-                    tokens: limited(*limit),
-                    ..at(0, output.to_string())
+                (output > *limit).then(|| RuleBreach {
+                    tokens: with_limit(*limit),
+                    ..breach_at(0, output.to_string())
                 })
             }
             Self::Window(limit) | Self::DenseWindow(limit) => {
@@ -124,14 +128,14 @@ impl Rule {
                     Self::DenseWindow(_) => bytes * 10 / 27,
                     _ => bytes / 4,
                 };
-                let tokens = Tokens {
+                let tokens = BreachTokens {
                     prompt,
                     output: output_limit(request),
                     limit: *limit,
                 };
-                (tokens.prompt.saturating_add(tokens.output) > *limit).then(|| Breach {
+                (tokens.prompt.saturating_add(tokens.output) > *limit).then(|| RuleBreach {
                     tokens,
-                    ..Breach::default()
+                    ..RuleBreach::default()
                 })
             }
             Self::Temperature => {
@@ -142,45 +146,45 @@ impl Rule {
                 let free = ["auto", "none"].map(Value::from);
                 field("tool_choice")
                     .filter(|choice| !free.contains(choice))
-                    .map(|choice| at(0, choice.to_string()))
+                    .map(|choice| breach_at(0, choice.to_string()))
             }
             Self::ParallelToolCalls => named("parallel_tool_calls"),
             Self::JsonSchema => request
                 .json
                 .pointer("/response_format/type")
                 .filter(|kind| *kind == "json_schema")
-                .map(|kind| at(0, kind.to_string())),
+                .map(|kind| breach_at(0, kind.to_string())),
             Self::StreamOptions => named("stream_options"),
-            Self::BadSchemaKimi => bad_schema(request, schema::kimi),
-            Self::BadSchemaGemini => bad_schema(request, schema::gemini),
+            Self::BadSchemaKimi => bad_schema(request, schema::outside_moonshot),
+            Self::BadSchemaGemini => bad_schema(request, schema::outside_gemini),
             Self::BadSchemaRoot => {
                 let mut tools = request.tools().enumerate();
                 tools.find_map(|(index, function)| {
                     let schema = function.get("parameters")?;
                     let name = text(function, "name").to_owned();
-                    (!schema::plain_root(schema)).then(|| at(index, name))
+                    (!schema::has_plain_root(schema)).then(|| breach_at(index, name))
                 })
             }
         }
     }
 }
 
-fn at(index: usize, found: String) -> Breach {
-    Breach {
+fn breach_at(index: usize, found: String) -> RuleBreach {
+    RuleBreach {
         found,
         index,
-        ..Breach::default()
+        ..RuleBreach::default()
     }
 }
 
-fn limited(limit: u64) -> Tokens {
-    Tokens {
+fn with_limit(limit: u64) -> BreachTokens {
+    BreachTokens {
         limit,
-        ..Tokens::default()
+        ..BreachTokens::default()
     }
 }
 
-fn is(broken: bool) -> Option<String> {
+fn broken_if(broken: bool) -> Option<String> {
     broken.then(String::new)
 }
 
@@ -197,7 +201,7 @@ fn calls(message: &Value) -> &[Value] {
     calls.map_or(&[], Vec::as_slice)
 }
 
-/// All ids of calls, and those that results refer to.
+/// The ids of all calls, and those that results refer to.
 fn ids(messages: &[Value]) -> impl Iterator<Item = &str> {
     messages.iter().flat_map(|message| {
         let result = message.get("tool_call_id").and_then(Value::as_str);
@@ -225,7 +229,7 @@ fn images(message: &Value) -> impl Iterator<Item = String> {
     })
 }
 
-fn output_limit(request: &Request) -> u64 {
+fn output_limit(request: &PlayerRequest) -> u64 {
     let names = ["max_tokens", "max_completion_tokens"];
     let limits = names
         .iter()
@@ -233,24 +237,24 @@ fn output_limit(request: &Request) -> u64 {
     limits.max().unwrap_or(0)
 }
 
-/// The first result without its call in the assistant message before it.
-fn unmatched(messages: &[Value]) -> Option<Breach> {
-    let mut asked: &[Value] = &[];
+/// The first result without a call in the assistant message before it.
+fn unmatched_result(messages: &[Value]) -> Option<RuleBreach> {
+    let mut open_calls: &[Value] = &[];
     for (index, message) in messages.iter().enumerate() {
         if role(message) != "tool" {
-            asked = calls(message);
+            open_calls = calls(message);
             continue;
         }
         let id = text(message, "tool_call_id");
-        if !asked.iter().any(|call| text(call, "id") == id) {
-            return Some(at(index, id.to_owned()));
+        if !open_calls.iter().any(|call| text(call, "id") == id) {
+            return Some(breach_at(index, id.to_owned()));
         }
     }
     None
 }
 
-/// The first call without a result right behind it.
-fn unanswered(messages: &[Value]) -> Option<Breach> {
+/// The first call without a result directly after its message.
+fn unanswered_call(messages: &[Value]) -> Option<RuleBreach> {
     for (index, message) in messages.iter().enumerate() {
         let behind = messages.get(index.saturating_add(1)..).unwrap_or_default();
         let results: Vec<&str> = behind
@@ -263,14 +267,14 @@ fn unanswered(messages: &[Value]) -> Option<Breach> {
             .map(|call| text(call, "id"))
             .find(|id| !results.contains(id));
         if let Some(id) = missing {
-            return Some(at(index, id.to_owned()));
+            return Some(breach_at(index, id.to_owned()));
         }
     }
     None
 }
 
-/// The first message with calls of the turn that goes on whose first call has no signature.
-fn unsigned(messages: &[Value]) -> Option<Breach> {
+/// The first message of the running turn whose first call has no signature.
+fn unsigned_call(messages: &[Value]) -> Option<RuleBreach> {
     let begun = messages.iter().rposition(|message| role(message) == "user");
     let turn = messages.iter().enumerate().skip(begun.unwrap_or(0));
     for (index, message) in turn {
@@ -284,16 +288,16 @@ fn unsigned(messages: &[Value]) -> Option<Breach> {
             .is_empty()
         {
             let name = call.pointer("/function/name").and_then(Value::as_str);
-            return Some(at(index, name.unwrap_or_default().to_owned()));
+            return Some(breach_at(index, name.unwrap_or_default().to_owned()));
         }
     }
     None
 }
 
-fn bad_schema(request: &Request, check: fn(&Value) -> Option<String>) -> Option<Breach> {
+fn bad_schema(request: &PlayerRequest, check: fn(&Value) -> Option<String>) -> Option<RuleBreach> {
     let mut tools = request.tools().enumerate();
     tools.find_map(|(index, function)| {
         let found = check(function.get("parameters")?)?;
-        Some(at(index, found))
+        Some(breach_at(index, found))
     })
 }

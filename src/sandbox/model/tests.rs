@@ -1,40 +1,46 @@
 use super::*;
 
-/// What the offline model does for a request.
-struct Said {
+/// A reply, gathered.
+struct GatheredReply {
     text: String,
     reasoning: String,
-    /// Name and arguments.
+    /// Name and arguments of each call.
     calls: Vec<(String, Value)>,
     ids: Vec<String>,
-    status: u16,
+    status: StatusCode,
     broken: bool,
 }
 
-fn ask(body: &Value) -> Said {
-    let answer = answer(&Request::of(&body.to_string()));
-    let mut said = Said {
+fn ask(body: &Value) -> GatheredReply {
+    let mut gathered = GatheredReply {
         text: String::new(),
         reasoning: String::new(),
         calls: Vec::new(),
         ids: Vec::new(),
-        status: answer.status,
+        status: StatusCode::OK,
         broken: false,
     };
-    for step in answer.steps {
+    let steps = match reply(&ChatRequest::parse(body.to_string().as_bytes())) {
+        SandboxReply::Steps(steps) => steps,
+        SandboxReply::Error(status, _) => {
+            gathered.status = status;
+            return gathered;
+        }
+    };
+    for step in steps {
         match step {
-            Step::Text(text) => said.text.push_str(&text),
-            Step::Reasoning(text) => said.reasoning.push_str(&text),
-            Step::Call(call) => {
-                said.ids.push(call.id.unwrap());
-                said.calls
+            ReplyStep::Text(text) => gathered.text.push_str(&text),
+            ReplyStep::Reasoning(text) => gathered.reasoning.push_str(&text),
+            ReplyStep::Call(call) => {
+                gathered.ids.push(call.id);
+                gathered
+                    .calls
                     .push((call.name, serde_json::from_str(&call.arguments).unwrap()));
             }
-            Step::Error(_) => said.broken = true,
-            other => panic!("{other:?}"),
+            ReplyStep::Error(_) => gathered.broken = true,
         }
     }
-    said
+    gathered
 }
 
 fn function(name: &str, properties: &Value, required: &Value) -> Value {
@@ -64,18 +70,18 @@ fn bare(prompt: &str) -> Value {
 const ECHO: &str = "echo 'Hello from the offline model'";
 
 #[test]
-fn it_says_what_it_is_and_what_to_do() {
-    let said = ask(&bare("Hi"));
-    assert_eq!((said.text.as_str(), said.calls.len()), (GREETING, 0));
-    assert!(said.text.contains("offline model") && said.text.contains("API key"));
+fn it_introduces_itself_and_says_how_to_get_a_real_model() {
+    let reply = ask(&bare("Hi"));
+    assert_eq!((reply.text.as_str(), reply.calls.len()), (GREETING, 0));
+    assert!(reply.text.contains("offline model") && reply.text.contains("API key"));
 }
 
 #[test]
 fn offered_a_shell_it_makes_one_call_and_quotes_the_output() {
     let mut request = codex("Hi");
-    let said = ask(&request);
+    let reply = ask(&request);
     assert_eq!(
-        said.calls,
+        reply.calls,
         [("exec_command".to_owned(), json!({"cmd": ECHO}))]
     );
     let messages = request["messages"].as_array_mut().unwrap();
@@ -95,11 +101,11 @@ fn offered_a_shell_it_makes_one_call_and_quotes_the_output() {
         .push(json!({"role": "user", "content": "again"}));
     let again = ask(&request);
     assert_eq!(again.calls.len(), 1);
-    assert_ne!(again.ids, said.ids, "call ids are new in their history");
+    assert_ne!(again.ids, reply.ids, "call ids are new in their history");
 }
 
 #[test]
-fn every_known_shell_gets_its_own_form() {
+fn each_known_shell_gets_arguments_in_its_own_form() {
     let text = json!({"type": "string"});
     let list = json!({"type": "array", "items": {"type": "string"}});
     let argv = json!(["echo", "Hello from the offline model"]);
@@ -144,34 +150,37 @@ fn every_known_shell_gets_its_own_form() {
 }
 
 #[test]
-fn plain_words_show_what_a_model_may_do() {
-    let said = ask(&codex("Show me some reasoning"));
-    assert!(said.reasoning.contains("scripted thought"));
-    assert_eq!(said.calls.len(), 1);
+fn a_short_message_asks_for_a_demonstration() {
+    let reply = ask(&codex("Show me some reasoning"));
+    assert!(reply.reasoning.contains("scripted thought"));
+    assert_eq!(reply.calls.len(), 1);
     assert!(!ask(&bare("Think!")).reasoning.is_empty());
 
-    let said = ask(&codex("Two calls in parallel, please"));
-    let commands: Vec<&str> = said
+    let reply = ask(&codex("Two calls in parallel, please"));
+    let commands: Vec<&str> = reply
         .calls
         .iter()
         .filter_map(|(_, arguments)| arguments["cmd"].as_str())
         .collect();
     assert_eq!(commands, [ECHO, "pwd"]);
-    assert_ne!(said.ids[0], said.ids[1]);
+    assert_ne!(reply.ids[0], reply.ids[1]);
 
-    let said = ask(&codex("Give a LONG ANSWER"));
-    assert!(said.text.lines().count() > 200 && said.calls.is_empty());
+    let reply = ask(&codex("Give a LONG ANSWER"));
+    assert!(reply.text.lines().count() > 200 && reply.calls.is_empty());
 
-    assert_eq!(ask(&codex("Give me an error")).status, 400);
-    let said = ask(&codex("An error in the stream"));
-    assert!(said.broken && said.status == 200 && !said.text.is_empty());
+    assert_eq!(
+        ask(&codex("Give me an error")).status,
+        StatusCode::BAD_REQUEST
+    );
+    let reply = ask(&codex("An error in the stream"));
+    assert!(reply.broken && reply.status == StatusCode::OK && !reply.text.is_empty());
 }
 
 #[test]
 fn a_patch_creates_a_small_file() {
-    let said = ask(&codex("Apply a patch"));
-    assert_eq!(said.calls[0].0, "apply_patch");
-    let patch = said.calls[0].1["input"].as_str().unwrap();
+    let reply = ask(&codex("Apply a patch"));
+    assert_eq!(reply.calls[0].0, "apply_patch");
+    let patch = reply.calls[0].1["input"].as_str().unwrap();
     assert!(patch.starts_with("*** Begin Patch\n*** Add File: respondent-offline.txt\n+"));
     assert!(patch.ends_with("\n*** End Patch\n"));
 
@@ -186,7 +195,7 @@ fn a_patch_creates_a_small_file() {
 }
 
 #[test]
-fn tool_choice_and_formats_are_obeyed() {
+fn tool_choice_and_response_formats_are_obeyed() {
     let weather = function(
         "get_weather",
         &json!({"location": {"type": "string"}, "unit": {"enum": ["c", "f"]}}),
@@ -222,17 +231,20 @@ fn tool_choice_and_formats_are_obeyed() {
 }
 
 #[test]
-fn pasted_matter_and_compaction_are_no_wishes() {
-    let said = ask(&bare(&"error patch think ".repeat(100)));
-    assert_eq!((said.status, said.text.as_str()), (200, GREETING));
-    let said = ask(&codex(
+fn pasted_text_and_compaction_ask_for_no_demonstration() {
+    let reply = ask(&bare(&"error patch think ".repeat(100)));
+    assert_eq!(
+        (reply.status, reply.text.as_str()),
+        (StatusCode::OK, GREETING)
+    );
+    let reply = ask(&codex(
         "You are performing a CONTEXT CHECKPOINT COMPACTION. Keep errors in mind.",
     ));
-    assert!(said.text.starts_with("Summary") && said.calls.is_empty());
+    assert!(reply.text.starts_with("Summary") && reply.calls.is_empty());
 }
 
 #[test]
-fn any_body_is_answered_and_always_the_same_way() {
+fn any_body_gets_a_reply_and_always_the_same() {
     let again: serde_json::Map<String, Value> = (0..100)
         .map(|n| (n.to_string(), json!({"$ref": "#"})))
         .collect();
@@ -250,9 +262,12 @@ fn any_body_is_answered_and_always_the_same_way() {
         json!({"messages": [], "tool_choice": "required", "tools": [{"function": {"name": "x", "parameters": loops}}]}).to_string(),
         json!({"response_format": {"type": "json_schema"}}).to_string(),
     ] {
-        let request = Request::of(&body);
-        let (one, two) = (answer(&request), answer(&request));
-        assert!(!one.steps.is_empty(), "{body}");
+        let request = ChatRequest::parse(body.as_bytes());
+        let (one, two) = (reply(&request), reply(&request));
+        assert!(
+            matches!(&one, SandboxReply::Steps(steps) if !steps.is_empty()),
+            "{body}"
+        );
         assert_eq!(format!("{one:?}"), format!("{two:?}"));
     }
 }

@@ -1,5 +1,4 @@
-//! A captured turn as a folder of fixtures: what the translator is tested with.
-//! Ours are made this way, too.
+//! Writes a captured turn as a golden case: a folder that the tests of the adapters check.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,80 +7,77 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use adapters::golden::{self, Case, Choices, Refusal, Upstream};
 use adapters::responses::request::TurnSource;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use kit::golden::{self, CaseSettings, GoldenCase, UpstreamRefusal, UpstreamReply};
 use registry::{ResolvedBy, Route};
+use respondent::diagnostics::bundle::{Attempt, Head, Turn};
+use respondent::turn::Caller;
+use respondent::upstream::LearnedQuirks;
 use serde_json::Value;
 use toml::Table;
 
-use super::{BundleAttempt, BundleResponseHead, BundleTurn};
-use crate::turn::Caller;
-use crate::upstream::LearnedQuirks;
-
-mod spoken;
+mod settings;
 #[cfg(test)]
 mod tests;
 
-/// What was written.
+/// The folder that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct WrittenFixture {
     /// The names of the files.
-    pub files: Vec<&'static str>,
-    /// The attempt that the case shows, counted from 1; `None`: the turn was
-    /// refused before the first.
-    pub attempt: Option<usize>,
-    /// Whether this version sends the provider the same bytes as the captured
-    /// turn did.
-    pub same_request: bool,
+    pub(crate) files: Vec<&'static str>,
+    /// The attempt that the case shows, counted from 1; `None` if the turn was refused before the
+    /// first attempt.
+    pub(crate) attempt: Option<usize>,
+    /// Whether this version sends the provider the same bytes as the captured turn.
+    pub(crate) same_request: bool,
 }
 
-/// Why there is no folder.
+/// Why no folder was written.
 #[derive(Debug, thiserror::Error)]
-pub enum FixtureError {
-    /// Something is in its place.
+pub(crate) enum FixtureError {
+    /// The path exists and is not an empty folder.
     #[error("{} is there already and not an empty folder", .0.display())]
     Occupied(PathBuf),
-    /// It could not be read or written.
+    /// The path could not be read or written.
     #[error("{}: {}", .0.display(), .1)]
     Io(PathBuf, io::Error),
-    /// There is no such attempt.
+    /// The turn has no attempt of this number.
     #[error("there is no attempt {asked}: the turn has {count}")]
     NoAttempt {
         /// The number that was asked for.
         asked: usize,
-        /// How many there are.
+        /// The number of attempts.
         count: usize,
     },
-    /// Something that the case needs was too large to be kept.
+    /// A part of the turn that the case needs was too large to be captured.
     #[error("the {0} was too large to be kept whole")]
     Omitted(String),
-    /// The request's bytes are no text.
+    /// The request is not UTF-8.
     #[error("the request is not UTF-8")]
     NotText,
-    /// The model name led nowhere.
+    /// The model name did not resolve to a provider.
     #[error("the model '{0}' led to no provider: there is nothing to translate to")]
     NoRoute(String),
-    /// A case cannot say how the model was spoken to.
+    /// The dialect of the model cannot be written as settings of a case.
     #[error("how {0} was spoken to cannot be said in a file")]
-    Unspeakable(String),
+    NotExpressible(String),
 }
 
-/// Writes the turn as a case of `fixtures/chat`, see [`adapters::golden`], into a
+/// Writes the turn as a case of `fixtures/chat`, see [`kit::golden`], into a
 /// folder that does not exist or is empty. The case shows the attempt of this
-/// number, counted from 1, or else the last one that was answered, in the words
-/// of the lessons that were known to it. Nothing is written unless all of it can
-/// be.
-pub fn to_fixture(
+/// number, counted from 1, or else the last one that was answered, with the
+/// quirks that had been learned before it. Either all files are written or none.
+pub(crate) fn to_fixture(
     turn: &BundleTurn,
     attempt: Option<usize>,
     folder: &Path,
-) -> Result<Written, FixtureError> {
-    free(folder)?;
-    let number = chosen(turn, attempt)?;
-    whole(turn, number)?;
+) -> Result<WrittenFixture, FixtureError> {
+    check_free(folder)?;
+    let number = choose_attempt(turn, attempt)?;
+    check_whole(turn, number)?;
     let shown = number.and_then(|number| turn.attempts.get(number.checked_sub(1)?));
-    let case = smallest(case(turn, number, shown)?);
+    let case = minimize(build_case(turn, number, shown)?);
     let same_request = match (case.encode(), shown) {
         (Ok(encoded), Some(attempt)) => encoded.body == attempt.body,
         (Ok(_), None) | (Err(_), Some(_)) => false,
@@ -98,14 +94,14 @@ pub fn to_fixture(
         let write = fs::File::create_new(&path).and_then(|mut file| file.write_all(bytes));
         write.map_err(io(&path))?;
     }
-    Ok(Written {
+    Ok(WrittenFixture {
         files: files.into_iter().map(|(name, _)| name).collect(),
         attempt: number,
         same_request,
     })
 }
 
-fn free(folder: &Path) -> Result<(), FixtureError> {
+fn check_free(folder: &Path) -> Result<(), FixtureError> {
     let occupied = || FixtureError::Occupied(folder.to_owned());
     match fs::read_dir(folder).map(|mut entries| entries.next()) {
         Ok(None) => Ok(()),
@@ -119,7 +115,7 @@ fn free(folder: &Path) -> Result<(), FixtureError> {
 }
 
 /// The number of the attempt that the case shows.
-fn chosen(turn: &BundleTurn, asked: Option<usize>) -> Result<Option<usize>, FixtureError> {
+fn choose_attempt(turn: &BundleTurn, asked: Option<usize>) -> Result<Option<usize>, FixtureError> {
     let count = turn.attempts.len();
     match asked {
         Some(number) if (1..=count).contains(&number) => Ok(Some(number)),
@@ -127,68 +123,68 @@ fn chosen(turn: &BundleTurn, asked: Option<usize>) -> Result<Option<usize>, Fixt
         None => {
             let answered = turn.attempts.iter().rposition(|one| one.head.is_some());
             Ok(answered
-                .map(|place| place + 1)
+                .map(|index| index + 1)
                 .or_else(|| (count > 0).then_some(count)))
         }
     }
 }
 
-/// Whether all is there that the case needs.
-fn whole(turn: &BundleTurn, number: Option<usize>) -> Result<(), FixtureError> {
+/// Fails if a part that the case needs was not captured.
+fn check_whole(turn: &BundleTurn, number: Option<usize>) -> Result<(), FixtureError> {
     let answer = number.map(|number| format!("attempt {number} answer"));
     let needed = |what: &str| what == "request" || Some(what) == answer.as_deref();
-    match turn.omitted.iter().find(|lost| needed(&lost.what)) {
-        Some(lost) => Err(FixtureError::Omitted(lost.what.clone())),
+    match turn.omitted.iter().find(|part| needed(&part.what)) {
+        Some(part) => Err(FixtureError::Omitted(part.what.clone())),
         None => Ok(()),
     }
 }
 
-/// The case with all that could matter.
-fn case(
+/// The case with every setting that could matter.
+fn build_case(
     turn: &BundleTurn,
     number: Option<usize>,
     shown: Option<&BundleAttempt>,
-) -> Result<Case<Table>, FixtureError> {
-    let request = request(turn)?;
+) -> Result<GoldenCase<Table>, FixtureError> {
+    let request = resolve_request(turn)?;
     let asked = TurnSource::new(request.clone())
         .turn()
         .map(|turn| turn.model.into_owned());
-    let (mut choices, provider, origin) = match route(turn, number, shown) {
+    let (mut settings, provider, origin) = match route(turn, number, shown) {
         Some(route) => {
             let name = route.full_name();
-            let (choices, provider) =
-                spoken::choices(&route.provider.id, &route.model, &route.dialect)
-                    .ok_or_else(|| FixtureError::Unspeakable(name.clone()))?;
+            let (settings, provider) =
+                settings::find(&route.provider.id, &route.model, &route.dialect)
+                    .ok_or_else(|| FixtureError::NotExpressible(name.clone()))?;
             let model =
                 (asked.as_ref() != Ok(&route.upstream_model)).then(|| route.upstream_model.clone());
-            (Choices { model, ..choices }, provider, Some(name))
+            (CaseSettings { model, ..settings }, provider, Some(name))
         }
-        // A request that makes no sense is refused whoever would get it.
+        // A malformed request is refused before a provider is chosen.
         None if asked.is_err() => {
-            let choices = Choices::default();
-            let spec = registry::build(&choices.provider, Table::new())
-                .map_err(|_| FixtureError::Unspeakable(choices.provider.clone()))?;
-            (choices, spec.to_provider("case"), None)
+            let settings = CaseSettings::default();
+            let spec = registry::build(&settings.provider, Table::new())
+                .map_err(|_| FixtureError::NotExpressible(settings.provider.clone()))?;
+            (settings, spec.to_provider("case"), None)
         }
         None => return Err(FixtureError::NoRoute(turn.settings.asked.clone())),
     };
-    choices.codex = codex(turn);
-    choices.origin = origin;
+    settings.codex = is_codex(turn);
+    settings.origin = origin;
     let baggage = turn.given.baggage.clone().into_iter().collect();
-    Ok(Case {
+    Ok(GoldenCase {
         request,
-        choices,
+        settings,
         provider,
         baggage,
-        upstream: shown.and_then(|attempt| upstream(turn, attempt)),
+        upstream: shown.and_then(|attempt| upstream_reply(turn, attempt)),
     })
 }
 
-/// The case without what makes no difference.
-fn smallest(mut case: Case<Table>) -> Case<Table> {
-    let removals: [fn(&mut Case<Table>); 3] = [
-        |case| case.choices.model = None,
-        |case| case.choices.origin = None,
+/// The case without the settings that change no result.
+fn minimize(mut case: GoldenCase<Table>) -> GoldenCase<Table> {
+    let removals: [fn(&mut GoldenCase<Table>); 3] = [
+        |case| case.settings.model = None,
+        |case| case.settings.origin = None,
         |case| case.baggage.clear(),
     ];
     for remove in removals {
@@ -201,52 +197,51 @@ fn smallest(mut case: Case<Table>) -> Case<Table> {
     case
 }
 
-fn files(case: Case<Table>) -> Result<Vec<(&'static str, Vec<u8>)>, FixtureError> {
+fn files(case: GoldenCase<Table>) -> Result<Vec<(&'static str, Vec<u8>)>, FixtureError> {
     let expected = case.expected();
-    let choices = toml::to_string(&case.choices)
-        .map_err(|_| FixtureError::Unspeakable(case.choices.provider.clone()))?;
-    let mut files = vec![(golden::REQUEST, lines(&case.request))];
-    if !choices.is_empty() {
-        files.push((golden::CHOICES, choices.into_bytes()));
+    let settings = toml::to_string(&case.settings)
+        .map_err(|_| FixtureError::NotExpressible(case.settings.provider.clone()))?;
+    let mut files = vec![(golden::REQUEST, with_line_end(&case.request))];
+    if !settings.is_empty() {
+        files.push((golden::SETTINGS, settings.into_bytes()));
     }
     if !case.baggage.is_empty() {
         let sorted: BTreeMap<_, _> = case.baggage.into_iter().collect();
         let json = format!("{:#}", serde_json::json!(sorted));
-        files.push((golden::BAGGAGE, lines(&json)));
+        files.push((golden::BAGGAGE, with_line_end(&json)));
     }
     match case.upstream {
         None => {}
-        Some(Upstream::Answer(bytes)) => files.push((golden::ANSWER, bytes)),
-        Some(Upstream::Refusal(refusal)) => files.push((golden::REFUSAL, refusal.write())),
+        Some(UpstreamReply::Answer(bytes)) => files.push((golden::ANSWER, bytes)),
+        Some(UpstreamReply::Refusal(refusal)) => files.push((golden::REFUSAL, refusal.to_bytes())),
     }
     let expected = expected.into_iter();
     files.extend(expected.filter_map(|(name, text)| Some((name, text?.into_bytes()))));
     Ok(files)
 }
 
-/// The client's request, with the items that it only refers to.
-fn request(turn: &BundleTurn) -> Result<String, FixtureError> {
+/// The client's request, with item references replaced by their items.
+fn resolve_request(turn: &BundleTurn) -> Result<String, FixtureError> {
     let text = std::str::from_utf8(&turn.request.body).map_err(|_| FixtureError::NotText)?;
-    let whole = || {
+    let with_items = || {
         let mut body: Value = serde_json::from_str(text).ok()?;
         for item in body.get_mut("input")?.as_array_mut()? {
-            let word = |key: &str| item.get(key).and_then(Value::as_str);
-            if let Some(json) = word("id").and_then(|id| turn.given.items.get(id))
-                && word("type") == Some("item_reference")
+            let field = |key: &str| item.get(key).and_then(Value::as_str);
+            if let Some(json) = field("id").and_then(|id| turn.given.items.get(id))
+                && field("type") == Some("item_reference")
             {
                 *item = serde_json::from_str(json).ok()?;
             }
         }
         Some(format!("{body:#}"))
     };
-    let resolved = (!turn.given.items.is_empty()).then(whole).flatten();
+    let resolved = (!turn.given.items.is_empty()).then(with_items).flatten();
     Ok(resolved.unwrap_or_else(|| text.to_owned()))
 }
 
-/// The attempt's route, or the first one, in the words of the lessons that were
-/// known to it.
+/// The attempt's route, or the first one, with the quirks that had been learned before it.
 fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>) -> Option<Route> {
-    let kept = match shown {
+    let recorded = match shown {
         Some(attempt) => turn
             .settings
             .routes
@@ -257,15 +252,15 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
     };
     let registry = turn.settings.to_registry();
     let mut route = Route {
-        provider: Arc::clone(registry.provider(&kept.provider)?),
-        model: Arc::new(kept.model.clone()),
-        dialect: Arc::new(kept.dialect.clone()),
-        upstream_model: kept.upstream_model.clone(),
+        provider: Arc::clone(registry.provider(&recorded.provider)?),
+        model: Arc::new(recorded.model.clone()),
+        dialect: Arc::new(recorded.dialect.clone()),
+        upstream_model: recorded.upstream_model.clone(),
         resolved_by: ResolvedBy::Exact,
     };
     let lessons = LearnedQuirks::default();
     for lesson in &turn.given.model_patches {
-        if (&lesson.provider, &lesson.model) == (&kept.provider, &kept.upstream_model) {
+        if (&lesson.provider, &lesson.model) == (&recorded.provider, &recorded.upstream_model) {
             for mend in &lesson.patches {
                 lessons.learn(&route, *mend);
             }
@@ -273,11 +268,11 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
     }
     let before = turn.attempts.iter().take(number.unwrap_or_default());
     for (tried, next) in before.clone().zip(before.skip(1)) {
-        // The engine sends other words where it learned something alone.
+        // The engine sends a route another body only after it learned a patch of its quirks.
         let learned = tried.route == next.route && tried.body != next.body;
         if let Some(mend) = tried.fault.as_ref().and_then(|fault| fault.patch)
             && learned
-            && tried.route == kept.full_name()
+            && tried.route == recorded.full_name()
         {
             lessons.learn(&route, mend);
         }
@@ -285,11 +280,11 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
     lessons.apply(&mut route);
     Arc::make_mut(&mut route.model)
         .id
-        .clone_from(&kept.upstream_model);
+        .clone_from(&recorded.upstream_model);
     Some(route)
 }
 
-fn codex(turn: &BundleTurn) -> bool {
+fn is_codex(turn: &BundleTurn) -> bool {
     let headers: HeaderMap = turn
         .request
         .headers
@@ -302,41 +297,41 @@ fn codex(turn: &BundleTurn) -> bool {
     Caller::from_headers(&headers).codex
 }
 
-fn upstream(turn: &BundleTurn, attempt: &BundleAttempt) -> Option<Upstream> {
+fn upstream_reply(turn: &BundleTurn, attempt: &BundleAttempt) -> Option<UpstreamReply> {
     let head = attempt.head.as_ref()?;
     Some(match head.status {
-        200..=299 => Upstream::Answer(attempt.answer.clone()),
-        status => Upstream::Refusal(Refusal {
+        200..=299 => UpstreamReply::Answer(attempt.answer.clone()),
+        status => UpstreamReply::Refusal(UpstreamRefusal {
             status,
-            headers: waits(turn, head),
+            headers: retry_headers(turn, head),
             body: attempt.answer.clone(),
         }),
     })
 }
 
-/// The headers that ask for a pause. A case has another date than the turn had:
-/// a pause that ends at a date is written as its length.
-fn waits(turn: &BundleTurn, head: &BundleResponseHead) -> Vec<(String, String)> {
+/// The headers that ask for a pause. A case does not run at the time of the turn, so a pause
+/// that ends at a date is written as its length.
+fn retry_headers(turn: &BundleTurn, head: &BundleResponseHead) -> Vec<(String, String)> {
     let asks = |(name, value): &&(String, String)| {
         (name.starts_with("retry-after") || name.starts_with("x-ratelimit-"))
             && HeaderName::from_bytes(name.as_bytes()).is_ok()
             && HeaderValue::from_str(value).is_ok()
     };
     let headers = head.headers.iter().filter(asks);
-    let refusal = Refusal {
+    let refusal = UpstreamRefusal {
         status: head.status,
         headers: headers.cloned().collect(),
         body: Vec::new(),
     };
-    let came = Duration::from_millis(turn.began_ms) + Duration::from_micros(head.at_us);
-    let came = SystemTime::UNIX_EPOCH.checked_add(came);
-    match refusal.wait(came.unwrap_or_else(golden::now)) {
+    let arrived = Duration::from_millis(turn.began_ms) + Duration::from_micros(head.at_us);
+    let arrived = SystemTime::UNIX_EPOCH.checked_add(arrived);
+    match refusal.retry_delay(arrived.unwrap_or_else(golden::now)) {
         None => Vec::new(),
-        wait if wait == refusal.wait(golden::now()) => refusal.headers,
+        wait if wait == refusal.retry_delay(golden::now()) => refusal.headers,
         Some(wait) => vec![("retry-after-ms".to_owned(), wait.as_millis().to_string())],
     }
 }
 
-fn lines(text: &str) -> Vec<u8> {
+fn with_line_end(text: &str) -> Vec<u8> {
     format!("{}\n", text.trim_end_matches('\n')).into_bytes()
 }

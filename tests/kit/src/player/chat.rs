@@ -1,47 +1,50 @@
-//! Steps in the Chat Completions wire, in any dialect: as stream events, or gathered into one
-//! completion.
+//! Renders steps in the Chat Completions wire, in any dialect: as stream events, or composed into
+//! one completion.
 
-use super::call::{self, Calls};
-use super::dialect::{Dialect, ErrorForm, Finish, Framing, Reasoning, UsagePlace};
-use super::http::Request;
-use super::script::Step;
+use super::dialect::{
+    ChatDialect, EventFraming, FinishReasonForm, ReasoningPlacement, StreamErrorForm,
+    UsagePlacement,
+};
+use super::http::PlayerRequest;
+use super::script::ScriptStep;
+use super::tool_calls::{self, CallRenderer};
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
-/// Seconds since 1970 that every reply says it was made: the same script gives the same bytes.
+/// The `created` of every reply, constant so that the same script gives the same bytes.
 const CREATED: u64 = 1_700_000_000;
-/// What stands in the place of a finish reason that nobody knows.
+/// A finish reason that no client knows.
 const UNKNOWN_REASON: &str = "end_of_turn";
 
-/// A stream on its way.
+/// Renders steps as stream events.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "independent marks of the way"
+    reason = "independent states of a stream"
 )]
-pub(super) struct Voice<'d> {
-    dialect: &'d Dialect,
-    counts: Counts,
+pub(super) struct StreamRenderer<'d> {
+    dialect: &'d ChatDialect,
+    estimate: EstimatedTokens,
     wants_usage: bool,
-    /// Token counts of the script that wait for the chunk that finishes.
+    /// Token counts of the script, held back for the chunk with the finish reason.
     usage: Option<Map<String, Value>>,
     model: Value,
     started: bool,
     finished: bool,
-    /// `<think>` is open.
-    thinks: bool,
-    calls: Calls,
+    /// A `<think>` tag was sent and not closed.
+    thinking_open: bool,
+    calls: CallRenderer,
 }
 
-/// What token counts are made of when the script has none.
+/// Bytes from which token counts are estimated when the script gives none.
 #[derive(Debug)]
-struct Counts {
+struct EstimatedTokens {
     prompt: usize,
     output: usize,
 }
 
-impl Counts {
-    /// About four bytes make a token.
+impl EstimatedTokens {
+    /// A token is reckoned as four bytes.
     fn usage(&self) -> Map<String, Value> {
         let (prompt, output) = ((self.prompt / 4).max(1), (self.output / 4).max(1));
         Map::from_iter([
@@ -52,26 +55,26 @@ impl Counts {
     }
 }
 
-impl<'d> Voice<'d> {
-    pub(super) fn new(dialect: &'d Dialect, request: &Request) -> Self {
+impl<'d> StreamRenderer<'d> {
+    pub(super) fn new(dialect: &'d ChatDialect, request: &PlayerRequest) -> Self {
         Self {
             dialect,
-            counts: Counts {
+            estimate: EstimatedTokens {
                 prompt: request.body.len(),
                 output: 0,
             },
-            // A stream that nobody asked for counts its tokens as a document does.
+            // A stream that the request did not ask for has token counts, as a document has.
             wants_usage: request.wants_usage() || !request.streams(),
             usage: None,
             model: model(request),
             started: false,
             finished: false,
-            thinks: false,
-            calls: Calls::default(),
+            thinking_open: false,
+            calls: CallRenderer::default(),
         }
     }
 
-    /// What comes before the first step.
+    /// The bytes before the first step.
     pub(super) fn begin(&self) -> String {
         let mut bytes = String::new();
         if self.dialect.framing.bom {
@@ -85,45 +88,53 @@ impl<'d> Voice<'d> {
         bytes
     }
 
-    /// The bytes of a step; calls that are sent in turns come with the step behind them.
-    pub(super) fn say(&mut self, step: &Step) -> String {
+    /// The bytes of a step. Calls that are interleaved are held back and come with the next other
+    /// step.
+    pub(super) fn render(&mut self, step: &ScriptStep) -> String {
         match step {
-            Step::Call(call) => {
+            ScriptStep::Call(call) => {
                 let bytes = self.close_thinking("");
                 if self.dialect.interleaved {
-                    self.calls.keep(call, self.dialect);
+                    self.calls.defer(call, self.dialect);
                     return bytes;
                 }
                 let index = self.calls.next(call);
-                bytes + &self.fragments(call::fragments(call, index, self.dialect))
+                bytes + &self.fragments(tool_calls::fragments(call, index, self.dialect))
             }
-            Step::Args(args) => {
-                let fragment = call::bare(args, self.dialect);
-                self.flush() + &self.fragments(vec![fragment])
+            ScriptStep::Args(args) => {
+                let fragment = tool_calls::bare_fragment(args, self.dialect);
+                self.flush_calls() + &self.fragments(vec![fragment])
             }
-            Step::Text(text) if self.thinks => self.close_thinking(text),
-            Step::Text(text) => self.flush() + &self.content(text),
-            Step::Reasoning(text) => self.flush() + &self.reasoning(text),
-            Step::Refusal(text) => self.close() + &self.delta(text.len(), json!({"refusal": text})),
-            Step::Usage(usage) => self.close() + &self.usage_step(usage),
-            Step::Finish(reason) => {
+            ScriptStep::Text(text) if self.thinking_open => self.close_thinking(text),
+            ScriptStep::Text(text) => self.flush_calls() + &self.content(text),
+            ScriptStep::Reasoning(text) => self.flush_calls() + &self.reasoning(text),
+            ScriptStep::Refusal(text) => {
+                self.close_pending() + &self.delta(text.len(), json!({"refusal": text}))
+            }
+            ScriptStep::Usage(usage) => self.close_pending() + &self.usage_step(usage),
+            ScriptStep::Finish(reason) => {
                 let usage = self.usage.take();
-                self.close() + &self.finish(reason, usage.as_ref())
+                self.close_pending() + &self.finish(reason, usage.as_ref())
             }
-            Step::Error(error) => self.flush() + &self.error(error),
-            Step::Done(_) => self.close() + &self.event("[DONE]", None),
-            Step::Raw(bytes) => self.close() + bytes,
-            Step::Chunk(chunk) => self.close() + &self.event(&chunk.to_string(), None),
-            Step::DelayMs(_) | Step::Stall(_) | Step::Cut(_) | Step::Repeat(_) => self.flush(),
+            ScriptStep::Error(error) => self.flush_calls() + &self.error(error),
+            ScriptStep::Done(_) => self.close_pending() + &self.event("[DONE]", None),
+            ScriptStep::Raw(bytes) => self.close_pending() + bytes,
+            ScriptStep::Chunk(chunk) => {
+                self.close_pending() + &self.event(&chunk.to_string(), None)
+            }
+            ScriptStep::DelayMs(_)
+            | ScriptStep::Stall(_)
+            | ScriptStep::Cut(_)
+            | ScriptStep::Repeat(_) => self.flush_calls(),
         }
     }
 
-    /// Finish, usage and `[DONE]`, for a script that does not say how it ends.
+    /// Finish reason, usage and `[DONE]`, for a script without an explicit end.
     pub(super) fn end(&mut self, usage: Option<&Map<String, Value>>) -> String {
-        let mut bytes = self.close();
-        let usage = usage.cloned().unwrap_or_else(|| self.counts.usage());
-        bytes.push_str(&self.finish(self.calls.reason(), Some(&usage)));
-        if self.dialect.usage == UsagePlace::Apart && self.wants_usage {
+        let mut bytes = self.close_pending();
+        let usage = usage.cloned().unwrap_or_else(|| self.estimate.usage());
+        bytes.push_str(&self.finish(self.calls.finish_reason(), Some(&usage)));
+        if self.dialect.usage == UsagePlacement::Apart && self.wants_usage {
             bytes.push_str(&self.usage_chunk(&usage));
         }
         if !self.dialect.framing.no_done {
@@ -132,14 +143,14 @@ impl<'d> Voice<'d> {
         bytes
     }
 
-    /// Everything that waits.
-    fn close(&mut self) -> String {
-        self.close_thinking("") + &self.flush()
+    /// The bytes of everything that was held back.
+    fn close_pending(&mut self) -> String {
+        self.close_thinking("") + &self.flush_calls()
     }
 
-    fn flush(&mut self) -> String {
-        let woven = self.calls.woven();
-        self.fragments(woven)
+    fn flush_calls(&mut self) -> String {
+        let fragments = self.calls.take_deferred();
+        self.fragments(fragments)
     }
 
     fn fragments(&mut self, fragments: Vec<Value>) -> String {
@@ -159,7 +170,7 @@ impl<'d> Voice<'d> {
     }
 
     fn close_thinking(&mut self, text: &str) -> String {
-        if !std::mem::take(&mut self.thinks) {
+        if !std::mem::take(&mut self.thinking_open) {
             return String::new();
         }
         self.content("</thi") + &self.content(&format!("nk>{text}"))
@@ -167,11 +178,11 @@ impl<'d> Voice<'d> {
 
     fn reasoning(&mut self, text: &str) -> String {
         let tagged = match self.dialect.reasoning {
-            Reasoning::ThinkTags => true,
-            Reasoning::UnopenedThink => false,
+            ReasoningPlacement::ThinkTags => true,
+            ReasoningPlacement::UnopenedThink => false,
             other => return self.delta(text.len(), reasoning(other, text)),
         };
-        if std::mem::replace(&mut self.thinks, true) || !tagged {
+        if std::mem::replace(&mut self.thinking_open, true) || !tagged {
             return self.content(text);
         }
         self.content("<th") + &self.content(&format!("ink>{text}"))
@@ -179,9 +190,9 @@ impl<'d> Voice<'d> {
 
     fn usage_step(&mut self, usage: &Map<String, Value>) -> String {
         match self.dialect.usage {
-            UsagePlace::Nowhere => String::new(),
-            UsagePlace::Apart if !self.wants_usage => String::new(),
-            UsagePlace::Apart => self.usage_chunk(usage),
+            UsagePlacement::Nowhere => String::new(),
+            UsagePlacement::Apart if !self.wants_usage => String::new(),
+            UsagePlacement::Apart => self.usage_chunk(usage),
             _ if self.finished => self.usage_chunk(usage),
             _ => {
                 self.usage = Some(usage.clone());
@@ -203,30 +214,30 @@ impl<'d> Voice<'d> {
         let once = |choice: Map<String, Value>, extra: Option<(String, Value)>| {
             self.chunk(&json!([choice]), extra)
         };
-        let delta = self.padded(Map::new());
+        let delta = self.with_nulls(Map::new());
         let mut choice = Map::from_iter([
             ("index".to_owned(), 0.into()),
             ("delta".to_owned(), delta.into()),
             ("finish_reason".to_owned(), reason.into()),
         ]);
         let mut bytes = String::new();
-        if self.dialect.finish == Finish::Repeated {
+        if self.dialect.finish == FinishReasonForm::Repeated {
             bytes.push_str(&once(choice.clone(), None));
         }
         let usage = usage.map(|usage| Value::Object(usage.clone()));
         let mut extra = None;
         if let Some(usage) = usage {
             match self.dialect.usage {
-                UsagePlace::OnFinish | UsagePlace::EveryChunk => {
+                UsagePlacement::OnFinish | UsagePlacement::EveryChunk => {
                     extra = Some(("usage".to_owned(), usage));
                 }
-                UsagePlace::InChoice => {
+                UsagePlacement::InChoice => {
                     choice.insert("usage".to_owned(), usage);
                 }
-                UsagePlace::XGroq => {
+                UsagePlacement::XGroq => {
                     extra = Some(("x_groq".to_owned(), json!({"id": "req_1", "usage": usage})));
                 }
-                UsagePlace::Apart | UsagePlace::Nowhere => {}
+                UsagePlacement::Apart | UsagePlacement::Nowhere => {}
             }
         }
         bytes + &once(choice, extra)
@@ -234,17 +245,19 @@ impl<'d> Voice<'d> {
 
     fn error(&self, error: &Value) -> String {
         let mut bytes = match self.dialect.error {
-            ErrorForm::Chunk | ErrorForm::Document | ErrorForm::Html => {
+            StreamErrorForm::Chunk | StreamErrorForm::Document | StreamErrorForm::Html => {
                 self.event(&json!({"error": error}).to_string(), None)
             }
-            ErrorForm::InChunk => {
+            StreamErrorForm::InChunk => {
                 let choice =
                     json!({"index": 0, "delta": {"content": ""}, "finish_reason": "error"});
                 self.chunk(&json!([choice]), [("error".to_owned(), error.clone())])
             }
-            ErrorForm::Event => self.event(&json!({"error": error}).to_string(), Some("error")),
-            ErrorForm::List => self.event(&json!([{"error": error}]).to_string(), None),
-            ErrorForm::Bare => {
+            StreamErrorForm::Event => {
+                self.event(&json!({"error": error}).to_string(), Some("error"))
+            }
+            StreamErrorForm::List => self.event(&json!([{"error": error}]).to_string(), None),
+            StreamErrorForm::Bare => {
                 let mut bare = Map::from_iter([("object".to_owned(), "error".into())]);
                 bare.extend(error.as_object().cloned().unwrap_or_default());
                 self.event(&Value::Object(bare).to_string(), None)
@@ -257,7 +270,7 @@ impl<'d> Voice<'d> {
     }
 
     fn delta(&mut self, length: usize, delta: Value) -> String {
-        self.counts.output = self.counts.output.saturating_add(length);
+        self.estimate.output = self.estimate.output.saturating_add(length);
         let mut whole = Map::new();
         if !std::mem::replace(&mut self.started, true) || self.dialect.role_everywhere {
             whole.insert("role".to_owned(), "assistant".into());
@@ -267,32 +280,32 @@ impl<'d> Voice<'d> {
         }
         let mut choice = Map::from_iter([
             ("index".to_owned(), 0.into()),
-            ("delta".to_owned(), self.padded(whole).into()),
+            ("delta".to_owned(), self.with_nulls(whole).into()),
         ]);
         match self.dialect.finish {
-            Finish::AbsentBefore => {}
-            Finish::EmptyBefore => {
+            FinishReasonForm::AbsentBefore => {}
+            FinishReasonForm::EmptyBefore => {
                 choice.insert("finish_reason".to_owned(), "".into());
             }
-            Finish::NullBefore
-            | Finish::Repeated
-            | Finish::StopAlways
-            | Finish::Unknown
-            | Finish::Missing => {
+            FinishReasonForm::NullBefore
+            | FinishReasonForm::Repeated
+            | FinishReasonForm::StopAlways
+            | FinishReasonForm::Unknown
+            | FinishReasonForm::Missing => {
                 choice.insert("finish_reason".to_owned(), Value::Null);
             }
         }
         if self.dialect.nulls {
             choice.insert("logprobs".to_owned(), Value::Null);
         }
-        let count = (self.dialect.usage == UsagePlace::EveryChunk)
-            .then(|| ("usage".to_owned(), self.counts.usage().into()));
+        let count = (self.dialect.usage == UsagePlacement::EveryChunk)
+            .then(|| ("usage".to_owned(), self.estimate.usage().into()));
         self.chunk(&json!([choice]), count)
     }
 
-    fn padded(&self, delta: Map<String, Value>) -> Map<String, Value> {
+    fn with_nulls(&self, delta: Map<String, Value>) -> Map<String, Value> {
         if self.dialect.nulls {
-            padded(delta)
+            fill_nulls(delta)
         } else {
             delta
         }
@@ -315,7 +328,7 @@ impl<'d> Voice<'d> {
 
     /// One event of the stream.
     fn event(&self, data: &str, name: Option<&str>) -> String {
-        let Framing {
+        let EventFraming {
             line_end,
             tight,
             comments,
@@ -349,26 +362,26 @@ impl<'d> Voice<'d> {
     }
 }
 
-/// The same steps as one completion, for a request without `stream`.
+/// Composes steps into one completion, for a request without `stream`.
 #[derive(Debug)]
-pub(super) struct Completion<'d> {
-    dialect: &'d Dialect,
-    counts: Counts,
+pub(super) struct CompletionRenderer<'d> {
+    dialect: &'d ChatDialect,
+    estimate: EstimatedTokens,
     model: Value,
     text: String,
     reasoning: String,
     refusal: String,
-    calls: Calls,
+    calls: CallRenderer,
     finish: Option<String>,
     usage: Option<Map<String, Value>>,
     error: Option<Value>,
 }
 
-impl<'d> Completion<'d> {
-    pub(super) fn new(dialect: &'d Dialect, request: &Request) -> Self {
+impl<'d> CompletionRenderer<'d> {
+    pub(super) fn new(dialect: &'d ChatDialect, request: &PlayerRequest) -> Self {
         Self {
             dialect,
-            counts: Counts {
+            estimate: EstimatedTokens {
                 prompt: request.body.len(),
                 output: 0,
             },
@@ -376,59 +389,59 @@ impl<'d> Completion<'d> {
             text: String::new(),
             reasoning: String::new(),
             refusal: String::new(),
-            calls: Calls::default(),
+            calls: CallRenderer::default(),
             finish: None,
             usage: None,
             error: None,
         }
     }
 
-    /// Takes a step in. Chunks and raw bytes have no meaning here and are passed over.
-    pub(super) fn add(&mut self, step: &Step) {
+    /// Adds a step. Chunks and raw bytes have no meaning in a completion and are ignored.
+    pub(super) fn add(&mut self, step: &ScriptStep) {
         match step {
-            Step::Text(text) => self.text.push_str(text),
-            Step::Reasoning(text) => self.reasoning.push_str(text),
-            Step::Refusal(text) => self.refusal.push_str(text),
-            Step::Call(call) => self.calls.add(call),
-            Step::Args(args) => self.calls.append(args),
-            Step::Usage(usage) => self.usage = Some(usage.clone()),
-            Step::Finish(reason) => self.finish = Some(reason.clone()),
-            Step::Error(error) => self.error = Some(error.clone()),
-            Step::Done(_)
-            | Step::Raw(_)
-            | Step::Chunk(_)
-            | Step::DelayMs(_)
-            | Step::Stall(_)
-            | Step::Cut(_)
-            | Step::Repeat(_) => {}
+            ScriptStep::Text(text) => self.text.push_str(text),
+            ScriptStep::Reasoning(text) => self.reasoning.push_str(text),
+            ScriptStep::Refusal(text) => self.refusal.push_str(text),
+            ScriptStep::Call(call) => self.calls.add(call),
+            ScriptStep::Args(args) => self.calls.append(args),
+            ScriptStep::Usage(usage) => self.usage = Some(usage.clone()),
+            ScriptStep::Finish(reason) => self.finish = Some(reason.clone()),
+            ScriptStep::Error(error) => self.error = Some(error.clone()),
+            ScriptStep::Done(_)
+            | ScriptStep::Raw(_)
+            | ScriptStep::Chunk(_)
+            | ScriptStep::DelayMs(_)
+            | ScriptStep::Stall(_)
+            | ScriptStep::Cut(_)
+            | ScriptStep::Repeat(_) => {}
         }
     }
 
-    /// The completion, or the error of an error step.
+    /// The completion, or the body of an error step.
     pub(super) fn body(mut self) -> Result<Value, Value> {
         if let Some(error) = self.error {
             return Err(json!({"error": error}));
         }
-        let reason = self.calls.reason();
+        let reason = self.calls.finish_reason();
         let calls = self.calls.whole(self.dialect);
-        self.counts.output = self.text.len()
+        self.estimate.output = self.text.len()
             + self.reasoning.len()
             + self.refusal.len()
             + self.calls.argument_bytes();
         let mut message = Map::from_iter([("role".to_owned(), "assistant".into())]);
-        message.insert("content".to_owned(), said(&self.text));
+        message.insert("content".to_owned(), text_or_null(&self.text));
         let thought = &self.reasoning;
         match self.dialect.reasoning {
             _ if thought.is_empty() => {}
-            Reasoning::ThinkTags => {
+            ReasoningPlacement::ThinkTags => {
                 let content = format!("<think>{thought}</think>{}", self.text);
                 message.insert("content".to_owned(), content.into());
             }
-            Reasoning::UnopenedThink => {
+            ReasoningPlacement::UnopenedThink => {
                 let content = format!("{thought}</think>{}", self.text);
                 message.insert("content".to_owned(), content.into());
             }
-            Reasoning::ContentList => {
+            ReasoningPlacement::ContentList => {
                 let mut content = vec![thinking(thought)];
                 if !self.text.is_empty() {
                     content.push(json!({"type": "text", "text": self.text}));
@@ -445,18 +458,18 @@ impl<'d> Completion<'d> {
             }
         }
         if !self.refusal.is_empty() {
-            message.insert("refusal".to_owned(), said(&self.refusal));
+            message.insert("refusal".to_owned(), text_or_null(&self.refusal));
         }
         if !calls.is_empty() {
             message.insert("tool_calls".to_owned(), calls.into());
         }
         if self.dialect.nulls {
-            message = padded(message);
+            message = fill_nulls(message);
         }
         let finish = self.finish.as_deref().unwrap_or(reason);
         let finish = finish_reason(self.dialect.finish, finish);
         let mut choice = json!({"index": 0, "message": message, "finish_reason": finish});
-        let usage = Value::Object(self.usage.unwrap_or_else(|| self.counts.usage()));
+        let usage = Value::Object(self.usage.unwrap_or_else(|| self.estimate.usage()));
         let mut body = json!({
             "id": "chatcmpl-1", "object": "chat.completion", "created": CREATED, "model": self.model,
         });
@@ -466,30 +479,34 @@ impl<'d> Completion<'d> {
             }
         };
         match self.dialect.usage {
-            UsagePlace::Apart | UsagePlace::OnFinish | UsagePlace::EveryChunk => {
+            UsagePlacement::Apart | UsagePlacement::OnFinish | UsagePlacement::EveryChunk => {
                 place(&mut body, "usage", usage);
             }
-            UsagePlace::InChoice => place(&mut choice, "usage", usage),
-            UsagePlace::XGroq => place(&mut body, "x_groq", json!({"usage": usage})),
-            UsagePlace::Nowhere => {}
+            UsagePlacement::InChoice => place(&mut choice, "usage", usage),
+            UsagePlacement::XGroq => place(&mut body, "x_groq", json!({"usage": usage})),
+            UsagePlacement::Nowhere => {}
         }
         place(&mut body, "choices", json!([choice]));
         Ok(body)
     }
 }
 
-/// A thought under its names.
-fn reasoning(form: Reasoning, text: &str) -> Value {
+/// The reasoning under the keys of this placement.
+fn reasoning(form: ReasoningPlacement, text: &str) -> Value {
     let details =
         json!([{"type": "reasoning.text", "text": text, "format": "unknown", "index": 0}]);
     match form {
-        Reasoning::ReasoningContent => json!({"reasoning_content": text}),
-        Reasoning::Reasoning => json!({"reasoning": text}),
-        Reasoning::BothNames => json!({"reasoning_content": text, "reasoning": text}),
-        Reasoning::ReasoningDetails => json!({"reasoning_details": details}),
-        Reasoning::ReasoningAndDetails => json!({"reasoning": text, "reasoning_details": details}),
-        Reasoning::ContentList => json!({"content": [thinking(text)]}),
-        Reasoning::ThinkTags | Reasoning::UnopenedThink => json!({"content": text}),
+        ReasoningPlacement::ReasoningContent => json!({"reasoning_content": text}),
+        ReasoningPlacement::Reasoning => json!({"reasoning": text}),
+        ReasoningPlacement::BothNames => json!({"reasoning_content": text, "reasoning": text}),
+        ReasoningPlacement::ReasoningDetails => json!({"reasoning_details": details}),
+        ReasoningPlacement::ReasoningAndDetails => {
+            json!({"reasoning": text, "reasoning_details": details})
+        }
+        ReasoningPlacement::ContentList => json!({"content": [thinking(text)]}),
+        ReasoningPlacement::ThinkTags | ReasoningPlacement::UnopenedThink => {
+            json!({"content": text})
+        }
     }
 }
 
@@ -497,23 +514,25 @@ fn thinking(text: &str) -> Value {
     json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
 }
 
-/// The word in the place of a finish reason, if there is one.
-fn finish_reason(form: Finish, reason: &str) -> Option<&str> {
+/// The finish reason as this form sends it; `None` if it is never sent.
+fn finish_reason(form: FinishReasonForm, reason: &str) -> Option<&str> {
     match form {
-        Finish::Missing => None,
-        Finish::StopAlways if reason == "tool_calls" => Some("stop"),
-        Finish::Unknown if matches!(reason, "tool_calls" | "stop") => Some(UNKNOWN_REASON),
-        Finish::NullBefore
-        | Finish::AbsentBefore
-        | Finish::EmptyBefore
-        | Finish::Repeated
-        | Finish::StopAlways
-        | Finish::Unknown => Some(reason),
+        FinishReasonForm::Missing => None,
+        FinishReasonForm::StopAlways if reason == "tool_calls" => Some("stop"),
+        FinishReasonForm::Unknown if matches!(reason, "tool_calls" | "stop") => {
+            Some(UNKNOWN_REASON)
+        }
+        FinishReasonForm::NullBefore
+        | FinishReasonForm::AbsentBefore
+        | FinishReasonForm::EmptyBefore
+        | FinishReasonForm::Repeated
+        | FinishReasonForm::StopAlways
+        | FinishReasonForm::Unknown => Some(reason),
     }
 }
 
-/// With null for everything that a message or delta may have.
-fn padded(mut message: Map<String, Value>) -> Map<String, Value> {
+/// Adds null for every key that a message or delta may have.
+fn fill_nulls(mut message: Map<String, Value>) -> Map<String, Value> {
     for key in [
         "content",
         "reasoning_content",
@@ -530,7 +549,7 @@ fn padded(mut message: Map<String, Value>) -> Map<String, Value> {
     message
 }
 
-fn said(text: &str) -> Value {
+fn text_or_null(text: &str) -> Value {
     if text.is_empty() {
         Value::Null
     } else {
@@ -538,7 +557,7 @@ fn said(text: &str) -> Value {
     }
 }
 
-fn model(request: &Request) -> Value {
+fn model(request: &PlayerRequest) -> Value {
     let model = request.json.get("model").cloned();
     model.unwrap_or_else(|| "scripted".into())
 }

@@ -1,126 +1,126 @@
 use super::*;
 
-/// Every rule with requests that keep and that break it.
+/// Each rule, with a request that keeps it and one that breaks it.
 #[test]
-fn each_rule_refuses_what_it_names() {
+fn each_rule_refuses_a_request_that_breaks_it() {
     let user = json!({"role": "user", "content": "go"});
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}});
     let asks = |id: &str| json!({"role": "assistant", "content": null, "tool_calls": [call(id)]});
     let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": "seen"});
-    let said = |messages: Value| json!({"messages": messages});
+    let body = |messages: Value| json!({"messages": messages});
     let schema = |schema: Value| json!({"messages": [], "tools": [{"type": "function", "function": {"name": "look", "parameters": schema}}]});
     let image = |url: &str| json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]});
     let typed = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let rows = [
         (
             json!("developer"),
-            said(json!([user])),
-            said(json!([{"role": "developer", "content": "x"}])),
+            body(json!([user])),
+            body(json!([{"role": "developer", "content": "x"}])),
         ),
         (
             json!("system_role"),
-            said(json!([user])),
-            said(json!([{"role": "system", "content": "x"}])),
+            body(json!([user])),
+            body(json!([{"role": "system", "content": "x"}])),
         ),
         (
             json!("late_system"),
-            said(json!([{"role": "system", "content": "x"}, user])),
-            said(json!([user, {"role": "system", "content": "x"}])),
+            body(json!([{"role": "system", "content": "x"}, user])),
+            body(json!([user, {"role": "system", "content": "x"}])),
         ),
         (
             json!("user_after_tool"),
-            said(json!([asks("a"), result("a")])),
-            said(json!([result("a"), user])),
+            body(json!([asks("a"), result("a")])),
+            body(json!([result("a"), user])),
         ),
         (
             json!("user_after_user"),
-            said(json!([user])),
-            said(json!([user, user])),
+            body(json!([user])),
+            body(json!([user, user])),
         ),
         (
             json!("empty_assistant"),
-            said(json!([asks("a")])),
-            said(json!([{"role": "assistant", "content": null}])),
+            body(json!([asks("a")])),
+            body(json!([{"role": "assistant", "content": null}])),
         ),
         (
             json!("empty_content"),
-            said(json!([user, asks("a")])),
-            said(json!([{"role": "user", "content": [{"type": "text", "text": ""}]}])),
+            body(json!([user, asks("a")])),
+            body(json!([{"role": "user", "content": [{"type": "text", "text": ""}]}])),
         ),
         (
             json!("null_content"),
-            said(json!([user])),
-            said(json!([asks("a")])),
+            body(json!([user])),
+            body(json!([asks("a")])),
         ),
         (
             json!("missing_content"),
-            said(json!([asks("a")])),
-            said(json!([{"role": "assistant"}])),
+            body(json!([asks("a")])),
+            body(json!([{"role": "assistant"}])),
         ),
         (
             json!("unmatched_results"),
-            said(json!([asks("a"), result("a")])),
-            said(json!([asks("a"), result("b")])),
+            body(json!([asks("a"), result("a")])),
+            body(json!([asks("a"), result("b")])),
         ),
         (
             json!("unanswered_calls"),
-            said(json!([asks("a"), result("a"), user])),
-            said(json!([asks("a"), user])),
+            body(json!([asks("a"), result("a"), user])),
+            body(json!([asks("a"), user])),
         ),
         (
             json!("bad_arguments"),
-            said(json!([asks("a")])),
-            said(
+            body(json!([asks("a")])),
+            body(
                 json!([{"role": "assistant", "tool_calls": [{"id": "a", "function": {"arguments": "{\"a\":"}}]}]),
             ),
         ),
         (
             json!("same_call_ids"),
-            said(json!([asks("a"), result("a"), asks("b")])),
-            said(json!([asks("a"), result("a"), asks("a")])),
+            body(json!([asks("a"), result("a"), asks("b")])),
+            body(json!([asks("a"), result("a"), asks("a")])),
         ),
         (
             json!("call_id_form"),
-            said(json!([asks("abcDEF123")])),
-            said(json!([asks("call_1234")])),
+            body(json!([asks("abcDEF123")])),
+            body(json!([asks("call_1234")])),
         ),
         (
             json!({"call_id_length": 4}),
-            said(json!([asks("call")])),
-            said(json!([asks("calls")])),
+            body(json!([asks("call")])),
+            body(json!([asks("calls")])),
         ),
         (
             json!("missing_tool_names"),
-            said(json!([{"role": "tool", "name": "look", "content": ""}])),
-            said(json!([result("a")])),
+            body(json!([{"role": "tool", "name": "look", "content": ""}])),
+            body(json!([result("a")])),
         ),
         (
             json!({"missing_reasoning_content": "calls"}),
-            said(
+            body(
                 json!([{"role": "assistant", "content": "x"}, {"role": "assistant", "reasoning_content": " ", "tool_calls": [call("a")]}]),
             ),
-            said(
+            body(
                 json!([{"role": "assistant", "reasoning_content": "", "tool_calls": [call("a")]}]),
             ),
         ),
         (
             json!({"missing_reasoning_content": "always"}),
-            said(json!([{"role": "assistant", "content": "x", "reasoning_content": ""}])),
-            said(json!([{"role": "assistant", "content": "x"}])),
+            body(json!([{"role": "assistant", "content": "x", "reasoning_content": ""}])),
+            body(json!([{"role": "assistant", "content": "x"}])),
         ),
         (
             json!("reasoning_content_unknown"),
-            said(json!([asks("a")])),
-            said(json!([{"role": "assistant", "content": "x", "reasoning_content": ""}])),
+            body(json!([asks("a")])),
+            body(json!([{"role": "assistant", "content": "x", "reasoning_content": ""}])),
         ),
         (
             json!("missing_thought_signature"),
-            said(json!([asks("a"), result("a"), user])),
-            said(json!([user, asks("a"), result("a")])),
+            body(json!([asks("a"), result("a"), user])),
+            body(json!([user, asks("a"), result("a")])),
         ),
         (
             json!("images"),
-            said(json!([user])),
+            body(json!([user])),
             image("data:image/png;base64,AA=="),
         ),
         (
@@ -131,18 +131,18 @@ fn each_rule_refuses_what_it_names() {
         (
             json!("tool_images"),
             image("data:image/png;base64,AA=="),
-            said(
+            body(
                 json!([{"role": "tool", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]),
             ),
         ),
         (
             json!({"unknown_fields": ["messages"]}),
-            said(json!([])),
+            body(json!([])),
             json!({"messages": [], "seed": 1}),
         ),
         (
             json!({"fields": ["stop"]}),
-            said(json!([])),
+            body(json!([])),
             json!({"stop": "x"}),
         ),
         (
@@ -167,7 +167,7 @@ fn each_rule_refuses_what_it_names() {
         ),
         (
             json!({"window": 20}),
-            said(json!([user])),
+            body(json!([user])),
             json!({"messages": [user], "max_tokens": 10}),
         ),
         (
@@ -201,9 +201,9 @@ fn each_rule_refuses_what_it_names() {
             schema(json!({"type": "object", "anyOf": []})),
         ),
     ];
-    let of = |body: &Value| Request::of(&body.to_string());
+    let of = |body: &Value| PlayerRequest::from_body(&body.to_string());
     for (rule, kept, broken) in rows {
-        let refusal: Refusal = serde_json::from_value(rule.clone()).unwrap();
+        let refusal: ScriptedRefusal = serde_json::from_value(rule.clone()).unwrap();
         assert!(refusal.answer(&of(&kept)).is_none(), "{rule} of {kept}");
         let answer = refusal
             .answer(&of(&broken))
@@ -218,7 +218,7 @@ fn each_rule_refuses_what_it_names() {
 }
 
 #[test]
-fn schemas_are_read_to_their_depth() {
+fn nested_schemas_are_checked() {
     let within = |schema: Value| json!({"type": "object", "properties": {"deep": {"type": "array", "items": schema}}});
     for (kimi, gemini, schema) in [
         (false, false, json!({"type": "string", "enum": ["a"]})),
@@ -250,24 +250,32 @@ fn schemas_are_read_to_their_depth() {
         ),
     ] {
         let schema = within(schema);
-        assert_eq!(schema::kimi(&schema).is_some(), kimi, "{schema}");
-        assert_eq!(schema::gemini(&schema).is_some(), gemini, "{schema}");
+        assert_eq!(
+            schema::outside_moonshot(&schema).is_some(),
+            kimi,
+            "{schema}"
+        );
+        assert_eq!(
+            schema::outside_gemini(&schema).is_some(),
+            gemini,
+            "{schema}"
+        );
     }
 }
 
 #[test]
-fn a_script_may_give_the_words() {
-    let refusal: Refusal = serde_json::from_value(json!({
+fn a_script_may_give_the_message() {
+    let refusal: ScriptedRefusal = serde_json::from_value(json!({
         "rule": {"window": 10}, "status": 422, "json": {"detail": ["{limit} < {wanted} = {prompt} + {output}", 1]},
     }))
     .unwrap();
     let body = format!("{{\"max_tokens\":7,\"x\":\"{}\"}}", "x".repeat(18));
-    let answer = refusal.answer(&Request::of(&body)).unwrap();
+    let answer = refusal.answer(&PlayerRequest::from_body(&body)).unwrap();
     assert_eq!(answer.status, 422);
     assert_eq!(
         answer.json.unwrap(),
         json!({"detail": ["10 < 17 = 10 + 7", 1]})
     );
     let unknown = json!({"rule": "developer", "words": "?"});
-    assert!(serde_json::from_value::<Refusal>(unknown).is_err());
+    assert!(serde_json::from_value::<ScriptedRefusal>(unknown).is_err());
 }

@@ -1,26 +1,25 @@
-//! From upstream bytes to our events, in the order in which the engine takes
-//! the same steps, without its waiting: for tests, and for what tests expect.
+//! Runs an upstream's answer through the adapters, from its bytes to our events, in the same steps
+//! as the engine but without a network and a clock.
 
+use adapters::event::Event;
+use adapters::fault::Fault;
+use adapters::notes::Notes;
+use adapters::reader::UpstreamReader;
+use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
+use adapters::responses::envelope::ResponseEnvelope;
+use adapters::responses::event_buffer::EventBuffer;
+use adapters::turn::Turn;
 use registry::Quirks;
 
-use crate::event::Event;
-use crate::fault::Fault;
-use crate::notes::Notes;
-use crate::reader::UpstreamReader;
-use crate::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
-use crate::responses::envelope::ResponseEnvelope;
-use crate::responses::event_buffer::EventBuffer;
-use crate::turn::Turn;
-
-/// The clock of all tests, in Unix seconds.
+/// The time of all answers, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
-/// The response id of all tests.
-pub const ID: &str = "resp_0123456789abcdef";
+/// The response id of all answers.
+pub const RESPONSE_ID: &str = "resp_0123456789abcdef";
 
-/// The settings for an answer to this turn, as a server makes them.
+/// The settings for an answer to this turn, as the server makes them.
 pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AssemblerSettings {
     AssemblerSettings {
-        envelope: ResponseEnvelope::new(turn, ID, NOW),
+        envelope: ResponseEnvelope::new(turn, RESPONSE_ID, NOW),
         tool_names: turn.tools.names(),
         known_call_ids: turn.call_ids(),
         caller_is_codex: codex,
@@ -34,68 +33,68 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Assembler
     }
 }
 
-/// The stream for a client that wants events, or the fault that comes before
-/// the first one. Each chunk is one read of the upstream's socket.
+/// The stream of events, or the fault before the first one. Each chunk is one read from the
+/// upstream's socket.
 pub fn stream<'c>(
     settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
-    told(settings, quirks, chunks).map(|(stream, _)| stream)
+    stream_with_notes(settings, quirks, chunks).map(|(stream, _)| stream)
 }
 
-/// The same with what was repaired on the way.
-pub fn told<'c>(
+/// [`stream`], with the notes of what was repaired.
+pub fn stream_with_notes<'c>(
     settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<(String, Notes), Fault> {
     let codex = settings.caller_is_codex;
-    let read = read(settings, quirks, chunks, true);
-    match read.fault {
-        Some(fault) if !read.begun && !fault.is_reported_in_stream(codex) => Err(fault),
-        _ => Ok((text(&read.body), read.notes)),
+    let answer = read(settings, quirks, chunks, true);
+    match answer.fault {
+        Some(fault) if !answer.begun && !fault.is_reported_in_stream(codex) => Err(fault),
+        _ => Ok((text(&answer.body), answer.notes)),
     }
 }
 
-/// The response for a client that wants only that, or the fault.
+/// The response for a client that does not stream, or the fault.
 pub fn whole<'c>(
     settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
-    let read = read(settings, quirks, chunks, false);
-    match read.fault {
+    let answer = read(settings, quirks, chunks, false);
+    match answer.fault {
         Some(fault) => Err(fault),
-        None => Ok(text(&read.body)),
+        None => Ok(text(&answer.body)),
     }
 }
 
-/// What is written is UTF-8.
+/// Our output is always UTF-8.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// An answer that was read to its end.
-pub struct Read {
-    /// The stream, or the response alone. It tells the fault, too.
+pub struct DrivenAnswer {
+    /// The stream, or the response alone; either ends with the fault if there is one.
     pub body: Vec<u8>,
-    /// What was repaired on the way.
+    /// The notes of what was repaired.
     pub notes: Notes,
-    /// What broke the answer off.
+    /// The fault that ended the answer early.
     pub fault: Option<Fault>,
-    /// Something was written before the fault.
+    /// Whether an event was written before the fault.
     pub begun: bool,
 }
 
-/// Reads an answer, for a client that wants events or one that does not.
+/// Reads an answer to its end, for a client that streams or one that does not.
 pub fn read<'c>(
     settings: AssemblerSettings,
     quirks: &Quirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
-) -> Read {
-    let mut turn = Output::new(settings);
+) -> DrivenAnswer {
+    let mut driver = AnswerDriver::new(settings);
     let mut body = Vec::new();
     let mut send = |frames: &mut EventBuffer| {
         if streams {
@@ -104,28 +103,28 @@ pub fn read<'c>(
             body.extend(frames.take_response().into_iter().flatten());
         }
     };
-    let fault = turn.run(quirks, chunks, &mut send).err();
-    let begun = turn.begun;
+    let fault = driver.run(quirks, chunks, &mut send).err();
+    let begun = driver.begun;
     if let Some(fault) = &fault {
-        turn.begin();
-        turn.assembler.fail(fault, &mut turn.frames);
-        send(&mut turn.frames);
+        driver.begin();
+        driver.assembler.fail(fault, &mut driver.frames);
+        send(&mut driver.frames);
     }
-    Read {
+    DrivenAnswer {
         body,
-        notes: turn.assembler.notes().clone(),
+        notes: driver.assembler.notes().clone(),
         fault,
         begun,
     }
 }
 
-struct Output {
+struct AnswerDriver {
     assembler: Assembler,
     frames: EventBuffer,
     begun: bool,
 }
 
-impl Output {
+impl AnswerDriver {
     fn new(settings: AssemblerSettings) -> Self {
         Self {
             assembler: Assembler::new(settings),

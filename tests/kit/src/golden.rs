@@ -1,55 +1,56 @@
-//! Golden cases: one turn against the chat wire, and what must come out of it.
-//! The same code checks the cases of this repository and writes new ones.
+//! Golden cases: one turn against the chat wire, and its expected results. The tests of the
+//! adapters check the cases of this repository with this code, and `respondent-kit to-fixture`
+//! writes new ones with it.
 //!
-//! A case is a folder. These files say what goes in:
+//! A case is a folder. These files are the input:
 //!
-//! | file | holds |
+//! | file | content |
 //! |---|---|
 //! | [`REQUEST`] | the client's request |
-//! | [`CHOICES`] | optional: [`Choices`] as TOML |
-//! | [`BAGGAGE`] | optional: what is kept of earlier answers, blobs by call id |
+//! | [`SETTINGS`] | optional: [`CaseSettings`] as TOML |
+//! | [`BAGGAGE`] | optional: sealed baggage of earlier answers, by call id |
 //! | [`ANSWER`] | optional: the upstream's answer |
-//! | [`REFUSAL`] | optional, instead: its refusal, see [`Refusal::read`] |
+//! | [`REFUSAL`] | optional, instead of the answer: an error reply, see [`UpstreamRefusal::parse`] |
 //!
-//! and [`EXPECTED`] what comes out, see [`Case::expected`].
+//! The files of [`EXPECTED`] are the results, see [`GoldenCase::expected`].
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
+use adapters::chat::encode::{EncodeOptions, encode};
+use adapters::encoded::Encoded;
+use adapters::fault::{Fault, Retry};
+use adapters::plan::{Bounds, plan};
+use adapters::provider_error;
+use adapters::responses::assembler::AssemblerSettings;
+use adapters::responses::request::TurnSource;
+use adapters::turn::Turn;
 use registry::{Model, Provider, Quirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::chat::encode::{EncodeOptions, encode};
 use crate::drive;
-use crate::encoded::Encoded;
-use crate::fault::{Fault, Retry};
-use crate::plan::{Bounds, plan};
-use crate::provider_error;
-use crate::responses::assembler::AssemblerSettings;
-use crate::responses::request::TurnSource;
-use crate::turn::Turn;
 
-/// The client's request.
+/// File with the client's request.
 pub const REQUEST: &str = "request.json";
-/// Whom it goes to.
-pub const CHOICES: &str = "case.toml";
-/// What is kept of earlier answers.
+/// File with the [`CaseSettings`].
+pub const SETTINGS: &str = "case.toml";
+/// File with the baggage of earlier answers.
 pub const BAGGAGE: &str = "baggage.json";
-/// The upstream's answer.
+/// File with the upstream's answer.
 pub const ANSWER: &str = "upstream.sse";
-/// The upstream's refusal.
+/// File with the upstream's error reply.
 pub const REFUSAL: &str = "upstream.refusal";
 
-/// The files that say what comes out:
+/// The files with the expected results:
 ///
-/// | file | holds |
+/// | file | content |
 /// |---|---|
 /// | `expect.request.json` | the upstream's request, byte for byte |
-/// | `expect.fault.json` | instead of it, where the request is refused: the error body |
-/// | `expect.notes` | what was changed on the way, a line each |
-/// | `expect.sse` | our events for the answer, with a fixed clock and id |
-/// | `expect.refusal.json` | instead of them, where the upstream refuses: what is made of it |
+/// | `expect.fault.json` | instead of it, where we refuse the request: the error body |
+/// | `expect.notes` | the notes of the encoder, one a line |
+/// | `expect.sse` | our events for the answer, with a fixed clock and response id |
+/// | `expect.refusal.json` | instead of them, where the upstream refuses: the fault |
 pub const EXPECTED: [&str; 5] = [
     "expect.request.json",
     "expect.fault.json",
@@ -58,25 +59,25 @@ pub const EXPECTED: [&str; 5] = [
     "expect.refusal.json",
 ];
 
-/// Whom the turn goes to. `O` is the TOML table of what is laid over the
+/// Provider and model of a case. `O` is a TOML table with settings that are laid over the
 /// provider's file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Choices<O> {
+pub struct CaseSettings<O> {
     /// An embedded provider, or any other name for the generic one.
     #[serde(default = "generic", skip_serializing_if = "is_generic")]
     pub provider: String,
-    /// The provider's name of the model, if it is not the one of the request.
+    /// The provider's name of the model, if it differs from the one in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whose the reasoning is that may go back, as `provider/model`; else
-    /// `case/` and the model.
+    /// The origin, as `provider/model`, whose reasoning may be sent back; `case/` and the model
+    /// if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// Codex asks.
+    /// The client is Codex.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub codex: bool,
-    /// Keys that are laid over the provider's file.
+    /// Settings that are laid over the provider's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over: Option<O>,
 }
@@ -89,7 +90,7 @@ fn is_generic(provider: &String) -> bool {
     *provider == generic()
 }
 
-impl<O> Default for Choices<O> {
+impl<O> Default for CaseSettings<O> {
     fn default() -> Self {
         Self {
             provider: generic(),
@@ -101,45 +102,45 @@ impl<O> Default for Choices<O> {
     }
 }
 
-/// A case as far as it says what goes in.
+/// The input of a case.
 #[derive(Clone)]
-pub struct Case<O> {
+pub struct GoldenCase<O> {
     /// The client's request.
     pub request: String,
-    /// Whom it goes to.
-    pub choices: Choices<O>,
-    /// The provider that `choices` describe.
+    /// Provider and model.
+    pub settings: CaseSettings<O>,
+    /// The provider that `settings` describe.
     pub provider: Provider,
-    /// What is kept of earlier answers: blobs by call id.
+    /// Sealed baggage of earlier answers, by call id.
     pub baggage: HashMap<String, String>,
-    /// What the upstream says, if it is asked.
-    pub upstream: Option<Upstream>,
+    /// The reply of the upstream, if the case has one.
+    pub upstream: Option<UpstreamReply>,
 }
 
-/// What an upstream says.
+/// The reply of an upstream.
 #[derive(Clone)]
-pub enum Upstream {
+pub enum UpstreamReply {
     /// The body of an answer.
     Answer(Vec<u8>),
     /// An error reply.
-    Refusal(Refusal),
+    Refusal(UpstreamRefusal),
 }
 
-/// An error reply. In a file: the status in the first line, then headers as
-/// `name: value`, an empty line, and the body, whose last line end is the file's.
+/// An error reply of an upstream. In a file: the status in the first line, then headers as
+/// `name: value`, an empty line, and the body with an additional line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The status, not one of success.
+pub struct UpstreamRefusal {
+    /// The status, other than 2xx.
     pub status: u16,
-    /// Names in lower case and values.
+    /// Names, in lower case, and values.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-impl Refusal {
-    /// Reads the file; `None` if it has another form.
-    pub fn read(file: &[u8]) -> Option<Self> {
+impl UpstreamRefusal {
+    /// Parses the file; `None` if it is malformed.
+    pub fn parse(file: &[u8]) -> Option<Self> {
         let mut rest = file;
         let mut line = || {
             let end = rest.iter().position(|byte| *byte == b'\n')?;
@@ -165,8 +166,8 @@ impl Refusal {
         })
     }
 
-    /// The file.
-    pub fn write(&self) -> Vec<u8> {
+    /// The content of the file.
+    pub fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!("{}\n", self.status);
         for (name, value) in &self.headers {
             head.extend([name, ": ", value, "\n"]);
@@ -177,8 +178,8 @@ impl Refusal {
         file
     }
 
-    /// The pause that the headers ask for, at this time.
-    pub fn wait(&self, now: SystemTime) -> Option<Duration> {
+    /// The pause before a retry that the headers ask for, at this time.
+    pub fn retry_delay(&self, now: SystemTime) -> Option<Duration> {
         let header = |wanted: &str| {
             let (_, value) = self.headers.iter().find(|(name, _)| name == wanted)?;
             Some(value.as_str())
@@ -186,20 +187,20 @@ impl Refusal {
         provider_error::delay::from_headers(header, now)
     }
 
-    /// What is made of it.
+    /// The fault that the adapters make of it.
     pub fn fault(&self) -> Fault {
-        provider_error::from_reply(self.status, self.wait(now()), &self.body)
+        provider_error::from_reply(self.status, self.retry_delay(now()), &self.body)
     }
 }
 
-/// The time of all cases.
+/// The time at which all cases run.
 pub fn now() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(drive::NOW)
 }
 
-impl<O> Case<O> {
-    /// What must be in each file of [`EXPECTED`]; `None`: it must not be there.
-    /// Each ends with a line end.
+impl<O> GoldenCase<O> {
+    /// The expected content of each file of [`EXPECTED`], which ends with one line end; `None`
+    /// if the file must not exist.
     pub fn expected(&self) -> [(&'static str, Option<String>); EXPECTED.len()] {
         let mut fault = None;
         let mut request = None;
@@ -209,18 +210,18 @@ impl<O> Case<O> {
                 for note in encoded.notes.iter() {
                     notes.extend([note.code, ": ", &note.detail, "\n"]);
                 }
-                request = Some(lossy(&encoded.body));
+                request = Some(to_text(&encoded.body));
             }
-            Err(refused) => fault = Some(lossy(&refused.body())),
+            Err(refused) => fault = Some(to_text(&refused.body())),
         }
         let (mut answer, mut refusal) = (None, None);
         match &self.upstream {
             None => {}
-            Some(Upstream::Answer(bytes)) => match self.stream([bytes.as_slice()]) {
+            Some(UpstreamReply::Answer(bytes)) => match self.stream([bytes.as_slice()]) {
                 Ok(events) => answer = Some(events),
-                Err(fault) => refusal = Some(told(&fault)),
+                Err(fault) => refusal = Some(describe_fault(&fault)),
             },
-            Some(Upstream::Refusal(reply)) => refusal = Some(told(&reply.fault())),
+            Some(UpstreamReply::Refusal(reply)) => refusal = Some(describe_fault(&reply.fault())),
         }
         let notes = (!notes.is_empty()).then_some(notes);
         let [one, two, three, four, five] = EXPECTED;
@@ -231,7 +232,7 @@ impl<O> Case<O> {
             (four, answer),
             (five, refusal),
         ]
-        .map(|(name, text)| (name, text.map(|text| closed(&text))))
+        .map(|(name, text)| (name, text.map(|text| with_line_end(&text))))
     }
 
     /// The request to the upstream.
@@ -241,7 +242,7 @@ impl<O> Case<O> {
         let name = self.model(&turn);
         let unlisted = Model::unlisted(name);
         let model = self.provider.model(name).map_or(&unlisted, |model| model);
-        let origin = match &self.choices.origin {
+        let origin = match &self.settings.origin {
             Some(origin) => origin.clone(),
             None => format!("case/{name}"),
         };
@@ -255,18 +256,17 @@ impl<O> Case<O> {
         encode(&turn, &plan(&turn, &Bounds::none()), &options)
     }
 
-    /// The stream for an answer that comes in these pieces, or the fault that
-    /// comes before its first event.
+    /// Our stream for an answer that arrives in these pieces, or the fault before its first event.
     pub fn stream<'c>(&self, chunks: impl IntoIterator<Item = &'c [u8]>) -> Result<String, Fault> {
-        self.reads(|settings, quirks| drive::stream(settings, quirks, chunks))
+        self.read_answer(|settings, quirks| drive::stream(settings, quirks, chunks))
     }
 
-    /// The response for an answer, or the fault.
+    /// The response for an answer, without a stream, or the fault.
     pub fn whole(&self, answer: &[u8]) -> Result<String, Fault> {
-        self.reads(|settings, quirks| drive::whole(settings, quirks, [answer]))
+        self.read_answer(|settings, quirks| drive::whole(settings, quirks, [answer]))
     }
 
-    fn reads<T>(
+    fn read_answer<T>(
         &self,
         read: impl FnOnce(AssemblerSettings, &Quirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
@@ -274,17 +274,17 @@ impl<O> Case<O> {
         let turn = source.turn()?;
         let quirks = &self.provider.dialect_for(self.model(&turn)).quirks;
         let seals = quirks.wants_baggage() || turn.controls.encrypted_reasoning;
-        read(drive::settings(&turn, self.choices.codex, seals), quirks)
+        read(drive::settings(&turn, self.settings.codex, seals), quirks)
     }
 
     fn model<'t>(&'t self, turn: &'t Turn<'_>) -> &'t str {
-        self.choices.model.as_deref().unwrap_or(&turn.model)
+        self.settings.model.as_deref().unwrap_or(&turn.model)
     }
 }
 
-/// A fault as `expect.refusal.json`: statuses and pause in seconds as the client
-/// gets them, `mend` in words.
-pub fn told(fault: &Fault) -> String {
+/// A fault as in `expect.refusal.json`: the statuses for Codex and for other clients, the pause
+/// before a retry in milliseconds, and `mend` as text.
+pub fn describe_fault(fault: &Fault) -> String {
     let retry = match fault.retry {
         Retry::Never => "never".to_owned(),
         Retry::Soon => "soon".to_owned(),
@@ -302,11 +302,11 @@ pub fn told(fault: &Fault) -> String {
     format!("{fault:#}")
 }
 
-/// The text with one line end behind it.
-fn closed(text: &str) -> String {
+/// The text with exactly one line end.
+fn with_line_end(text: &str) -> String {
     format!("{}\n", text.trim_end_matches('\n'))
 }
 
-fn lossy(bytes: &[u8]) -> String {
+fn to_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,16 +1,16 @@
-//! A small value that fits a JSON schema, for arguments and structured answers.
+//! A small example value that fits a JSON schema, for arguments and structured answers.
 
 use serde_json::{Map, Value, json};
 
-/// Schemas nest and may refer to themselves.
-const DEPTH: usize = 8;
-/// A schema that refers to itself many times would grow with every level.
-const NODES: usize = 2_000;
+/// Bounds schemas that nest deeply or refer to themselves.
+const MAX_DEPTH: usize = 8;
+/// Bounds schemas that refer to themselves several times: each level multiplies their nodes.
+const MAX_NODES: usize = 2_000;
 
-/// The plainest value of a schema.
-pub(super) fn value(schema: &Value) -> Value {
-    let mut left = NODES;
-    fit(schema, schema, DEPTH, &mut left)
+/// A minimal value of the schema; null beyond the limits.
+pub(super) fn example(schema: &Value) -> Value {
+    let mut left = MAX_NODES;
+    fit(schema, schema, MAX_DEPTH, &mut left)
 }
 
 fn fit(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Value {
@@ -57,7 +57,7 @@ fn fit(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Value {
     }
 }
 
-/// The required properties; all of them if the schema does not say.
+/// An object with the required properties, or with all if the schema does not list any.
 fn object(schema: &Value, root: &Value, depth: usize, left: &mut usize) -> Value {
     let required = schema.get("required").and_then(Value::as_array);
     let wanted =

@@ -1,5 +1,8 @@
 use super::*;
-use tokio::io::AsyncReadExt as _;
+use serde_json::{Value, json};
+use std::io;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 async fn player(script: Value) -> Player {
     Player::start(serde_json::from_value(script).unwrap())
@@ -7,7 +10,7 @@ async fn player(script: Value) -> Player {
         .unwrap()
 }
 
-/// Sends a POST on a new connection and gives all bytes up to its end.
+/// Sends a POST on a new connection and returns all bytes up to its end.
 async fn ask(player: &Player, body: &Value) -> io::Result<String> {
     let mut socket = connect(player).await;
     post(&mut socket, body, "connection: close\r\n").await;
@@ -56,8 +59,8 @@ fn events(reply: &str) -> Vec<String> {
         .collect()
 }
 
-/// The choices (or the usage, the error, the marker) of each event.
-fn said(reply: &str) -> Vec<Value> {
+/// The usage, the error or the choices of each event; the text of an event that is not JSON.
+fn contents(reply: &str) -> Vec<Value> {
     let pick = |event: String| match serde_json::from_str::<Value>(&event) {
         Ok(chunk) => ["usage", "error", "choices"]
             .iter()
@@ -79,7 +82,7 @@ fn plain() -> Value {
 }
 
 #[tokio::test]
-async fn a_turn_ends_by_itself() {
+async fn an_end_is_added_to_a_script_without_one() {
     let player = player(json!({"answers": [{"steps": [
         {"reasoning": "Hm"}, {"text": "Hi"},
         {"call": {"id": "c1", "name": "ls", "arguments": "{\"é\":1}", "pieces": 2}},
@@ -92,7 +95,7 @@ async fn a_turn_ends_by_itself() {
         |text: &str| delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}));
     assert!(reply.contains("content-type: text/event-stream\r\n"));
     assert_eq!(
-        said(&reply),
+        contents(&reply),
         [
             delta(json!({"role": "assistant", "reasoning_content": "Hm"})),
             delta(json!({"content": "Hi"})),
@@ -115,18 +118,18 @@ async fn usage_is_sent_if_asked_for() {
     let player =
         player(json!({"answers": [{"repeat": true, "steps": [{"text": "12345678"}]}]})).await;
     let mut request = streamed();
-    let reply = said(&ask(&player, &request).await.unwrap());
+    let reply = contents(&ask(&player, &request).await.unwrap());
     let prompt = request.to_string().len() / 4;
     assert_eq!(
         reply[2],
         json!({"prompt_tokens": prompt, "completion_tokens": 2, "total_tokens": prompt + 2})
     );
     request.as_object_mut().unwrap().remove("stream_options");
-    assert_eq!(said(&ask(&player, &request).await.unwrap()).len(), 3);
+    assert_eq!(contents(&ask(&player, &request).await.unwrap()).len(), 3);
 }
 
 #[tokio::test]
-async fn a_script_may_end_as_it_likes() {
+async fn a_script_may_have_an_explicit_end() {
     for (steps, last) in [
         (
             json!([{"text": "a"}, {"finish": "length"}]),
@@ -144,7 +147,7 @@ async fn a_script_may_end_as_it_likes() {
     ] {
         let player = player(json!({"answers": [{"steps": steps}]})).await;
         let reply = ask(&player, &streamed()).await.unwrap();
-        assert_eq!(said(&reply).last(), Some(&last));
+        assert_eq!(contents(&reply).last(), Some(&last));
         assert_eq!(chunks(&reply).last().unwrap(), "");
     }
 }
@@ -176,7 +179,7 @@ async fn without_a_stream_the_steps_make_one_completion() {
 }
 
 #[tokio::test]
-async fn the_first_fitting_answer_is_used_once() {
+async fn the_first_matching_answer_is_used_once() {
     let player = player(json!({"answers": [
         {"when": {"last_role": "tool", "last_contains": "out", "stream": false}, "body": "tool"},
         {"when": {"tool_offered": "ls", "body_contains": "hi there"}, "body": "offered"},
@@ -202,9 +205,9 @@ async fn the_first_fitting_answer_is_used_once() {
             .unwrap()
             .contains("script exhausted")
     );
-    player.push(Answer {
+    player.push(ScriptedAnswer {
         body: Some("late".to_owned()),
-        ..Answer::default()
+        ..ScriptedAnswer::default()
     });
     assert!(ask(&player, &plain()).await.unwrap().ends_with("late"));
     let records = player.requests();
@@ -227,18 +230,18 @@ async fn a_body_is_cut_into_writes_of_equal_size() {
         .unwrap();
     let (short, full) = rest.split_last().unwrap();
     assert!(end.is_empty() && short.len() <= 7 && full.iter().all(|chunk| chunk.len() == 7));
-    assert_eq!(said(&reply).last(), Some(&json!("[DONE]")));
+    assert_eq!(contents(&reply).last(), Some(&json!("[DONE]")));
 }
 
 #[tokio::test]
-async fn floods_are_unrolled_as_they_go() {
+async fn repeats_are_unrolled() {
     let player = player(
         json!({"answers": [{"steps": [{"repeat": {"times": 100, "steps": [
             {"repeat": {"times": 3, "steps": [{"text": "a"}]}}, {"text": "b"},
         ]}}]}]}),
     )
     .await;
-    let text: String = said(&ask(&player, &streamed()).await.unwrap())
+    let text: String = contents(&ask(&player, &streamed()).await.unwrap())
         .iter()
         .filter_map(|choices| {
             choices
@@ -251,7 +254,7 @@ async fn floods_are_unrolled_as_they_go() {
 }
 
 #[tokio::test]
-async fn a_connection_is_cut_as_told() {
+async fn a_connection_is_closed_or_reset() {
     let player = player(json!({"answers": [
         {"steps": [{"text": "a"}, {"cut": "fin"}]},
         {"steps": [{"text": "a"}, {"cut": "rst"}]},
@@ -270,7 +273,7 @@ async fn a_connection_is_cut_as_told() {
 }
 
 #[tokio::test]
-async fn a_stall_holds_until_the_peer_leaves() {
+async fn a_stall_lasts_until_the_peer_closes() {
     let player = player(
         json!({"answers": [{"body": "first"}, {"steps": [{"text": "a"}, {"stall": true}]}]}),
     )
@@ -319,27 +322,6 @@ async fn a_request_may_be_chunked_and_a_get_lists_models() {
 }
 
 #[tokio::test]
-async fn a_function_answers_and_nothing_is_remembered() {
-    let answerer: Answerer = Box::new(super::super::scene::answer);
-    let player = Player::serve(vec!["offline-1".to_owned()], answerer)
-        .await
-        .unwrap();
-    let text: String = said(&ask(&player, &streamed()).await.unwrap())
-        .iter()
-        .filter_map(|choices| {
-            choices
-                .pointer("/0/delta/content")?
-                .as_str()
-                .map(str::to_owned)
-        })
-        .collect();
-    assert!(text.contains("scripted offline model"));
-    let reply = ask(&player, &plain()).await.unwrap();
-    assert!(reply.contains("> out"), "{reply}");
-    assert!(player.requests().is_empty());
-}
-
-#[tokio::test]
 async fn a_dropped_player_listens_no_more() {
     let player = player(json!({"answers": [{"steps": [{"text": "a"}, {"stall": true}]}]})).await;
     let mut socket = connect(&player).await;
@@ -360,7 +342,7 @@ fn unknown_keys_are_refused() {
         json!({"answers": [{"steps": [{"call": {"name": "ls", "args": ""}}]}]}),
     ] {
         assert!(
-            serde_json::from_value::<Script>(script.clone()).is_err(),
+            serde_json::from_value::<PlayerScript>(script.clone()).is_err(),
             "{script}"
         );
     }

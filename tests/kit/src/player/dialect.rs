@@ -1,54 +1,54 @@
-//! How an upstream says what it says: every departure from the plain Chat Completions wire that a
-//! provider is known for, as a switch. The default is the plain wire.
+//! Switches for the known ways in which providers depart from the plain Chat Completions wire. The
+//! default is the plain wire. Fields and variants are keys of a script.
 
 use serde::Deserialize;
 
-/// The switches of one reply.
+/// How one reply is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent switches of a wire"
 )]
-pub struct Dialect {
-    /// Where thinking stands.
-    pub reasoning: Reasoning,
-    /// The ids of calls.
-    pub ids: Ids,
+pub struct ChatDialect {
+    /// Where the reasoning is.
+    pub reasoning: ReasoningPlacement,
+    /// Which fragments of a call have its id.
+    pub ids: CallIdPlacement,
     /// The `index` of calls.
-    pub index: Index,
-    /// The names of calls.
-    pub names: Names,
-    /// The arguments of calls.
-    pub arguments: Arguments,
-    /// Neighbouring calls are sent piece by piece in turns.
+    pub index: CallIndexing,
+    /// Which fragments of a call have its name.
+    pub names: CallNamePlacement,
+    /// How the arguments of calls are sent.
+    pub arguments: ArgumentsForm,
+    /// The fragments of consecutive calls are interleaved.
     pub interleaved: bool,
-    /// Where token counts stand.
-    pub usage: UsagePlace,
-    /// What becomes of the finish reason.
-    pub finish: Finish,
-    /// Every delta has its role.
+    /// Where the token counts are.
+    pub usage: UsagePlacement,
+    /// How the finish reason is sent.
+    pub finish: FinishReasonForm,
+    /// Every delta has a role.
     pub role_everywhere: bool,
-    /// What is absent is null.
+    /// Absent keys are sent as null.
     pub nulls: bool,
-    /// A first chunk without choices, with a filter's verdict on the prompt.
+    /// The first chunk has no choices, but the result of a content filter on the prompt.
     pub chunk_without_choices: bool,
-    /// How the events are spelled.
-    pub framing: Framing,
+    /// How the events are framed.
+    pub framing: EventFraming,
     /// Whether the reply is streamed.
-    pub form: Form,
-    /// The content type says the other of events and document.
+    pub form: ReplyForm,
+    /// The content types of streams and documents are swapped.
     pub mislabelled: bool,
-    /// How an error step comes.
-    pub error: ErrorForm,
+    /// How an error step is sent.
+    pub error: StreamErrorForm,
     /// `[DONE]` follows an error.
     pub error_done: bool,
 }
 
-/// Where thinking stands in a delta or a message.
+/// Where the reasoning is in a delta or a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reasoning {
+pub enum ReasoningPlacement {
     /// `reasoning_content`
     #[default]
     ReasoningContent,
@@ -62,35 +62,35 @@ pub enum Reasoning {
     ReasoningAndDetails,
     /// `content` is a list with parts of type `thinking`.
     ContentList,
-    /// Between `<think>` and `</think>` in front of the text; the tags are torn.
+    /// Between `<think>` and `</think>` in front of the text, the tags split over two chunks.
     ThinkTags,
     /// The same without the opening tag.
     UnopenedThink,
 }
 
-/// The ids of calls.
+/// Which fragments of a call have its id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ids {
-    /// On the first piece.
+pub enum CallIdPlacement {
+    /// The first.
     #[default]
     First,
     /// None.
     Missing,
-    /// Empty on the first piece.
+    /// The first has an empty one.
     Empty,
-    /// On the first piece; empty on the others.
+    /// The first; the others have an empty one.
     EmptyLater,
-    /// On the second piece, if there is one.
+    /// The second, if there is one.
     Late,
-    /// On every piece.
+    /// All.
     Repeated,
 }
 
 /// The `index` of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Index {
+pub enum CallIndexing {
     /// 0, 1, 2, …
     #[default]
     Counted,
@@ -102,59 +102,59 @@ pub enum Index {
     Missing,
 }
 
-/// The names of calls.
+/// Which fragments of a call have its name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Names {
-    /// On the first piece.
+pub enum CallNamePlacement {
+    /// The first.
     #[default]
     First,
-    /// On the second piece, if there is one.
+    /// The second, if there is one.
     Late,
-    /// On every piece.
+    /// All.
     Repeated,
-    /// On the first piece; empty on the others.
+    /// The first; the others have an empty one.
     EmptyLater,
 }
 
-/// The arguments of calls.
+/// How the arguments of calls are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Arguments {
-    /// An empty string with the head of the call, then the pieces.
+pub enum ArgumentsForm {
+    /// The first fragment has an empty string, the others the pieces.
     #[default]
     Pieces,
-    /// The first piece comes with the head.
+    /// The first fragment has the first piece.
     PiecesAtOnce,
-    /// The call is one piece.
+    /// The call is one fragment.
     Whole,
-    /// The same, and the arguments are an object instead of its text.
+    /// The call is one fragment, and the arguments are a JSON object instead of a string.
     Object,
 }
 
-/// Where token counts stand.
+/// Where the token counts are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UsagePlace {
-    /// In a last chunk whose `choices` are empty, if the request asked.
+pub enum UsagePlacement {
+    /// In a last chunk with empty `choices`, if the request asks for them.
     #[default]
     Apart,
-    /// Beside the choice that finishes.
+    /// In the chunk with the finish reason.
     OnFinish,
-    /// In the choice that finishes.
+    /// In the choice with the finish reason.
     InChoice,
-    /// In `x_groq` of the chunk that finishes.
+    /// In `x_groq` of the chunk with the finish reason.
     XGroq,
-    /// The count so far on every chunk, the last one on the chunk that finishes.
+    /// The counts so far in every chunk, the last in the chunk with the finish reason.
     EveryChunk,
     /// Nowhere.
     Nowhere,
 }
 
-/// What becomes of the finish reason.
+/// How the finish reason is sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum FinishReasonForm {
     /// It is null until the end.
     #[default]
     NullBefore,
@@ -162,44 +162,44 @@ pub enum Finish {
     AbsentBefore,
     /// It is an empty string until the end.
     EmptyBefore,
-    /// The end comes twice.
+    /// The chunk with the finish reason is sent twice.
     Repeated,
-    /// `stop` although calls were made.
+    /// `stop` also behind calls.
     StopAlways,
-    /// A word of the provider's own instead of `stop` and `tool_calls`.
+    /// A non-standard word instead of `stop` and `tool_calls`.
     Unknown,
-    /// It never comes.
+    /// It is never sent.
     Missing,
 }
 
-/// Freedoms of the event stream format.
+/// Variations that the event stream format allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "independent freedoms of a format"
+    reason = "independent variations of a format"
 )]
-pub struct Framing {
-    /// What ends a line.
-    pub line_end: LineEnd,
-    /// A byte order mark comes first.
+pub struct EventFraming {
+    /// The line end.
+    pub line_end: LineEnding,
+    /// The stream begins with a byte order mark.
     pub bom: bool,
-    /// No blank behind `data:`.
+    /// There is no blank behind `data:`.
     pub tight: bool,
-    /// A comment before every event.
+    /// There is a comment before every event.
     pub comments: bool,
     /// Every event has a name and an id.
     pub named: bool,
-    /// Every chunk stands on two data lines.
+    /// Every chunk is split over two data lines.
     pub two_lines: bool,
-    /// No `[DONE]`.
+    /// There is no `[DONE]`.
     pub no_done: bool,
 }
 
-/// What ends a line.
+/// The line end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum LineEnd {
+pub enum LineEnding {
     /// `\n`
     #[default]
     Lf,
@@ -209,7 +209,7 @@ pub enum LineEnd {
     Cr,
 }
 
-impl LineEnd {
+impl LineEnding {
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Lf => "\n",
@@ -222,8 +222,8 @@ impl LineEnd {
 /// Whether a reply is streamed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
-    /// As the request says.
+pub enum ReplyForm {
+    /// If the request asks for it.
     #[default]
     Asked,
     /// Never.
@@ -232,10 +232,10 @@ pub enum Form {
     Events,
 }
 
-/// How an error step comes in a stream.
+/// How an error step is sent in a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ErrorForm {
+pub enum StreamErrorForm {
     /// `{"error": …}`
     #[default]
     Chunk,
@@ -247,8 +247,8 @@ pub enum ErrorForm {
     List,
     /// The error itself with `"object": "error"`.
     Bare,
-    /// If it comes first: a document with this error and status 200.
+    /// If it is the first step: as a document with status 200.
     Document,
-    /// If it comes first: an HTML page with status 200.
+    /// If it is the first step: as an HTML page with status 200.
     Html,
 }

@@ -1,60 +1,60 @@
-//! What strict providers refuse, as rules that a script names: each a check on the request, and the
-//! status and words of the refusal.
+//! The strict presets: rules of providers that a script can name. Each rule is a check on the
+//! request, with the status and the message of the refusal.
 //!
-//! The words are those of the provider that is best known for the rule; a script that plays another
-//! one gives its own.
+//! The default message is that of the provider that is best known for the rule; a script for
+//! another provider gives its own.
 
 mod checks;
 mod schema;
 
-use super::http::Request;
-use super::script::Answer;
+use super::http::PlayerRequest;
+use super::script::ScriptedAnswer;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// A rule, and how its breach is told.
+/// A rule, and the reply to a request that breaks it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(from = "Form")]
-pub struct Refusal {
-    /// What is refused.
-    pub rule: Rule,
+#[serde(from = "RefusalJson")]
+pub struct ScriptedRefusal {
+    /// The rule.
+    pub rule: RefusalRule,
     /// Status of the reply; 400 if absent.
     pub status: Option<u16>,
-    /// The message in OpenAI's envelope, in place of the usual one. `{found}` and `{index}` stand
-    /// for what broke the rule and the position of its message, `{limit}` for the rule's number,
-    /// `{wanted}`, `{prompt}` and `{output}` for tokens.
+    /// The message in OpenAI's error body, instead of the default one. Placeholders: `{found}` is
+    /// the value that breaks the rule and `{index}` the index of its message; `{limit}` is the
+    /// number of the rule; `{wanted}`, `{prompt}` and `{output}` are tokens.
     pub message: Option<String>,
-    /// The whole body, in whose strings the same names are replaced.
+    /// The whole body instead, with the same placeholders in its strings.
     pub json: Option<Value>,
 }
 
-/// In JSON a rule alone, or an object with the rule and its words.
+/// In JSON a rule alone, or an object with the rule and its reply.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Form {
-    Rule(Rule),
-    Worded(Worded),
+enum RefusalJson {
+    Rule(RefusalRule),
+    Worded(WordedRefusal),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Worded {
-    rule: Rule,
+struct WordedRefusal {
+    rule: RefusalRule,
     status: Option<u16>,
     message: Option<String>,
     json: Option<Value>,
 }
 
-impl From<Form> for Refusal {
-    fn from(form: Form) -> Self {
+impl From<RefusalJson> for ScriptedRefusal {
+    fn from(form: RefusalJson) -> Self {
         match form {
-            Form::Rule(rule) => Self {
+            RefusalJson::Rule(rule) => Self {
                 rule,
                 status: None,
                 message: None,
                 json: None,
             },
-            Form::Worded(worded) => Self {
+            RefusalJson::Worded(worded) => Self {
                 rule: worded.rule,
                 status: worded.status,
                 message: worded.message,
@@ -64,23 +64,23 @@ impl From<Form> for Refusal {
     }
 }
 
-/// What is refused.
+/// A rule that a request must keep. Each variant names what is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rule {
+pub enum RefusalRule {
     /// A message with the role `developer`.
     Developer,
     /// A message with the role `system`.
     SystemRole,
     /// A system message that is not the first message.
     LateSystem,
-    /// A user message right behind a tool message.
+    /// A user message directly after a tool message.
     UserAfterTool,
     /// Two user messages in a row.
     UserAfterUser,
     /// An assistant message with neither content nor calls.
     EmptyAssistant,
-    /// An empty text.
+    /// An empty text, as content or in a part.
     EmptyContent,
     /// Content that is null.
     NullContent,
@@ -88,32 +88,32 @@ pub enum Rule {
     MissingContent,
     /// A tool message that answers no call of the assistant message before it.
     UnmatchedResults,
-    /// A call that no tool message right behind answers.
+    /// A call without a tool message for it directly after its assistant message.
     UnansweredCalls,
-    /// Arguments of a call that are no JSON object.
+    /// Arguments of a call that are not a JSON object.
     BadArguments,
-    /// Two calls of the conversation with one id.
+    /// Two calls of the conversation with the same id.
     SameCallIds,
     /// Call ids that are not nine letters and digits.
     CallIdForm,
-    /// Call ids of more than so many characters.
+    /// Call ids of more than this many characters.
     CallIdLength(usize),
     /// Tool messages without the name of their tool.
     MissingToolNames,
     /// Assistant messages without `reasoning_content`.
-    MissingReasoningContent(Need),
+    MissingReasoningContent(ReasoningRequirement),
     /// `reasoning_content` in a message.
     ReasoningContentUnknown,
-    /// The first call of an assistant message behind the last user message without
+    /// An assistant message after the last user message whose first call has no
     /// `extra_content.google.thought_signature`.
     MissingThoughtSignature,
     /// Images.
     Images,
-    /// Images that are given by an http or https URL.
+    /// Images that are given by an HTTP URL.
     ImageUrls,
     /// Images in tool messages.
     ToolImages,
-    /// Fields of the request that are not among these.
+    /// Fields of the request other than these.
     UnknownFields(Vec<String>),
     /// These fields of the request.
     Fields(Vec<String>),
@@ -125,9 +125,9 @@ pub enum Rule {
     MaxCompletionTokensUnsupported,
     /// An output limit above this.
     MaxTokensLimit(u64),
-    /// More tokens than this, four bytes each, with the output limit.
+    /// More tokens than this, prompt and output limit together; a token is reckoned as four bytes.
     Window(u64),
-    /// The same with 2.7 bytes a token: code and logs in many words.
+    /// The same with 2.7 bytes a token, as for code and logs.
     DenseWindow(u64),
     /// A `temperature` other than 1.
     Temperature,
@@ -139,62 +139,65 @@ pub enum Rule {
     JsonSchema,
     /// `stream_options`
     StreamOptions,
-    /// A schema of a tool that is not Moonshot's subset of JSON schema.
+    /// A schema of a tool outside of Moonshot's subset of JSON schema.
     BadSchemaKimi,
-    /// A schema of a tool that is not Gemini's subset of OpenAPI.
+    /// A schema of a tool outside of Gemini's subset of OpenAPI.
     BadSchemaGemini,
-    /// A schema of a tool whose root is no object, or has `anyOf`, `oneOf`, `allOf`, `enum` or `not`.
+    /// A schema of a tool whose root is not an object, or has `anyOf`, `oneOf`, `allOf`, `enum` or `not`.
     BadSchemaRoot,
 }
 
 /// Which assistant messages need their reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Need {
-    /// Those with calls; an empty string is none.
+pub enum ReasoningRequirement {
+    /// Those with calls; an empty string does not count as reasoning.
     Calls,
-    /// All; an empty string is some.
+    /// All; an empty string counts as reasoning.
     Always,
 }
 
-/// What broke a rule.
+/// What in a request breaks a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Breach {
+struct RuleBreach {
     found: String,
     index: usize,
-    tokens: Tokens,
+    tokens: BreachTokens,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Tokens {
+struct BreachTokens {
     limit: u64,
     prompt: u64,
     output: u64,
 }
 
-impl Refusal {
-    /// The refusal of a request that breaks the rule.
-    pub fn answer(&self, request: &Request) -> Option<Answer> {
+impl ScriptedRefusal {
+    /// The refusal if the request breaks the rule.
+    pub fn answer(&self, request: &PlayerRequest) -> Option<ScriptedAnswer> {
         let breach = self.rule.breach(request)?;
         let json = self.json.clone().unwrap_or_else(|| {
-            let message = self.message.as_deref().unwrap_or(self.rule.words());
+            let message = self
+                .message
+                .as_deref()
+                .unwrap_or(self.rule.default_message());
             json!({"error": {
                 "message": message, "type": "invalid_request_error", "param": null, "code": null,
             }})
         });
-        Some(Answer {
+        Some(ScriptedAnswer {
             status: self.status.unwrap_or(400),
             json: Some(breach.fill(&json)),
-            ..Answer::default()
+            ..ScriptedAnswer::default()
         })
     }
 }
 
-impl Breach {
+impl RuleBreach {
     fn fill(&self, json: &Value) -> Value {
         match json {
             Value::String(text) => {
-                let Tokens {
+                let BreachTokens {
                     limit,
                     prompt,
                     output,
@@ -218,9 +221,9 @@ impl Breach {
     }
 }
 
-impl Rule {
-    /// The message of a refusal.
-    fn words(&self) -> &'static str {
+impl RefusalRule {
+    /// The default message of the refusal.
+    fn default_message(&self) -> &'static str {
         match self {
             Self::Developer => {
                 "Failed to deserialize the JSON body into the target type: messages[{index}].role: unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool` at line 1 column 80"
@@ -256,10 +259,10 @@ impl Rule {
                 "Invalid 'messages[{index}].tool_calls[0].id': string too long. Expected a string with maximum length {limit}."
             }
             Self::MissingToolNames => "messages[{index}]: the name of a tool message is required",
-            Self::MissingReasoningContent(Need::Calls) => {
+            Self::MissingReasoningContent(ReasoningRequirement::Calls) => {
                 "thinking is enabled but reasoning_content is missing in assistant tool call message at index {index}"
             }
-            Self::MissingReasoningContent(Need::Always) => {
+            Self::MissingReasoningContent(ReasoningRequirement::Always) => {
                 "The reasoning_content in the thinking mode must be passed back to the API."
             }
             Self::ReasoningContentUnknown => {

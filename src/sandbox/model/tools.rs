@@ -1,8 +1,10 @@
-//! Which offered functions the offline model can use, and with what arguments.
+//! The offered functions that the offline model can call, and arguments for them.
 
-use super::fill;
 use serde_json::{Value, json};
 
+use super::schema_value;
+
+/// Names under which agents offer a shell.
 const SHELLS: [&str; 12] = [
     "exec_command",
     "shell",
@@ -26,7 +28,7 @@ pub(super) fn name(function: &Value) -> &str {
 }
 
 pub(super) fn is_shell(function: &Value) -> bool {
-    // A namespace, flattened into the name, stands before two underscores.
+    // A namespace is flattened into the name, with two underscores behind it.
     let name = name(function).to_ascii_lowercase();
     let name = name
         .rsplit_once("__")
@@ -34,12 +36,12 @@ pub(super) fn is_shell(function: &Value) -> bool {
     SHELLS.contains(&name)
 }
 
-pub(super) fn patches(function: &Value) -> bool {
+pub(super) fn is_patch(function: &Value) -> bool {
     name(function) == "apply_patch"
 }
 
-/// Whether a longer word of the function's name stands in the text.
-pub(super) fn named_in(function: &Value, text: &str) -> bool {
+/// Whether the text contains a word of more than three letters of the function's name.
+pub(super) fn is_mentioned(function: &Value, text: &str) -> bool {
     let text = text.to_lowercase();
     name(function)
         .to_lowercase()
@@ -47,14 +49,14 @@ pub(super) fn named_in(function: &Value, text: &str) -> bool {
         .any(|word| word.len() > 3 && text.contains(word))
 }
 
-/// Arguments that fit the function's schema; where it takes a command, this one.
+/// Arguments that fit the function's schema; a shell gets this command.
 pub(super) fn arguments(function: &Value, command: &[&str]) -> Value {
     let schema = parameters(function);
-    let mut arguments = fill::value(schema);
+    let mut arguments = schema_value::example(schema);
     if is_shell(function) {
         put_command(&mut arguments, schema, command);
         if arguments.as_object().is_none_or(serde_json::Map::is_empty) {
-            // No schema to go by: what the two best known shells take.
+            // Without a schema: the arguments of the shells of Codex, or of most others.
             arguments = match name(function) {
                 "exec_command" => json!({"cmd": line(command)}),
                 "shell" | "local_shell" => json!({"command": command}),
@@ -75,7 +77,7 @@ fn put_command(arguments: &mut Value, schema: &Value, command: &[&str]) {
         return;
     };
     if let Some(action) = property("action").filter(|action| action.get("properties").is_some()) {
-        let mut inner = fill::value(action);
+        let mut inner = schema_value::example(action);
         put_command(&mut inner, action, command);
         arguments.insert("action".to_owned(), inner);
         return;
@@ -97,7 +99,7 @@ fn put_command(arguments: &mut Value, schema: &Value, command: &[&str]) {
     }
 }
 
-/// A patch that creates one small file, in the form the function takes.
+/// A patch that creates one small file, in the form that the function's schema asks for.
 pub(super) fn patch(function: &Value, path: &str) -> Value {
     let operation =
         json!({"type": "create_file", "path": path, "diff": "+Hello from the offline model.\n"});
@@ -121,7 +123,7 @@ fn parameters(function: &Value) -> &Value {
     function.get("parameters").unwrap_or(&Value::Null)
 }
 
-/// The command as a shell line; words with blanks in quotes.
+/// The command as a shell line; words with blanks are quoted.
 fn line(command: &[&str]) -> String {
     let word = |word: &&str| {
         if word.contains(' ') {

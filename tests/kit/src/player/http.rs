@@ -1,4 +1,4 @@
-//! Just enough HTTP/1.1 for one request at a time on a kept-alive connection.
+//! A minimal HTTP/1.1 server side: one request at a time on a connection that is kept alive.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -9,26 +9,26 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 const HEAD_LIMIT: usize = 64 * 1024;
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// A request as it came.
+/// A request to the player. `http::read_request` makes it from a socket.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct PlayerRequest {
     /// Request line and headers, as sent.
     pub head: String,
-    /// Method, upper case.
+    /// The method, in upper case.
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// The body; bytes that are no UTF-8 replaced.
+    /// The body; bytes that are not UTF-8 are replaced.
     pub body: String,
     /// The body as JSON; null if it is none.
     pub json: Value,
-    /// The peer asked for `connection: close`.
+    /// Whether the peer sent `connection: close`.
     pub closes: bool,
 }
 
-impl Request {
-    /// A chat request made of its body alone.
-    pub fn of(body: &str) -> Self {
+impl PlayerRequest {
+    /// A chat request with this body, without headers.
+    pub fn from_body(body: &str) -> Self {
         Self {
             method: "POST".to_owned(),
             path: "/v1/chat/completions".to_owned(),
@@ -69,7 +69,7 @@ impl Request {
 
     /// All text of the last message.
     pub fn last_text(&self) -> String {
-        self.messages().last().map(text).unwrap_or_default()
+        self.messages().last().map(message_text).unwrap_or_default()
     }
 
     /// The offered function of this name.
@@ -88,8 +88,8 @@ impl Request {
     }
 }
 
-/// All text of a chat message, whether its content is a string or parts.
-pub fn text(message: &Value) -> String {
+/// All text of a chat message, whether its content is a string or a list of parts.
+pub(super) fn message_text(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => parts
@@ -100,16 +100,16 @@ pub fn text(message: &Value) -> String {
     }
 }
 
-/// Reads the next request; none if the peer closed between two requests.
-pub(crate) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
+/// Reads the next request; `None` if the peer closed the connection between two requests.
+pub(crate) async fn read_request<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut S,
     buffer: &mut Vec<u8>,
-) -> io::Result<Option<Request>> {
-    let (mut request, frame) = loop {
+) -> io::Result<Option<PlayerRequest>> {
+    let (mut request, framing) = loop {
         if let Some(parsed) = head(buffer)? {
             break parsed;
         }
-        if more(socket, buffer).await? == 0 {
+        if read_more(socket, buffer).await? == 0 {
             return if buffer.is_empty() {
                 Ok(None)
             } else {
@@ -117,15 +117,15 @@ pub(crate) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
             };
         }
         if buffer.len() > HEAD_LIMIT && head(buffer)?.is_none() {
-            return Err(bad("the head is too large"));
+            return Err(invalid("the head is too large"));
         }
     };
-    if frame.expects {
+    if framing.expects_continue {
         socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
     }
-    let body = match frame.length {
-        Some(length) => take(socket, buffer, length).await?,
-        None => chunks(socket, buffer).await?,
+    let body = match framing.length {
+        Some(length) => read_exactly(socket, buffer, length).await?,
+        None => read_chunks(socket, buffer).await?,
     };
     request.json = serde_json::from_slice(&body).unwrap_or_default();
     request.body = String::from_utf8(body)
@@ -133,87 +133,91 @@ pub(crate) async fn read<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(Some(request))
 }
 
-struct Frame {
-    /// None if the body is chunked.
+struct BodyFraming {
+    /// `None` if the body is chunked.
     length: Option<usize>,
-    expects: bool,
+    /// The peer waits for `100 Continue`.
+    expects_continue: bool,
 }
 
-fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(Request, Frame)>> {
+fn head(buffer: &mut Vec<u8>) -> io::Result<Option<(PlayerRequest, BodyFraming)>> {
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut parsed = httparse::Request::new(&mut headers);
     let httparse::Status::Complete(end) = parsed
         .parse(buffer)
-        .map_err(|error| bad(&error.to_string()))?
+        .map_err(|error| invalid(&error.to_string()))?
     else {
         return Ok(None);
     };
-    let mut frame = Frame {
+    let mut framing = BodyFraming {
         length: Some(0),
-        expects: false,
+        expects_continue: false,
     };
     let mut closes = false;
     for header in parsed.headers.iter() {
         let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
         match header.name.to_ascii_lowercase().as_str() {
             "content-length" => {
-                let length = value.parse().map_err(|_| bad("content-length"))?;
-                frame.length = frame.length.map(|_| length);
+                let length = value.parse().map_err(|_| invalid("content-length"))?;
+                framing.length = framing.length.map(|_| length);
             }
-            "transfer-encoding" => frame.length = None,
+            "transfer-encoding" => framing.length = None,
             "connection" => closes = value.eq_ignore_ascii_case("close"),
-            "expect" => frame.expects = true,
+            "expect" => framing.expects_continue = true,
             _ => {}
         }
     }
-    let request = Request {
+    let request = PlayerRequest {
         method: parsed.method.unwrap_or_default().to_owned(),
         path: parsed.path.unwrap_or_default().to_owned(),
         closes,
-        ..Request::default()
+        ..PlayerRequest::default()
     };
     let rest = buffer.split_off(end);
     let head = String::from_utf8_lossy(buffer).into_owned();
     *buffer = rest;
-    Ok(Some((Request { head, ..request }, frame)))
+    Ok(Some((PlayerRequest { head, ..request }, framing)))
 }
 
-async fn chunks<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>) -> io::Result<Vec<u8>> {
+async fn read_chunks<S: AsyncRead + Unpin>(
+    socket: &mut S,
+    buffer: &mut Vec<u8>,
+) -> io::Result<Vec<u8>> {
     let mut body = Vec::new();
     loop {
-        match httparse::parse_chunk_size(buffer).map_err(|_| bad("chunk size"))? {
+        match httparse::parse_chunk_size(buffer).map_err(|_| invalid("chunk size"))? {
             httparse::Status::Partial => {
-                if more(socket, buffer).await? == 0 {
+                if read_more(socket, buffer).await? == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
             }
             httparse::Status::Complete((start, size)) => {
-                let size = usize::try_from(size).map_err(|_| bad("chunk size"))?;
-                take(socket, buffer, start).await?;
-                let mut chunk = take(socket, buffer, size.saturating_add(2)).await?;
+                let size = usize::try_from(size).map_err(|_| invalid("chunk size"))?;
+                read_exactly(socket, buffer, start).await?;
+                let mut chunk = read_exactly(socket, buffer, size.saturating_add(2)).await?;
                 chunk.truncate(size);
                 if size == 0 {
                     return Ok(body);
                 }
                 body.append(&mut chunk);
                 if body.len() > BODY_LIMIT {
-                    return Err(bad("the body is too large"));
+                    return Err(invalid("the body is too large"));
                 }
             }
         }
     }
 }
 
-async fn take<S: AsyncRead + Unpin>(
+async fn read_exactly<S: AsyncRead + Unpin>(
     socket: &mut S,
     buffer: &mut Vec<u8>,
     length: usize,
 ) -> io::Result<Vec<u8>> {
     if length > BODY_LIMIT {
-        return Err(bad("the body is too large"));
+        return Err(invalid("the body is too large"));
     }
     while buffer.len() < length {
-        if more(socket, buffer).await? == 0 {
+        if read_more(socket, buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
     }
@@ -221,12 +225,16 @@ async fn take<S: AsyncRead + Unpin>(
     Ok(std::mem::replace(buffer, rest))
 }
 
-async fn more<S: AsyncRead + Unpin>(socket: &mut S, buffer: &mut Vec<u8>) -> io::Result<usize> {
+async fn read_more<S: AsyncRead + Unpin>(
+    socket: &mut S,
+    buffer: &mut Vec<u8>,
+) -> io::Result<usize> {
     buffer.reserve(16 * 1024);
     socket.read_buf(buffer).await
 }
 
-/// The head of a reply. `length` none means a chunked body. Headers given win over ours.
+/// The head of a reply. Without a `length` the body is chunked. Given headers replace the default
+/// ones.
 pub(super) fn reply_head(
     status: u16,
     headers: &BTreeMap<String, String>,
@@ -257,6 +265,6 @@ pub(super) fn reply_head(
     head
 }
 
-fn bad(what: &str) -> io::Error {
+fn invalid(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }

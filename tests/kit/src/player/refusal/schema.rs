@@ -1,16 +1,16 @@
-//! What providers do not accept in the JSON schema of a tool.
+//! The JSON schemas of tools that providers refuse.
 
 use serde_json::{Map, Value};
 
-/// Whether the root is an object and nothing else.
-pub(super) fn plain_root(schema: &Value) -> bool {
+/// Whether the root is of type `object` and has no combinator.
+pub(super) fn has_plain_root(schema: &Value) -> bool {
     let other = ["anyOf", "oneOf", "allOf", "enum", "not"];
     kind(schema) == Some("object") && other.into_iter().all(|key| schema.get(key).is_none())
 }
 
-/// What Moonshot's subset does not have: an untyped property, a type beside `anyOf`, keys beside
-/// `$ref`, a list of item schemas, a root that is no object.
-pub(super) fn kimi(schema: &Value) -> Option<String> {
+/// The first thing in the schema that Moonshot's subset does not have: an untyped property, a type
+/// beside `anyOf`, keys beside `$ref`, a list of item schemas, a root that is not an object.
+pub(super) fn outside_moonshot(schema: &Value) -> Option<String> {
     if kind(schema) != Some("object") {
         return Some("At path '': type must be object".to_owned());
     }
@@ -31,9 +31,10 @@ pub(super) fn kimi(schema: &Value) -> Option<String> {
     })
 }
 
-/// What Gemini's subset does not have: references, keys of newer JSON schema, several types, enums
-/// that are no strings, arrays without items, required properties that do not exist.
-pub(super) fn gemini(schema: &Value) -> Option<String> {
+/// The first thing in the schema that Gemini's subset does not have: references, keys of newer
+/// versions of JSON schema, several types, enums that are not strings, arrays without items,
+/// required properties that do not exist.
+pub(super) fn outside_gemini(schema: &Value) -> Option<String> {
     const UNKNOWN: [&str; 9] = [
         "$ref",
         "$defs",
@@ -81,7 +82,7 @@ fn kind(schema: &Value) -> Option<&str> {
     schema.get("type")?.as_str()
 }
 
-/// The schema and all schemas in it, with their paths.
+/// The schema and all schemas inside it, with their paths.
 fn nodes<'a>(schema: &'a Value, path: &str) -> Vec<(String, &'a Map<String, Value>)> {
     let Some(node) = schema.as_object() else {
         return Vec::new();

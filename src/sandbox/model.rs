@@ -1,91 +1,88 @@
-//! The offline model: what is served when no provider has a key.
+//! The offline model: a pure function from a chat request to a reply.
 //!
-//! A pure function from a chat request to an answer. It says what it is, shows one harmless
-//! tool call when a shell is offered, and on a plain word shows what else a model may do.
+//! It introduces itself, makes one harmless tool call when a shell is offered, and demonstrates
+//! what else a model can do when a short message asks for it by name.
 
-mod fill;
+mod schema_value;
 mod tools;
 
-use super::http::{self, Request};
-use super::script::{Answer, Call, Step};
+use http::StatusCode;
 use serde_json::{Value, json};
 
-/// What it says of itself.
+use super::reply::{ReplyStep, SandboxCall, SandboxReply};
+use super::request::{ChatRequest, message_text};
+
 const GREETING: &str = "Hello! I am the scripted offline model that comes with Respondent: I follow a small \
 script and need no key and no network. To talk to a real model, give Respondent the API key of a provider \
 (in its environment variable or in the configuration file) and choose one of that provider's models; \
 `respondent --help` tells how. Until then you can ask me for reasoning, parallel calls, a long answer, \
 a patch or an error, to see how your client shows them.";
 
-/// A longer message than this is pasted matter, in which a word is no wish.
-const PLAIN_WORDS: usize = 1000;
+/// A message longer than this many bytes is pasted text: its words ask for no demonstration.
+const SHORT_MESSAGE: usize = 1000;
 
-/// The file its patch creates.
-const PATCHED: &str = "respondent-offline.txt";
+/// The file that the demonstrated patch creates.
+const PATCHED_FILE: &str = "respondent-offline.txt";
 
-/// Answers any chat request, always the same way.
-pub fn answer(request: &Request) -> Answer {
+/// Replies to any chat request; equal requests get equal replies.
+pub(super) fn reply(request: &ChatRequest) -> SandboxReply {
     let messages = request.messages();
     let results: Vec<String> = messages
         .iter()
         .rev()
         .take_while(|message| matches!(role(message), Some("tool" | "function")))
-        .map(http::text)
+        .map(message_text)
         .collect();
     if !results.is_empty() {
-        return Answer::steps(say(&from_results(results.iter().rev())));
+        return SandboxReply::Steps(text_steps(&quoted_results(results.iter().rev())));
     }
-    let wish = messages
+    let prompt = messages
         .iter()
         .rev()
         .find(|message| role(message) == Some("user"));
-    let wish = wish.map(http::text).unwrap_or_default();
-    // The client's own compaction: a summary is wanted, not a turn.
-    if wish.contains("CONTEXT CHECKPOINT COMPACTION") {
-        return Answer::steps(say(&summary(messages)));
+    let prompt = prompt.map(message_text).unwrap_or_default();
+    // Codex compacts its history with a request of its own, which asks for a summary.
+    if prompt.contains("CONTEXT CHECKPOINT COMPACTION") {
+        return SandboxReply::Steps(text_steps(&summary(messages)));
     }
-    let wants = Wants::of(&wish);
-    if wants.error && !wants.broken_stream {
+    let demos = RequestedDemos::parse(&prompt);
+    if demos.error && !demos.broken_stream {
         let error = json!({"error": {
             "message": "You asked for an error: this one is scripted, nothing is wrong.",
             "type": "invalid_request_error", "param": null, "code": "scripted_error",
         }});
-        return Answer {
-            status: 400,
-            json: Some(error),
-            ..Answer::default()
-        };
+        return SandboxReply::Error(StatusCode::BAD_REQUEST, error);
     }
     let mut steps = Vec::new();
-    if wants.reasoning {
+    if demos.reasoning {
         let thought = "The user wants to see reasoning. I have none of my own, so this is a scripted thought: \
             first look at the wish, then at the offered tools, then answer.";
-        steps.extend(pieces(thought).map(Step::Reasoning));
+        steps.extend(pieces(thought).map(ReplyStep::Reasoning));
     }
-    if wants.error {
-        steps.extend(say("This answer will break off: "));
-        steps.push(Step::Error(
+    if demos.error {
+        steps.extend(text_steps("This answer will break off: "));
+        steps.push(ReplyStep::Error(
             json!({"message": "You asked for an error in the stream.", "code": 502}),
         ));
-        return Answer::steps(steps);
+        return SandboxReply::Steps(steps);
     }
-    let calls = calls(request, &wish, &wants);
+    let calls = calls(request, &prompt, &demos);
     if calls.is_empty() {
-        steps.extend(say(&text(request, &wants)));
+        steps.extend(text_steps(&text(request, &demos)));
     } else {
-        steps.extend(say("I will use a tool to show that it works."));
-        steps.extend(calls.into_iter().map(Step::Call));
+        steps.extend(text_steps("I will use a tool to show that it works."));
+        steps.extend(calls.into_iter().map(ReplyStep::Call));
     }
-    Answer::steps(steps)
+    SandboxReply::Steps(steps)
 }
 
-/// What the words of the last user message ask for.
+/// What the last user message asks the model to demonstrate.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each is one independent wish"
+    reason = "each is one independent demonstration"
 )]
-struct Wants {
+struct RequestedDemos {
     reasoning: bool,
     parallel: bool,
     long: bool,
@@ -94,75 +91,73 @@ struct Wants {
     broken_stream: bool,
 }
 
-impl Wants {
-    fn of(wish: &str) -> Self {
-        if wish.len() > PLAIN_WORDS {
+impl RequestedDemos {
+    fn parse(prompt: &str) -> Self {
+        if prompt.len() > SHORT_MESSAGE {
             return Self::default();
         }
-        let wish = wish.to_lowercase();
-        let word = |stems: &[&str]| {
-            wish.split(|letter: char| !letter.is_alphanumeric())
+        let prompt = prompt.to_lowercase();
+        let has_word = |stems: &[&str]| {
+            prompt
+                .split(|letter: char| !letter.is_alphanumeric())
                 .any(|word| stems.iter().any(|stem| word.starts_with(stem)))
         };
         Self {
-            reasoning: word(&["reason", "think"]),
-            parallel: word(&["parallel"]),
-            long: wish.contains("long answer") || wish.contains("long text"),
-            patch: word(&["patch"]),
-            error: word(&["error"]),
-            broken_stream: word(&["stream"]),
+            reasoning: has_word(&["reason", "think"]),
+            parallel: has_word(&["parallel"]),
+            long: prompt.contains("long answer") || prompt.contains("long text"),
+            patch: has_word(&["patch"]),
+            error: has_word(&["error"]),
+            broken_stream: has_word(&["stream"]),
         }
     }
 }
 
-/// The calls to make, none if no tool fits.
-fn calls(request: &Request, wish: &str, wants: &Wants) -> Vec<Call> {
+/// The calls to make; none if no offered tool fits.
+fn calls(request: &ChatRequest, prompt: &str, demos: &RequestedDemos) -> Vec<SandboxCall> {
     let choice = request.json.get("tool_choice");
-    if choice.and_then(Value::as_str) == Some("none") || wants.long {
+    if choice.and_then(Value::as_str) == Some("none") || demos.long {
         return Vec::new();
     }
     let forced = choice
         .and_then(|choice| choice.pointer("/function/name"))
         .and_then(Value::as_str);
-    let turn = request.messages().len();
-    let call = |index: u64, function: &Value, arguments: &Value| Call {
-        index: Some(index),
-        // New in its history, since each turn adds messages.
-        id: Some(format!("call_{turn}_{index}")),
+    let history = request.messages().len();
+    let call = |index: u64, function: &Value, arguments: &Value| SandboxCall {
+        // The history grows with every turn, so no earlier call has this id.
+        id: format!("call_{history}_{index}"),
         name: tools::name(function).to_owned(),
         arguments: arguments.to_string(),
-        pieces: 3,
-        extra_content: None,
     };
-    if let Some(function) = forced.and_then(|name| request.tool(name)) {
+    if let Some(function) = forced.and_then(|name| request.function(name)) {
         return vec![call(
             0,
             function,
             &tools::arguments(function, &["echo", "offline"]),
         )];
     }
-    if wants.patch
-        && let Some(function) = request.tools().find(|tool| tools::patches(tool))
+    if demos.patch
+        && let Some(function) = request.functions().find(|tool| tools::is_patch(tool))
     {
-        return vec![call(0, function, &tools::patch(function, PATCHED))];
+        return vec![call(0, function, &tools::patch(function, PATCHED_FILE))];
     }
-    if let Some(shell) = request.tools().find(|tool| tools::is_shell(tool)) {
+    if let Some(shell) = request.functions().find(|tool| tools::is_shell(tool)) {
         let first = call(
             0,
             shell,
             &tools::arguments(shell, &["echo", "Hello from the offline model"]),
         );
-        if !wants.parallel {
+        if !demos.parallel {
             return vec![first];
         }
         return vec![first, call(1, shell, &tools::arguments(shell, &["pwd"]))];
     }
     let required = choice.and_then(Value::as_str) == Some("required");
     let named: Vec<&Value> = request
-        .tools()
-        .filter(|tool| required || tools::named_in(tool, wish))
+        .functions()
+        .filter(|tool| required || tools::is_mentioned(tool, prompt))
         .collect();
-    let count = if wants.parallel { 2 } else { 1 };
+    let count = if demos.parallel { 2 } else { 1 };
     (0..)
         .zip(named.into_iter().take(count))
         .map(|(at, tool)| call(at, tool, &tools::arguments(tool, &["pwd"])))
@@ -170,7 +165,7 @@ fn calls(request: &Request, wish: &str, wants: &Wants) -> Vec<Call> {
 }
 
 /// The answer when no tool is called.
-fn text(request: &Request, wants: &Wants) -> String {
+fn text(request: &ChatRequest, demos: &RequestedDemos) -> String {
     match request
         .json
         .pointer("/response_format/type")
@@ -178,25 +173,25 @@ fn text(request: &Request, wants: &Wants) -> String {
     {
         Some("json_schema") => {
             let schema = request.json.pointer("/response_format/json_schema/schema");
-            return fill::value(schema.unwrap_or(&Value::Null)).to_string();
+            return schema_value::example(schema.unwrap_or(&Value::Null)).to_string();
         }
         Some("json_object") => return json!({"answer": "offline"}).to_string(),
         _ => {}
     }
-    if wants.long {
+    if demos.long {
         let line = |n: u32| {
             format!("{n}. A line of a long answer, so that there is something to scroll through.\n")
         };
         return "Here is a long answer.\n\n".to_owned()
             + &(1..=200).map(line).collect::<Vec<_>>().concat();
     }
-    if wants.parallel || wants.patch {
+    if demos.parallel || demos.patch {
         return format!("No tool for that is offered. {GREETING}");
     }
     GREETING.to_owned()
 }
 
-fn from_results<'a>(results: impl Iterator<Item = &'a String>) -> String {
+fn quoted_results<'a>(results: impl Iterator<Item = &'a String>) -> String {
     let quotes: Vec<String> = results.map(|result| quote(result)).collect();
     format!(
         "The tool works. It answered:\n\n{}\n\nThat is all my script has for this turn. For real work, give \
@@ -205,9 +200,9 @@ fn from_results<'a>(results: impl Iterator<Item = &'a String>) -> String {
     )
 }
 
-/// The first lines of a tool's output, as a quotation.
+/// The first lines of a tool's output, as a Markdown quotation.
 fn quote(result: &str) -> String {
-    // Some shells put facts about the run before the output.
+    // Codex puts exit code and timing before the output.
     let output = result
         .split_once("Output:\n")
         .map_or(result, |(_, output)| output);
@@ -240,11 +235,11 @@ fn role(message: &Value) -> Option<&str> {
     message.get("role").and_then(Value::as_str)
 }
 
-fn say(text: &str) -> Vec<Step> {
-    pieces(text).map(Step::Text).collect()
+fn text_steps(text: &str) -> Vec<ReplyStep> {
+    pieces(text).map(ReplyStep::Text).collect()
 }
 
-/// A few words each, as models stream them.
+/// Pieces of four words, much as models stream them.
 fn pieces(text: &str) -> impl Iterator<Item = String> {
     let words: Vec<&str> = text.split_inclusive(' ').collect();
     words

@@ -1,0 +1,216 @@
+//! A reply of the offline model in the Chat Completions wire: as stream chunks, or as one
+//! completion for a request without `stream`.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::request::ChatRequest;
+
+/// The `created` of every reply: the same request always gives the same bytes.
+const CREATED: u64 = 1_700_000_000;
+
+/// A reply as the offline model makes it.
+#[derive(Debug)]
+pub(super) enum SandboxReply {
+    /// An answer.
+    Steps(Vec<ReplyStep>),
+    /// An error status with this body.
+    Error(StatusCode, Value),
+}
+
+/// One step of an answer.
+#[derive(Debug)]
+pub(super) enum ReplyStep {
+    /// A piece of the text.
+    Text(String),
+    /// A piece of the reasoning.
+    Reasoning(String),
+    /// A tool call.
+    Call(SandboxCall),
+    /// An error in the middle of the answer, which ends it.
+    Error(Value),
+}
+
+/// A tool call of the offline model.
+#[derive(Debug)]
+pub(super) struct SandboxCall {
+    pub(super) id: String,
+    pub(super) name: String,
+    /// A JSON object, as text.
+    pub(super) arguments: String,
+}
+
+/// The body of a reply.
+#[derive(Debug)]
+pub(super) enum RenderedReply {
+    /// One JSON document.
+    Document { status: StatusCode, json: Value },
+    /// Server-sent events; each string is written as one chunk.
+    Events(Vec<String>),
+}
+
+impl SandboxReply {
+    /// The reply in the form that the request asks for.
+    pub(super) fn render(self, request: &ChatRequest) -> RenderedReply {
+        match self {
+            Self::Error(status, json) => RenderedReply::Document { status, json },
+            Self::Steps(steps) if request.streams() => {
+                RenderedReply::Events(stream(&steps, request))
+            }
+            Self::Steps(steps) => completion(&steps, request),
+        }
+    }
+}
+
+/// An error body in OpenAI's form.
+pub(super) fn error_body(message: &str) -> Value {
+    json!({"error": {
+        "message": message, "type": "server_error", "param": null, "code": null,
+    }})
+}
+
+/// The events of each step, then those of the end.
+fn stream(steps: &[ReplyStep], request: &ChatRequest) -> Vec<String> {
+    let mut first = true;
+    let mut delta = |delta: Value| {
+        let mut message = Map::new();
+        if std::mem::take(&mut first) {
+            message.insert("role".to_owned(), "assistant".into());
+        }
+        if let Value::Object(delta) = delta {
+            message.extend(delta);
+        }
+        chunk(
+            request,
+            &json!([{"index": 0, "delta": message, "finish_reason": null}]),
+            None,
+        )
+    };
+    let mut calls = 0_u64;
+    let mut chunks = Vec::new();
+    for step in steps {
+        match step {
+            ReplyStep::Text(text) => chunks.push(delta(json!({"content": text}))),
+            ReplyStep::Reasoning(text) => chunks.push(delta(json!({"reasoning_content": text}))),
+            ReplyStep::Call(call) => {
+                let fragments = fragments(call, calls).into_iter();
+                chunks.push(
+                    fragments
+                        .map(|fragment| delta(json!({"tool_calls": [fragment]})))
+                        .collect(),
+                );
+                calls += 1;
+            }
+            ReplyStep::Error(error) => {
+                chunks.push(event(&json!({"error": error}).to_string()));
+                return chunks;
+            }
+        }
+    }
+    let finish = json!([{"index": 0, "delta": {}, "finish_reason": finish_reason(steps)}]);
+    let mut end = chunk(request, &finish, None);
+    if request.wants_usage() {
+        end.push_str(&chunk(request, &json!([]), Some(usage(steps, request))));
+    }
+    end.push_str(&event("[DONE]"));
+    chunks.push(end);
+    chunks
+}
+
+fn chunk(request: &ChatRequest, choices: &Value, usage: Option<Value>) -> String {
+    let mut chunk = json!({
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": CREATED,
+        "model": model(request), "choices": choices,
+    });
+    if let (Some(usage), Value::Object(chunk)) = (usage, &mut chunk) {
+        chunk.insert("usage".to_owned(), usage);
+    }
+    event(&chunk.to_string())
+}
+
+fn event(data: &str) -> String {
+    format!("data: {data}\n\n")
+}
+
+/// The fragments of a call: first its id and name with empty arguments, then the arguments in
+/// three pieces.
+fn fragments(call: &SandboxCall, index: u64) -> Vec<Value> {
+    let letters: Vec<char> = call.arguments.chars().collect();
+    let pieces = letters.chunks(letters.len().div_ceil(3).max(1));
+    let pieces = pieces.map(|piece| {
+        let arguments: String = piece.iter().collect();
+        json!({"index": index, "function": {"arguments": arguments}})
+    });
+    let head = json!({
+        "index": index, "id": call.id, "type": "function",
+        "function": {"name": call.name, "arguments": ""},
+    });
+    [head].into_iter().chain(pieces).collect()
+}
+
+fn completion(steps: &[ReplyStep], request: &ChatRequest) -> RenderedReply {
+    let (mut text, mut reasoning, mut calls) = (String::new(), String::new(), Vec::new());
+    for step in steps {
+        match step {
+            ReplyStep::Text(piece) => text.push_str(piece),
+            ReplyStep::Reasoning(piece) => reasoning.push_str(piece),
+            ReplyStep::Call(call) => calls.push(json!({
+                "id": call.id, "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            })),
+            ReplyStep::Error(error) => {
+                return RenderedReply::Document {
+                    status: StatusCode::INTERNAL_SERVER_ERROR,
+                    json: json!({"error": error}),
+                };
+            }
+        }
+    }
+    let content = (!text.is_empty()).then_some(text);
+    let mut message = json!({"role": "assistant", "content": content});
+    if let Value::Object(message) = &mut message {
+        if !reasoning.is_empty() {
+            message.insert("reasoning_content".to_owned(), reasoning.into());
+        }
+        if !calls.is_empty() {
+            message.insert("tool_calls".to_owned(), calls.into());
+        }
+    }
+    let choice = json!({"index": 0, "message": message, "finish_reason": finish_reason(steps)});
+    RenderedReply::Document {
+        status: StatusCode::OK,
+        json: json!({
+            "id": "chatcmpl-1", "object": "chat.completion", "created": CREATED,
+            "model": model(request), "usage": usage(steps, request), "choices": [choice],
+        }),
+    }
+}
+
+/// The model that the request names.
+fn model(request: &ChatRequest) -> Value {
+    let model = request.json.get("model").cloned();
+    model.unwrap_or_else(|| "scripted".into())
+}
+
+fn finish_reason(steps: &[ReplyStep]) -> &'static str {
+    let calls = |step: &ReplyStep| matches!(step, ReplyStep::Call(_));
+    if steps.iter().any(calls) {
+        "tool_calls"
+    } else {
+        "stop"
+    }
+}
+
+/// Token counts; a token is reckoned as four bytes.
+fn usage(steps: &[ReplyStep], request: &ChatRequest) -> Value {
+    let length = |step: &ReplyStep| match step {
+        ReplyStep::Text(text) | ReplyStep::Reasoning(text) => text.len(),
+        ReplyStep::Call(call) => call.arguments.len(),
+        ReplyStep::Error(_) => 0,
+    };
+    let output: usize = steps.iter().map(length).sum();
+    let (prompt, output) = ((request.length / 4).max(1), (output / 4).max(1));
+    json!({
+        "prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output,
+    })
+}
