@@ -2,7 +2,7 @@
 //! randomness. Whoever needs either takes a trait object, so that a replay can pass in what was
 //! recorded.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The wall clock.
 pub trait Clock: Send + Sync {
@@ -41,3 +41,11 @@ impl Random for System {
         u128::from_le_bytes(bytes)
     }
 }
+
+/// Milliseconds since 1970 as an HTTP date, which names its time zone.
+pub fn http_date(ms: u64) -> String {
+    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS)))
+}
+
+/// The last moment that an HTTP date can express: the end of the year 9999.
+pub(crate) const MAX_DATE_MS: u64 = 253_402_300_799_000;

@@ -20,7 +20,6 @@ pub mod net;
 pub mod sandbox;
 pub mod secrets;
 pub mod serve;
-pub mod start;
 pub mod store;
 pub mod turn;
 pub mod upstream;

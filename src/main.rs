@@ -15,7 +15,6 @@ use respondent::commands::{self, print_text};
 use respondent::config::{self, ConfigError, Inputs};
 use respondent::diagnostics::replay::ReplayError;
 use respondent::log;
-use respondent::start;
 
 fn main() -> ExitCode {
     // A panic's payload may quote prompts or outputs, so print only its location.
@@ -124,7 +123,7 @@ fn run(command: CliCommand, inputs: Inputs) -> anyhow::Result<u8> {
                 config::LogFormat::Json => log::RecordFormat::Json,
             };
             log::init(&config.server.log, format)?;
-            runtime()?.block_on(start::serve(inputs, config))?;
+            runtime()?.block_on(commands::serve::run_server(inputs, config))?;
         }
     }
     Ok(EXIT_OK)

@@ -22,13 +22,13 @@ const MAX_UNRECOGNIZED: usize = 16 * 1024;
 /// [`Self::end`].
 #[derive(Debug)]
 pub struct UpstreamReader {
-    framing: BodyFraming,
+    framing: AnswerFraming,
     decoder: ChatDecoder,
 }
 
 /// How the body is framed.
 #[derive(Debug)]
-enum BodyFraming {
+enum AnswerFraming {
     /// Nothing but white space so far, or a part of a byte order mark.
     Unknown(Vec<u8>),
     Events {
@@ -44,7 +44,7 @@ impl UpstreamReader {
     /// A reader for the response of a model with these quirks.
     pub fn new(quirks: &Quirks) -> Self {
         Self {
-            framing: BodyFraming::Unknown(Vec::new()),
+            framing: AnswerFraming::Unknown(Vec::new()),
             decoder: ChatDecoder::new(quirks),
         }
     }
@@ -57,7 +57,7 @@ impl UpstreamReader {
     /// Reads the next bytes, wherever they were split. Fails if an event or a
     /// document exceeds the limit of [`sse::SseDecoder`].
     pub fn feed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
-        let BodyFraming::Unknown(held) = &mut self.framing else {
+        let AnswerFraming::Unknown(held) = &mut self.framing else {
             return self.feed_framed(bytes, emit);
         };
         held.extend_from_slice(bytes);
@@ -68,11 +68,11 @@ impl UpstreamReader {
             // White space keeps the connection alive and need not be stored.
             None => return Ok(()),
             Some(_) if BOM.starts_with(text) => {
-                self.framing = BodyFraming::Unknown(bytes);
+                self.framing = AnswerFraming::Unknown(bytes);
                 return Ok(());
             }
-            Some(b'{' | b'[' | b'<') => BodyFraming::Document(Vec::new()),
-            Some(_) => BodyFraming::Events {
+            Some(b'{' | b'[' | b'<') => AnswerFraming::Document(Vec::new()),
+            Some(_) => AnswerFraming::Events {
                 sse: sse::SseDecoder::default(),
                 unrecognized: Vec::new(),
             },
@@ -83,8 +83,8 @@ impl UpstreamReader {
     fn feed_framed(&mut self, bytes: &[u8], emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let decoder = &mut self.decoder;
         match &mut self.framing {
-            BodyFraming::Unknown(_) => Ok(()),
-            BodyFraming::Events { sse, unrecognized } => {
+            AnswerFraming::Unknown(_) => Ok(()),
+            AnswerFraming::Events { sse, unrecognized } => {
                 sse.feed(bytes, &mut |event| {
                     decoder.decode(&event.data, chunk_kind(&event), emit);
                 })
@@ -96,14 +96,14 @@ impl UpstreamReader {
                 }
                 Ok(())
             }
-            BodyFraming::Document(document)
+            AnswerFraming::Document(document)
                 if document.len() + bytes.len() > sse::SseDecoder::DEFAULT_LIMIT =>
             {
                 Err(too_large(sse::TooLarge {
                     limit: sse::SseDecoder::DEFAULT_LIMIT,
                 }))
             }
-            BodyFraming::Document(document) => {
+            AnswerFraming::Document(document) => {
                 document.extend_from_slice(bytes);
                 Ok(())
             }
@@ -113,9 +113,9 @@ impl UpstreamReader {
     /// Ends the body and emits how the answer ended.
     pub fn end(&mut self, emit: &mut impl FnMut(Event<'_>)) -> Result<(), Fault> {
         let decoder = &mut self.decoder;
-        match std::mem::replace(&mut self.framing, BodyFraming::Unknown(Vec::new())) {
-            BodyFraming::Unknown(_) => {}
-            BodyFraming::Events { sse, unrecognized } => {
+        match std::mem::replace(&mut self.framing, AnswerFraming::Unknown(Vec::new())) {
+            AnswerFraming::Unknown(_) => {}
+            AnswerFraming::Events { sse, unrecognized } => {
                 sse.finish(&mut |event| {
                     let kind = match chunk_kind(&event) {
                         ChunkKind::ErrorEvent => ChunkKind::ErrorEvent,
@@ -128,7 +128,7 @@ impl UpstreamReader {
                     decode_document(&unrecognized_lines(&unrecognized), decoder, emit);
                 }
             }
-            BodyFraming::Document(bytes) => {
+            AnswerFraming::Document(bytes) => {
                 decode_document(&String::from_utf8_lossy(&bytes), decoder, emit);
             }
         }

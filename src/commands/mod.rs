@@ -1,4 +1,4 @@
-//! The command line ([`cli`]) and what each command does, except `serve`.
+//! The command line ([`cli`]) and what each command does.
 //!
 //! Commands about recorded turns and artifacts ask the running server through
 //! [`control`](crate::control), and read its files if no server runs.
@@ -10,6 +10,7 @@ pub mod codex;
 pub mod mcp;
 pub mod models;
 pub mod replay;
+pub mod serve;
 
 use std::io::Write;
 

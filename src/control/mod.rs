@@ -272,10 +272,10 @@ impl ApiError {
     /// Parses `{"error": {…}}`; `None` if the body is something else.
     pub fn from_body(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
-        struct ErrorEnvelope {
+        struct ErrorReply {
             error: ApiError,
         }
-        let envelope: ErrorEnvelope = serde_json::from_slice(body).ok()?;
+        let envelope: ErrorReply = serde_json::from_slice(body).ok()?;
         Some(envelope.error)
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use super::selection::{ListedTurn, Selection};
+use crate::clock::{MAX_DATE_MS, http_date};
 use crate::log::SafeText;
 use crate::turn::Outcome;
 
@@ -94,14 +95,6 @@ fn storage_label(row: &ListedTurn) -> &'static str {
         (false, false) => "-",
     }
 }
-
-/// Milliseconds since 1970 as an HTTP date, which names its time zone.
-pub fn http_date(ms: u64) -> String {
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(ms.min(MAX_DATE_MS)))
-}
-
-/// The last moment that an HTTP date can express: the end of the year 9999.
-const MAX_DATE_MS: u64 = 253_402_300_799_000;
 
 /// The age of a moment in milliseconds since 1970, such as `5m ago`.
 pub fn time_ago(ms: u64, now: SystemTime) -> String {

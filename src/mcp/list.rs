@@ -1,13 +1,13 @@
 //! The tool that lists artifacts.
 
 use std::fmt::Write;
-use std::time::{Duration, UNIX_EPOCH};
 
 use adapters::plan::output;
 use serde::Deserialize;
 
 use super::call::ToolCallError;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
+use crate::clock::http_date;
 use crate::log::SafeText;
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange};
 
@@ -77,15 +77,8 @@ fn describe(entry: &ArtifactEntry) -> String {
         entry.lines,
         SafeText::up_to(&entry.call_id, 64),
         SafeText::up_to(&entry.session, 80),
-        date(entry.created),
+        http_date(entry.created.saturating_mul(1000)),
     )
-}
-
-/// A date in the form of HTTP, which includes the time zone.
-fn date(seconds: u64) -> String {
-    // The form ends with the year 9999.
-    let seconds = seconds.min(253_402_300_799);
-    httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds))
 }
 
 /// The beginning of the first line below the header that Codex writes.

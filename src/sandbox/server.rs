@@ -26,7 +26,7 @@ use super::request::ChatRequest;
 /// A larger request body ends the connection.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// The running server. `start::serve` starts it when the sandbox is on; dropping it ends the
+/// The running server. `commands::serve::run_server` starts it when the sandbox is on; dropping it ends the
 /// listener and all connections.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -81,9 +81,9 @@ async fn serve(socket: TcpStream, models: Arc<[String]>) {
 }
 
 /// One chunk of a streamed body.
-type BodyChunk = Result<Frame<Bytes>, Infallible>;
+type ReplyChunk = Result<Frame<Bytes>, Infallible>;
 /// A whole body, or chunks.
-type SandboxBody = Either<Full<Bytes>, StreamBody<stream::Iter<std::vec::IntoIter<BodyChunk>>>>;
+type SandboxBody = Either<Full<Bytes>, StreamBody<stream::Iter<std::vec::IntoIter<ReplyChunk>>>>;
 
 async fn respond(
     request: Request<Incoming>,
@@ -104,7 +104,7 @@ async fn respond(
     Ok(match model::reply(&request).render(&request) {
         RenderedReply::Document { status, json } => document(status, &json),
         RenderedReply::Events(chunks) => {
-            let chunks: Vec<BodyChunk> = chunks
+            let chunks: Vec<ReplyChunk> = chunks
                 .into_iter()
                 .map(|chunk| Ok(Frame::data(chunk.into())))
                 .collect();

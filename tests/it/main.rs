@@ -19,6 +19,7 @@ mod dialects;
 mod edge;
 mod faults;
 mod healing;
+mod layers;
 mod literals;
 mod prefix;
 mod proxy;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         edge::trials(),
         faults::trials(),
         healing::trials(),
+        layers::trials(),
         literals::trials(),
         prefix::trials(),
         recordings::trials(),

@@ -293,14 +293,14 @@ fn append_newest_message(turn: &Turn<'_>, summary: &mut String) {
 /// The text of a message's content: a string, or a list of parts.
 fn message_text(content: &serde_json::value::RawValue) -> String {
     #[derive(serde::Deserialize)]
-    struct MessagePart {
+    struct SummaryPart {
         #[serde(default)]
         text: String,
     }
     if let Some(text) = Text::from_raw(content) {
         return text.decoded().into_owned();
     }
-    let parts: Vec<MessagePart> = serde_json::from_str(content.get()).unwrap_or_default();
+    let parts: Vec<SummaryPart> = serde_json::from_str(content.get()).unwrap_or_default();
     let texts: Vec<String> = parts.into_iter().map(|part| part.text).collect();
     texts.join("\n")
 }

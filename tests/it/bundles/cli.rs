@@ -410,26 +410,3 @@ async fn live() {
     assert_eq!(offline.matches(": equal").count(), 2, "{offline}");
     assert!(offline.contains(&first), "{offline}");
 }
-
-async fn golden() {
-    let (player, proxy) = server().await;
-    bad(&player, &proxy).await;
-    run(&proxy, "bundle create --output a.tar.zst").await.ok();
-    let output = run(&proxy, "bundle to-fixture a.tar.zst golden").await.ok();
-    let case = proxy.folder.path().join("golden");
-    for name in ["request.json", "expect.request.json"] {
-        assert!(output.contains(name), "{output}");
-        assert!(case.join(name).is_file(), "{name}");
-    }
-    let before = std::fs::read(case.join("request.json")).unwrap();
-    let error = run(&proxy, "bundle to-fixture a.tar.zst golden")
-        .await
-        .fails(1);
-    assert!(error.contains("golden"), "{error}");
-    assert_eq!(std::fs::read(case.join("request.json")).unwrap(), before);
-    let error = run(&proxy, "bundle to-fixture a.tar.zst other --attempt 2")
-        .await
-        .fails(65);
-    assert!(error.contains("no attempt 2"), "{error}");
-    assert!(!proxy.folder.path().join("other").exists());
-}

@@ -14,11 +14,11 @@ pub(super) struct MessageItem {
     /// The JSON of the finished parts, separated by commas.
     parts: Vec<u8>,
     part_count: usize,
-    open_part: Option<MessagePart>,
+    open_part: Option<OutputPart>,
 }
 
 #[derive(Debug)]
-struct MessagePart {
+struct OutputPart {
     refusal: bool,
     location: Vec<u8>,
     text: StreamedText,
@@ -63,7 +63,7 @@ impl MessageItem {
         let part = self.open_part.get_or_insert_with(|| {
             let index = self.part_count;
             self.part_count += 1;
-            MessagePart::open(&self.position, index, refusal, writer, events)
+            OutputPart::open(&self.position, index, refusal, writer, events)
         });
         part.add_text(escaped, logprobs, writer, events);
     }
@@ -117,7 +117,7 @@ impl MessageItem {
     }
 }
 
-impl MessagePart {
+impl OutputPart {
     fn open(
         position: &ItemPosition,
         index: usize,

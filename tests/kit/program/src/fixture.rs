@@ -11,7 +11,7 @@ use adapters::responses::request::TurnSource;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use kit::golden::{self, CaseSettings, GoldenCase, UpstreamRefusal, UpstreamReply};
 use registry::{ResolvedBy, Route};
-use respondent::diagnostics::bundle::{Attempt, Head, Turn};
+use respondent::diagnostics::bundle::{BundleAttempt, BundleResponseHead, BundleTurn};
 use respondent::turn::Caller;
 use respondent::upstream::LearnedQuirks;
 use serde_json::Value;

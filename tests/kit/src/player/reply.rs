@@ -170,7 +170,7 @@ async fn write_stream<W: AsyncWrite + Unpin>(
     let head = http::reply_head(answer.status, &answer.headers, kind, None);
     to.write_all(head.as_bytes()).await?;
     let sets_length = sets_content_length(&answer.headers);
-    let mut out = BodyWriter {
+    let mut out = ReplyBodyWriter {
         to,
         split: answer.split,
         pending: Vec::new(),
@@ -227,14 +227,14 @@ impl ConnectionCut {
 }
 
 /// Writes a streamed body in writes of `split` bytes, or as it comes if `split` is 0.
-struct BodyWriter<'a, W> {
+struct ReplyBodyWriter<'a, W> {
     to: &'a mut W,
     split: usize,
     pending: Vec<u8>,
     chunked: bool,
 }
 
-impl<W: AsyncWrite + Unpin> BodyWriter<'_, W> {
+impl<W: AsyncWrite + Unpin> ReplyBodyWriter<'_, W> {
     async fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.pending.extend_from_slice(bytes);
         if self.split == 0 {

@@ -1,7 +1,7 @@
 //! The events of the open item: its parts one at a time, or the body of a call.
 
 use super::item;
-use super::part::StreamedText;
+use super::part::CheckedText;
 use super::rule::{StreamRule, ViolationReport};
 use super::{array, string};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) struct OpenStreamItem {
     /// The item as it was added. The done item must repeat its identity fields.
     added: Value,
     /// The body of a call, or the open part.
-    part: Option<StreamedText>,
+    part: Option<CheckedText>,
     closed: Vec<Value>,
     summary: bool,
     raw: bool,
@@ -27,7 +27,7 @@ impl OpenStreamItem {
         let body = item::streams(&kind).is_some_and(|(_, event)| !event.is_empty());
         Self {
             id: text("id"),
-            part: body.then(|| StreamedText::new("", false)),
+            part: body.then(|| CheckedText::new("", false)),
             kind,
             added,
             closed: Vec::new(),
@@ -111,7 +111,7 @@ impl OpenStreamItem {
             StreamRule::Annotations,
             || format!("added as {part}"),
         );
-        self.part = Some(StreamedText::new(&kind, true));
+        self.part = Some(CheckedText::new(&kind, true));
     }
 
     fn close_part(&mut self, data: &Value, stem: &str, report: &mut ViolationReport) {
@@ -140,7 +140,7 @@ impl OpenStreamItem {
     fn text(&mut self, kind: &str, verb: &str, data: &Value, report: &mut ViolationReport) {
         // Raw reasoning may go without brackets; its first delta then opens the part.
         if self.part.is_none() && kind == "reasoning_text" && self.kind == "reasoning" {
-            self.part = Some(StreamedText::new(kind, false));
+            self.part = Some(CheckedText::new(kind, false));
         }
         self.raw |= kind == "reasoning_text";
         self.summary |= kind == "summary_text";

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The text of one part, or the arguments of a call.
 #[derive(Debug)]
-pub(super) struct StreamedText {
+pub(super) struct CheckedText {
     /// `output_text`, `refusal`, `reasoning_text`, `summary_text`, or empty for the body of a call.
     pub(super) kind: String,
     text: String,
@@ -16,7 +16,7 @@ pub(super) struct StreamedText {
     pub(super) bracketed: bool,
 }
 
-impl StreamedText {
+impl CheckedText {
     pub(super) fn new(kind: &str, bracketed: bool) -> Self {
         Self {
             kind: kind.to_owned(),

@@ -1,4 +1,5 @@
-//! From a configuration to a running server.
+//! `respondent serve`: starts the server with a configuration, and ends when all its turns have
+//! ended.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,10 +12,10 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::print_text;
 use crate::app::{AppState, models, routes};
 use crate::artifacts::Artifacts;
 use crate::clock::{Clock, System};
-use crate::commands::print_text;
 use crate::config::{ArtifactMode, Config, ConfigWatcher, Flags, Inputs, address};
 use crate::diagnostics::bundle::BundleFolder;
 use crate::diagnostics::capture::TurnCapture;
@@ -28,7 +29,7 @@ use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::turn::Service;
 
 /// Serves until a signal asks to stop, and returns when all turns have ended.
-pub async fn serve(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
+pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let listener = bind(config.server.listen).await?;
     let address = listener.local_addr()?;
     let _sandbox = if config.sandbox {

@@ -1,0 +1,252 @@
+//! The structure of the code: the rooms of `src` import one another in one direction, and no two
+//! types of the workspace share a name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use libtest_mimic::Trial;
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Attribute, Item};
+
+use crate::literals::{root, rust_files};
+use crate::trial::case;
+
+/// The rooms of `src` from the lowest layer to the highest. A room may import rooms of lower layers
+/// and of its own, but rooms of one layer must not form a circle.
+const LAYERS: [&[&str]; 9] = [
+    &["clock", "log", "net", "secrets", "config"],
+    &["store"],
+    &["artifacts", "upstream", "metrics"],
+    &["turn"],
+    &["tools", "jobs", "mcp"],
+    &["diagnostics"],
+    &["serve"],
+    &["app"],
+    &["control", "codex", "commands", "sandbox"],
+];
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case("layers::rooms_import_lower_layers_only", || async {
+            rooms_import_lower_layers_only();
+        }),
+        case("layers::no_two_types_share_a_name", || async {
+            no_two_types_share_a_name();
+        }),
+    ]
+}
+
+fn rooms_import_lower_layers_only() {
+    let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut faults = Vec::new();
+    for file in code_files(&["src"]) {
+        let path = file.strip_prefix(root().join("src")).unwrap();
+        let modules = module_path(path);
+        let Some(room) = modules.first() else {
+            // lib.rs and main.rs put the rooms together.
+            continue;
+        };
+        if layer_of(room).is_none() {
+            faults.push(format!("src/{}: {room} has no layer", path.display()));
+        }
+        for imported in imported_rooms(&file, modules.len()) {
+            if imported == *room {
+                continue;
+            }
+            if layer_of(&imported) > layer_of(room) {
+                faults.push(format!("src/{}: {room} uses {imported}", path.display()));
+            }
+            imports.entry(room.clone()).or_default().insert(imported);
+        }
+    }
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert!(imports.len() > 10, "{imports:?}");
+    for room in imports.keys() {
+        let reached = reachable(&imports, room);
+        assert!(
+            !reached.contains(room),
+            "{room} imports itself: {imports:?}"
+        );
+    }
+}
+
+fn no_two_types_share_a_name() {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in code_files(&["src", "adapters/src", "registry/src", "tests/kit/src"]) {
+        let shown = file.strip_prefix(root()).unwrap().display().to_string();
+        for name in type_names(&parsed(&file)) {
+            places.entry(name).or_default().push(shown.clone());
+        }
+    }
+    assert!(places.len() > 400, "{} types found", places.len());
+    places.retain(|_, files| files.len() > 1);
+    assert!(places.is_empty(), "{places:#?}");
+}
+
+fn layer_of(room: &str) -> Option<usize> {
+    LAYERS.iter().position(|rooms| rooms.contains(&room))
+}
+
+/// All rooms that a room imports, directly or through others.
+fn reachable(imports: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from.to_owned()];
+    while let Some(room) = open.pop() {
+        for next in imports.get(&room).into_iter().flatten() {
+            if reached.insert(next.clone()) {
+                open.push(next.clone());
+            }
+        }
+    }
+    reached
+}
+
+/// The Rust files below these folders that are not tests.
+fn code_files(folders: &[&str]) -> impl Iterator<Item = std::path::PathBuf> {
+    rust_files(folders).into_iter().filter(|file| {
+        let path = file.strip_prefix(root()).unwrap();
+        let in_tests = path.iter().skip(2).any(|part| part == "tests");
+        !in_tests && path.file_name() != Some("tests.rs".as_ref())
+    })
+}
+
+/// The modules that lead to a file: `["turn", "prefix"]` for `turn/prefix/mod.rs`.
+fn module_path(path: &Path) -> Vec<String> {
+    let path = path.with_extension("");
+    let mut parts: Vec<String> = path
+        .iter()
+        .map(|part| part.to_str().unwrap().to_owned())
+        .collect();
+    if matches!(
+        parts.last().map(String::as_str),
+        Some("mod" | "lib" | "main")
+    ) {
+        parts.pop();
+    }
+    parts
+}
+
+/// The code of a file without its tests.
+fn parsed(file: &Path) -> Vec<Item> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    let mut items = parsed.items;
+    items.retain(|item| !is_test(item));
+    items
+}
+
+fn is_test(item: &Item) -> bool {
+    let attributes: &[Attribute] = match item {
+        Item::Mod(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        _ => &[],
+    };
+    attributes
+        .iter()
+        .any(|attribute| attribute.to_token_stream().to_string() == "# [cfg (test)]")
+}
+
+fn type_names(items: &[Item]) -> Vec<String> {
+    let mut names = Vec::new();
+    for item in items {
+        match item {
+            Item::Struct(item) => names.push(item.ident.to_string()),
+            Item::Enum(item) => names.push(item.ident.to_string()),
+            Item::Trait(item) => names.push(item.ident.to_string()),
+            Item::Type(item) => names.push(item.ident.to_string()),
+            Item::Union(item) => names.push(item.ident.to_string()),
+            Item::Mod(item) => {
+                let inner = item.content.iter().flat_map(|(_, items)| type_names(items));
+                names.extend(inner);
+            }
+            Item::Fn(item) => {
+                let inner = item
+                    .block
+                    .stmts
+                    .iter()
+                    .filter_map(|statement| match statement {
+                        syn::Stmt::Item(item) => Some(item.clone()),
+                        _ => None,
+                    });
+                names.extend(type_names(&inner.collect::<Vec<_>>()));
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// The rooms that a file names, in imports, paths and macros: whatever follows `crate::`, or enough
+/// `super::` to leave the file's own room. `depth` is the number of modules that lead to the file.
+fn imported_rooms(file: &Path, depth: usize) -> BTreeSet<String> {
+    let mut rooms = BTreeSet::new();
+    for item in parsed(file) {
+        collect_rooms(item.to_token_stream(), depth, &mut rooms);
+    }
+    rooms
+}
+
+fn collect_rooms(tokens: TokenStream, depth: usize, rooms: &mut BTreeSet<String>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        at += 1;
+        match token {
+            TokenTree::Group(group) => collect_rooms(group.stream(), depth, rooms),
+            TokenTree::Ident(word) if word == "crate" || word == "super" => {
+                let mut supers = usize::from(word == "super");
+                while let Some(next) = after_colons(&tokens, at) {
+                    at += 2;
+                    match next {
+                        TokenTree::Ident(next) if next == "super" => {
+                            supers += 1;
+                            at += 1;
+                        }
+                        next if word == "crate" || supers >= depth => {
+                            rooms.extend(first_names(next));
+                            break;
+                        }
+                        _ => break,
+                    }
+                }
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+/// The token behind `::`, if that stands here.
+fn after_colons(tokens: &[TokenTree], at: usize) -> Option<&TokenTree> {
+    let is_colon =
+        |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':');
+    (tokens.get(at).is_some_and(is_colon) && tokens.get(at + 1).is_some_and(is_colon))
+        .then(|| tokens.get(at + 2))
+        .flatten()
+}
+
+/// The name itself, or the first name of each path of `{a::b, c}`.
+fn first_names(token: &TokenTree) -> Vec<String> {
+    match token {
+        TokenTree::Ident(name) => vec![name.to_string()],
+        TokenTree::Group(group) => {
+            let mut names = Vec::new();
+            let mut starts = true;
+            for token in group.stream() {
+                match token {
+                    TokenTree::Ident(name) if starts => names.push(name.to_string()),
+                    TokenTree::Punct(punct) if punct.as_char() == ',' => {
+                        starts = true;
+                        continue;
+                    }
+                    _ => {}
+                }
+                starts = false;
+            }
+            names
+        }
+        TokenTree::Punct(_) | TokenTree::Literal(_) => Vec::new(),
+    }
+}
