@@ -70,7 +70,7 @@ pub struct UserDirs {
 
 impl UserDirs {
     /// The directories of the user who runs this process.
-    pub fn of_process() -> Result<Self, etcetera::HomeDirError> {
+    pub fn from_process() -> Result<Self, etcetera::HomeDirError> {
         let base = etcetera::choose_base_strategy()?;
         Ok(Self {
             working: PathBuf::from("."),
@@ -123,7 +123,7 @@ impl Inputs {
         Ok(Self {
             flags,
             environment: Box::new(ProcessEnvironment),
-            dirs: UserDirs::of_process()?,
+            dirs: UserDirs::from_process()?,
         })
     }
 

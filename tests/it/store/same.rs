@@ -70,11 +70,11 @@ pub async fn home() {
             concat!("choose_base", "_strategy("),
             vec!["src/config/inputs.rs"],
         ),
-        (concat!("of_", "user()"), vec!["src/config/inputs.rs"]),
         (
-            concat!("of_", "process("),
-            vec!["src/config/inputs.rs", "src/main.rs"],
+            concat!("UserDirs::from_", "process("),
+            vec!["src/config/inputs.rs"],
         ),
+        (concat!("Inputs::from_", "process("), vec!["src/main.rs"]),
         (
             concat!("CARGO_BIN", "_EXE_respondent\""),
             vec!["tests/it/proxy.rs"],
