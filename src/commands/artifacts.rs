@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use super::cli::ArtifactsCommand;
 use super::{print_bytes, print_text};
 use crate::app::artifacts::{self, ArtifactList, ArtifactMatches, ArtifactObject, ArtifactSweep};
-use crate::artifacts::owner::OwnerArtifacts;
+use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
 use crate::artifacts::search::printed;
 use crate::artifacts::{Artifacts, OPEN_FAILED};
 use crate::config::Config;
@@ -45,7 +45,7 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
             bytes,
             json,
         } => {
-            let mut path = artifact_path(&id) + "?format=" + if json { "json" } else { "text" };
+            let mut path = artifact_path(&id)? + "?format=" + if json { "json" } else { "text" };
             for (name, value) in [("lines", lines), ("bytes", bytes)] {
                 if let Some(value) = value {
                     let _ = write!(path, "&{name}={}", percent_encoded(&value));
@@ -64,7 +64,7 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
         } => {
             let path = format!(
                 "{}/search?q={}&regex={regex}&ignore_case={ignore_case}&context={context}&limit={limit}",
-                artifact_path(&id),
+                artifact_path(&id)?,
                 percent_encoded(&query)
             );
             let body = client.get(&path).await?;
@@ -76,7 +76,9 @@ pub async fn run(config: &Config, command: ArtifactsCommand) -> anyhow::Result<(
         }
         ArtifactsCommand::Delete { ids } => {
             for id in ids {
-                client.request(&Method::DELETE, &artifact_path(&id)).await?;
+                client
+                    .request(&Method::DELETE, &artifact_path(&id)?)
+                    .await?;
                 print_text(&format!("Deleted {id}.\n"))?;
             }
             Ok(())
@@ -221,8 +223,14 @@ fn plural(count: u64, one: &str) -> String {
     format!("{count} {one}{end}")
 }
 
-fn artifact_path(id: &str) -> String {
-    format!("{ARTIFACTS_PATH}/{}", percent_encoded(id))
+/// The path of an artifact. A malformed id is refused here, because in a path it could name
+/// something else.
+fn artifact_path(id: &str) -> Result<String, ReadError> {
+    if is_artifact_id(id) {
+        Ok(format!("{ARTIFACTS_PATH}/{id}"))
+    } else {
+        Err(ReadError::MalformedId)
+    }
 }
 
 fn percent_encoded(text: &str) -> String {
@@ -327,6 +335,15 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
+
+    #[test]
+    fn a_malformed_id_never_becomes_a_path() {
+        let id = "art_0123456789abcdef0123456789abcdef";
+        assert_eq!(artifact_path(id).unwrap(), format!("/v1/artifacts/{id}"));
+        for malformed in ["", "..", "expired", "art_1/search", "art_\n"] {
+            assert_eq!(artifact_path(malformed), Err(ReadError::MalformedId));
+        }
+    }
 
     #[test]
     fn the_table_has_size_age_and_location() {
