@@ -210,7 +210,7 @@ row S2-P2d "outputs go without their calls" $plan/fit_window/units.rs \
   's/(SequenceEntry::Result(index), Some(unit)) => {/(SequenceEntry::Result(index), Some(unit)) if *index == usize::MAX => {/' \
   adapters parallel_calls_go_with_all_their_outputs
 row S2-P2e "nothing tells what was left out" $plan/fit_window/mod.rs \
-  's/if let Some((place, text)) = notice {/if let Some((place, text)) = notice.filter(|_| false) {/' \
+  's/if let Some((position, text)) = notice {/if let Some((position, text)) = notice.filter(|_| false) {/' \
   adapters a_notice_counts_what_is_left_out_and_quotes_the_user
 row S2-P2f "arguments are cut like texts" $plan/fit_window/mod.rs \
   's/TextRole::Arguments => shorten_arguments(&text, bytes).into(),/TextRole::Arguments if bytes == 0 => shorten_arguments(\&text, bytes).into(), TextRole::Arguments => shorten(\&text, bytes, usize::MAX, EscapeDepth::Once).as_ref().into(),/' \

@@ -18,6 +18,7 @@ use crate::text::Text;
 /// One element of a content list. The fields stay raw JSON, and any of them may
 /// be missing: which ones a part needs depends on its type.
 #[derive(Deserialize)]
+#[serde(expecting = "struct Fields")]
 pub(crate) struct ContentPart<'a> {
     /// `type`; any JSON value.
     #[serde(borrow, rename = "type")]
@@ -154,6 +155,7 @@ impl<'a> MessageContent<'a> {
 /// Reads a list of parts. A part whose `type` is not a string is an error.
 fn parse_parts(raw: &RawValue) -> serde_json::Result<Vec<ContentPart<'_>>> {
     #[derive(Deserialize)]
+    #[serde(expecting = "struct Fields")]
     #[expect(dead_code, reason = "read for its error alone")]
     struct TypedPart<'a> {
         #[serde(borrow, rename = "type")]

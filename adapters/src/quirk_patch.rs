@@ -121,7 +121,7 @@ impl EffortLevels {
             .iter()
             .enumerate()
             .filter(|(_, level)| words.contains(level))
-            .fold(0, |bits, (place, _)| bits | 1 << place);
+            .fold(0, |bits, (index, _)| bits | 1 << index);
         (bits != 0).then_some(Self(bits))
     }
 
@@ -130,7 +130,7 @@ impl EffortLevels {
         EFFORT_LEVELS
             .into_iter()
             .enumerate()
-            .filter(move |(place, _)| self.0 & 1 << place != 0)
+            .filter(move |(index, _)| self.0 & 1 << index != 0)
             .map(|(_, level)| level)
     }
 }

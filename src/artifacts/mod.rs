@@ -65,7 +65,7 @@ pub const SWEEP_FAILED: &str = "ARTIFACT_STORE_SWEEP_FAILED";
 pub struct Artifacts(Arc<ArtifactsInner>);
 
 struct ArtifactsInner {
-    keeping: Retention,
+    retention: Retention,
     backend: Backend,
     /// Seconds after the last access until an artifact is deleted.
     keep_for: u64,
@@ -95,7 +95,7 @@ impl Artifacts {
         counts: ArtifactCounts,
     ) -> Self {
         let memory = MemoryBackend::new(settings.memory);
-        let (keeping, backend) = match (settings.mode, store) {
+        let (retention, backend) = match (settings.mode, store) {
             (ArtifactMode::Off, _) => (Retention::Nothing, Backend::Off),
             (ArtifactMode::Memory, _) | (ArtifactMode::Disk, None) => {
                 (Retention::Memory, Backend::Memory(memory))
@@ -117,7 +117,7 @@ impl Artifacts {
                 (Retention::Memory, Backend::Memory(memory))
             }
         };
-        Self::new(keeping, backend, settings.keep_days, clock)
+        Self::new(retention, backend, settings.keep_days, clock)
     }
 
     /// Reads what a server has left in the store, for a program that is no server.
@@ -140,13 +140,13 @@ impl Artifacts {
     }
 
     /// Keeps nothing, while excerpts say what they said in the recorded turn. For replays.
-    pub fn without_store(keeping: Retention) -> Self {
-        Self::new(keeping, Backend::Off, 0, Arc::new(System))
+    pub fn without_store(retention: Retention) -> Self {
+        Self::new(retention, Backend::Off, 0, Arc::new(System))
     }
 
-    fn new(keeping: Retention, backend: Backend, keep_days: u32, clock: Arc<dyn Clock>) -> Self {
+    fn new(retention: Retention, backend: Backend, keep_days: u32, clock: Arc<dyn Clock>) -> Self {
         Self(Arc::new(ArtifactsInner {
-            keeping,
+            retention,
             backend,
             keep_for: u64::from(keep_days) * DAY,
             clock,
@@ -155,8 +155,8 @@ impl Artifacts {
     }
 
     /// Where excerpts say that the whole output is kept.
-    pub fn keeping(&self) -> Retention {
-        self.0.keeping
+    pub fn retention(&self) -> Retention {
+        self.0.retention
     }
 
     /// Whether this artifact is kept already for this owner, session and call. Counts as access.
@@ -298,7 +298,7 @@ impl ArtifactCommit {
 impl fmt::Debug for Artifacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Artifacts")
-            .field("keeping", &self.0.keeping)
+            .field("retention", &self.0.retention)
             .finish_non_exhaustive()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::search::{self, Found, Query};
+use super::search::{self, SearchQuery, SearchResult};
 use super::{ArtifactError, Artifacts};
 use crate::store::{ArtifactEntry, ArtifactFilter, ArtifactRange, ArtifactText, SweepResult};
 
@@ -90,8 +90,8 @@ impl OwnerArtifacts {
     pub async fn search(
         &self,
         id: &str,
-        query: &Query,
-    ) -> Result<(ArtifactEntry, Found), ReadError> {
+        query: &SearchQuery,
+    ) -> Result<(ArtifactEntry, SearchResult), ReadError> {
         tokio::time::timeout(SEARCH_TIMEOUT, self.search_unbounded(id, query))
             .await
             .unwrap_or(Err(ReadError::SearchTimeout))
@@ -100,8 +100,8 @@ impl OwnerArtifacts {
     async fn search_unbounded(
         &self,
         id: &str,
-        query: &Query,
-    ) -> Result<(ArtifactEntry, Found), ReadError> {
+        query: &SearchQuery,
+    ) -> Result<(ArtifactEntry, SearchResult), ReadError> {
         let failed = || {
             ReadError::Store(ArtifactError {
                 warning: "ARTIFACT_SEARCH_FAILED",

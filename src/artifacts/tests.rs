@@ -353,10 +353,10 @@ async fn one_process_uses_a_data_directory() {
     let refused = dir.try_open().unwrap_err();
     assert_eq!(refused.0, dir.folder.path().join("data"));
     dir.settings.mode = ArtifactMode::Memory;
-    assert_eq!(dir.open().keeping(), Retention::Memory);
+    assert_eq!(dir.open().retention(), Retention::Memory);
     dir.settings.mode = ArtifactMode::Off;
-    assert_eq!(dir.open().keeping(), Retention::Nothing);
+    assert_eq!(dir.open().retention(), Retention::Nothing);
     dir.settings.mode = ArtifactMode::Disk;
     drop(first);
-    assert_eq!(dir.open().keeping(), Retention::Disk);
+    assert_eq!(dir.open().retention(), Retention::Disk);
 }

@@ -188,12 +188,14 @@ pub fn write(path: &Path, catalog: &CodexCatalog) -> Result<(), CatalogError> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "struct Listed")]
 struct PrintedModels {
     models: Vec<PrintedModel>,
 }
 
 /// The fields of Codex's `ModelInfo` that are needed here.
 #[derive(Deserialize)]
+#[serde(expecting = "struct ListedModel")]
 struct PrintedModel {
     slug: String,
     #[serde(default)]

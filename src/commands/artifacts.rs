@@ -16,7 +16,7 @@ use super::cli::ArtifactsCommand;
 use super::{print_bytes, print_text};
 use crate::app::artifacts::{self, ArtifactList, ArtifactMatches, ArtifactObject, ArtifactSweep};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
-use crate::artifacts::search::printed;
+use crate::artifacts::search::format_lines;
 use crate::artifacts::{Artifacts, OPEN_FAILED};
 use crate::config::Config;
 use crate::control::{ApiError, ControlClient, ControlError};
@@ -202,7 +202,7 @@ fn matches_text(found: &ArtifactMatches) -> String {
     if found.matches == 0 {
         return "No match.\n".to_owned();
     }
-    let mut out = printed(&found.lines);
+    let mut out = format_lines(&found.lines);
     if found.has_more {
         let matches = plural(found.matches, "match");
         let _ = writeln!(

@@ -153,7 +153,7 @@ fn reasoning_levels(levels: &[String]) -> String {
     }
 }
 
-/// A price in dollars with at most four decimal places.
+/// A price in dollars with at most four decimal dirs.
 fn dollars(price: f64) -> String {
     let text = format!("{price:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
@@ -245,7 +245,7 @@ mod tests {
     /// A configuration with one enabled provider.
     fn config() -> Config {
         let folder = tempfile::tempdir().unwrap();
-        let places = UserDirs::under(folder.path());
+        let dirs = UserDirs::under(folder.path());
         let file = folder.path().join("c.toml");
         let text = r#"
             [providers.acme]
@@ -268,7 +268,7 @@ mod tests {
                 ..Flags::default()
             },
             environment: Box::new(HashMap::<String, String>::new()),
-            dirs: places,
+            dirs,
         };
         crate::config::load(&inputs).unwrap()
     }

@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn the_greeting_says_what_is_served_and_how_to_use_it() {
         let config = without_a_file(&Flags::default());
-        let said = greeting(&config, config.server.listen, "respondent codex print");
-        let lines: Vec<&str> = said.lines().collect();
+        let text = greeting(&config, config.server.listen, "respondent codex print");
+        let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with(" serves the Responses API on http://127.0.0.1:8787/v1"));
         assert_eq!(lines[1], "  sandbox: sandbox-1");
         assert_eq!(
@@ -302,9 +302,9 @@ mod tests {
     #[test]
     fn an_open_server_is_used_through_loopback() {
         let config = without_a_file(&Flags::default());
-        let said = greeting(&config, "0.0.0.0:9".parse().unwrap(), "");
-        assert!(said.contains("whoever has the token may use it"), "{said}");
-        assert!(said.contains("base_url http://127.0.0.1:9/v1"), "{said}");
+        let text = greeting(&config, "0.0.0.0:9".parse().unwrap(), "");
+        assert!(text.contains("whoever has the token may use it"), "{text}");
+        assert!(text.contains("base_url http://127.0.0.1:9/v1"), "{text}");
     }
 
     #[test]

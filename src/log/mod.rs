@@ -59,8 +59,8 @@ pub fn init(filter: &str, format: RecordFormat) -> Result<(), LogError> {
     }
     panic::set_hook(Box::new(|info| {
         // The payload may quote a request, so only the location is logged.
-        let place = info.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place = %SafeText::new(&place), "panicked");
+        let location = info.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place = %SafeText::new(&location), "panicked");
     }));
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::search::unsearchable;
 use super::tools::{LIST, READ, SEARCH};
 use super::{list, read, search};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
-use crate::artifacts::search::BadQuery;
+use crate::artifacts::search::InvalidQuery;
 
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +37,7 @@ pub(super) enum ToolCallError {
     #[error("The arguments do not fit: {0}.")]
     Arguments(String),
     #[error("{}", unsearchable("query", .0))]
-    Query(#[from] BadQuery),
+    Query(#[from] InvalidQuery),
     #[error("{0} {advice}", advice = advice(.0))]
     Unread(#[from] ReadError),
 }
@@ -90,8 +90,8 @@ where
     F: Future<Output = Result<String, ToolCallError>>,
 {
     // Strict schemas make models write null for an argument that they leave out.
-    let given = arguments.into_iter().filter(|(_, value)| !value.is_null());
-    let arguments = serde_json::from_value(Value::Object(given.collect()))
+    let non_null = arguments.into_iter().filter(|(_, value)| !value.is_null());
+    let arguments = serde_json::from_value(Value::Object(non_null.collect()))
         .map_err(|error| ToolCallError::Arguments(error.to_string()))?;
     tool(arguments).await
 }

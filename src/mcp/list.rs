@@ -23,7 +23,7 @@ const BEGINNING_CHARS: usize = 100;
 
 /// The arguments of a list.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Ask")]
 pub(super) struct ListArguments {
     limit: Option<usize>,
     session: Option<String>,

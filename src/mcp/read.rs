@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 36_000;
 
 /// The arguments of a read.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Ask")]
 pub(super) struct ReadArguments {
     id: String,
     from_line: Option<u64>,

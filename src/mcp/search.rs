@@ -7,7 +7,9 @@ use serde::Deserialize;
 use super::call::ToolCallError;
 use super::read::header_line;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
-use crate::artifacts::search::{BadQuery, Found, Limits, Query, printed};
+use crate::artifacts::search::{
+    InvalidQuery, SearchLimits, SearchQuery, SearchResult, format_lines,
+};
 use crate::store::{ArtifactEntry, ArtifactFilter};
 
 /// Matches shown when the call does not say.
@@ -29,7 +31,7 @@ const MAX_OF_EACH: usize = 10;
 
 /// The arguments of a search.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Ask")]
 pub(super) struct SearchArguments {
     query: String,
     id: Option<String>,
@@ -46,9 +48,9 @@ pub(super) async fn search(
     owned: &OwnerArtifacts,
     arguments: SearchArguments,
 ) -> Result<String, ToolCallError> {
-    let mut query = Query::new(&arguments.query, arguments.regex, false)?;
+    let mut query = SearchQuery::new(&arguments.query, arguments.regex, false)?;
     query.context = arguments.context;
-    query.limits = Limits {
+    query.limits = SearchLimits {
         matches: arguments.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT),
         bytes: MAX_BYTES,
     };
@@ -59,10 +61,10 @@ pub(super) async fn search(
         }
         return search_recent(owned, &arguments.query, query).await;
     };
-    query.from = arguments.from_byte.unwrap_or(0);
+    query.from_byte = arguments.from_byte.unwrap_or(0);
     let (entry, found) = owned.search(id, &query).await?;
     let mut out = section(&entry, &arguments.query, &found);
-    if let Some(next) = found.next {
+    if let Some(next) = found.next_byte {
         let _ = write!(
             out,
             "[Shown: {} of {} matches. Search on with from_byte {next}, or for less.]",
@@ -73,13 +75,13 @@ pub(super) async fn search(
 }
 
 /// The matches in one artifact below a line that names it.
-fn section(entry: &ArtifactEntry, query: &str, found: &Found) -> String {
+fn section(entry: &ArtifactEntry, query: &str, found: &SearchResult) -> String {
     let matches = match found.matches {
         1 => "1 match".to_owned(),
         count => format!("{count} matches"),
     };
     let mut out = header_line(&entry.id, &format!("search {}: {matches}", quoted(query)));
-    out.push_str(&printed(&found.lines));
+    out.push_str(&format_lines(&found.lines));
     out
 }
 
@@ -94,7 +96,7 @@ fn quoted(query: &str) -> String {
 async fn search_recent(
     owned: &OwnerArtifacts,
     text: &str,
-    mut query: Query,
+    mut query: SearchQuery,
 ) -> Result<String, ToolCallError> {
     let filter = ArtifactFilter {
         limit: MAX_RECENT + 1,
@@ -109,7 +111,7 @@ async fn search_recent(
         if bytes > MAX_RECENT_BYTES {
             break;
         }
-        query.limits = Limits {
+        query.limits = SearchLimits {
             matches: total.matches.saturating_sub(shown).clamp(1, MAX_OF_EACH),
             bytes: total.bytes.saturating_sub(out.len()),
         };
@@ -127,7 +129,7 @@ async fn search_recent(
             others.push_str(&section(
                 &entry,
                 text,
-                &Found {
+                &SearchResult {
                     lines: Vec::new(),
                     ..found
                 },
@@ -135,7 +137,7 @@ async fn search_recent(
             continue;
         }
         shown += usize::try_from(found.shown).unwrap_or(usize::MAX);
-        hidden |= found.next.is_some();
+        hidden |= found.next_byte.is_some();
         out.push_str(&section(&entry, text, &found));
     }
     if out.is_empty() {
@@ -158,7 +160,7 @@ async fn search_recent(
 
 /// The message for a pattern that cannot be searched for, with the name of the parameter
 /// that it came in.
-pub(crate) fn unsearchable(parameter: &str, error: &BadQuery) -> String {
+pub(crate) fn unsearchable(parameter: &str, error: &InvalidQuery) -> String {
     format!("{parameter} cannot be searched for: {error}.")
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::list;
 use super::read::{DEFAULT_CHARS, MAX_CHARS};
 use super::search::{DEFAULT_LIMIT, MAX_LIMIT};
-use crate::artifacts::search::CONTEXT;
+use crate::artifacts::search::MAX_CONTEXT_LINES;
 
 /// The name of the tool that reads.
 pub(super) const READ: &str = "artifact_read";
@@ -57,7 +57,7 @@ pub(super) fn definitions() -> Vec<Tool> {
                 "query": {"type": "string", "description": "The text to look for; with regex true, a regular expression, matched line by line."},
                 "id": {"type": "string", "description": "The artifact to search: art_ and 32 hexadecimal digits. Leave out to search the recent artifacts, newest first."},
                 "regex": {"type": "boolean", "description": "query is a regular expression (no look-around, no back references). False when left out."},
-                "context": {"type": "integer", "minimum": 0, "maximum": CONTEXT, "description": "Lines to show before and after each match; 0 when left out."},
+                "context": {"type": "integer", "minimum": 0, "maximum": MAX_CONTEXT_LINES, "description": "Lines to show before and after each match; 0 when left out."},
                 "limit": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "description": format!("Matches to show at most; {DEFAULT_LIMIT} when left out.")},
                 "from_byte": {"type": "integer", "minimum": 0, "description": "With id: search from this byte on, to continue a search that showed not all matches."},
             }),

@@ -41,7 +41,7 @@ pub struct Metrics {
     retries: Family<ProviderLabel, Counter>,
     down: Family<ProviderLabel, Gauge>,
     failovers: Family<FailoverLabels, Counter>,
-    healed: Family<RouteLabels, Counter>,
+    adapted: Family<RouteLabels, Counter>,
     compactions: Family<CompactionLabels, Counter>,
     open_streams: Gauge,
     refused: Family<ReasonLabel, Counter>,
@@ -82,7 +82,7 @@ impl Metrics {
             retries: Family::default(),
             down: Family::default(),
             failovers: Family::default(),
-            healed: Family::default(),
+            adapted: Family::default(),
             compactions: Family::default(),
             open_streams: Gauge::default(),
             refused: Family::default(),
@@ -151,7 +151,7 @@ impl Metrics {
         registry.register(
             "healed",
             "Turns that were sent again in another form after a refusal",
-            self.healed.clone(),
+            self.adapted.clone(),
         );
         registry.register(
             "compactions",
@@ -291,7 +291,7 @@ impl Metrics {
     /// Counts a turn that was adapted: encoded again after a refusal and sent once more.
     pub fn adapted(&self, provider: &str, model: &str) {
         let (provider, model) = self.route(provider, model);
-        self.healed
+        self.adapted
             .get_or_create(&RouteLabels { provider, model })
             .inc();
     }

@@ -129,16 +129,19 @@ impl EncodedRuns {
         }
     }
 
-    fn place(&self, at: usize) -> Option<(&EncodedRun, usize)> {
+    fn find_run(&self, at: usize) -> Option<(&EncodedRun, usize)> {
         let after = self.runs.partition_point(|run| run.at <= at);
         let run = self.runs.get(after.checked_sub(1)?)?;
         Some((run, at - run.at))
     }
 
     /// The characters of the layer that encode a range of the decoded bytes.
-    pub(crate) fn place_of(&self, part: std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
-        let (first, start) = self.place(part.start)?;
-        let (last, end) = self.place(part.end.checked_sub(1)?)?;
+    pub(crate) fn source_range(
+        &self,
+        part: std::ops::Range<usize>,
+    ) -> Option<std::ops::Range<usize>> {
+        let (first, start) = self.find_run(part.start)?;
+        let (last, end) = self.find_run(part.end.checked_sub(1)?)?;
         Some(match self.kind {
             RunEncoding::Base64(_) => {
                 first.from + start * 8 / 6..last.from + ((end + 1) * 8).div_ceil(6)
@@ -149,7 +152,7 @@ impl EncodedRuns {
 
     /// Overwrites a decoded byte, in the layers as well.
     pub(crate) fn write(&self, layers: &mut Layers, layer: usize, at: usize, byte: u8) {
-        let Some((run, at)) = self.place(at) else {
+        let Some((run, at)) = self.find_run(at) else {
             return;
         };
         if let RunEncoding::Hex(_) = self.kind {

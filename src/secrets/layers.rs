@@ -197,7 +197,7 @@ impl DecodedLayer {
 
     /// Maps a range of the layer below to this one.
     fn up(&self, part: &Range<usize>) -> Range<usize> {
-        let place = |below: usize, slack: usize| {
+        let offset = |below: usize, slack: usize| {
             let after = self
                 .seams
                 .partition_point(|seam| seam.below as usize <= below);
@@ -211,7 +211,7 @@ impl DecodedLayer {
             }
         };
         // A range that starts or ends within an escape includes the whole escape.
-        place(part.start, 1)..place(part.end, 0)
+        offset(part.start, 1)..offset(part.end, 0)
     }
 }
 

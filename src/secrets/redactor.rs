@@ -151,7 +151,7 @@ impl Redactor {
         for layer in searched_layers {
             EncodedRuns::each(&mut layers, layer, |layers, encoded| {
                 for one in self.find(encoded.bytes()) {
-                    let source = encoded.place_of(one.range);
+                    let source = encoded.source_range(one.range);
                     ranges.extend(source.map(|range| layers.down(layer, range)));
                 }
             });

@@ -24,7 +24,7 @@ type CalibrationKey = (String, String);
 
 /// The estimated and the counted tokens of one request.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Weighed")]
 pub struct TokenCalibration {
     /// The full name of its route: provider and model.
     pub route: String,

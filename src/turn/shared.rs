@@ -61,7 +61,7 @@ impl SharedState {
         let mut state = TurnState {
             moved_to: self.session_routes.moved_to(owner, session),
             outputs: config.context.outputs,
-            keeping: self.artifacts.keeping(),
+            retention: self.artifacts.retention(),
             ..TurnState::default()
         };
         for route in routes {

@@ -22,7 +22,7 @@ pub(crate) struct Spelling<'s> {
     /// The full name of the route.
     pub(crate) origin: &'s str,
     pub(crate) outputs: OutputPolicy,
-    pub(crate) keeping: Retention,
+    pub(crate) retention: Retention,
     /// The cached reasoning state that the provider wants back, by call id.
     pub(crate) known_baggage: &'s HashMap<String, String>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Spelling<'s> {
 impl Spelling<'_> {
     /// The bounds of the plan.
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds::for_model(self.model, self.outputs, self.keeping).for_dialect(self.dialect)
+        Bounds::for_model(self.model, self.outputs, self.retention).for_dialect(self.dialect)
     }
 
     /// Plans the turn and encodes its request.

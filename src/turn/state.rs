@@ -12,7 +12,7 @@ use super::calibration::TokenCalibration;
 /// The state of the process as far as one turn depends on it, as it was before the turn. Not
 /// `Debug`, because it holds parts of the conversation.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "struct Given")]
 pub struct TurnState {
     /// The quirk patches learned about the models of the turn's routes.
     #[serde(rename = "lessons")]
@@ -35,7 +35,8 @@ pub struct TurnState {
     /// How tool outputs were bounded.
     pub outputs: OutputPolicy,
     /// Where shortened outputs were stored.
-    pub keeping: Retention,
+    #[serde(rename = "keeping")]
+    pub retention: Retention,
     /// If the turn was redacted: the placeholders of the configuration's secrets and of other
     /// secrets that a fault quotes. Else empty.
     pub stand_ins: Vec<String>,
@@ -43,7 +44,7 @@ pub struct TurnState {
 
 /// The quirk patches learned about one model.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Lesson")]
 pub struct ModelPatches {
     /// The provider's id.
     pub provider: String,

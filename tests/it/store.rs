@@ -85,7 +85,7 @@ pub fn child(folder: &OsString) -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let artifacts = open(Path::new(folder));
-        assert_eq!(artifacts.keeping(), Retention::Disk);
+        assert_eq!(artifacts.retention(), Retention::Disk);
         let seed = u64::from(std::process::id());
         for set in 0.. {
             let count = 1 + set % 3;
@@ -184,7 +184,7 @@ async fn kills() {
     for kill in 0..times() {
         let printed = killed(folder.path(), 1 + kill * 5 % 17);
         let artifacts = open(folder.path());
-        assert_eq!(artifacts.keeping(), Retention::Disk);
+        assert_eq!(artifacts.retention(), Retention::Disk);
         all_there(&artifacts, &printed).await;
         all.extend(printed);
     }

@@ -12,6 +12,7 @@ use crate::net::Body;
 
 /// The artifacts that a sweep deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Sweep")]
 pub struct ArtifactSweep {
     /// `artifact.sweep`.
     pub object: String,

@@ -14,6 +14,7 @@ use crate::store::ArtifactFilter;
 
 /// One page of artifacts, in the form of `OpenAI`'s lists.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct List")]
 pub struct ArtifactList {
     /// `list`.
     pub object: String,

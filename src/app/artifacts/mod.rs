@@ -37,6 +37,7 @@ use crate::store::ArtifactEntry;
 
 /// An artifact without its text.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Known")]
 pub struct ArtifactObject {
     /// `artifact`.
     pub object: String,

@@ -18,6 +18,7 @@ use crate::store::{ArtifactRange, ArtifactText};
 
 /// A part of an artifact as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Read")]
 pub struct ArtifactTextObject {
     /// The artifact.
     #[serde(flatten)]

@@ -8,7 +8,9 @@ use super::error::ArtifactHttpError;
 use super::query::{ParameterError, QueryParams};
 use crate::app::respond_with_json;
 use crate::artifacts::owner::OwnerArtifacts;
-use crate::artifacts::search::{CONTEXT, Found, Limits, Line, Query};
+use crate::artifacts::search::{
+    FoundLine, MAX_CONTEXT_LINES, SearchLimits, SearchQuery, SearchResult,
+};
 use crate::mcp::search::unsearchable;
 use crate::net::Body;
 
@@ -21,6 +23,7 @@ const MAX_BYTES: usize = 200_000;
 
 /// The matches of a search.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(expecting = "struct Matches")]
 pub struct ArtifactMatches {
     /// `artifact.search`.
     pub object: String,
@@ -35,7 +38,7 @@ pub struct ArtifactMatches {
     /// The `from_byte` of the next page.
     pub next_byte: Option<u64>,
     /// Matching lines and their context.
-    pub lines: Vec<Line>,
+    pub lines: Vec<FoundLine>,
 }
 
 /// Searches an artifact for `q`, with the parameters `regex`, `ignore_case`, `context`,
@@ -49,31 +52,32 @@ pub(in crate::app) async fn search(
     let params = QueryParams::parse(query.as_deref(), &names)?;
     let pattern = params.text("q").unwrap_or_default();
     let (regex, ignore_case) = (params.flag("regex")?, params.flag("ignore_case")?);
-    let mut query = Query::new(pattern, regex, ignore_case).map_err(|error| ParameterError {
-        name: Some("q"),
-        message: unsearchable("q", &error),
-    })?;
-    let context = params.number("context", &(0..=CONTEXT as u64), 0)?;
-    query.context = usize::try_from(context).unwrap_or(CONTEXT);
+    let mut query =
+        SearchQuery::new(pattern, regex, ignore_case).map_err(|error| ParameterError {
+            name: Some("q"),
+            message: unsearchable("q", &error),
+        })?;
+    let context = params.number("context", &(0..=MAX_CONTEXT_LINES as u64), 0)?;
+    query.context = usize::try_from(context).unwrap_or(MAX_CONTEXT_LINES);
     let limit = params.number("limit", &(1..=MAX_LIMIT as u64), DEFAULT_LIMIT as u64)?;
-    query.limits = Limits {
+    query.limits = SearchLimits {
         matches: usize::try_from(limit).unwrap_or(MAX_LIMIT),
         bytes: MAX_BYTES,
     };
-    query.from = params.number("from_byte", &(0..=u64::MAX), 0)?;
+    query.from_byte = params.number("from_byte", &(0..=u64::MAX), 0)?;
     let (entry, found) = owned.search(&id, &query).await?;
     Ok(respond_with_json(&ArtifactMatches::new(entry.id, found)))
 }
 
 impl ArtifactMatches {
-    fn new(id: String, found: Found) -> Self {
+    fn new(id: String, found: SearchResult) -> Self {
         Self {
             object: "artifact.search".to_owned(),
             id,
             matches: found.matches,
             shown: found.shown,
-            has_more: found.next.is_some(),
-            next_byte: found.next,
+            has_more: found.next_byte.is_some(),
+            next_byte: found.next_byte,
             lines: found.lines,
         }
     }

@@ -87,13 +87,13 @@ fn model_not_found(message: String) -> Response<Body> {
 /// The listed models, the default one first, because Codex takes the order as a
 /// preference. A window that an overflow error revealed replaces the listed one if it is
 /// smaller or none is listed.
-pub fn catalog(config: &Config, lessons: Option<&LearnedQuirks>) -> Vec<CatalogEntry> {
+pub fn catalog(config: &Config, learned_quirks: Option<&LearnedQuirks>) -> Vec<CatalogEntry> {
     let registry = &config.registry;
     let mut entries: Vec<CatalogEntry> = registry
         .models()
         .map(|(provider, model)| {
-            let learned = lessons
-                .and_then(|lessons| lessons.window(&provider.id, &model.id))
+            let learned = learned_quirks
+                .and_then(|learned_quirks| learned_quirks.window(&provider.id, &model.id))
                 .filter(|learned| model.window.is_none_or(|listed| learned.tokens < listed));
             let window = learned.unwrap_or_else(|| model.window()).tokens;
             CatalogEntry {
@@ -168,9 +168,9 @@ mod tests {
             dirs: UserDirs::under(folder.path()),
         })
         .unwrap();
-        let lessons = LearnedQuirks::default();
+        let learned_quirks = LearnedQuirks::default();
         let windows = || {
-            let catalog = catalog(&config, Some(&lessons));
+            let catalog = catalog(&config, Some(&learned_quirks));
             let windows = catalog
                 .iter()
                 .map(|entry| (entry.window, entry.auto_compact));
@@ -182,7 +182,7 @@ mod tests {
         );
         for model in ["lab/unknown", "lab/small", "lab/big"] {
             let route = config.registry.resolve(model, false).unwrap();
-            lessons.learn(&route, QuirkPatch::Window(200_000));
+            learned_quirks.learn(&route, QuirkPatch::Window(200_000));
         }
         assert_eq!(
             windows(),

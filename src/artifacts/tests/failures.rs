@@ -64,7 +64,7 @@ async fn a_store_that_cannot_be_opened_is_reported_once_and_replaced_by_memory()
     let dir = TestDir::new();
     fs::write(dir.folder.path().join("data"), "a file").unwrap();
     let artifacts = dir.open();
-    assert_eq!(artifacts.keeping(), Retention::Memory);
+    assert_eq!(artifacts.retention(), Retention::Memory);
     assert_keeps(&artifacts, false).await;
     assert_keeps(&artifacts, false).await;
     artifacts.sweep().await.unwrap();
@@ -85,7 +85,7 @@ async fn a_failed_write_is_reported_once_and_replaced_by_memory() {
     let during = keep(&artifacts, "me", "2", "during").await;
     assert_keeps(&artifacts, false).await;
     // Excerpts keep saying the same, or the prompt prefix would change.
-    assert_eq!(artifacts.keeping(), Retention::Disk);
+    assert_eq!(artifacts.retention(), Retention::Disk);
     assert!(artifacts.is_kept("me", "s", "2", &during));
     assert_eq!(
         whole(&artifacts, "me", &before).await.as_deref(),
@@ -191,7 +191,7 @@ async fn a_file_that_is_no_database_is_moved_aside() {
         let garbage = format!("garbage {count} ").repeat(1000);
         fs::write(&database, &garbage).unwrap();
         let artifacts = dir.open();
-        assert_eq!(artifacts.keeping(), Retention::Disk);
+        assert_eq!(artifacts.retention(), Retention::Disk);
         assert_keeps(&artifacts, true).await;
         drop(artifacts);
         let aside = moved_aside(&dir);
@@ -244,7 +244,7 @@ async fn the_store_of_a_newer_version_is_left_alone() {
     let id = keep(&dir.open(), "me", "call", "text").await;
     store::execute(&dir.data_dir(), "PRAGMA user_version = 9");
     let artifacts = dir.open();
-    assert_eq!(artifacts.keeping(), Retention::Memory);
+    assert_eq!(artifacts.retention(), Retention::Memory);
     assert_eq!(whole(&artifacts, "me", &id).await, None);
     assert_keeps(&artifacts, false).await;
     drop(artifacts);

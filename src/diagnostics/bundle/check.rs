@@ -10,7 +10,7 @@ use super::{BodyChunk, BundleAttempt, BundleError, BundleTurn, MAX_ATTEMPTS};
 
 /// Maximum number of chunks of one body, and of readings of clock or randomness.
 const MAX_READINGS: usize = 1 << 20;
-/// Maximum length of other lists: headers, notes, routes, lessons and the like.
+/// Maximum length of other lists: headers, notes, routes, learned patches and the like.
 const MAX_LIST_LENGTH: usize = 10_000;
 /// 48 hours.
 const MAX_TURN_US: u64 = 48 * 3600 * 1_000_000;
@@ -62,7 +62,7 @@ pub(super) fn check_bodies(turn: &BundleTurn, number: usize) -> Result<(), Bundl
 
 fn lists_are_bounded(turn: &BundleTurn) -> bool {
     let settings = &turn.settings;
-    let given = &turn.given;
+    let state = &turn.state_before;
     let readings = [
         turn.clock.len(),
         turn.random.len(),
@@ -74,8 +74,8 @@ fn lists_are_bounded(turn: &BundleTurn) -> bool {
         turn.request.headers.len(),
         turn.answer.headers.len(),
         settings.routes.len(),
-        given.model_patches.len(),
-        given.providers.len(),
+        state.model_patches.len(),
+        state.providers.len(),
     ];
     let of_attempts = |it: &BundleAttempt| {
         let head = it.head.as_ref().map_or(0, |head| head.headers.len());
@@ -83,7 +83,7 @@ fn lists_are_bounded(turn: &BundleTurn) -> bool {
         it.pieces.len() <= MAX_READINGS && listed.iter().all(|count| *count <= MAX_LIST_LENGTH)
     };
     let mut keys = settings.routes.iter().map(|it| it.key_weights.len());
-    let mut rests = given.providers.iter().map(|it| it.keys_rest_ms.len());
+    let mut rests = state.providers.iter().map(|it| it.keys_rest_ms.len());
     readings.iter().all(|count| *count <= MAX_READINGS)
         && listed.iter().all(|count| *count <= MAX_LIST_LENGTH)
         && turn.attempts.len() <= MAX_ATTEMPTS
@@ -107,7 +107,7 @@ fn times_are_bounded(turn: &BundleTurn) -> bool {
     });
     let faults = turn.attempts.iter().filter_map(|it| it.fault.as_ref());
     let pauses = faults.chain(&turn.fault).filter_map(retry_pause);
-    let rests = turn.given.providers.iter();
+    let rests = turn.state_before.providers.iter();
     turn.took_us <= MAX_TURN_US
         && turn.ending_us.is_none_or(|time| time <= MAX_TURN_US)
         && turn.began_ms / 1000 <= MAX_SECOND

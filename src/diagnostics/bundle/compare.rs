@@ -41,9 +41,9 @@ pub enum Scope {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The field: `attempt 2 request: messages[14].content`.
-    pub place: String,
+    pub location: String,
     /// The value in the left turn, or `absent`. Long values are cut around the first
-    /// character that differs. Both values are empty if the place alone says everything.
+    /// character that differs. Both values are empty if the location alone says everything.
     pub left: String,
     /// The value in the right turn, likewise.
     pub right: String,
@@ -74,45 +74,53 @@ pub fn compare(left: &BundleTurn, right: &BundleTurn, what: Scope) -> Vec<Differ
 }
 
 impl Difference {
-    fn new(place: impl Into<String>, (left, right): (String, String)) -> Self {
-        let mut place = place.into();
-        place.truncate(place.trim_end_matches([':', ' ']).len());
-        Self { place, left, right }
+    fn new(location: impl Into<String>, (left, right): (String, String)) -> Self {
+        let mut location = location.into();
+        location.truncate(location.trim_end_matches([':', ' ']).len());
+        Self {
+            location,
+            left,
+            right,
+        }
     }
 
     /// Only the left turn has a value.
-    fn left(place: impl Into<String>, left: String) -> Self {
-        Self::new(place, (left, excerpt::ABSENT.to_owned()))
+    fn left(location: impl Into<String>, left: String) -> Self {
+        Self::new(location, (left, excerpt::ABSENT.to_owned()))
     }
 
     /// Only the right turn has a value.
-    fn right(place: impl Into<String>, right: String) -> Self {
-        Self::new(place, (excerpt::ABSENT.to_owned(), right))
+    fn right(location: impl Into<String>, right: String) -> Self {
+        Self::new(location, (excerpt::ABSENT.to_owned(), right))
     }
 
-    /// A difference that its place describes completely.
-    fn remark(place: impl Into<String>) -> Self {
-        Self::new(place, (String::new(), String::new()))
+    /// A difference that its location describes completely.
+    fn remark(location: impl Into<String>) -> Self {
+        Self::new(location, (String::new(), String::new()))
     }
 }
 
 impl fmt::Display for Difference {
     /// One line, or two if the values are long; without a final line break.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { place, left, right } = self;
-        let (place, left, right) = (
-            SafeText::new(place),
+        let Self {
+            location,
+            left,
+            right,
+        } = self;
+        let (location, left, right) = (
+            SafeText::new(location),
             SafeText::new(left),
             SafeText::new(right),
         );
         if self.left.is_empty() && self.right.is_empty() {
-            return write!(f, "{place}");
+            return write!(f, "{location}");
         }
-        let length = [&self.place, &self.left, &self.right]
+        let length = [&self.location, &self.left, &self.right]
             .iter()
             .map(|text| text.chars().count())
             .sum::<usize>();
         let gap = if length > 110 { "\n    " } else { " " };
-        write!(f, "{place}: {left}{gap}-> {right}")
+        write!(f, "{location}: {left}{gap}-> {right}")
     }
 }

@@ -99,16 +99,16 @@ fn unpack<R: Read>(
     let manifest = Manifest::parse(&json)?;
     let mut turns = Vec::new();
     for number in 1..=manifest.turns {
-        let place = BundleEntry::Turn(number);
-        let json = unpacking.read_entry(place)?;
+        let turn_entry = BundleEntry::Turn(number);
+        let json = unpacking.read_entry(turn_entry)?;
         let mut turn: BundleTurn = serde_json::from_slice(&json)
-            .map_err(|error| json_error(place, &error, &manifest.made_by))?;
+            .map_err(|error| json_error(turn_entry, &error, &manifest.made_by))?;
         drop(json);
         check_metadata(&turn, number)?;
         for entry in BundleEntry::bodies(number, turn.attempts.len()) {
             let body = unpacking.read_entry(entry)?;
-            if let Some(place) = turn.body_mut(entry) {
-                *place = body;
+            if let Some(slot) = turn.body_mut(entry) {
+                *slot = body;
             }
         }
         check_bodies(&turn, number)?;

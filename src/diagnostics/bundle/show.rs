@@ -123,12 +123,12 @@ fn write_fields(page: &mut ReportText, turn: &BundleTurn) {
             ),
         );
     }
-    for (index, lesson) in turn.given.model_patches.iter().enumerate() {
+    for (index, learned) in turn.state_before.model_patches.iter().enumerate() {
         let name = if index == 0 { "lessons" } else { "" };
-        let mends: Vec<String> = lesson.patches.iter().map(ToString::to_string).collect();
-        let (provider, model) = (&lesson.provider, &lesson.model);
-        let mends = mends.join("; ");
-        page.field(name, format_args!("{provider}/{model}: {mends}"));
+        let patches: Vec<String> = learned.patches.iter().map(ToString::to_string).collect();
+        let (provider, model) = (&learned.provider, &learned.model);
+        let patches = patches.join("; ");
+        page.field(name, format_args!("{provider}/{model}: {patches}"));
     }
     page.field(
         "program",

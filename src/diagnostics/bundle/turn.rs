@@ -17,7 +17,7 @@ use crate::turn::TurnState;
 
 /// One turn, made from a recording or read from a bundle. Also the result of a replay.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Turn")]
 pub struct BundleTurn {
     /// The id of the HTTP request.
     pub request_id: String,
@@ -52,9 +52,10 @@ pub struct BundleTurn {
     pub heartbeat_ms: u64,
     /// `commit_after` of the configuration, in milliseconds.
     pub commit_after_ms: u64,
-    /// What the server knew before the turn: learned quirks, stored items, the state of
+    /// The state of the server before the turn: learned quirks, stored items, the health of
     /// the providers.
-    pub given: TurnState,
+    #[serde(rename = "given")]
+    pub state_before: TurnState,
     /// Clock readings that differ from the one before: the number of earlier readings,
     /// and seconds since 1970.
     pub clock: Vec<(u64, u64)>,
@@ -69,7 +70,7 @@ pub struct BundleTurn {
 
 /// The client's request of a [`BundleTurn`].
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Request")]
 pub struct BundleRequest {
     /// Path and query of the URL.
     pub path: String,
@@ -82,7 +83,7 @@ pub struct BundleRequest {
 
 /// The response to the client of a [`BundleTurn`].
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Answer")]
 pub struct BundleResponse {
     /// The HTTP status; 0 if the client left before it was sent.
     pub status: u16,
@@ -97,7 +98,7 @@ pub struct BundleResponse {
 
 /// One request to a provider and the response to it.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Attempt")]
 pub struct BundleAttempt {
     /// When the attempt began.
     pub at_us: u64,
@@ -136,7 +137,7 @@ pub struct BundleAttempt {
 
 /// The head of a provider's response.
 #[derive(Clone, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Head")]
 pub struct BundleResponseHead {
     /// When it arrived.
     pub at_us: u64,
@@ -158,7 +159,7 @@ pub struct BodyChunk {
 
 /// A body that was not kept whole.
 #[derive(Clone, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "struct Omitted")]
 pub struct OmittedPart {
     /// Its name: `request`, `attempt 1 request`, `attempt 1 answer` or `answer`.
     pub what: String,

@@ -168,7 +168,7 @@ impl RecordedTurn {
             settings,
             heartbeat_ms: milliseconds(server.heartbeat),
             commit_after_ms: milliseconds(server.commit_after),
-            given: self.state_before.clone(),
+            state_before: self.state_before.clone(),
             clock: self.clock.clone(),
             random: self
                 .random
@@ -202,7 +202,7 @@ impl RecordedTurn {
             bytes_per_token: attempt.bytes_per_token,
             replays_reasoning: self.attempts.first().is_some_and(|it| it.replays_reasoning),
             outputs: self.state_before.outputs,
-            retention: self.state_before.keeping,
+            retention: self.state_before.retention,
         };
         serde_json::to_vec_pretty(&plan(&turn, &bounds)).ok()
     }

@@ -104,10 +104,10 @@ impl RecordedTurn {
                 self.routes = routes.to_vec();
                 self.similar_names = near.to_vec();
             }
-            TurnEvent::State(given) => {
-                self.reserve_required(text_bytes(&given.items));
-                self.reserve_required(given.tools.as_ref().map_or(0, String::len));
-                self.state_before = given;
+            TurnEvent::State(state) => {
+                self.reserve_required(text_bytes(&state.items));
+                self.reserve_required(state.tools.as_ref().map_or(0, String::len));
+                self.state_before = state;
             }
             TurnEvent::Baggage(blobs) => {
                 self.reserve_required(text_bytes(blobs));

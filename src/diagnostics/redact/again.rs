@@ -23,7 +23,7 @@ use super::opaque;
 use crate::diagnostics::bundle::{BundleAttempt, BundleTurn};
 use crate::turn::{Spelling, TurnState, first_retained_item};
 
-/// Encodes the requests of a recorded turn again, given the turn with and without its
+/// Encodes the requests of a recorded turn again, state the turn with and without its
 /// secrets.
 pub(super) struct Reencoder<'t> {
     old: TurnSide<'t>,
@@ -46,12 +46,12 @@ struct TurnSide<'t> {
     source: TurnSource,
 }
 
-/// A guess at how a request was encoded.
+/// A set of quirk patches with which a request may have been encoded.
 struct RequestVariant {
     /// Index of the route in the settings of the turn.
     route: usize,
     /// The quirk patches that were known for the model, in order.
-    mends: Vec<QuirkPatch>,
+    patches: Vec<QuirkPatch>,
 }
 
 impl<'t> Reencoder<'t> {
@@ -89,9 +89,9 @@ impl<'t> Reencoder<'t> {
             return Reencoded::Unknown;
         };
         let mut whole = true;
-        for way in self.ways(attempts, index) {
+        for variant in self.variants(attempts, index) {
             for (old, new) in self.purposes() {
-                let Some((plan, sent)) = self.old.request(&way, old) else {
+                let Some((plan, sent)) = self.old.request(&variant, old) else {
                     continue;
                 };
                 whole &= !shortens(&plan);
@@ -99,7 +99,7 @@ impl<'t> Reencoder<'t> {
                 if !sent.body.starts_with(&attempt.body) {
                     continue;
                 }
-                let Some((_, made)) = self.new.request(&way, new) else {
+                let Some((_, made)) = self.new.request(&variant, new) else {
                     continue;
                 };
                 let mut body = made.body;
@@ -116,10 +116,10 @@ impl<'t> Reencoder<'t> {
         }
     }
 
-    /// Possible encodings of an attempt, likeliest first. Tries quirk sets newest first:
-    /// after attempt n the patches of attempts < n apply, minus those rolled back because
-    /// they did not help.
-    fn ways(&self, attempts: &[BundleAttempt], index: usize) -> Vec<RequestVariant> {
+    /// The possible quirk sets of an attempt, likeliest first. The patches that the earlier
+    /// attempts suggested are applied in order, except the last ones, which are rolled back
+    /// if they did not help.
+    fn variants(&self, attempts: &[BundleAttempt], index: usize) -> Vec<RequestVariant> {
         let Some(attempt) = attempts.get(index) else {
             return Vec::new();
         };
@@ -130,23 +130,28 @@ impl<'t> Reencoder<'t> {
         let Some(settings) = self.old.turn.settings.routes.get(route) else {
             return Vec::new();
         };
-        let known = self.old.turn.given.model_patches.iter().filter(|lesson| {
-            lesson.provider == settings.provider && lesson.model == settings.upstream_model
-        });
-        let known: Vec<QuirkPatch> = known.flat_map(|lesson| lesson.patches.clone()).collect();
+        let known = self
+            .old
+            .turn
+            .state_before
+            .model_patches
+            .iter()
+            .filter(|learned| {
+                learned.provider == settings.provider && learned.model == settings.upstream_model
+            });
+        let known: Vec<QuirkPatch> = known.flat_map(|learned| learned.patches.clone()).collect();
         let before = attempts.iter().take(index);
-        let taught = before.filter(|before| before.route == attempt.route);
-        let taught = taught.filter_map(|before| before.fault.as_ref()?.patch);
-        let mut taught: Vec<QuirkPatch> = taught.collect();
-        taught.dedup();
-        let most = taught.len();
-        let counts = (0..=most).rev();
+        let learned_before = before.filter(|before| before.route == attempt.route);
+        let learned_before = learned_before.filter_map(|before| before.fault.as_ref()?.patch);
+        let mut learned_before: Vec<QuirkPatch> = learned_before.collect();
+        learned_before.dedup();
+        let counts = (0..=learned_before.len()).rev();
         counts
             .map(|count| RequestVariant {
                 route,
-                mends: known
+                patches: known
                     .iter()
-                    .chain(taught.iter().take(count))
+                    .chain(learned_before.iter().take(count))
                     .copied()
                     .collect(),
             })
@@ -172,7 +177,7 @@ impl<'t> Reencoder<'t> {
 impl<'t> TurnSide<'t> {
     fn of(turn: &'t BundleTurn) -> Option<Self> {
         let body = String::from_utf8(turn.request.body.clone()).ok()?;
-        let items = turn.given.items.iter();
+        let items = turn.state_before.items.iter();
         let items: HashMap<String, Arc<str>> = items
             .map(|(id, json)| (id.clone(), json.as_str().into()))
             .collect();
@@ -182,17 +187,17 @@ impl<'t> TurnSide<'t> {
         })
     }
 
-    fn request(&self, way: &RequestVariant, purpose: Purpose) -> Option<(Plan, Encoded)> {
+    fn request(&self, variant: &RequestVariant, purpose: Purpose) -> Option<(Plan, Encoded)> {
         let TurnState {
             outputs,
-            keeping,
+            retention,
             baggage,
             ..
-        } = &self.turn.given;
-        let route: &RouteSnapshot = self.turn.settings.routes.get(way.route)?;
+        } = &self.turn.state_before;
+        let route: &RouteSnapshot = self.turn.settings.routes.get(variant.route)?;
         let (mut dialect, mut model) = (route.dialect.clone(), route.model.clone());
-        for mend in &way.mends {
-            mend.apply(&mut dialect.quirks, &mut model);
+        for patch in &variant.patches {
+            patch.apply(&mut dialect.quirks, &mut model);
         }
         let known_baggage = if dialect.quirks.wants_baggage() {
             baggage.clone().into_iter().collect()
@@ -206,7 +211,7 @@ impl<'t> TurnSide<'t> {
             upstream_model: &route.upstream_model,
             origin: &route.full_name(),
             outputs: *outputs,
-            keeping: *keeping,
+            retention: *retention,
             known_baggage: &known_baggage,
         };
         let source = self.source.with_purpose(purpose);
@@ -214,13 +219,13 @@ impl<'t> TurnSide<'t> {
     }
 
     fn plan(&self, attempt: &BundleAttempt, reasoning: bool) -> Option<Vec<u8>> {
-        let given = &self.turn.given;
+        let state = &self.turn.state_before;
         let bounds = Bounds {
             window: attempt.window?,
             bytes_per_token: attempt.bytes_per_token,
             replays_reasoning: reasoning,
-            outputs: given.outputs,
-            retention: given.keeping,
+            outputs: state.outputs,
+            retention: state.retention,
         };
         serde_json::to_vec_pretty(&plan(&self.source.turn().ok()?, &bounds)).ok()
     }
@@ -244,7 +249,7 @@ impl<'t> TurnSide<'t> {
         Purpose::Summary {
             mode,
             prompted: true,
-            tools: self.turn.given.tools.as_deref().map(Arc::from),
+            tools: self.turn.state_before.tools.as_deref().map(Arc::from),
         }
     }
 }

@@ -80,11 +80,11 @@ impl Scrubber {
             EncodedRuns::each(&mut layers, layer, |layers, encoded| {
                 let found = settle(self.hits(encoded.bytes()));
                 for hit in found {
-                    let Some(place) = encoded.place_of(hit.range.clone()) else {
+                    let Some(source) = encoded.source_range(hit.range.clone()) else {
                         continue;
                     };
-                    let place = layers.down(layer, place);
-                    if touches(locked, &place) || !touches(free, &place) {
+                    let source = layers.down(layer, source);
+                    if touches(locked, &source) || !touches(free, &source) {
                         continue;
                     }
                     let content = encoded.bytes().get(hit.range.clone()).unwrap_or_default();

@@ -234,12 +234,12 @@ fn all_of_a_turn_is_scrubbed() {
         ..BundleTurn::default()
     };
     turn.settings.asked = KEY.into();
-    turn.given.moved_to = Some(KEY.into());
-    turn.given.tools = Some(format!(r#"[{{"name":"{KEY}"}}]"#));
-    turn.given
+    turn.state_before.moved_to = Some(KEY.into());
+    turn.state_before.tools = Some(format!(r#"[{{"name":"{KEY}"}}]"#));
+    turn.state_before
         .items
         .insert("msg_1".into(), format!(r#"{{"a":"{KEY}"}}"#));
-    turn.given.baggage.insert(
+    turn.state_before.baggage.insert(
         "call_1".into(),
         format!(
             "{} foreign-blob",

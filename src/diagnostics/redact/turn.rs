@@ -22,9 +22,9 @@ impl Scrubber {
     pub fn turn(&self, turn: &BundleTurn) -> BundleTurn {
         let new = self.scrubbed(turn.clone());
         let is_same = turn.request.body == new.request.body
-            && turn.given.items == new.given.items
-            && turn.given.baggage == new.given.baggage
-            && turn.given.tools == new.given.tools;
+            && turn.state_before.items == new.state_before.items
+            && turn.state_before.baggage == new.state_before.baggage
+            && turn.state_before.tools == new.state_before.tools;
         if is_same {
             return new;
         }
@@ -100,13 +100,13 @@ impl Scrubber {
             settings,
             heartbeat_ms,
             commit_after_ms,
-            given,
+            state_before: state,
             clock,
             random,
             omitted,
             plan,
         } = turn;
-        let given = self.given(given, fault.iter().chain(attempts_faults(&attempts)));
+        let state = self.redact_state(state, fault.iter().chain(attempts_faults(&attempts)));
         let notes = notes.into_iter();
         BundleTurn {
             request_id,
@@ -127,7 +127,7 @@ impl Scrubber {
             settings: self.settings(settings),
             heartbeat_ms,
             commit_after_ms,
-            given,
+            state_before: state,
             clock,
             random,
             omitted,
@@ -262,26 +262,30 @@ impl Scrubber {
         route
     }
 
-    fn given<'f>(&self, given: TurnState, faults: impl Iterator<Item = &'f Fault>) -> TurnState {
-        let mut given = given;
-        for json in given.items.values_mut() {
+    fn redact_state<'f>(
+        &self,
+        state: TurnState,
+        faults: impl Iterator<Item = &'f Fault>,
+    ) -> TurnState {
+        let mut state = state;
+        for json in state.items.values_mut() {
             *json = self.string(std::mem::take(json));
         }
-        for blobs in given.baggage.values_mut() {
+        for blobs in state.baggage.values_mut() {
             let clean: Vec<String> = blobs.split(' ').map(|blob| self.blob(blob)).collect();
             *blobs = clean.join(" ");
         }
-        given.moved_to = given.moved_to.map(|route| self.string(route));
-        given.tools = given.tools.map(|tools| self.string(tools));
+        state.moved_to = state.moved_to.map(|route| self.string(route));
+        state.tools = state.tools.map(|tools| self.string(tools));
         // Only the first time: a later redaction may know other secrets.
-        if given.stand_ins.is_empty() {
+        if state.stand_ins.is_empty() {
             let secrets = self.redactor.secrets().iter();
-            given.stand_ins = secrets
+            state.stand_ins = secrets
                 .map(|secret| self.string(secret.expose().to_owned()))
                 .chain(self.stand_ins(faults))
                 .collect();
         }
-        given
+        state
     }
 
     /// The placeholders of unknown secrets that a fault quotes. The client's response has
@@ -315,9 +319,9 @@ fn renamed(ids: &ChangedArtifactIds, turn: BundleTurn) -> BundleTurn {
     for body in bodies.into_iter().chain(attempts) {
         *body = ids.renamed(std::mem::take(body));
     }
-    let given = &mut turn.given;
-    let texts = given.items.values_mut().chain(given.baggage.values_mut());
-    for text in texts.chain(&mut given.tools) {
+    let state = &mut turn.state_before;
+    let texts = state.items.values_mut().chain(state.baggage.values_mut());
+    for text in texts.chain(&mut state.tools) {
         *text = ids.string(std::mem::take(text));
     }
     turn

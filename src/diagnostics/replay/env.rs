@@ -201,9 +201,9 @@ impl TurnObserver for ObservedRecorder {
 pub(super) fn connect_failure(turn: &BundleTurn, number: usize) -> Option<(Duration, Fault)> {
     let attempt = turn.attempts.get(number.checked_sub(1)?)?;
     let fault = attempt.fault.as_ref()?;
-    let told = attempt.head.is_none() && fault.kind != Kind::Draining;
+    let failed_to_connect = attempt.head.is_none() && fault.kind != Kind::Draining;
     let after = Duration::from_micros(attempt.end_us.saturating_sub(attempt.at_us));
-    told.then(|| (after, fault.clone()))
+    failed_to_connect.then(|| (after, fault.clone()))
 }
 
 /// Returns the recorded readings of clock and randomness. After the last one, the clock

@@ -119,11 +119,11 @@ async fn run(recorded: Arc<BundleTurn>) -> Result<BundleTurn, ReplayError> {
         Arc::new(Metrics::new()),
         ending.clone(),
         Arc::new(ReplayEnvFactory(Arc::clone(&env))),
-        Artifacts::without_store(recorded.given.keeping),
+        Artifacts::without_store(recorded.state_before.retention),
     ));
     let (head, body) = client_request(&recorded)?;
     // Fails for an invalid request, which needs no state.
-    let _ = service.restore_state(&recorded.given, &head, &Arc::new(body.clone()));
+    let _ = service.restore_state(&recorded.state_before, &head, &Arc::new(body.clone()));
     env.arm();
     let streams = StreamFlag::of(&body) && !head.uri.path().ends_with("/compact");
     let origin = upstream.origin();
@@ -184,7 +184,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
     let mut keys = HashMap::new();
     for route in &mut settings.routes {
         route.base_url = format!("{origin}{}", split_origin(&route.base_url).1);
-        let states = turn.given.providers.iter();
+        let states = turn.state_before.providers.iter();
         let state = states
             .clone()
             .find(|state| state.provider == route.provider);
@@ -197,7 +197,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
         keys.insert(route.provider.clone(), stand_ins.collect());
     }
     // The engine must hide the placeholders where it hid the secrets themselves.
-    let hidden = turn.given.stand_ins.iter();
+    let hidden = turn.state_before.stand_ins.iter();
     let hidden: Vec<Secret> = hidden.filter_map(|text| Secret::new(text)).collect();
     let mut config = Config::for_replay(
         settings.to_registry(),
@@ -205,7 +205,7 @@ fn replay_config(turn: &BundleTurn, origin: &str) -> Config {
         Duration::from_millis(turn.heartbeat_ms),
         Duration::from_millis(turn.commit_after_ms),
     );
-    config.context.outputs = turn.given.outputs;
+    config.context.outputs = turn.state_before.outputs;
     config.with_redactor(Redactor::new(&hidden))
 }
 
@@ -259,8 +259,8 @@ fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
     replayed.began_ms = recorded.began_ms;
     replayed.config_digest.clone_from(&recorded.config_digest);
     restore_prefix_header(&recorded.answer.headers, &mut replayed.answer.headers);
-    let stand_ins = &recorded.given.stand_ins;
-    replayed.given.stand_ins.clone_from(stand_ins);
+    let stand_ins = &recorded.state_before.stand_ins;
+    replayed.state_before.stand_ins.clone_from(stand_ins);
     let routes = replayed.settings.routes.iter_mut();
     for (replayed, recorded) in routes.zip(&recorded.settings.routes) {
         if replayed.full_name() == recorded.full_name() {
@@ -283,12 +283,12 @@ fn restore_recorded_values(recorded: &BundleTurn, replayed: &mut BundleTurn) {
 /// earlier turn is not part of the recording.
 fn restore_prefix_header(recorded: &[(String, String)], replayed: &mut Vec<(String, String)>) {
     let is_prefix = |header: &&(String, String)| header.0 == PREFIX_HEADER.as_str();
-    let told = recorded.iter().find(is_prefix);
+    let recorded = recorded.iter().find(is_prefix);
     match (
         replayed.iter_mut().find(|header| is_prefix(&&**header)),
-        told,
+        recorded,
     ) {
-        (Some(header), Some(told)) => header.clone_from(told),
+        (Some(header), Some(recorded)) => header.clone_from(recorded),
         (Some(_), None) => replayed.retain(|header| !is_prefix(&header)),
         (None, _) => {}
     }

@@ -45,8 +45,8 @@ struct Scene<'s> {
     leaves_after: Option<usize>,
     /// The program shuts down after `acme` got this many requests.
     ends_after: Option<usize>,
-    /// Where the model is told that shortened outputs are kept.
-    keeping: Retention,
+    /// Where excerpts say that whole outputs are kept.
+    retention: Retention,
 }
 
 impl Default for Scene<'_> {
@@ -59,7 +59,7 @@ impl Default for Scene<'_> {
             headers: Vec::new(),
             leaves_after: None,
             ends_after: None,
-            keeping: Retention::Nothing,
+            retention: Retention::Nothing,
         }
     }
 }
@@ -107,15 +107,15 @@ impl Scene<'_> {
             Arc::new(Metrics::new()),
             ending.clone(),
             Arc::new(recorder.clone()),
-            Artifacts::without_store(self.keeping),
+            Artifacts::without_store(self.retention),
         ));
-        for (place, request) in self.requests.iter().enumerate() {
+        for (index, request) in self.requests.iter().enumerate() {
             let mut head = http::Request::post("/v1/responses");
             for (name, value) in &self.headers {
                 head = head.header(*name, *value);
             }
             let head = head.body(()).unwrap().into_parts().0;
-            let last = place + 1 == self.requests.len();
+            let last = index + 1 == self.requests.len();
             let client = async {
                 let response = respond(&service, &head, request.to_string()).await;
                 let mut body = response.into_body();
@@ -361,7 +361,7 @@ fn a_learned_quirk() {
         ..scene(answers)
     });
     assert_eq!(turn.attempts.len(), 1);
-    assert_eq!(turn.given.model_patches.len(), 1);
+    assert_eq!(turn.state_before.model_patches.len(), 1);
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn a_part_needs_no_other_pieces() {
 }
 
 #[test]
-fn a_missing_or_damaged_piece_is_told() {
+fn a_missing_or_damaged_chunk_is_an_error() {
     for damage in [
         "DELETE FROM chunks WHERE start = 6",
         "UPDATE chunks SET body = x'00' WHERE start = 6",

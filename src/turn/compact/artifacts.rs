@@ -19,7 +19,7 @@ pub(super) async fn store_outputs(
     bounds: &Bounds,
 ) -> Vec<ArtifactLine> {
     let artifacts = &history.shared.artifacts;
-    let listed = match artifacts.keeping() {
+    let listed = match artifacts.retention() {
         Retention::Nothing => Vec::new(),
         Retention::Disk | Retention::Memory => compact::listable_artifacts(turn, plan),
     };

@@ -229,19 +229,19 @@ impl Summarizer<'_> {
     /// The bounds of the first choice, with the quirk patches learned about it.
     fn bounds(&self) -> Bounds {
         let history = self.history;
-        let (outputs, keeping) = (
+        let (outputs, retention) = (
             history.config.context.outputs,
-            history.shared.artifacts.keeping(),
+            history.shared.artifacts.retention(),
         );
         match history.routes.first() {
             Some(route) => {
                 let mut route = route.clone();
                 history.shared.upstreams.learned_quirks().apply(&mut route);
-                Bounds::for_model(&route.model, outputs, keeping)
+                Bounds::for_model(&route.model, outputs, retention)
             }
             None => Bounds {
                 outputs,
-                retention: keeping,
+                retention,
                 ..Bounds::none()
             },
         }

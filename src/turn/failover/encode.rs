@@ -88,7 +88,7 @@ impl Failover {
             upstream_model: &route.upstream_model,
             origin: &origin,
             outputs: self.config.context.outputs,
-            keeping: shared.artifacts.keeping(),
+            retention: shared.artifacts.retention(),
             known_baggage: &known_baggage,
         };
         let (plan, encoded) = spelling.request(turn, &shared.outputs)?;

@@ -48,6 +48,7 @@ pub(super) struct Chunk<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "struct Choice")]
 pub(super) struct ChunkChoice<'a> {
     #[serde(borrow)]
     pub(super) index: Option<&'a RawValue>,

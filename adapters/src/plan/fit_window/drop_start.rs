@@ -45,11 +45,12 @@ pub(super) fn drop_start(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     let Some(first) = dropped.first() else {
         return;
     };
-    let place = first.entries.start;
+    let position = first.entries.start;
     let notice = omission_notice::for_dropped_start(turn, plan, &dropped, NOTICE_BYTES);
     remove_units(plan, &units, is_dropped);
-    let place = place.min(plan.sequence.len());
-    plan.sequence.insert(place, SequenceEntry::Omitted(notice));
+    let position = position.min(plan.sequence.len());
+    plan.sequence
+        .insert(position, SequenceEntry::Omitted(notice));
 }
 
 /// The units that are sent, while the history is replayed.

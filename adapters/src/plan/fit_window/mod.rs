@@ -82,9 +82,9 @@ fn fit_summary_request(turn: &Turn<'_>, bounds: &Bounds, plan: &mut Plan) {
     remove_units(plan, &units, |at| {
         caps.units.get(at).is_none_or(Option::is_none)
     });
-    if let Some((place, text)) = notice {
-        let place = place.min(plan.sequence.len());
-        plan.sequence.insert(place, SequenceEntry::Omitted(text));
+    if let Some((position, text)) = notice {
+        let position = position.min(plan.sequence.len());
+        plan.sequence.insert(position, SequenceEntry::Omitted(text));
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn for_summary(
         .iter()
         .zip(caps)
         .filter(|(unit, cap)| cap.is_some() && unit.entries.end <= last);
-    let place = before.map(|(unit, _)| unit.message_count()).sum();
+    let position = before.map(|(unit, _)| unit.message_count()).sum();
     let (messages, bytes) = count(omitted());
     let history = units.iter().filter(|unit| unit.kind != UnitKind::Prompt);
     let (all, all_bytes) = count(history);
@@ -42,7 +42,7 @@ pub(super) fn for_summary(
         "{HEADING}\noriginal_messages={all} omitted_messages={messages} original_bytes={all_bytes} omitted_bytes={bytes}"
     );
     quote_user(turn, plan, omitted(), max_bytes, &mut notice);
-    Some((place, notice.into()))
+    Some((position, notice.into()))
 }
 
 /// The notice about units that were dropped from the start, with at most `max_bytes`

@@ -10,34 +10,34 @@ use super::{Difference, Scope};
 
 /// Compares two JSON bodies. If the values are equal but the bytes differ, that is a
 /// difference as well, because providers cache prefixes of bytes.
-pub(super) fn json(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
+pub(super) fn json(eye: &Eye, location: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
     if left == right {
         return Vec::new();
     }
     let Some((left_value, right_value)) = parse(left).zip(parse(right)) else {
-        return vec![unread(place, left, right)];
+        return vec![unread(location, left, right)];
     };
-    let (found, lenient) = eye.differences(&format!("{place}: "), &left_value, &right_value);
+    let (found, lenient) = eye.differences(&format!("{location}: "), &left_value, &right_value);
     if found.is_empty() && !lenient {
-        return vec![respelled(&format!("{place}: same content"), left, right)];
+        return vec![respelled(&format!("{location}: same content"), left, right)];
     }
     found
 }
 
 /// Compares two JSON documents by value; their formatting does not count.
-pub(super) fn document(eye: &Eye, place: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
+pub(super) fn document(eye: &Eye, location: &str, left: &[u8], right: &[u8]) -> Vec<Difference> {
     match parse(left).zip(parse(right)) {
-        Some((left, right)) => eye.differences(&format!("{place}: "), &left, &right).0,
+        Some((left, right)) => eye.differences(&format!("{location}: "), &left, &right).0,
         None if left == right => Vec::new(),
-        None => vec![unread(place, left, right)],
+        None => vec![unread(location, left, right)],
     }
 }
 
-/// Compares two bodies, each a stream of events or a JSON document. `place` names the
+/// Compares two bodies, each a stream of events or a JSON document. `location` names the
 /// body; `events` is the prefix for the names of events.
 pub(super) fn answer(
     eye: &Eye,
-    place: &str,
+    location: &str,
     events: &str,
     left: &[u8],
     right: &[u8],
@@ -47,15 +47,15 @@ pub(super) fn answer(
     }
     match (is_stream(left), is_stream(right)) {
         (true, true) => {}
-        (false, false) => return json(eye, place, left, right),
-        (true, false) | (false, true) => return vec![unread(place, left, right)],
+        (false, false) => return json(eye, location, left, right),
+        (true, false) | (false, true) => return vec![unread(location, left, right)],
     }
     let (Some(left_events), Some(right_events)) = (read(eye, left), read(eye, right)) else {
-        return vec![unread(place, left, right)];
+        return vec![unread(location, left, right)];
     };
     let (found, lenient) = streams(eye, events, &left_events, &right_events);
     if found.is_empty() && !lenient {
-        return vec![respelled(&format!("{place}: same events"), left, right)];
+        return vec![respelled(&format!("{location}: same events"), left, right)];
     }
     found
 }
@@ -63,7 +63,7 @@ pub(super) fn answer(
 /// One server-sent event.
 struct StreamEvent {
     /// Its index in the stream, from 0 as in `sequence_number`.
-    place: usize,
+    number: usize,
     name: String,
     data: String,
     value: Option<Value>,
@@ -71,8 +71,8 @@ struct StreamEvent {
 
 impl StreamEvent {
     fn title(&self, before: &str) -> String {
-        let Self { place, name, .. } = self;
-        let text = format!("{before}event {place} {name}");
+        let Self { number, name, .. } = self;
+        let text = format!("{before}event {number} {name}");
         text.trim_end().to_owned()
     }
 
@@ -138,7 +138,7 @@ fn same_event(eye: &Eye, left: &StreamEvent, right: &StreamEvent) -> bool {
 
 /// How much later the event comes in the right stream.
 fn shift(left: &StreamEvent, right: &StreamEvent) -> i64 {
-    let number = |event: &StreamEvent| i64::try_from(event.place).unwrap_or(i64::MAX);
+    let number = |event: &StreamEvent| i64::try_from(event.number).unwrap_or(i64::MAX);
     number(right) - number(left)
 }
 
@@ -194,7 +194,7 @@ fn read(eye: &Eye, body: &[u8]) -> Option<Vec<StreamEvent>> {
     let mut take = |event: adapters::sse::SseEvent<'_>| {
         let value = parse(event.data.as_bytes());
         events.push(StreamEvent {
-            place: events.len(),
+            number: events.len(),
             name: event.name.unwrap_or_default().into_owned(),
             data: event.data.into_owned(),
             value,
@@ -263,24 +263,24 @@ fn parse(body: &[u8]) -> Option<Value> {
 }
 
 /// The difference of two bodies that cannot be parsed.
-fn unread(place: &str, left: &[u8], right: &[u8]) -> Difference {
+fn unread(location: &str, left: &[u8], right: &[u8]) -> Difference {
     if left.is_empty() {
-        return Difference::right(place, excerpt::text(&String::from_utf8_lossy(right)));
+        return Difference::right(location, excerpt::text(&String::from_utf8_lossy(right)));
     }
     if right.is_empty() {
-        return Difference::left(place, excerpt::text(&String::from_utf8_lossy(left)));
+        return Difference::left(location, excerpt::text(&String::from_utf8_lossy(left)));
     }
     let offset = excerpt::offset(left, right).unwrap_or_default();
     Difference::new(
-        format!("{place}: byte {offset}"),
+        format!("{location}: byte {offset}"),
         excerpt::bytes(left, right),
     )
 }
 
-fn respelled(place: &str, left: &[u8], right: &[u8]) -> Difference {
+fn respelled(location: &str, left: &[u8], right: &[u8]) -> Difference {
     let offset = excerpt::offset(left, right).unwrap_or_default();
     Difference::new(
-        format!("{place}, other bytes at offset {offset}"),
+        format!("{location}, other bytes at offset {offset}"),
         excerpt::bytes(left, right),
     )
 }

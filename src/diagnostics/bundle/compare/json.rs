@@ -182,7 +182,7 @@ impl Eye {
                 if left != right {
                     let (left, right) = excerpt::texts(left, right);
                     found.push(Difference {
-                        place: format!("{path}: {field}"),
+                        location: format!("{path}: {field}"),
                         left: or_absent(left),
                         right: or_absent(right),
                     });

@@ -60,8 +60,8 @@ impl Parts {
             .iter()
             .map(|part| format!("{} has {} of {} bytes", part.what, part.kept, part.total))
             .collect();
-        let place = format!("not replayable: {}", lacks.join(", "));
-        self.found.push(Difference::remark(place));
+        let location = format!("not replayable: {}", lacks.join(", "));
+        self.found.push(Difference::remark(location));
     }
 
     /// Compares the program, its configuration and its state before the turn.
@@ -74,7 +74,7 @@ impl Parts {
         self.shown("settings: heartbeat_ms", beat.0, beat.1);
         let commit = (left.commit_after_ms, right.commit_after_ms);
         self.shown("settings: commit_after_ms", commit.0, commit.1);
-        self.data("given", &left.given, &right.given);
+        self.data("given", &left.state_before, &right.state_before);
         let ending = |turn: &BundleTurn| turn.ending_us.map(|_| "ended by the program's stop");
         self.maybe("ending", ending(left), ending(right));
         self.data("omitted", &left.omitted, &right.omitted);
@@ -91,10 +91,10 @@ impl Parts {
     pub(super) fn plan(&mut self, left: &BundleTurn, right: &BundleTurn) {
         let mut found = body::document(&self.eye, "plan", &left.plan, &right.plan);
         for difference in &mut found {
-            difference.place = plan_place(&difference.place);
+            difference.location = plan_location(&difference.location);
         }
         // A step that differs in several fields is listed once.
-        found.dedup_by(|next, before| next.place == before.place);
+        found.dedup_by(|next, before| next.location == before.location);
         self.add("plan", MOST, found);
     }
 
@@ -102,12 +102,12 @@ impl Parts {
         for (index, (left, right)) in left.attempts.iter().zip(&right.attempts).enumerate() {
             self.attempt(&format!("attempt {}", index + 1), left, right);
         }
-        let told = |turn: &BundleTurn| match turn.attempts.last() {
+        let attempts_text = |turn: &BundleTurn| match turn.attempts.last() {
             Some(last) => format!("{}, the last to {}", turn.attempts.len(), last.route),
             None => "0".to_owned(),
         };
         if left.attempts.len() != right.attempts.len() {
-            let counts = (told(left), told(right));
+            let counts = (attempts_text(left), attempts_text(right));
             self.found
                 .push(Difference::new("number of attempts", counts));
         }
@@ -185,19 +185,19 @@ impl Parts {
     }
 
     /// Compares two faults without their causes, which quote the transport.
-    fn fault(&mut self, place: &str, left: Option<&Fault>, right: Option<&Fault>) {
-        let told = |fault: Option<&Fault>| {
+    fn fault(&mut self, location: &str, left: Option<&Fault>, right: Option<&Fault>) {
+        let without_cause = |fault: Option<&Fault>| {
             fault.cloned().map(|fault| Fault {
                 cause: None,
                 ..fault
             })
         };
-        self.data(place, &told(left), &told(right));
+        self.data(location, &without_cause(left), &without_cause(right));
     }
 
     fn headers(
         &mut self,
-        place: &str,
+        location: &str,
         left: &[(String, String)],
         right: &[(String, String)],
         counts: fn(&str) -> bool,
@@ -214,42 +214,51 @@ impl Parts {
         for (name, _) in left.iter().chain(right) {
             if counts(name) && !seen.contains(&name.as_str()) {
                 seen.push(name);
-                let place = format!("{place}: header {name}");
-                self.maybe(&place, values(left, name), values(right, name));
+                let location = format!("{location}: header {name}");
+                self.maybe(&location, values(left, name), values(right, name));
             }
         }
     }
 
     /// Compares serializable values field by field.
-    fn data<T: Serialize + PartialEq>(&mut self, place: &str, left: &T, right: &T) {
+    fn data<T: Serialize + PartialEq>(&mut self, location: &str, left: &T, right: &T) {
         if left == right {
             return;
         }
         let value = |of: &T| serde_json::to_value(of).unwrap_or_default();
         let (left, right) = (value(left), value(right));
         let found = match (&left, &right) {
-            (Value::Null, value) => vec![Difference::right(place, excerpt::value(value))],
-            (value, Value::Null) => vec![Difference::left(place, excerpt::value(value))],
-            (left, right) => self.eye.differences(&format!("{place}: "), left, right).0,
+            (Value::Null, value) => vec![Difference::right(location, excerpt::value(value))],
+            (value, Value::Null) => vec![Difference::left(location, excerpt::value(value))],
+            (left, right) => {
+                self.eye
+                    .differences(&format!("{location}: "), left, right)
+                    .0
+            }
         };
-        self.add(place, MOST, found);
+        self.add(location, MOST, found);
     }
 
-    fn shown<T: ToString + PartialEq>(&mut self, place: &str, left: T, right: T) {
-        self.maybe(place, Some(left), Some(right));
+    fn shown<T: ToString + PartialEq>(&mut self, location: &str, left: T, right: T) {
+        self.maybe(location, Some(left), Some(right));
     }
 
-    fn maybe<T: ToString + PartialEq>(&mut self, place: &str, left: Option<T>, right: Option<T>) {
+    fn maybe<T: ToString + PartialEq>(
+        &mut self,
+        location: &str,
+        left: Option<T>,
+        right: Option<T>,
+    ) {
         if left == right {
             return;
         }
         let difference = match (left, right) {
             (Some(left), Some(right)) => {
                 let texts = excerpt::texts(&left.to_string(), &right.to_string());
-                Difference::new(place, texts)
+                Difference::new(location, texts)
             }
-            (Some(left), None) => Difference::left(place, excerpt::text(&left.to_string())),
-            (None, Some(right)) => Difference::right(place, excerpt::text(&right.to_string())),
+            (Some(left), None) => Difference::left(location, excerpt::text(&left.to_string())),
+            (None, Some(right)) => Difference::right(location, excerpt::text(&right.to_string())),
             (None, None) => return,
         };
         self.found.push(difference);
@@ -260,15 +269,15 @@ impl Parts {
         found.truncate(most);
         self.found.append(&mut found);
         if more > 0 {
-            let place = format!("{part}: and {more} more");
-            self.found.push(Difference::remark(place));
+            let location = format!("{part}: and {more} more");
+            self.found.push(Difference::remark(location));
         }
     }
 }
 
 /// Shortens `plan: steps[7].repair[0]` to `plan: step 7`, and `plan: sequence[3]` to
 /// `plan: place 3`.
-fn plan_place(path: &str) -> String {
+fn plan_location(path: &str) -> String {
     for (list, name) in [("plan: steps[", "step"), ("plan: sequence[", "place")] {
         if let Some((index, _)) = path
             .strip_prefix(list)

@@ -68,7 +68,7 @@ fn differences(what: Scope, change: impl FnOnce(&mut BundleTurn)) -> Vec<Differe
 }
 
 fn places(found: &[Difference]) -> Vec<&str> {
-    found.iter().map(|found| found.place.as_str()).collect()
+    found.iter().map(|found| found.location.as_str()).collect()
 }
 
 type Change = fn(&mut BundleTurn);
@@ -334,7 +334,7 @@ fn what_decides_comes_before_what_follows() {
                     turn.settings.routes[0].dialect.quirks.merge_user = true;
                     turn.settings.routes[0].model.window = Some(9);
                     turn.settings.routes[0].timeouts.connect *= 2;
-                    turn.given.model_patches.push(ModelPatches {
+                    turn.state_before.model_patches.push(ModelPatches {
                         provider: "lab".into(),
                         model: "one".into(),
                         patches: vec![QuirkPatch::MergeUser],
@@ -422,7 +422,7 @@ fn a_long_list_ends_in_a_number() {
     };
     let found = compare(&many("a"), &many("b"), Scope::Replay);
     assert_eq!(found.len(), 21);
-    assert_eq!(found[19].place, "attempt 1 request: [19]");
+    assert_eq!(found[19].location, "attempt 1 request: [19]");
     assert_eq!(found[20].to_string(), "attempt 1 request: and 30 more");
 }
 

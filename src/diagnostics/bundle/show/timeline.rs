@@ -86,13 +86,13 @@ fn push_attempt(
         (None, _) => "complete".to_owned(),
     };
     lines.push((attempt.end_us, format!("  attempt {number} {end}")));
-    let mend = attempt.fault.as_ref().and_then(|fault| fault.patch);
-    if let Some(mend) = mend {
-        lines.push((attempt.end_us, format!("  learned: {mend}")));
+    let patch = attempt.fault.as_ref().and_then(|fault| fault.patch);
+    if let Some(patch) = patch {
+        lines.push((attempt.end_us, format!("  learned: {patch}")));
     }
     if let Some(next) = next {
         let pause = duration_text(next.at_us.saturating_sub(attempt.end_us));
-        let what = match mend {
+        let what = match patch {
             Some(_) => "tried again, mended",
             None if next.route != attempt.route => "another provider or model",
             None => "tried again",

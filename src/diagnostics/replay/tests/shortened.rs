@@ -41,7 +41,7 @@ fn asked(input: &[Value]) -> Scene<'static> {
         settings: WINDOW,
         tables: "[context]\noutputs = \"adaptive\"",
         requests: vec![json!({"model": "acme/m", "input": input, "stream": true})],
-        keeping: Retention::Disk,
+        retention: Retention::Disk,
         ..scene(json!([{"steps": [{"text": "Built."}]}]))
     }
 }

@@ -170,7 +170,7 @@ fn build_case(
     };
     settings.codex = is_codex(turn);
     settings.origin = origin;
-    let baggage = turn.given.baggage.clone().into_iter().collect();
+    let baggage = turn.state_before.baggage.clone().into_iter().collect();
     Ok(GoldenCase {
         request,
         settings,
@@ -227,7 +227,7 @@ fn resolve_request(turn: &BundleTurn) -> Result<String, FixtureError> {
         let mut body: Value = serde_json::from_str(text).ok()?;
         for item in body.get_mut("input")?.as_array_mut()? {
             let field = |key: &str| item.get(key).and_then(Value::as_str);
-            if let Some(json) = field("id").and_then(|id| turn.given.items.get(id))
+            if let Some(json) = field("id").and_then(|id| turn.state_before.items.get(id))
                 && field("type") == Some("item_reference")
             {
                 *item = serde_json::from_str(json).ok()?;
@@ -235,7 +235,9 @@ fn resolve_request(turn: &BundleTurn) -> Result<String, FixtureError> {
         }
         Some(format!("{body:#}"))
     };
-    let resolved = (!turn.given.items.is_empty()).then(with_items).flatten();
+    let resolved = (!turn.state_before.items.is_empty())
+        .then(with_items)
+        .flatten();
     Ok(resolved.unwrap_or_else(|| text.to_owned()))
 }
 
@@ -259,7 +261,7 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
         resolved_by: ResolvedBy::Exact,
     };
     let lessons = LearnedQuirks::default();
-    for lesson in &turn.given.model_patches {
+    for lesson in &turn.state_before.model_patches {
         if (&lesson.provider, &lesson.model) == (&recorded.provider, &recorded.upstream_model) {
             for mend in &lesson.patches {
                 lessons.learn(&route, *mend);
