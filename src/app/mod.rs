@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use axum::extract::{FromRef, State};
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
 use crate::artifacts::owner::OwnerArtifacts;
@@ -27,7 +27,7 @@ use crate::serve::error::internal;
 use crate::serve::{DecodedRequest, RefusalObserver, RefusalReason};
 use crate::turn::{Caller, Service};
 
-pub use routes::routes;
+pub use routes::{answer_artifact_request, routes};
 
 /// What the handlers share. Cloning it is cheap.
 #[derive(Clone)]
@@ -99,6 +99,13 @@ fn respond_with_json(content: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(content) {
         Ok(json) => respond_with("application/json", json),
         Err(_) => internal(),
+    }
+}
+
+/// Sets a header, unless the value cannot be one, such as a call id with line ends.
+pub(super) fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
     }
 }
 

@@ -1,9 +1,13 @@
 //! Every route of the server, one line each.
 use axum::extract::FromRef;
+use http::request::Parts;
+use http::{Request, Response};
+use tower::ServiceExt;
 
 use super::{AppState, artifacts, diagnostics, health, mcp, metrics, models, responses};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::serve::routes::{Endpoint, RouteService, RouteTable, delete, get, post};
+use axum::body::Body;
 
 /// Where the API is served: under the path of OpenAI's base URL, which error messages
 /// name, under that of Azure's, and without a prefix.
@@ -32,8 +36,14 @@ pub fn routes(state: AppState) -> RouteService {
         .into_service(state, not_found_message)
 }
 
-/// The routes of artifacts alone, for commands that read them without a server.
-pub(super) fn artifact_routes(owned: OwnerArtifacts) -> RouteService {
+/// Answers a request for artifacts without a server, for commands.
+pub async fn answer_artifact_request(owned: &OwnerArtifacts, head: Parts) -> Response<Body> {
+    let request = Request::from_parts(head, Body::empty());
+    let Ok(response) = artifact_routes(owned.clone()).oneshot(request).await;
+    response
+}
+
+fn artifact_routes(owned: OwnerArtifacts) -> RouteService {
     RouteTable::new()
         .under(&API_PREFIXES, artifact_endpoints())
         .into_service(owned, not_found_message)

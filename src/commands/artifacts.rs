@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 
 use super::cli::ArtifactsCommand;
 use super::{print_bytes, print_text};
-use crate::app::artifacts::{self, ArtifactList, ArtifactMatches, ArtifactObject, ArtifactSweep};
+use crate::app::answer_artifact_request;
+use crate::app::artifacts::{ArtifactList, ArtifactMatches, ArtifactObject, ArtifactSweep};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError, is_artifact_id};
 use crate::artifacts::search::format_lines;
 use crate::artifacts::{Artifacts, OPEN_FAILED};
@@ -299,7 +300,7 @@ impl<'a> ArtifactClient<'a> {
         let request = Request::builder().method(method).uri(path).body(())?;
         let (head, ()) = request.into_parts();
         let owned = open_offline(self.config)?;
-        let (head, body) = artifacts::answer(&owned, head).await.into_parts();
+        let (head, body) = answer_artifact_request(&owned, head).await.into_parts();
         Ok((head.status, body.collect().await?.to_bytes()))
     }
 

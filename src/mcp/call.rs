@@ -4,11 +4,9 @@ use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::search::unsearchable;
-use super::tools::{LIST, READ, SEARCH};
+use super::error::{LIST, READ, SEARCH, ToolCallError};
 use super::{list, read, search};
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
-use crate::artifacts::search::InvalidQuery;
 
 /// A call of a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,31 +25,6 @@ pub struct ToolCallResult {
     pub text: String,
     /// Whether the call failed.
     pub failed: bool,
-}
-
-/// Why a call fails.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum ToolCallError {
-    #[error("There is no tool of this name; there are {READ}, {SEARCH} and {LIST}.")]
-    NoTool,
-    #[error("The arguments do not fit: {0}.")]
-    Arguments(String),
-    #[error("{}", unsearchable("query", .0))]
-    Query(#[from] InvalidQuery),
-    #[error("{0} {advice}", advice = advice(.0))]
-    Unread(#[from] ReadError),
-}
-
-/// Tells the model how to go on.
-fn advice(unread: &ReadError) -> &'static str {
-    match unread {
-        ReadError::Missing { .. } => {
-            "artifact_list shows which there are; else run the command again."
-        }
-        ReadError::MalformedId => "Copy the id from the excerpt, or call artifact_list.",
-        ReadError::SearchTimeout => "Then read around what it finds.",
-        ReadError::Store(_) => "Nothing is known to be lost.",
-    }
 }
 
 impl ToolCall {

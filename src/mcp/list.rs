@@ -5,7 +5,7 @@ use std::fmt::Write;
 use adapters::plan::output;
 use serde::Deserialize;
 
-use super::call::ToolCallError;
+use super::error::ToolCallError;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
 use crate::clock::http_date;
 use crate::log::SafeText;

@@ -12,6 +12,7 @@
 //! Over HTTP every request is independent: no session, no stream, one JSON response.
 
 pub mod call;
+mod error;
 pub(crate) mod list;
 mod read;
 pub(crate) mod search;
@@ -37,6 +38,8 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::net::Body;
+pub(crate) use error::unsearchable;
+
 use call::{ToolCall, ToolCallResult};
 
 /// The description of the server for the model.

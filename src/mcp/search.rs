@@ -4,12 +4,10 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
-use super::call::ToolCallError;
+use super::error::ToolCallError;
 use super::read::header_line;
 use crate::artifacts::owner::{OwnerArtifacts, ReadError};
-use crate::artifacts::search::{
-    InvalidQuery, SearchLimits, SearchQuery, SearchResult, format_lines,
-};
+use crate::artifacts::search::{SearchLimits, SearchQuery, SearchResult, format_lines};
 use crate::store::{ArtifactEntry, ArtifactFilter};
 
 /// Matches shown when the call does not say.
@@ -156,12 +154,6 @@ async fn search_recent(
     };
     let _ = write!(out, "[Searched: the newest {searched} artifacts{more}.]");
     Ok(out)
-}
-
-/// The message for a pattern that cannot be searched for, with the name of the parameter
-/// that it came in.
-pub(crate) fn unsearchable(parameter: &str, error: &InvalidQuery) -> String {
-    format!("{parameter} cannot be searched for: {error}.")
 }
 
 #[cfg(test)]

@@ -6,17 +6,11 @@ use std::sync::Arc;
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
+use super::error::{LIST, READ, SEARCH};
 use super::list;
 use super::read::{DEFAULT_CHARS, MAX_CHARS};
 use super::search::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::artifacts::search::MAX_CONTEXT_LINES;
-
-/// The name of the tool that reads.
-pub(super) const READ: &str = "artifact_read";
-/// The name of the tool that searches.
-pub(super) const SEARCH: &str = "artifact_search";
-/// The name of the tool that lists.
-pub(super) const LIST: &str = "artifact_list";
 
 /// All tools.
 pub(super) fn definitions() -> Vec<Tool> {

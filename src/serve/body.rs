@@ -4,17 +4,15 @@ use std::time::Duration;
 use axum::extract::{FromRequest, Request};
 use axum::response::IntoResponse;
 use bytes::Bytes;
+use http::HeaderMap;
 use http::request::Parts;
-use http::{HeaderMap, Response, StatusCode};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
-use thiserror::Error;
 use tokio::time::{Instant, timeout_at};
 
 use super::RefusalReason;
+use super::body_error::BodyError;
 use super::content_coding::BodyDecoder;
-use super::error::{close, invalid_request};
-use crate::net::Body;
 use crate::net::blocking::block_in_place_if_large;
 
 /// Limits on the body of one request.
@@ -92,54 +90,6 @@ impl IntoResponse for BodyRejection {
             request_headers: self.request_headers,
         });
         response.into_response()
-    }
-}
-
-/// Why a body was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum BodyError {
-    /// Larger than the limit: as announced, as sent or after decoding.
-    #[error("the request body is too large")]
-    TooLarge,
-    /// Paused too long or arrived below the minimum rate.
-    #[error("the request body came too slowly")]
-    TooSlow,
-    /// An unknown content coding, or several.
-    #[error("the content encoding is not supported; use gzip, deflate, zstd or none")]
-    Coding,
-    /// Incomplete, or contrary to its framing or coding.
-    #[error("the request body is incomplete or does not match its encoding")]
-    Broken,
-    /// Not UTF-8.
-    #[error("the request body is not UTF-8")]
-    NotText,
-}
-
-impl BodyError {
-    /// The error response. The connection is closed after it, because the rest of the
-    /// body is not read.
-    pub fn respond(self) -> Response<Body> {
-        let (status, code) = match self {
-            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
-            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
-            Self::Coding => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_content_encoding",
-            ),
-            Self::Broken => (StatusCode::BAD_REQUEST, "invalid_body"),
-            Self::NotText => (StatusCode::BAD_REQUEST, "invalid_utf8"),
-        };
-        close(invalid_request(status, code, &self.to_string()))
-    }
-
-    /// The reason that the metrics count.
-    pub fn reason(self) -> RefusalReason {
-        match self {
-            Self::TooLarge => RefusalReason::TooLarge,
-            Self::TooSlow => RefusalReason::TooSlow,
-            Self::Coding => RefusalReason::ContentType,
-            Self::Broken | Self::NotText => RefusalReason::Malformed,
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation};
 
-use super::body::BodyError;
+use super::body_error::BodyError;
 
 /// Logarithm of the largest zstd window: 2^23 bytes, the limit of RFC 9659 for HTTP.
 const WINDOW_LOG: u32 = 23;

@@ -6,6 +6,7 @@
 //! the body takes a [`DecodedRequest`], which is read and decoded within its limits.
 //! Errors have the shape that [`error`] describes.
 pub mod body;
+mod body_error;
 mod content_coding;
 mod edge;
 pub mod error;

@@ -4,7 +4,7 @@ use http::header::{CONTENT_RANGE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 
 use super::query::ParameterError;
-use super::read::set_header;
+use crate::app::set_header;
 use crate::artifacts::owner::ReadError;
 use crate::serve::error::{ErrorBody, INVALID_REQUEST, SERVER_ERROR};
 

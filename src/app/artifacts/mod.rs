@@ -15,12 +15,9 @@ mod query;
 mod read;
 mod search;
 
-use axum::body::Body;
 use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
-use http::{Request, Response};
 use serde::{Deserialize, Serialize};
-use tower::ServiceExt;
 
 pub use self::delete::ArtifactSweep;
 pub(super) use self::delete::{remove, sweep};
@@ -31,8 +28,6 @@ pub use self::read::ArtifactTextObject;
 pub(super) use self::read::read;
 pub use self::search::ArtifactMatches;
 pub(super) use self::search::search;
-use super::routes::artifact_routes;
-use crate::artifacts::owner::OwnerArtifacts;
 use crate::store::ArtifactEntry;
 
 /// An artifact without its text.
@@ -81,14 +76,7 @@ impl From<ArtifactEntry> for ArtifactObject {
     }
 }
 
-/// Answers a request for artifacts without a server, for commands.
-pub async fn answer(owned: &OwnerArtifacts, head: Parts) -> Response<Body> {
-    let request = Request::from_parts(head, Body::empty());
-    let Ok(response) = artifact_routes(owned.clone()).oneshot(request).await;
-    response
-}
-
-/// The decoded id in the path. [`OwnerArtifacts`] checks its form.
+/// The decoded id in the path. [`OwnerArtifacts`](crate::artifacts::owner::OwnerArtifacts) checks its form.
 pub(super) struct ArtifactId(String);
 
 impl<S: Send + Sync> FromRequestParts<S> for ArtifactId {

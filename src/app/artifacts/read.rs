@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ArtifactHttpError;
 use super::query::{ByteRange, ParameterError, QueryParams, byte_range, from_to};
 use super::{ArtifactId, ArtifactObject};
-use crate::app::{respond_with, respond_with_json};
+use crate::app::{respond_with, respond_with_json, set_header};
 use crate::artifacts::owner::OwnerArtifacts;
 use crate::net::Body;
 use crate::store::{ArtifactRange, ArtifactText};
@@ -173,11 +173,4 @@ fn text_response(piece: ArtifactText, is_whole: bool, is_range: bool) -> Respons
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     }
     response
-}
-
-/// Sets a header, unless the value cannot be one, such as a call id with line ends.
-pub(super) fn set_header(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
-    }
 }

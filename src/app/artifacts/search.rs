@@ -11,7 +11,7 @@ use crate::artifacts::owner::OwnerArtifacts;
 use crate::artifacts::search::{
     FoundLine, MAX_CONTEXT_LINES, SearchLimits, SearchQuery, SearchResult,
 };
-use crate::mcp::search::unsearchable;
+use crate::mcp::unsearchable;
 use crate::net::Body;
 
 /// Matches shown when the request does not say.

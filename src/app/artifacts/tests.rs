@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::error::ArtifactHttpError;
 use super::*;
-use crate::artifacts::owner::{ReadError, owner_with_texts};
+use crate::app::answer_artifact_request;
+use crate::artifacts::owner::{OwnerArtifacts, ReadError, owner_with_texts};
 
 struct Reply {
     status: u16,
@@ -39,7 +40,7 @@ async fn request(
         builder = builder.header(*name, *value);
     }
     let (head, ()) = builder.body(()).unwrap().into_parts();
-    let (head, body) = answer(owned, head).await.into_parts();
+    let (head, body) = answer_artifact_request(owned, head).await.into_parts();
     let body = body.collect().await.unwrap().to_bytes();
     Reply {
         status: head.status.as_u16(),

@@ -1,0 +1,56 @@
+//! The reasons for which a request body is refused.
+
+use http::{Response, StatusCode};
+use thiserror::Error;
+
+use super::RefusalReason;
+use super::error::{close, invalid_request};
+use crate::net::Body;
+
+/// Why a body was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub(super) enum BodyError {
+    /// Larger than the limit: as announced, as sent or after decoding.
+    #[error("the request body is too large")]
+    TooLarge,
+    /// Paused too long or arrived below the minimum rate.
+    #[error("the request body came too slowly")]
+    TooSlow,
+    /// An unknown content coding, or several.
+    #[error("the content encoding is not supported; use gzip, deflate, zstd or none")]
+    Coding,
+    /// Incomplete, or contrary to its framing or coding.
+    #[error("the request body is incomplete or does not match its encoding")]
+    Broken,
+    /// Not UTF-8.
+    #[error("the request body is not UTF-8")]
+    NotText,
+}
+
+impl BodyError {
+    /// The error response. The connection is closed after it, because the rest of the
+    /// body is not read.
+    pub(super) fn respond(self) -> Response<Body> {
+        let (status, code) = match self {
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "request_timeout"),
+            Self::Coding => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_content_encoding",
+            ),
+            Self::Broken => (StatusCode::BAD_REQUEST, "invalid_body"),
+            Self::NotText => (StatusCode::BAD_REQUEST, "invalid_utf8"),
+        };
+        close(invalid_request(status, code, &self.to_string()))
+    }
+
+    /// The reason that the metrics count.
+    pub(super) fn reason(self) -> RefusalReason {
+        match self {
+            Self::TooLarge => RefusalReason::TooLarge,
+            Self::TooSlow => RefusalReason::TooSlow,
+            Self::Coding => RefusalReason::ContentType,
+            Self::Broken | Self::NotText => RefusalReason::Malformed,
+        }
+    }
+}
