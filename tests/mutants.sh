@@ -1,71 +1,145 @@
 #!/usr/bin/env bash
-# Switches a behaviour off by changing a line of the program, and wants that to be told: by the
-# test that proves the requirement, which must turn red, or by a replay of the corpus of failing
-# turns, which must name the difference. Each change is a build of its own, so this is no part of
-# CI: it takes some half an hour.
+# Proves that the tests notice a missing behaviour. Each row below changes one line of the program so
+# that a behaviour is lost; then the test of that requirement must fail. The last rows do the same
+# with replays: the corpus of failing turns must show the named difference. Every change needs a
+# build of its own, about half an hour in all, so CI only runs the check of the rows.
 #
 #   tests/mutants.sh [-r ROWS] [FOLDER]
+#   tests/mutants.sh --check
 #
-#   -r ROWS   only the tests of the requirements whose ids match this regular expression
-#   FOLDER    clone and builds go there, and stay; temporary when left out
+#   -r ROWS   only the rows whose requirement ids match this regular expression, and no replays
+#   FOLDER    the folder for the clone and the builds, which is kept; temporary if left out
+#   --check   builds nothing: checks in the working tree that every change still applies to exactly
+#             one line and that every named test and bundle exists
 #
-# What is changed is the program of the last commit, in a clean clone.
+# The changes are made to the last commit, in a clean clone.
 set -euo pipefail
 
 root=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
 only=
-if [ "${1:-}" = -r ]; then
-  only=$2
-  shift 2
-fi
+check=
+case ${1:-} in
+  --check)
+    check=1
+    shift
+    ;;
+  -r)
+    only=$2
+    shift 2
+    ;;
+esac
 work=$(realpath "${1:-$(mktemp -d)}")
 [ $# -gt 0 ] || trap 'rm -rf "$work"' EXIT
 
-[ -d "$work/clone" ] || git clone --quiet "$root" "$work/clone"
-cd "$work/clone"
-git fetch --quiet origin HEAD
-git reset --quiet --hard FETCH_HEAD
-export CARGO_TARGET_DIR="$work/target" CORPUS_DIR="$work/corpus"
+if [ -n "$check" ]; then
+  cd "$root"
+else
+  [ -d "$work/clone" ] || git clone --quiet "$root" "$work/clone"
+  cd "$work/clone"
+  git fetch --quiet origin HEAD
+  git reset --quiet --hard FETCH_HEAD
+  export CARGO_TARGET_DIR="$work/target" CORPUS_DIR="$work/corpus"
+fi
 failed=0
+checked=0
 
-# changed FILE SCRIPT: makes the change of sed's SCRIPT
-changed() {
-  sed -i "$2" "$1"
-  ! git diff --quiet && return
-  echo "FAILED: $1 has no such line any more: $2"
+# fail MESSAGE: reports what is wrong; the script goes on and exits with 1 at its end
+fail() {
+  echo "FAILED $1"
   failed=1
-  return 1
 }
 
-# tested SUITE TEST: runs one test
-tested() {
+# change FILE SCRIPT: applies the sed script to the file, which must change exactly one line of it
+change() {
+  local file=$1 script=$2 lines
+  if [ ! -f "$file" ]; then
+    fail "$file does not exist: $script"
+    return 1
+  fi
+  sed "$script" "$file" > "$work/changed"
+  lines=$(diff "$file" "$work/changed" | grep --count '^<' || true)
+  if [ "$lines" != 1 ]; then
+    fail "$file has $lines lines that this changes, not 1: $script"
+    return 1
+  fi
+  [ -n "$check" ] || cat "$work/changed" > "$file"
+}
+
+# has_test SUITE TEST: whether the sources of the suite define the test. The tests of `it` are named
+# by strings, all others are functions.
+has_test() {
+  case $1 in
+    adapters) grep --quiet --recursive --word-regexp "fn $2" adapters/src ;;
+    outputs) grep --quiet --word-regexp "fn $2" adapters/tests/bounded_outputs.rs ;;
+    lib) grep --quiet --recursive --word-regexp "fn $2" src ;;
+    it) grep --quiet --recursive --fixed-strings "$2" tests/it ;;
+    *) return 1 ;;
+  esac
+}
+
+# run_test SUITE TEST: runs one test
+run_test() {
   case $1 in
     adapters) cargo test --quiet -p respondent-adapters --lib -- "$2" ;;
     outputs) cargo test --quiet -p respondent-adapters --test bounded_outputs -- --exact "$2" ;;
     lib) cargo test --quiet -p respondent --lib -- "$2" ;;
     it) cargo test --quiet -p respondent --test it -- "$2" ;;
-  esac > "$work/told" 2>&1
+  esac > "$work/output" 2>&1
 }
 
-# row IDS BEHAVIOUR FILE SCRIPT SUITE TEST: without the behaviour the test is red; with it, which
-# is looked at first of all, green
+# row IDS BEHAVIOUR FILE SCRIPT SUITE TEST: BEHAVIOUR says what is wrong after the change. The test
+# must pass without the change (the pass "green") and fail with it (the pass "red").
 row() {
   local ids=$1 behaviour=$2 file=$3 script=$4 suite=$5 test=$6
   [[ $ids =~ $only ]] || return 0
-  if [ "$pass" = green ]; then
-    tested "$suite" "$test" && grep --quiet ' [1-9][0-9]* passed' "$work/told" && return
-    echo "FAILED $ids: '$test' is not green as it is"
-    tail -n 20 "$work/told"
-    failed=1
-    return
+  case $pass in
+    check)
+      checked=$((checked + 1))
+      change "$file" "$script" || true
+      has_test "$suite" "$test" || fail "$ids: there is no test '$test' in $suite"
+      ;;
+    green)
+      run_test "$suite" "$test" && grep --quiet ' [1-9][0-9]* passed' "$work/output" && return
+      fail "$ids: '$test' does not pass without the change"
+      tail -n 20 "$work/output"
+      ;;
+    red)
+      change "$file" "$script" || return 0
+      if ! run_test "$suite" "$test" && grep --quiet 'test result: FAILED' "$work/output"; then
+        echo "red    $ids | $behaviour | $suite: $test"
+      else
+        fail "$ids: '$test' does not fail although $behaviour"
+        tail -n 20 "$work/output"
+      fi
+      git checkout --quiet "$file"
+      ;;
+  esac
+}
+
+# replay BUNDLE: prints the differences; the exit code is that of the command
+replay() {
+  (cd "$work" && "$CARGO_TARGET_DIR/debug/respondent" replay "$1")
+}
+
+# mutant NAME FILE SCRIPT BUNDLE DIFFERENCE: after the change the replay of the bundle must differ,
+# and a line of its output must begin with DIFFERENCE (a regular expression)
+mutant() {
+  local name=$1 file=$2 script=$3 bundle=$4 difference=$5 code=0 output
+  change "$file" "$script" || return 0
+  if [ "$pass" = check ]; then
+    checked=$((checked + 1))
+    # The name of a bundle "strict-NAME" is put together from NAME.
+    grep --quiet --recursive --fixed-strings "\"${bundle#strict-}\"" tests/it/bundles ||
+      fail "$name: there is no bundle $bundle"
+    return 0
   fi
-  changed "$file" "$script" || return 0
-  if ! tested "$suite" "$test" && grep --quiet 'test result: FAILED' "$work/told"; then
-    echo "red    $ids | $behaviour | $suite: $test"
+  cargo build --quiet
+  output=$(replay "$CORPUS_DIR/$bundle.bundle") || code=$?
+  if [ "$code" = 1 ] && grep --quiet --extended-regexp "^  $difference" <<< "$output"; then
+    echo "ok     $name: $(grep --extended-regexp --max-count 1 "^  $difference" <<< "$output")"
   else
-    echo "FAILED $ids: '$test' is not red although: $behaviour"
-    tail -n 20 "$work/told"
-    failed=1
+    fail "$name: exit code $code"
+    head -n 20 <<< "$output"
   fi
   git checkout --quiet "$file"
 }
@@ -74,6 +148,7 @@ plan=adapters/src/plan
 output=$plan/output
 excerpt=$output/excerpt
 encode=adapters/src/chat/encode
+assembler=adapters/src/responses/assembler
 
 rows() {
 row S2-Ga "outputs of custom tools are not bounded" $output/text.rs \
@@ -240,7 +315,8 @@ row S2-Dd "nothing goes" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE accessed < ?1 AND 0/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row S2-Dd "others may read the files" src/store/data_dir.rs \
-  's/0o600/0o644/' lib only_the_owner_can_read_the_files
+  's/set_mode(&self.file_beside(suffix), 0o600)/set_mode(\&self.file_beside(suffix), 0o644)/' \
+  lib only_the_owner_can_read_the_files
 row S2-De "every failure is told" src/artifacts/disk.rs \
   's/&& !before.swap(true, Ordering::Relaxed)/\&\& !before.swap(false, Ordering::Relaxed)/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
@@ -257,42 +333,8 @@ row S2-Dh "an artifact's id is another for each call" $plan/bound_outputs/render
   's/id: measure.id.clone(),/id: format!("{}{call_id}", measure.id),/' \
   outputs an_artifact_has_the_id_of_its_content
 }
-for pass in green red; do rows; done
-[ -z "$only" ] || exit $failed
 
-rm -rf "$CORPUS_DIR"
-cargo test --quiet --test it -- corpus
-bundles=("$CORPUS_DIR"/*.bundle)
-[ -f "${bundles[0]}" ] || { echo "the tests left no bundles"; exit 1; }
-
-# replay BUNDLE: prints what differs; the exit code of the command
-replay() {
-  (cd "$work" && "$CARGO_TARGET_DIR/debug/respondent" replay "$1")
-}
-
-for bundle in "${bundles[@]}"; do
-  replay "$bundle" > /dev/null || { echo "$bundle differs without a change"; exit 1; }
-done
-echo "${#bundles[@]} bundles are equal without a change"
-
-# mutant NAME FILE SCRIPT BUNDLE PLACE: with the change of sed's SCRIPT to FILE the bundle differs,
-# and a line of what is told begins with PLACE
-mutant() {
-  local name=$1 file=$2 script=$3 bundle=$4 place=$5 code=0 told
-  changed "$file" "$script" || return 0
-  cargo build --quiet
-  told=$(replay "$CORPUS_DIR/$bundle.bundle") || code=$?
-  if [ "$code" = 1 ] && grep --quiet --extended-regexp "^  $place" <<< "$told"; then
-    echo "ok     $name: $(grep --extended-regexp --max-count 1 "^  $place" <<< "$told")"
-  else
-    echo "FAILED $name: exit code $code"
-    head -n 20 <<< "$told"
-    failed=1
-  fi
-  git checkout --quiet "$file"
-}
-
-assembler=adapters/src/responses/assembler
+mutants() {
 mutant "plan: an empty message is kept" "$plan/mod.rs" \
   's/ItemRole::Text if empty::is_empty_message(item) =>/ItemRole::Text if false \&\& empty::is_empty_message(item) =>/' strict-unknown \
   'plan: step [0-9]+: '
@@ -309,4 +351,26 @@ mutant "assembler: another phase" "$assembler/mod.rs" \
 mutant "assembler: another event" "$assembler/message.rs" \
   's/"response.output_text.delta"/"response.text.delta"/' broken \
   'event [0-9]+ response\.output_text\.delta: response\.output_text\.delta '
+}
+
+if [ -n "$check" ]; then
+  pass=check
+  rows
+  mutants
+  [ $failed -ne 0 ] || echo "$checked changes apply, and their tests exist"
+  exit $failed
+fi
+
+for pass in green red; do rows; done
+[ -z "$only" ] || exit $failed
+
+rm -rf "$CORPUS_DIR"
+cargo test --quiet --test it -- corpus
+bundles=("$CORPUS_DIR"/*.bundle)
+[ -f "${bundles[0]}" ] || { echo "the tests wrote no bundles"; exit 1; }
+for bundle in "${bundles[@]}"; do
+  replay "$bundle" > /dev/null || { echo "$bundle differs without a change"; exit 1; }
+done
+echo "${#bundles[@]} bundles are equal without a change"
+mutants
 exit $failed
