@@ -182,7 +182,7 @@ row S2-Ed "minified assets are taken for lines" $excerpt/mod.rs \
   adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
   's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache); }/' \
-  outputs a_compaction_inherits_no_more_than_the_turns_saw
+  outputs a_compaction_gets_no_more_than_the_turns_did
 row "S2-Ba S2-Db" "everything is taken for the output of a command" $output/measure.rs \
   's/kind: classifier.kind(.*),/kind: { let _ = classifier.kind(false); OutputKind::CommandOutput },/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
@@ -191,7 +191,7 @@ row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
   adapters large_outputs_are_known_by_all_of_their_text
 row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/results.rs \
   '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.replacement_text(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
-  outputs nothing_but_the_texts_of_outputs_changes
+  outputs only_the_texts_of_outputs_change
 row S2-Bc "what is shortened is not kept" src/turn/failover/encode.rs \
   's/^        let artifact_commit = self.store_outputs(turn, &plan);/        let artifact_commit: Option<Commit> = None; let _ = Self::store_outputs;/' \
   it "what was shortened is read back"
@@ -212,7 +212,7 @@ row S2-Be "the oldest of a round come first" $plan/bound_outputs/tighten.rs \
   adapters outputs_of_one_round_share_the_room_and_the_newest_come_first
 row S2-Bf "messages with a mark for a cache have the whole output" adapters/src/chat/history/results.rs \
   's/let shown = self.plan.replacement_text(index);/let shown = if marked { None } else { self.plan.replacement_text(index) };/' \
-  outputs every_provider_gets_the_same_of_an_output
+  outputs every_provider_gets_the_same_excerpt
 row S2-Bg "fixed: 3,999 characters stay whole" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(3_999, usize::MAX, MAX_EXCERPT_CHARS,/' \
   adapters within_the_limit_an_output_stays_byte_for_byte
@@ -250,16 +250,16 @@ row S2-BT "the count of tokens is lost" $excerpt/mod.rs \
   outputs a_search_result_that_codex_cut_is_bounded_and_keeps_its_count
 row S2-BT "small outputs are shortened" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(400, usize::MAX, MAX_EXCERPT_CHARS,/' \
-  outputs a_small_output_is_sent_as_it_came
+  outputs a_small_output_is_sent_unchanged
 row S2-BT "outputs that are no strings are not bounded" $output/text.rs \
   's/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Json)/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Parts)/' \
-  outputs an_output_that_is_no_string_is_bounded_as_the_text_it_is
+  outputs an_output_that_is_not_a_string_is_bounded_as_text
 row S2-BT "orphans are not bounded" $plan/bound_outputs/mod.rs \
   's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \
-  outputs an_output_without_its_call_is_bounded_where_it_goes
+  outputs an_output_without_its_call_is_bounded
 row S2-BT "summaries are shortened" $plan/summary.rs \
   's/Some(blob) => blob.message().into(),/Some(blob) => blob.message().chars().take(5_000).collect::<String>().into(),/' \
-  outputs a_summary_is_no_output_and_stays_whole
+  outputs a_summary_is_not_shortened
 row S2-BT "what another server sealed is left out" adapters/src/compaction_blob.rs \
   's/^pub const UNREADABLE_SUMMARY: &str = .*/pub const UNREADABLE_SUMMARY: \&str = "";/' \
   adapters a_compaction_item_is_sent_as_its_summary_or_as_unreadable
@@ -298,7 +298,7 @@ row S2-P2h "only bounded histories are cut" $plan/fit_window/mod.rs \
   adapters the_founding_case_fits_with_room_for_the_summary
 row S2-Da "an excerpt does not name its call" $excerpt/mod.rs \
   's/^        ("call", line_cut::one_line(call_id, 64)),/        ("call", line_cut::one_line("", call_id.len())),/' \
-  outputs an_excerpt_says_what_it_stands_for
+  outputs an_excerpt_describes_its_output
 row S2-Db "a kind has another name" adapters/src/output_kind.rs \
   's/"opaque_tool_output"/"opaque"/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
@@ -353,24 +353,27 @@ mutant "assembler: another event" "$assembler/message.rs" \
   'event [0-9]+ response\.output_text\.delta: response\.output_text\.delta '
 }
 
-if [ -n "$check" ]; then
-  pass=check
-  rows
+# Bash reads a block as a whole, so the script may be edited while it runs.
+{
+  if [ -n "$check" ]; then
+    pass=check
+    rows
+    mutants
+    [ $failed -ne 0 ] || echo "$checked changes apply, and their tests exist"
+    exit $failed
+  fi
+
+  for pass in green red; do rows; done
+  [ -z "$only" ] || exit $failed
+
+  rm -rf "$CORPUS_DIR"
+  cargo test --quiet --test it -- corpus
+  bundles=("$CORPUS_DIR"/*.bundle)
+  [ -f "${bundles[0]}" ] || { echo "the tests wrote no bundles"; exit 1; }
+  for bundle in "${bundles[@]}"; do
+    replay "$bundle" > /dev/null || { echo "$bundle differs without a change"; exit 1; }
+  done
+  echo "${#bundles[@]} bundles are equal without a change"
   mutants
-  [ $failed -ne 0 ] || echo "$checked changes apply, and their tests exist"
   exit $failed
-fi
-
-for pass in green red; do rows; done
-[ -z "$only" ] || exit $failed
-
-rm -rf "$CORPUS_DIR"
-cargo test --quiet --test it -- corpus
-bundles=("$CORPUS_DIR"/*.bundle)
-[ -f "${bundles[0]}" ] || { echo "the tests wrote no bundles"; exit 1; }
-for bundle in "${bundles[@]}"; do
-  replay "$bundle" > /dev/null || { echo "$bundle differs without a change"; exit 1; }
-done
-echo "${#bundles[@]} bundles are equal without a change"
-mutants
-exit $failed
+}
