@@ -172,18 +172,18 @@ row "S2-Eb S2-P3" "the catalog leaves the share of the window that is shown to C
 row "S2-Eb S2-P3" "the threshold of compaction is lowered" src/app/models/list.rs \
   's|window.saturating_mul(9) / 10|window.saturating_mul(8) / 10|' \
   lib a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent
-row S2-Ec "a large request is not kept" src/diagnostics/capture/recorder.rs \
+row S2-Ec "a large request is not captured" src/diagnostics/capture/recorder.rs \
   's|> limit / 4 {|> limit / 4096 {|' it "S2-Ec a large request is kept whole"
 row S2-Ed "the count of tokens in Codex's header is not shown" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   adapters the_count_of_tokens_before_a_cut_is_kept
-row S2-Ed "minified assets are taken for lines" $excerpt/mod.rs \
+row S2-Ed "minified assets are treated as lines" $excerpt/mod.rs \
   's/OutputKind::OpaqueToolOutput => opaque::excerpt_body(input)/OutputKind::OpaqueToolOutput => command::excerpt_body(input)/' \
   adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
   's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache); }/' \
   outputs a_compaction_gets_no_more_than_the_turns_did
-row "S2-Ba S2-Db" "everything is taken for the output of a command" $output/measure.rs \
+row "S2-Ba S2-Db" "everything is treated as the output of a command" $output/measure.rs \
   's/kind: classifier.kind(.*),/kind: { let _ = classifier.kind(false); OutputKind::CommandOutput },/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
 row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
@@ -192,7 +192,7 @@ row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
 row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/results.rs \
   '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.replacement_text(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
   outputs only_the_texts_of_outputs_change
-row S2-Bc "what is shortened is not kept" src/turn/failover/encode.rs \
+row S2-Bc "shortened outputs are not stored" src/turn/failover/encode.rs \
   's/^        let artifact_commit = self.store_outputs(turn, &plan);/        let artifact_commit: Option<Commit> = None; let _ = Self::store_outputs;/' \
   it "what was shortened is read back"
 row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound_outputs/limits.rs \
@@ -237,13 +237,13 @@ row S2-Bi "tags are shown" $excerpt/web.rs \
 row S2-Bj "a document is shown as text" $excerpt/mod.rs \
   's/OutputKind::Json => json::excerpt_body(input)/OutputKind::Json => command::excerpt_body(input)/' \
   adapters a_json_excerpt_shows_the_shape
-row S2-Bk "an excerpt does not say that it is one" $excerpt/mod.rs \
+row S2-Bk "an excerpt is not marked as one" $excerpt/mod.rs \
   's/format!("{SHORTENED_MARK}\]\\nartifact: /format!("artifact: /' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
 row S2-Bl "without a store nothing is bounded" $plan/bound_outputs/limits.rs \
   's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => return None, _ if bounds.retention == crate::plan::Retention::Nothing => return None,/' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
-row S2-Bl "an excerpt of what was not kept promises the rest" $excerpt/mod.rs \
+row S2-Bl "the excerpt of an output that was not stored promises the rest" $excerpt/mod.rs \
   's/\[The rest was not kept: run/[Or run/' adapters an_excerpt_says_where_the_rest_is_kept
 row S2-BT "the count of tokens is lost" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
@@ -260,16 +260,16 @@ row S2-BT "orphans are not bounded" $plan/bound_outputs/mod.rs \
 row S2-BT "summaries are shortened" $plan/summary.rs \
   's/Some(blob) => blob.message().into(),/Some(blob) => blob.message().chars().take(5_000).collect::<String>().into(),/' \
   outputs a_summary_is_not_shortened
-row S2-BT "what another server sealed is left out" adapters/src/compaction_blob.rs \
+row S2-BT "a summary that another server has sealed is left out" adapters/src/compaction_blob.rs \
   's/^pub const UNREADABLE_SUMMARY: &str = .*/pub const UNREADABLE_SUMMARY: \&str = "";/' \
   adapters a_compaction_item_is_sent_as_its_summary_or_as_unreadable
 row S2-BV "excerpts do not say how much was left out" $excerpt/mod.rs \
   's/let _ = writeln!(excerpt, "\[Left out: .*/let _ = (chars, lines);/' \
   outputs a_body_is_bounded_by_constants_and_says_what_it_leaves_out
-row S2-BV "a request shows more of the round before than that did" $plan/bound_outputs/replay.rs \
+row S2-BV "a request shows more of an earlier round than before" $plan/bound_outputs/replay.rs \
   's/^        self.round = self.outputs.len();/        self.round = self.outputs.len() \/ 2;/' \
   adapters what_a_request_sent_stays_until_an_epoch
-row S2-Ca "what is no summary is not asked for again" src/turn/compact/summary.rs \
+row S2-Ca "an answer that is not a summary is not asked for again" src/turn/compact/summary.rs \
   's/for mode in \[SummaryMode::NextTurn, SummaryMode::FitWindow\]/for mode in [SummaryMode::NextTurn]/' \
   it "compaction: what is no summary is asked for once more"
 row S2-P2a "the escapes of the body do not count" adapters/src/shorten.rs \
@@ -284,7 +284,7 @@ row S2-P2c "the oldest come first" $plan/fit_window/select.rs \
 row S2-P2d "outputs go without their calls" $plan/fit_window/units.rs \
   's/(SequenceEntry::Result(index), Some(unit)) => {/(SequenceEntry::Result(index), Some(unit)) if *index == usize::MAX => {/' \
   adapters parallel_calls_go_with_all_their_outputs
-row S2-P2e "nothing tells what was left out" $plan/fit_window/mod.rs \
+row S2-P2e "no notice says what was left out" $plan/fit_window/mod.rs \
   's/if let Some((place, text)) = notice {/if let Some((place, text)) = notice.filter(|_| false) {/' \
   adapters a_notice_counts_what_is_left_out_and_quotes_the_user
 row S2-P2f "arguments are cut like texts" $plan/fit_window/mod.rs \
@@ -308,28 +308,28 @@ row S2-Dc "parts lose their first byte" src/store/text_range.rs \
 row S2-Dc "a page ends a line early" src/store/text_range.rs \
   's/map_or(text.len(), |newline| newline + 1)/map_or(text.len(), |newline| newline)/' \
   it "S2-Dc an artifact comes back byte for byte"
-row S2-Dd "an access does not keep an artifact" src/store/sweep.rs \
+row S2-Dd "an access does not extend the life of an artifact" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE created < ?1/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
-row S2-Dd "nothing goes" src/store/sweep.rs \
+row S2-Dd "nothing is deleted" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE accessed < ?1 AND 0/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row S2-Dd "others may read the files" src/store/data_dir.rs \
   's/set_mode(&self.file_beside(suffix), 0o600)/set_mode(\&self.file_beside(suffix), 0o644)/' \
   lib only_the_owner_can_read_the_files
-row S2-De "every failure is told" src/artifacts/disk.rs \
+row S2-De "every failure is reported" src/artifacts/disk.rs \
   's/&& !before.swap(true, Ordering::Relaxed)/\&\& !before.swap(false, Ordering::Relaxed)/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
-row S2-De "what the disk does not take is lost" src/artifacts/disk.rs \
+row S2-De "artifacts that cannot be written to disk are lost" src/artifacts/disk.rs \
   's/unwritten.artifacts, self.now/Vec::new(), self.now/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
-row S2-Df "a server has another home than the folder of its test" tests/it/proxy.rs \
+row S2-Df "the home of a server is not the folder of its test" tests/it/proxy.rs \
   's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
   it "S2-Df S2-Ta outputs lie in the store below the home of the test"
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send
-row S2-Dh "an artifact's id is another for each call" $plan/bound_outputs/render.rs \
+row S2-Dh "the id of an artifact differs for each call" $plan/bound_outputs/render.rs \
   's/id: measure.id.clone(),/id: format!("{}{call_id}", measure.id),/' \
   outputs an_artifact_has_the_id_of_its_content
 }
