@@ -1,71 +1,145 @@
 #!/usr/bin/env bash
-# Switches a behaviour off by changing a line of the program, and wants that to be told: by the
-# test that proves the requirement, which must turn red, or by a replay of the corpus of failing
-# turns, which must name the difference. Each change is a build of its own, so this is no part of
-# CI: it takes some half an hour.
+# Proves that the tests notice a missing behaviour. Each row below changes one line of the program so
+# that a behaviour is lost; then the test of that requirement must fail. The last rows do the same
+# with replays: the corpus of failing turns must show the named difference. Every change needs a
+# build of its own, about half an hour in all, so CI only runs the check of the rows.
 #
 #   tests/mutants.sh [-r ROWS] [FOLDER]
+#   tests/mutants.sh --check
 #
-#   -r ROWS   only the tests of the requirements whose ids match this regular expression
-#   FOLDER    clone and builds go there, and stay; temporary when left out
+#   -r ROWS   only the rows whose requirement ids match this regular expression, and no replays
+#   FOLDER    the folder for the clone and the builds, which is kept; temporary if left out
+#   --check   builds nothing: checks in the working tree that every change still applies to exactly
+#             one line and that every named test and bundle exists
 #
-# What is changed is the program of the last commit, in a clean clone.
+# The changes are made to the last commit, in a clean clone.
 set -euo pipefail
 
 root=$(git -C "$(dirname "$0")" rev-parse --show-toplevel)
 only=
-if [ "${1:-}" = -r ]; then
-  only=$2
-  shift 2
-fi
+check=
+case ${1:-} in
+  --check)
+    check=1
+    shift
+    ;;
+  -r)
+    only=$2
+    shift 2
+    ;;
+esac
 work=$(realpath "${1:-$(mktemp -d)}")
 [ $# -gt 0 ] || trap 'rm -rf "$work"' EXIT
 
-[ -d "$work/clone" ] || git clone --quiet "$root" "$work/clone"
-cd "$work/clone"
-git fetch --quiet origin HEAD
-git reset --quiet --hard FETCH_HEAD
-export CARGO_TARGET_DIR="$work/target" CORPUS_DIR="$work/corpus"
+if [ -n "$check" ]; then
+  cd "$root"
+else
+  [ -d "$work/clone" ] || git clone --quiet "$root" "$work/clone"
+  cd "$work/clone"
+  git fetch --quiet origin HEAD
+  git reset --quiet --hard FETCH_HEAD
+  export CARGO_TARGET_DIR="$work/target" CORPUS_DIR="$work/corpus"
+fi
 failed=0
+checked=0
 
-# changed FILE SCRIPT: makes the change of sed's SCRIPT
-changed() {
-  sed -i "$2" "$1"
-  ! git diff --quiet && return
-  echo "FAILED: $1 has no such line any more: $2"
+# fail MESSAGE: reports what is wrong; the script goes on and exits with 1 at its end
+fail() {
+  echo "FAILED $1"
   failed=1
-  return 1
 }
 
-# tested SUITE TEST: runs one test
-tested() {
+# change FILE SCRIPT: applies the sed script to the file, which must change exactly one line of it
+change() {
+  local file=$1 script=$2 lines
+  if [ ! -f "$file" ]; then
+    fail "$file does not exist: $script"
+    return 1
+  fi
+  sed "$script" "$file" > "$work/changed"
+  lines=$(diff "$file" "$work/changed" | grep --count '^<' || true)
+  if [ "$lines" != 1 ]; then
+    fail "$file has $lines lines that this changes, not 1: $script"
+    return 1
+  fi
+  [ -n "$check" ] || cat "$work/changed" > "$file"
+}
+
+# has_test SUITE TEST: whether the sources of the suite define the test. The tests of `it` are named
+# by strings, all others are functions.
+has_test() {
+  case $1 in
+    adapters) grep --quiet --recursive --word-regexp "fn $2" adapters/src ;;
+    outputs) grep --quiet --word-regexp "fn $2" adapters/tests/bounded_outputs.rs ;;
+    lib) grep --quiet --recursive --word-regexp "fn $2" src ;;
+    it) grep --quiet --recursive --fixed-strings "$2" tests/it ;;
+    *) return 1 ;;
+  esac
+}
+
+# run_test SUITE TEST: runs one test
+run_test() {
   case $1 in
     adapters) cargo test --quiet -p respondent-adapters --lib -- "$2" ;;
     outputs) cargo test --quiet -p respondent-adapters --test bounded_outputs -- --exact "$2" ;;
     lib) cargo test --quiet -p respondent --lib -- "$2" ;;
     it) cargo test --quiet -p respondent --test it -- "$2" ;;
-  esac > "$work/told" 2>&1
+  esac > "$work/output" 2>&1
 }
 
-# row IDS BEHAVIOUR FILE SCRIPT SUITE TEST: without the behaviour the test is red; with it, which
-# is looked at first of all, green
+# row IDS BEHAVIOUR FILE SCRIPT SUITE TEST: BEHAVIOUR says what is wrong after the change. The test
+# must pass without the change (the pass "green") and fail with it (the pass "red").
 row() {
   local ids=$1 behaviour=$2 file=$3 script=$4 suite=$5 test=$6
   [[ $ids =~ $only ]] || return 0
-  if [ "$pass" = green ]; then
-    tested "$suite" "$test" && grep --quiet ' [1-9][0-9]* passed' "$work/told" && return
-    echo "FAILED $ids: '$test' is not green as it is"
-    tail -n 20 "$work/told"
-    failed=1
-    return
+  case $pass in
+    check)
+      checked=$((checked + 1))
+      change "$file" "$script" || true
+      has_test "$suite" "$test" || fail "$ids: there is no test '$test' in $suite"
+      ;;
+    green)
+      run_test "$suite" "$test" && grep --quiet ' [1-9][0-9]* passed' "$work/output" && return
+      fail "$ids: '$test' does not pass without the change"
+      tail -n 20 "$work/output"
+      ;;
+    red)
+      change "$file" "$script" || return 0
+      if ! run_test "$suite" "$test" && grep --quiet 'test result: FAILED' "$work/output"; then
+        echo "red    $ids | $behaviour | $suite: $test"
+      else
+        fail "$ids: '$test' does not fail although $behaviour"
+        tail -n 20 "$work/output"
+      fi
+      git checkout --quiet "$file"
+      ;;
+  esac
+}
+
+# replay BUNDLE: prints the differences; the exit code is that of the command
+replay() {
+  (cd "$work" && "$CARGO_TARGET_DIR/debug/respondent" replay "$1")
+}
+
+# mutant NAME FILE SCRIPT BUNDLE DIFFERENCE: after the change the replay of the bundle must differ,
+# and a line of its output must begin with DIFFERENCE (a regular expression)
+mutant() {
+  local name=$1 file=$2 script=$3 bundle=$4 difference=$5 code=0 output
+  change "$file" "$script" || return 0
+  if [ "$pass" = check ]; then
+    checked=$((checked + 1))
+    # The name of a bundle "strict-NAME" is put together from NAME.
+    grep --quiet --recursive --fixed-strings "\"${bundle#strict-}\"" tests/it/bundles ||
+      fail "$name: there is no bundle $bundle"
+    return 0
   fi
-  changed "$file" "$script" || return 0
-  if ! tested "$suite" "$test" && grep --quiet 'test result: FAILED' "$work/told"; then
-    echo "red    $ids | $behaviour | $suite: $test"
+  cargo build --quiet
+  output=$(replay "$CORPUS_DIR/$bundle.bundle") || code=$?
+  if [ "$code" = 1 ] && grep --quiet --extended-regexp "^  $difference" <<< "$output"; then
+    echo "ok     $name: $(grep --extended-regexp --max-count 1 "^  $difference" <<< "$output")"
   else
-    echo "FAILED $ids: '$test' is not red although: $behaviour"
-    tail -n 20 "$work/told"
-    failed=1
+    fail "$name: exit code $code"
+    head -n 20 <<< "$output"
   fi
   git checkout --quiet "$file"
 }
@@ -74,6 +148,7 @@ plan=adapters/src/plan
 output=$plan/output
 excerpt=$output/excerpt
 encode=adapters/src/chat/encode
+assembler=adapters/src/responses/assembler
 
 rows() {
 row S2-Ga "outputs of custom tools are not bounded" $output/text.rs \
@@ -97,18 +172,18 @@ row "S2-Eb S2-P3" "the catalog leaves the share of the window that is shown to C
 row "S2-Eb S2-P3" "the threshold of compaction is lowered" src/app/models/list.rs \
   's|window.saturating_mul(9) / 10|window.saturating_mul(8) / 10|' \
   lib a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent
-row S2-Ec "a large request is not kept" src/diagnostics/capture/recorder.rs \
+row S2-Ec "a large request is not captured" src/diagnostics/capture/recorder.rs \
   's|> limit / 4 {|> limit / 4096 {|' it "S2-Ec a large request is kept whole"
 row S2-Ed "the count of tokens in Codex's header is not shown" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   adapters the_count_of_tokens_before_a_cut_is_kept
-row S2-Ed "minified assets are taken for lines" $excerpt/mod.rs \
+row S2-Ed "minified assets are treated as lines" $excerpt/mod.rs \
   's/OutputKind::OpaqueToolOutput => opaque::excerpt_body(input)/OutputKind::OpaqueToolOutput => command::excerpt_body(input)/' \
   adapters an_excerpt_of_minified_assets_shows_only_the_beginning
 row "S2-Ta S2-BT" "a request for a summary has the whole outputs" $plan/mod.rs \
   's/^    plan.bound_outputs(turn, bounds, cache);/    if turn.purpose.summary_mode().is_none() { plan.bound_outputs(turn, bounds, cache); }/' \
-  outputs a_compaction_inherits_no_more_than_the_turns_saw
-row "S2-Ba S2-Db" "everything is taken for the output of a command" $output/measure.rs \
+  outputs a_compaction_gets_no_more_than_the_turns_did
+row "S2-Ba S2-Db" "everything is treated as the output of a command" $output/measure.rs \
   's/kind: classifier.kind(.*),/kind: { let _ = classifier.kind(false); OutputKind::CommandOutput },/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
 row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
@@ -116,8 +191,8 @@ row S2-Ba "a URL in a text makes it a web page" $output/measure.rs \
   adapters large_outputs_are_known_by_all_of_their_text
 row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/results.rs \
   '0,/let call_id = self.plan.call_id(self.turn, index);/s//let call_id = if self.plan.replacement_text(index).is_some() { "call".into() } else { self.plan.call_id(self.turn, index) };/' \
-  outputs nothing_but_the_texts_of_outputs_changes
-row S2-Bc "what is shortened is not kept" src/turn/failover/encode.rs \
+  outputs only_the_texts_of_outputs_change
+row S2-Bc "shortened outputs are not stored" src/turn/failover/encode.rs \
   's/^        let artifact_commit = self.store_outputs(turn, &plan);/        let artifact_commit: Option<Commit> = None; let _ = Self::store_outputs;/' \
   it "what was shortened is read back"
 row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound_outputs/limits.rs \
@@ -137,7 +212,7 @@ row S2-Be "the oldest of a round come first" $plan/bound_outputs/tighten.rs \
   adapters outputs_of_one_round_share_the_room_and_the_newest_come_first
 row S2-Bf "messages with a mark for a cache have the whole output" adapters/src/chat/history/results.rs \
   's/let shown = self.plan.replacement_text(index);/let shown = if marked { None } else { self.plan.replacement_text(index) };/' \
-  outputs every_provider_gets_the_same_of_an_output
+  outputs every_provider_gets_the_same_excerpt
 row S2-Bg "fixed: 3,999 characters stay whole" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(3_999, usize::MAX, MAX_EXCERPT_CHARS,/' \
   adapters within_the_limit_an_output_stays_byte_for_byte
@@ -162,39 +237,39 @@ row S2-Bi "tags are shown" $excerpt/web.rs \
 row S2-Bj "a document is shown as text" $excerpt/mod.rs \
   's/OutputKind::Json => json::excerpt_body(input)/OutputKind::Json => command::excerpt_body(input)/' \
   adapters a_json_excerpt_shows_the_shape
-row S2-Bk "an excerpt does not say that it is one" $excerpt/mod.rs \
+row S2-Bk "an excerpt is not marked as one" $excerpt/mod.rs \
   's/format!("{SHORTENED_MARK}\]\\nartifact: /format!("artifact: /' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
 row S2-Bl "without a store nothing is bounded" $plan/bound_outputs/limits.rs \
   's/OutputPolicy::Whole => return None,/OutputPolicy::Whole => return None, _ if bounds.retention == crate::plan::Retention::Nothing => return None,/' \
   adapters nothing_is_shortened_silently_and_nothing_needs_a_store
-row S2-Bl "an excerpt of what was not kept promises the rest" $excerpt/mod.rs \
+row S2-Bl "the excerpt of an output that was not stored promises the rest" $excerpt/mod.rs \
   's/\[The rest was not kept: run/[Or run/' adapters an_excerpt_says_where_the_rest_is_kept
 row S2-BT "the count of tokens is lost" $excerpt/mod.rs \
   's/header.original_tokens.map(|count| count.to_string())/header.original_tokens.filter(|_| false).map(|count| count.to_string())/' \
   outputs a_search_result_that_codex_cut_is_bounded_and_keeps_its_count
 row S2-BT "small outputs are shortened" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(400, usize::MAX, MAX_EXCERPT_CHARS,/' \
-  outputs a_small_output_is_sent_as_it_came
+  outputs a_small_output_is_sent_unchanged
 row S2-BT "outputs that are no strings are not bounded" $output/text.rs \
   's/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Json)/ItemKind::LocalShellCallOutput | ItemKind::ApplyPatchCallOutput => Some(OutputShape::Parts)/' \
-  outputs an_output_that_is_no_string_is_bounded_as_the_text_it_is
+  outputs an_output_that_is_not_a_string_is_bounded_as_text
 row S2-BT "orphans are not bounded" $plan/bound_outputs/mod.rs \
   's/SequenceEntry::Result(index) | SequenceEntry::Stray(index) => {/SequenceEntry::Stray(_) => {} SequenceEntry::Result(index) => {/' \
-  outputs an_output_without_its_call_is_bounded_where_it_goes
+  outputs an_output_without_its_call_is_bounded
 row S2-BT "summaries are shortened" $plan/summary.rs \
   's/Some(blob) => blob.message().into(),/Some(blob) => blob.message().chars().take(5_000).collect::<String>().into(),/' \
-  outputs a_summary_is_no_output_and_stays_whole
-row S2-BT "what another server sealed is left out" adapters/src/compaction_blob.rs \
+  outputs a_summary_is_not_shortened
+row S2-BT "a summary that another server has sealed is left out" adapters/src/compaction_blob.rs \
   's/^pub const UNREADABLE_SUMMARY: &str = .*/pub const UNREADABLE_SUMMARY: \&str = "";/' \
   adapters a_compaction_item_is_sent_as_its_summary_or_as_unreadable
 row S2-BV "excerpts do not say how much was left out" $excerpt/mod.rs \
   's/let _ = writeln!(excerpt, "\[Left out: .*/let _ = (chars, lines);/' \
   outputs a_body_is_bounded_by_constants_and_says_what_it_leaves_out
-row S2-BV "a request shows more of the round before than that did" $plan/bound_outputs/replay.rs \
+row S2-BV "a request shows more of an earlier round than before" $plan/bound_outputs/replay.rs \
   's/^        self.round = self.outputs.len();/        self.round = self.outputs.len() \/ 2;/' \
   adapters what_a_request_sent_stays_until_an_epoch
-row S2-Ca "what is no summary is not asked for again" src/turn/compact/summary.rs \
+row S2-Ca "an answer that is not a summary is not asked for again" src/turn/compact/summary.rs \
   's/for mode in \[SummaryMode::NextTurn, SummaryMode::FitWindow\]/for mode in [SummaryMode::NextTurn]/' \
   it "compaction: what is no summary is asked for once more"
 row S2-P2a "the escapes of the body do not count" adapters/src/shorten.rs \
@@ -209,7 +284,7 @@ row S2-P2c "the oldest come first" $plan/fit_window/select.rs \
 row S2-P2d "outputs go without their calls" $plan/fit_window/units.rs \
   's/(SequenceEntry::Result(index), Some(unit)) => {/(SequenceEntry::Result(index), Some(unit)) if *index == usize::MAX => {/' \
   adapters parallel_calls_go_with_all_their_outputs
-row S2-P2e "nothing tells what was left out" $plan/fit_window/mod.rs \
+row S2-P2e "no notice says what was left out" $plan/fit_window/mod.rs \
   's/if let Some((position, text)) = notice {/if let Some((position, text)) = notice.filter(|_| false) {/' \
   adapters a_notice_counts_what_is_left_out_and_quotes_the_user
 row S2-P2f "arguments are cut like texts" $plan/fit_window/mod.rs \
@@ -223,7 +298,7 @@ row S2-P2h "only bounded histories are cut" $plan/fit_window/mod.rs \
   adapters the_founding_case_fits_with_room_for_the_summary
 row S2-Da "an excerpt does not name its call" $excerpt/mod.rs \
   's/^        ("call", line_cut::one_line(call_id, 64)),/        ("call", line_cut::one_line("", call_id.len())),/' \
-  outputs an_excerpt_says_what_it_stands_for
+  outputs an_excerpt_describes_its_output
 row S2-Db "a kind has another name" adapters/src/output_kind.rs \
   's/"opaque_tool_output"/"opaque"/' \
   adapters every_sample_is_of_the_kind_that_its_folder_says
@@ -233,66 +308,33 @@ row S2-Dc "parts lose their first byte" src/store/text_range.rs \
 row S2-Dc "a page ends a line early" src/store/text_range.rs \
   's/map_or(text.len(), |newline| newline + 1)/map_or(text.len(), |newline| newline)/' \
   it "S2-Dc an artifact comes back byte for byte"
-row S2-Dd "an access does not keep an artifact" src/store/sweep.rs \
+row S2-Dd "an access does not extend the life of an artifact" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE created < ?1/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
-row S2-Dd "nothing goes" src/store/sweep.rs \
+row S2-Dd "nothing is deleted" src/store/sweep.rs \
   's/DELETE FROM refs WHERE accessed < ?1/DELETE FROM refs WHERE accessed < ?1 AND 0/' \
   lib an_artifact_is_deleted_thirty_days_after_its_last_access
 row S2-Dd "others may read the files" src/store/data_dir.rs \
-  's/0o600/0o644/' lib only_the_owner_can_read_the_files
-row S2-De "every failure is told" src/artifacts/disk.rs \
+  's/set_mode(&self.file_beside(suffix), 0o600)/set_mode(\&self.file_beside(suffix), 0o644)/' \
+  lib only_the_owner_can_read_the_files
+row S2-De "every failure is reported" src/artifacts/disk.rs \
   's/&& !before.swap(true, Ordering::Relaxed)/\&\& !before.swap(false, Ordering::Relaxed)/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
-row S2-De "what the disk does not take is lost" src/artifacts/disk.rs \
+row S2-De "artifacts that cannot be written to disk are lost" src/artifacts/disk.rs \
   's/unwritten.artifacts, self.now/Vec::new(), self.now/' \
   lib a_failed_write_is_reported_once_and_replaced_by_memory
-row S2-Df "a server has another home than the folder of its test" tests/it/proxy.rs \
+row S2-Df "the home of a server is not the folder of its test" tests/it/proxy.rs \
   's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
   it "S2-Df S2-Ta outputs lie in the store below the home of the test"
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send
-row S2-Dh "an artifact's id is another for each call" $plan/bound_outputs/render.rs \
+row S2-Dh "the id of an artifact differs for each call" $plan/bound_outputs/render.rs \
   's/id: measure.id.clone(),/id: format!("{}{call_id}", measure.id),/' \
   outputs an_artifact_has_the_id_of_its_content
 }
-for pass in green red; do rows; done
-[ -z "$only" ] || exit $failed
 
-rm -rf "$CORPUS_DIR"
-cargo test --quiet --test it -- corpus
-bundles=("$CORPUS_DIR"/*.bundle)
-[ -f "${bundles[0]}" ] || { echo "the tests left no bundles"; exit 1; }
-
-# replay BUNDLE: prints what differs; the exit code of the command
-replay() {
-  (cd "$work" && "$CARGO_TARGET_DIR/debug/respondent" replay "$1")
-}
-
-for bundle in "${bundles[@]}"; do
-  replay "$bundle" > /dev/null || { echo "$bundle differs without a change"; exit 1; }
-done
-echo "${#bundles[@]} bundles are equal without a change"
-
-# mutant NAME FILE SCRIPT BUNDLE PLACE: with the change of sed's SCRIPT to FILE the bundle differs,
-# and a line of what is told begins with PLACE
-mutant() {
-  local name=$1 file=$2 script=$3 bundle=$4 place=$5 code=0 told
-  changed "$file" "$script" || return 0
-  cargo build --quiet
-  told=$(replay "$CORPUS_DIR/$bundle.bundle") || code=$?
-  if [ "$code" = 1 ] && grep --quiet --extended-regexp "^  $place" <<< "$told"; then
-    echo "ok     $name: $(grep --extended-regexp --max-count 1 "^  $place" <<< "$told")"
-  else
-    echo "FAILED $name: exit code $code"
-    head -n 20 <<< "$told"
-    failed=1
-  fi
-  git checkout --quiet "$file"
-}
-
-assembler=adapters/src/responses/assembler
+mutants() {
 mutant "plan: an empty message is kept" "$plan/mod.rs" \
   's/ItemRole::Text if empty::is_empty_message(item) =>/ItemRole::Text if false \&\& empty::is_empty_message(item) =>/' strict-unknown \
   'plan: step [0-9]+: '
@@ -309,4 +351,29 @@ mutant "assembler: another phase" "$assembler/mod.rs" \
 mutant "assembler: another event" "$assembler/message.rs" \
   's/"response.output_text.delta"/"response.text.delta"/' broken \
   'event [0-9]+ response\.output_text\.delta: response\.output_text\.delta '
-exit $failed
+}
+
+# Bash reads a block as a whole, so the script may be edited while it runs.
+{
+  if [ -n "$check" ]; then
+    pass=check
+    rows
+    mutants
+    [ $failed -ne 0 ] || echo "$checked changes apply, and their tests exist"
+    exit $failed
+  fi
+
+  for pass in green red; do rows; done
+  [ -z "$only" ] || exit $failed
+
+  rm -rf "$CORPUS_DIR"
+  cargo test --quiet --test it -- corpus
+  bundles=("$CORPUS_DIR"/*.bundle)
+  [ -f "${bundles[0]}" ] || { echo "the tests wrote no bundles"; exit 1; }
+  for bundle in "${bundles[@]}"; do
+    replay "$bundle" > /dev/null || { echo "$bundle differs without a change"; exit 1; }
+  done
+  echo "${#bundles[@]} bundles are equal without a change"
+  mutants
+  exit $failed
+}

@@ -1,5 +1,5 @@
-//! How tool outputs that are too long reach a provider: from the client's request to the
-//! body that is sent.
+//! How long tool outputs are shortened on the way from the client's request to the body that is
+//! sent to the provider.
 
 #![allow(
     clippy::unwrap_used,
@@ -25,7 +25,7 @@ use proptest::sample::select;
 use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
-/// The window of the founding case.
+/// The window of the model in the session whose failure led to the bounding of outputs.
 const WINDOW: u64 = 262_144;
 
 /// Codex compacts at nine tenths of a window by default.
@@ -112,7 +112,8 @@ fn cut_by_codex() -> String {
     header.to_owned() + &"!function(e,t){return e.exports=t(n)};".repeat(1_050)
 }
 
-/// The founding session: outputs of at most 40 KB, more than 850 KB in all.
+/// The session whose failure led to the bounding of outputs: outputs of at most 40 KB each and more
+/// than 850 KB together.
 fn founding() -> Vec<Value> {
     let mut items = vec![user("Find the bug.")];
     for id in 0..21 {
@@ -139,7 +140,7 @@ fn bounding_alone_keeps_the_founding_session_below_the_threshold() {
 
 // S2-Bf
 #[test]
-fn every_provider_gets_the_same_of_an_output() {
+fn every_provider_gets_the_same_excerpt() {
     let mut items = vec![user("Go.")];
     let texts = [
         lines(100),
@@ -170,7 +171,7 @@ fn every_provider_gets_the_same_of_an_output() {
 
 // S2-Da
 #[test]
-fn an_excerpt_says_what_it_stands_for() {
+fn an_excerpt_describes_its_output() {
     let text = lines(4_000);
     let path = "src/cart.rs:12: error: no such field\n";
     let output = format!("Exit code: 3\nOutput:\n{text}{path}{text}");
@@ -280,7 +281,7 @@ proptest! {
 
     // S2-Bb
     #[test]
-    fn nothing_but_the_texts_of_outputs_changes(
+    fn only_the_texts_of_outputs_change(
         rounds in vec((1_usize..4, 0_usize..1_500, any::<bool>()), 1..12),
         fixed in any::<bool>(),
     ) {
@@ -343,7 +344,7 @@ fn a_search_result_that_codex_cut_is_bounded_and_keeps_its_count() {
 
 // S2-BT, S2-Ta: a summary is made from the excerpts that the turns were sent, not from more.
 #[test]
-fn a_compaction_inherits_no_more_than_the_turns_saw() {
+fn a_compaction_gets_no_more_than_the_turns_did() {
     let mut items = vec![user("Go.")];
     items.extend(round(1, &json!(lines(9_000))));
     items.push(json!({"role": "assistant", "content": "I see."}));
@@ -376,7 +377,7 @@ fn a_compaction_inherits_no_more_than_the_turns_saw() {
 
 // S2-BT
 #[test]
-fn a_small_output_is_sent_as_it_came() {
+fn a_small_output_is_sent_unchanged() {
     for text in [
         "",
         "ok",
@@ -393,7 +394,7 @@ fn a_small_output_is_sent_as_it_came() {
 
 // S2-BT
 #[test]
-fn an_output_that_is_no_string_is_bounded_as_the_text_it_is() {
+fn an_output_that_is_not_a_string_is_bounded_as_text() {
     let rows: Vec<Value> = (0..9_000)
         .map(|at| json!({"id": at, "name": "a name"}))
         .collect();
@@ -415,7 +416,7 @@ fn an_output_that_is_no_string_is_bounded_as_the_text_it_is() {
 
 // S2-BT
 #[test]
-fn an_output_without_its_call_is_bounded_where_it_goes() {
+fn an_output_without_its_call_is_bounded() {
     let [_, output] = round(1, &json!(lines(9_000)));
     for outputs in [OutputPolicy::Adaptive, OutputPolicy::Fixed] {
         let sent = answer(&[user("Go."), output.clone()], &bounds(131_072, outputs));
@@ -431,7 +432,7 @@ fn an_output_without_its_call_is_bounded_where_it_goes() {
 
 // S2-BT
 #[test]
-fn a_summary_is_no_output_and_stays_whole() {
+fn a_summary_is_not_shortened() {
     let blob = CompactionBlob {
         summary: lines(2_000),
         ..CompactionBlob::default()

@@ -1,6 +1,6 @@
-//! The ways in which providers depart from the plain stream, and what a client gets: each
-//! row is the form of one provider. Every answer is checked with the strict checker, and
-//! read again as one response without a stream.
+//! How providers deviate from the plain stream, and what a client gets for it. Each row has the form
+//! of one provider. Every answer is checked with the strict checker and is also read as a response
+//! without a stream.
 
 #![allow(
     clippy::unwrap_used,
@@ -115,7 +115,7 @@ const DETAILS: &str = "reasoning_replay = \"reasoning_details\"";
 const KEPT: &str = "call_extra = \"kept\"";
 
 #[test]
-fn reasoning_is_told_once_under_any_name() {
+fn reasoning_under_any_field_name_appears_once() {
     check(&[
         (
             "",
@@ -149,7 +149,7 @@ fn reasoning_is_told_once_under_any_name() {
 }
 
 #[test]
-fn details_go_where_their_thinking_was() {
+fn reasoning_details_stay_with_their_reasoning() {
     check(&[
         (
             DETAILS,
@@ -241,7 +241,7 @@ fn thinking_between_tags_is_reasoning() {
 }
 
 #[test]
-fn calls_are_told_apart_however_they_are_marked() {
+fn calls_are_separated_however_they_are_identified() {
     check(&[
         (
             "",
@@ -303,7 +303,7 @@ fn calls_are_told_apart_however_they_are_marked() {
 }
 
 #[test]
-fn a_calls_extra_content_is_carried_in_front_of_it() {
+fn extra_content_of_a_call_precedes_the_call() {
     let said: &[&str] = &[
         r#"{"reasoning":"a"}"#,
         r#"{"tool_calls":[{"index":0,"id":"1","function":{"name":"f","arguments":"{}"},"extra_content":{"google":{"thought_signature":"s"}}},{"index":1,"id":"2","function":{"name":"g","arguments":"{}"}}]}"#,
@@ -359,7 +359,7 @@ fn calls_inside_the_text_become_calls() {
 }
 
 #[test]
-fn citations_stand_at_the_text_each_once() {
+fn each_citation_is_attached_to_its_text_once() {
     check(&[
         (
             "",
@@ -391,7 +391,7 @@ fn citations_stand_at_the_text_each_once() {
 }
 
 #[test]
-fn nothing_is_lost_to_fields_of_null_and_other_choices() {
+fn null_fields_and_other_choices_lose_nothing() {
     let chunks = [
         r#"{"choices":null,"usage":null,"error":null,"base_resp":{"status_code":0,"status_msg":""}}"#,
         r#"{"prompt_filter_results":[]}"#,
@@ -412,7 +412,7 @@ fn nothing_is_lost_to_fields_of_null_and_other_choices() {
 }
 
 #[test]
-fn an_end_is_understood_by_all_that_is_known() {
+fn every_known_form_of_the_end_is_recognized() {
     let text = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
     let thought = "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a\"}}]}\n\n";
     let half = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n";
@@ -476,7 +476,7 @@ fn an_end_is_understood_by_all_that_is_known() {
 }
 
 #[test]
-fn an_answer_that_is_told_again_at_its_end_is_told_once() {
+fn an_answer_repeated_at_its_end_appears_once() {
     let delta = |text: &str, beside: &str| {
         format!(
             "data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}{beside}}}]}}\n\n"
@@ -512,7 +512,7 @@ fn an_answer_that_is_told_again_at_its_end_is_told_once() {
 }
 
 #[test]
-fn an_answer_of_nothing_but_an_end_is_complete() {
+fn an_answer_with_only_an_end_is_complete() {
     for delta in ["{}", "{\"content\":\"\"}", "{\"content\":\" \\n\"}"] {
         assert!(read("", &deltas(&[delta])).is_empty(), "{delta}");
     }
@@ -523,7 +523,7 @@ fn an_answer_of_nothing_but_an_end_is_complete() {
 }
 
 #[test]
-fn one_odd_field_does_not_cost_the_answer() {
+fn one_malformed_field_does_not_lose_the_answer() {
     for choice in [
         r#"{"index":"0","delta":{"content":"a"},"finish_reason":"stop"}"#,
         r#"{"index":0.0,"delta":{"content":"a"},"finish_reason":"stop"}"#,
@@ -635,7 +635,7 @@ fn an_error_is_found_in_every_form() {
 }
 
 #[test]
-fn a_document_in_place_of_a_stream_is_the_same_answer() {
+fn a_document_instead_of_a_stream_gives_the_same_answer() {
     let document = r#"{"choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant",
         "content":[{"type":"thinking","thinking":[{"type":"text","text":"a"}]},{"type":"text","text":"b"}],
         "tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"},"extra_content":{"x":1}}]}}]}"#;

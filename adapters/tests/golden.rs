@@ -1,5 +1,5 @@
-//! Golden cases: each folder of `fixtures/chat` is one turn against the chat
-//! wire, with its input and its expected results. [`kit::golden`] lists the files
+//! Golden cases: each folder of `fixtures/chat` is a turn over the Chat Completions
+//! protocol, with its input and its expected results. [`kit::golden`] lists the files
 //! and computes the results; `respondent-kit to-fixture` writes such a folder from
 //! a captured turn.
 //!
@@ -31,7 +31,7 @@ struct Folder {
 }
 
 #[test]
-fn every_case_becomes_what_is_expected() {
+fn every_case_gives_its_expected_files() {
     for folder in folders() {
         let expected = folder.case.expected();
         for (name, text) in &expected {
@@ -191,7 +191,7 @@ impl Folder {
         name.to_string_lossy().into_owned()
     }
 
-    /// The upstream's answer and our events for it, if there are some.
+    /// The upstream's answer and the expected events for it, if the case has them.
     fn answer(&self) -> Option<(&[u8], String)> {
         let Some(UpstreamReply::Answer(bytes)) = &self.case.upstream else {
             return None;
@@ -205,7 +205,7 @@ impl Folder {
         stream.unwrap_or_else(|fault| panic!("{}: {fault}", self.name()))
     }
 
-    /// Compares with the expected file, or writes it when asked to.
+    /// Compares a result with the expected file, or writes the file if `BLESS` is set.
     fn expect(&self, name: &str, got: Option<&str>) {
         let path = self.path.join(name);
         let blesses = std::env::var_os("BLESS").is_some();

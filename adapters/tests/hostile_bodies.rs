@@ -26,7 +26,7 @@ fn with(body: &str, value: &str) -> String {
 }
 
 #[test]
-fn r27_what_is_no_json_is_refused_and_named() {
+fn r27_malformed_json_is_refused_and_named() {
     let input = r#"{"model":"m","input":"VALUE"}"#;
     for body in [
         String::new(),

@@ -1,5 +1,5 @@
-//! A long session of an agent stays inside every window, and its history keeps its
-//! bytes except in a few epochs. `TURNS=300` plays a longer session.
+//! A long session of an agent fits into every window, and the bytes of its history change only in a
+//! few epochs. `TURNS=300` plays a longer session.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,14 +36,14 @@ struct Course {
     compactions: usize,
     /// Turns in which old outputs became notices.
     epochs: usize,
-    /// Turns that share less than 97 % with the one before, compactions not counted.
+    /// Turns whose request shares less than 97 % with the previous one, not counting compactions.
     breaks: usize,
     /// The largest estimate, in tokens.
     largest: u64,
     /// The most bytes of tool messages, as a share of the window.
     visible: f64,
-    /// Tokens of all requests; those of the prefix that a request shares with the one before
-    /// count a tenth.
+    /// Tokens of all requests. Those of the prefix that a request shares with the previous one count
+    /// a tenth.
     bill: f64,
     excerpts: usize,
 }
@@ -132,7 +132,8 @@ fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// Turns, and bytes of the longest output. The default is what a test build plays in seconds.
+/// The number of turns, and the bytes of the longest output. A test build plays the default in
+/// seconds.
 fn extent() -> (usize, usize) {
     let wanted = std::env::var("TURNS").ok();
     let turns = wanted.and_then(|turns| turns.parse().ok());

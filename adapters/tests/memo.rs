@@ -1,4 +1,4 @@
-//! A memo saves work and changes no plan.
+//! A cache of outputs saves work and does not change a plan.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,15 +15,15 @@ use adapters::responses::request::TurnSource;
 use kit::session::{Agent, SessionScript, SessionShape};
 use registry::Model;
 
-/// A memo that keeps everything.
+/// A cache that keeps everything.
 #[derive(Default)]
-struct Perfect {
+struct UnboundedCache {
     names: RefCell<HashMap<String, u128>>,
     found: RefCell<HashMap<u128, CachedOutput>>,
     news: Cell<usize>,
 }
 
-impl PlanCache for Perfect {
+impl PlanCache for UnboundedCache {
     fn key(&self, text: &str) -> u128 {
         let mut names = self.names.borrow_mut();
         let next = names.len() as u128;
@@ -42,7 +42,7 @@ impl PlanCache for Perfect {
 
 #[test]
 fn a_session_with_a_memo_has_the_plans_of_one_without() {
-    let memo = Perfect::default();
+    let memo = UnboundedCache::default();
     for window in [32_768] {
         let model = Model {
             window: Some(window),

@@ -1,4 +1,4 @@
-//! A growing history keeps the bytes of its beginning for every provider: providers cache
+//! When a history grows, the bytes of its beginning stay the same for every provider. Providers cache
 //! by the prefix of a request, and a session that loses its cache costs many times as much.
 
 #![allow(
@@ -27,7 +27,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_follows_a_history_changes_none_of_its_bytes(
+    fn later_items_change_no_bytes_of_a_history(
         rounds in vec(round(), 1..6),
         images in any::<bool>(),
     ) {
@@ -52,11 +52,11 @@ proptest! {
 struct Round {
     thought: Thought,
     text: bool,
-    /// Each with its result, and whether reasoning precedes it.
+    /// Each call with its result, and whether reasoning precedes it.
     calls: Vec<(Value, bool)>,
     /// Reasoning details come last.
     late: bool,
-    /// The calls have ids that recur in every answer.
+    /// Whether the calls have ids that recur in every answer.
     recurring: bool,
     said: Vec<(&'static str, Value)>,
 }
@@ -181,8 +181,8 @@ fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
         .body
 }
 
-/// Asserts that the fields before the messages stay, and so does every message except one
-/// to which later user messages were joined. Cache marks move.
+/// Asserts that the fields before the messages are unchanged, and every message except one to which
+/// later user messages were joined. Cache marks may move.
 fn assert_grown(before: &[u8], after: &[u8], quirks: &Quirks) {
     let ((head, before), (new_head, after)) = (parts(before), parts(after));
     assert_eq!(head, new_head);

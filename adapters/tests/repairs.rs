@@ -1,5 +1,4 @@
-//! Whatever history a client sends, the provider gets one that no strict provider refuses,
-//! and no text is lost.
+//! Any history of a client is repaired so that no strict provider refuses it and no text is lost.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -22,7 +21,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_history_becomes_one_that_a_strict_provider_takes(pieces in vec(piece(), 1..24)) {
+    fn any_history_is_repaired_for_a_strict_provider(pieces in vec(piece(), 1..24)) {
         let items = items(&pieces);
         let sent = encoded(&items);
         let messages = messages(&sent);
@@ -52,7 +51,7 @@ proptest! {
     }
 }
 
-/// An item of an arbitrary history, by its type and its call id.
+/// An item of an arbitrary history.
 #[derive(Clone, Debug)]
 enum Piece {
     Said(&'static str, bool),
@@ -170,7 +169,7 @@ fn assert_strict(messages: &[Value]) {
 }
 
 #[test]
-fn arguments_that_a_reader_of_json_may_refuse_are_wrapped() {
+fn arguments_that_a_json_parser_may_refuse_are_wrapped() {
     let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
     for (arguments, whole) in [
         (json!(r#"{"a":1,"a":2}"#), true),
@@ -205,7 +204,7 @@ fn arguments_that_a_reader_of_json_may_refuse_are_wrapped() {
 }
 
 #[test]
-fn an_input_that_is_no_text_is_not_lost() {
+fn an_input_that_is_not_text_is_not_lost() {
     let items = [
         json!({"type": "custom_tool_call", "call_id": "c", "name": "f", "input": {"say": "\"hi\""}}),
         json!({"type": "custom_tool_call_output", "call_id": "c", "output": "r"}),

@@ -1,5 +1,5 @@
-//! Any answer of an upstream, cut in any way, becomes a stream that keeps every rule and
-//! has the content of the answer.
+//! Any answer of an upstream, split in any way, becomes a stream that satisfies every rule and has the
+//! content of the answer.
 //!
 //! `PROPTEST_CASES` sets the number of answers that are tried; the default is 256.
 
@@ -15,7 +15,7 @@ mod common;
 
 use adapters::responses::request::TurnSource;
 use common::judge;
-use common::script::{Call, End, Naming, Piecewise, Round, Script, Step, Tool, request};
+use common::script::{Call, CallIdStyle, End, Round, Script, SplitText, Step, Tool, request};
 use common::wire::{SseFraming, json_string, reads};
 use kit::drive::{self, settings};
 use kit::strict;
@@ -28,7 +28,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_answer_is_a_strict_stream_that_says_the_same(
+    fn every_answer_becomes_a_strict_stream_with_the_same_content(
         script in script(),
         framing in framing(),
         sizes in vec(1_usize..200, 1..8),
@@ -50,7 +50,7 @@ proptest! {
             if !matches!(script.end, End::Cut(_)) {
                 prop_assert_eq!(&whole, &Answer::to(codex, &[&plain]));
             }
-            whole.says(&script, codex);
+            whole.assert_content(&script, codex);
         }
     }
 }
@@ -95,7 +95,7 @@ impl Answer {
     }
 
     /// Checks the results against the content of the answer.
-    fn says(&self, script: &Script, codex: bool) {
+    fn assert_content(&self, script: &Script, codex: bool) {
         let Ok(body) = &self.stream else {
             assert!(
                 matches!(script.end, End::Error(_) | End::Cut(_)),
@@ -147,8 +147,8 @@ impl Answer {
     }
 }
 
-/// Whether the answer fails. Codex would retry a filtered answer that is incomplete, so for
-/// Codex that fails, too.
+/// Whether the answer fails. Codex would retry a filtered answer that is incomplete, so that fails for
+/// Codex, too.
 fn fails(script: &Script, codex: bool) -> bool {
     match script.end {
         End::Silence | End::Error(_) | End::Cut(_) => true,
@@ -159,16 +159,16 @@ fn fails(script: &Script, codex: bool) -> bool {
 /// Pairs of the text that the client got and the text of the model. Codex drops refusals,
 /// so it gets them as text.
 fn texts(stream: &strict::CheckedStream, script: &Script, codex: bool) -> Vec<(String, String)> {
-    let reasoning = script.said(|step| match step {
+    let reasoning = script.text_of(|step| match step {
         Step::Reasoning(text) => Some(&text.text),
         _ => None,
     });
-    let refusal = script.said(|step| match step {
+    let refusal = script.text_of(|step| match step {
         Step::Refusal(text) => Some(&text.text),
         _ => None,
     });
-    let text = script.said(text_of);
-    let all = script.said(|step| match step {
+    let text = script.text_of(text_of);
+    let all = script.text_of(|step| match step {
         Step::Refusal(text) => Some(&text.text),
         step => text_of(step),
     });
@@ -187,7 +187,7 @@ fn text_of(step: &Step) -> Option<&str> {
     match step {
         Step::Text(text, _) => Some(&text.text),
         Step::Blank(text) => Some(text),
-        Step::Calls(round) => round.aside.as_ref().map(|text| text.text.as_str()),
+        Step::Calls(round) => round.text_between.as_ref().map(|text| text.text.as_str()),
         _ => None,
     }
 }
@@ -212,7 +212,7 @@ fn assert_calls(got: &[strict::CheckedCall], script: &Script, codex: bool) {
                 }
                 ("incomplete", call.arguments.clone())
             }
-            _ => ("completed", call.tool.seen(&call.arguments)),
+            _ => ("completed", call.tool.client_arguments(&call.arguments)),
         };
         expected.push((call.tool, kind, name, namespace, status, arguments));
     }
@@ -253,7 +253,7 @@ fn assert_calls(got: &[strict::CheckedCall], script: &Script, codex: bool) {
     );
 }
 
-// The generators.
+// Generators of scripts.
 
 fn script() -> impl Strategy<Value = Script> {
     let end = prop_oneof![
@@ -276,8 +276,8 @@ fn script() -> impl Strategy<Value = Script> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (text(), any::<bool>()).prop_map(|(text, logprobs)| Step::Text(text, logprobs)),
-        1 => text().prop_map(|text| Step::Refusal(begun(text))),
-        2 => text().prop_map(|text| Step::Reasoning(begun(text))),
+        1 => text().prop_map(|text| Step::Refusal(without_leading_blank(text))),
+        2 => text().prop_map(|text| Step::Reasoning(without_leading_blank(text))),
         1 => prop::sample::select(vec![" ", "\n\n", "\t\r\n"]).prop_map(|text| Step::Blank(text.to_owned())),
         1 => Just(Step::Annotation),
         1 => Just(Step::Empty),
@@ -286,15 +286,15 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// White space at the very beginning of reasoning or a refusal is dropped.
-fn begun(text: Piecewise) -> Piecewise {
-    Piecewise {
+fn without_leading_blank(text: SplitText) -> SplitText {
+    SplitText {
         text: format!("R{}", text.text),
         ..text
     }
 }
 
-fn text() -> impl Strategy<Value = Piecewise> {
-    (words(), vec(0_usize..60, 0..6), any::<bool>()).prop_map(|(text, cuts, ascii)| Piecewise {
+fn text() -> impl Strategy<Value = SplitText> {
+    (words(), vec(0_usize..60, 0..6), any::<bool>()).prop_map(|(text, cuts, ascii)| SplitText {
         text,
         cuts,
         ascii,
@@ -332,12 +332,12 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 fn round() -> impl Strategy<Value = Round> {
-    let naming = prop::sample::select(Naming::ALL.to_vec());
+    let id_style = prop::sample::select(CallIdStyle::ALL.to_vec());
     // The text between calls is cut between characters only: the fragments of calls would come
     // between the two halves.
-    let aside = prop::option::weighted(
+    let text_between = prop::option::weighted(
         0.2,
-        words().prop_map(|text| Piecewise {
+        words().prop_map(|text| SplitText {
             cuts: text
                 .char_indices()
                 .map(|(at, _)| text[..at].encode_utf16().count())
@@ -347,14 +347,18 @@ fn round() -> impl Strategy<Value = Round> {
             ascii: false,
         }),
     );
-    (vec(call(), 1..4), naming, vec(0_usize..9, 1..6), aside).prop_map(
-        |(calls, naming, order, aside)| Round {
-            aside: aside.filter(|_| naming != Naming::IdAlone),
-            calls,
-            naming,
-            order,
-        },
+    (
+        vec(call(), 1..4),
+        id_style,
+        vec(0_usize..9, 1..6),
+        text_between,
     )
+        .prop_map(|(calls, id_style, order, text_between)| Round {
+            text_between: text_between.filter(|_| id_style != CallIdStyle::IdAlone),
+            calls,
+            id_style,
+            order,
+        })
 }
 
 fn call() -> impl Strategy<Value = Call> {
@@ -376,7 +380,7 @@ fn call() -> impl Strategy<Value = Call> {
             };
             Call {
                 tool,
-                arguments: Piecewise { text, cuts, ascii },
+                arguments: SplitText { text, cuts, ascii },
             }
         },
     )

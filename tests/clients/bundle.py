@@ -1,6 +1,6 @@
-"""Captured turns of a client: they are bundled, replayed from the file alone, and must hold no secrets.
+"""Bundles the captured turns of a client, replays them from the file alone, and searches the bundle for secrets.
 
-A case plants canaries with `@name@`, and in other forms with `@name:base64@` and `@name:percent@`.
+A case contains canaries as `@name@`, or in other encodings as `@name:base64@` and `@name:percent@`.
 """
 
 import base64
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import kit
 
-# Each looks like a key: in a prompt nothing else can be recognised as a secret.
+# Every canary looks like a key, because nothing else can be recognised as a secret in a prompt.
 CANARIES = {
     "key": "sk-canary-key/+7Qw2Zr8Lm5Xv1Nd9Hc4Tb",
     "token": "sk-canary-token-3Pf6Gj2Wk8Ys5Vn1Rm7Dq",
@@ -42,7 +42,7 @@ def planted(value):
     return value
 
 
-def check(wanted: dict, proxy: kit.Proxy, folder: Path, told: str):
+def check(wanted: dict, proxy: kit.Proxy, folder: Path, shown_error: str):
     """Bundles the failed turn and all turns, replays them, and searches everything for secrets."""
     (folder / "nowhere").mkdir()
     for name, selection in (("failed", []), ("all", ["--since", "1h"])):
@@ -57,7 +57,7 @@ def check(wanted: dict, proxy: kit.Proxy, folder: Path, told: str):
             free_of_canaries(f"{part} of {name}", content)
         free_of_canaries(f"what `bundle show` prints of {name}", shown.encode())
     free_of_canaries("the log", proxy.text().encode())
-    free_of_canaries("the error that the user sees", told.encode())
+    free_of_canaries("the error that the user sees", shown_error.encode())
     for path in (folder / "data").rglob("*"):
         if path.is_file():
             content = path.read_bytes()
@@ -66,11 +66,11 @@ def check(wanted: dict, proxy: kit.Proxy, folder: Path, told: str):
             free_of_canaries(str(path), content)
 
 
-def command(folder: Path, name: str, *words) -> str:
+def command(folder: Path, name: str, *arguments) -> str:
     """Runs a command of the proxy in an empty folder, with an empty home, and returns its output."""
     home = folder / "nowhere"
     done = subprocess.run(
-        [str(word) for word in (kit.binary(), *words)],
+        [str(argument) for argument in (kit.binary(), *arguments)],
         cwd=home,
         env=kit.plain_env(home),
         stdin=subprocess.DEVNULL,
@@ -93,6 +93,7 @@ def unpacked(file: Path) -> dict[str, bytes]:
 
 
 def free_of_canaries(where: str, content: bytes):
+    """Fails if the content contains a canary in any encoding."""
     for name, secret in CANARIES.items():
         for form in forms(secret):
             if form in content:

@@ -2,7 +2,7 @@
 
 A case has the prompts (the first for `codex exec`, the others for `codex exec resume --last`), the files
 of the working directory, and the expected results: exit code, final message, items, usage, the number
-of POSTs that reached the proxy, seconds.
+of POSTs that reached the proxy, and the seconds.
 """
 
 import base64
@@ -36,19 +36,19 @@ def run(case: dict, folder: Path):
         seen = {"code": turn.code, "message": turn.message, "items": session.items, "usage": turn.usage, "errors": session.errors}
         named = {key: expect[key] for key in seen if key in expect}
         kit.check(kit.mismatch(named, seen, "codex"))
-        for told in expect.get("log", []):
-            kit.check(kit.mismatch(f"~{told}", proxy.text(), "log"))
+        for pattern in expect.get("log", []):
+            kit.check(kit.mismatch(f"~{pattern}", proxy.text(), "log"))
         if posts is not None and not expect["posts"][0] <= posts <= expect["posts"][-1]:
             raise kit.Failure(f"{posts} POSTs reached the proxy, expected {expect['posts']}")
         if "bundle" in case:
             bundle.check(case["bundle"], proxy, folder, turn.message or "")
-        said = "" if turn.failure is None else f", {turn.failure!r}"
-        return f"{posts} POSTs, {session.seconds:.1f} s{said}" if posts is not None else None
+        failure = "" if turn.failure is None else f", {turn.failure!r}"
+        return f"{posts} POSTs, {session.seconds:.1f} s{failure}" if posts is not None else None
 
 
 @contextlib.contextmanager
 def proxy_for(case: dict, folder: Path):
-    """kit.proxy_for; for a case with "agent" the upstream is the agent of tasks.py with that task."""
+    """Like kit.proxy_for, but the upstream of a case with "agent" is the agent of tasks.py with that task."""
     if "agent" not in case:
         with kit.proxy_for(case, folder) as proxy:
             yield proxy
@@ -100,30 +100,30 @@ class Session:
     def printed_provider(self, proxy: kit.Proxy, commands: list[list[str]]) -> str:
         """The output of the last of these commands of the proxy, which a user would paste into the configuration."""
         env = self.env | {"PATH": f"{CODEX.parent}:{self.env['PATH']}"}
-        for words in commands:
-            argv = [kit.binary(), *words, *proxy.flags]
-            code, stdout, stderr = kit.run_program(argv, self.folder, env, 60, "-".join(words))
+        for arguments in commands:
+            argv = [kit.binary(), *arguments, *proxy.flags]
+            code, stdout, stderr = kit.run_program(argv, self.folder, env, 60, "-".join(arguments))
             if code != 0:
-                raise kit.Failure(f"{' '.join(words)} exited with {code}")
+                raise kit.Failure(f"{' '.join(arguments)} exited with {code}")
         return stdout
 
     def turn(self, prompt: str, seconds: float) -> Turn:
-        # The tests check how the proxy handles a dead upstream, so the client's endless wait for a
-        # network is off. The commands come from our scripts and need no sandbox of the client.
+        # Some tests have a dead upstream, so the client must not wait for the network without a limit.
+        # The commands come from the scripts of the tests, so they do not need the client's sandbox.
         argv = [CODEX, "exec", "--skip-git-repo-check", "--json", "--disable", "unbounded_connection_retries"]
         argv += ["--dangerously-bypass-approvals-and-sandbox"]
         argv += [*self.args, prompt] if self.runs == 0 else ["resume", "--last", prompt]
         self.runs += 1
-        began = time.monotonic()
+        start = time.monotonic()
         code, stdout, _ = kit.run_program(argv, self.folder, self.env, seconds, f"codex-{self.runs}")
-        self.seconds += time.monotonic() - began
+        self.seconds += time.monotonic() - start
         turn = Turn(code, stdout)
         self.items += turn.items
         self.errors += turn.errors
         return turn
 
 
-# The client talks to the proxy only.
+# Settings that keep the client from connecting to anything but the proxy.
 QUIET_KEYS = 'check_for_update_on_startup = false\nweb_search = "disabled"'
 QUIET_TABLES = "[analytics]\nenabled = false\n[features]\nplugins = false\napps = false"
 

@@ -1,4 +1,4 @@
-"""Long outputs of every kind for tasks.py: lines with needles at given positions, the same on every run."""
+"""Generates long outputs of every kind for tasks.py: lines with needles at given positions, the same in every run."""
 
 import base64
 import hashlib

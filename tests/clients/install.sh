@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the pinned client programs of these tests: .venv and node_modules beside this file.
-# What is installed already is left alone. Needs python3.11 (or newer), node 20 and npm.
+# Installs the pinned client programs of these tests into .venv and node_modules in this folder.
+# Does nothing if they are already installed. Needs python3.11 (or newer), node 20 and npm.
 set -euo pipefail
 cd "$(dirname "$0")"
 

@@ -1,8 +1,8 @@
-"""Cases in which llmock plays the upstream and judges the proxy as its client.
+"""Cases in which llmock is the upstream and checks the proxy as its client.
 
 A case has the faults (`behaviors` of llmock's scenario, `serve` with flags of its server) and the expected
-end of each turn: an HTTP status, or the status of the response. With `again`, a failed turn is sent again,
-as clients do with an answer that broke off. At the end `llmock report` must find no errors.
+end of each turn: an HTTP status, or the status of the response. With `again`, a failed turn is repeated,
+as clients do when an answer breaks off. At the end `llmock report` must find no errors.
 """
 
 import json
@@ -42,18 +42,18 @@ class Llmock(kit.Process):
         self.origin = f"http://127.0.0.1:{port}"
         self.wait_for_url(f"{self.origin}/_llmock/requests", 30)
 
-    def call(self, method: str, what: str, body=None):
+    def call(self, method: str, path: str, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.origin}/_llmock/{what}", data, {"content-type": "application/json"}, method=method)
+        request = urllib.request.Request(f"{self.origin}/_llmock/{path}", data, {"content-type": "application/json"}, method=method)
         with urllib.request.urlopen(request, timeout=10) as reply:
             return json.load(reply)
 
 
 def turn(llmock: Llmock, proxy: kit.Proxy, again: bool) -> list:
-    """The ends of a turn and of its repetitions."""
+    """Plays a turn and its repetitions, and returns how each of them ended."""
     ends = []
     while True:
-        ends.append(ended(proxy))
+        ends.append(send_turn(proxy))
         if not again or ends[-1] == "completed" or len(ends) > 3:
             return ends
         # Wait until no request is in progress: llmock counts a request that overlaps with the one before
@@ -61,7 +61,8 @@ def turn(llmock: Llmock, proxy: kit.Proxy, again: bool) -> list:
         llmock.call("GET", "verdict")
 
 
-def ended(proxy: kit.Proxy):
+def send_turn(proxy: kit.Proxy):
+    """Sends a turn, and returns the status of the response, or the HTTP status of an error."""
     body = json.dumps({"model": proxy.first_model(), "input": "Tell me a story.", "stream": True}).encode()
     headers = {"content-type": "application/json"}
     try:

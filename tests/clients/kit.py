@@ -1,6 +1,6 @@
-"""What all client cases share: the proxy process, the scripted upstream, matching, counting.
+"""Shared by all client cases: the processes of the proxy and the scripted upstream, comparison of results, metrics.
 
-The cases are data (cases/<client>/*.json); the modules named after a client drive its real program.
+The cases are data (cases/<client>/*.json). The module named after a client runs its real program.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def binary() -> Path:
 
 
 def kit_program() -> Path:
-    """The program of tests/kit, which a build of the workspace puts beside the proxy."""
+    """The program of tests/kit. A build of the workspace creates it in the folder of the proxy."""
     program = binary().with_name("respondent-kit")
     if not program.exists():
         raise Failure(f"{program} is missing: build the workspace, as with cargo build --release --workspace")
@@ -45,19 +45,20 @@ def kit_program() -> Path:
 
 
 def need(path: Path, what: str) -> Path:
+    """Skips the case if the path of an installed program does not exist."""
     if not path.exists():
         raise Skip(f"{what} is not installed, run tests/clients/install.sh")
     return path
 
 
 class Process:
-    """A child in its own process group, with its output in a file. Closing it ends everything it started."""
+    """A child process in its own process group, whose output goes to a file. close() ends the whole group."""
 
     def __init__(self, argv, log: Path, env=None, cwd=None):
         self.log = log
         self.out = open(log, "wb")
         self.child = subprocess.Popen(
-            [str(word) for word in argv],
+            [str(argument) for argument in argv],
             stdin=subprocess.DEVNULL,
             stdout=self.out,
             stderr=subprocess.STDOUT,
@@ -70,7 +71,7 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def wait_for(self, pattern: str, seconds: float) -> re.Match:
-        """The first match of `pattern` in the output of the child."""
+        """Waits for a match of `pattern` in the output of the child, and returns it."""
         return self._until(lambda: re.search(pattern, self.text()), f"no line like {pattern!r}", seconds)
 
     def wait_for_url(self, url: str, seconds: float):
@@ -113,7 +114,7 @@ class Process:
 
 
 class Player(Process):
-    """The scripted Chat Completions upstream: the program of tests/kit."""
+    """The scripted Chat Completions upstream: `respondent-kit player`, the program of tests/kit."""
 
     def __init__(self, script: dict, folder: Path):
         path = folder / "script.json"
@@ -126,7 +127,7 @@ class Player(Process):
 class Proxy(Process):
     """The proxy on its own port, with its own home, in front of one upstream.
 
-    Without `base_url` it has no configuration and no key, so that it serves the embedded sandbox.
+    Without `base_url` it has no configuration and no key, so it serves the embedded sandbox.
     """
 
     def __init__(self, folder: Path, base_url: str | None = None, models=("scripted",), provider="scripted", more="", key=API_KEY):
@@ -166,7 +167,7 @@ class Proxy(Process):
         return self.counted("respondent_turns_total")
 
     def settled_turns(self, at_least: int) -> int:
-        """The count once it has reached `at_least`: a turn is counted shortly after its last byte."""
+        """The number of turns, after waiting until it is `at_least`: a turn is counted shortly after its last byte."""
         end = time.monotonic() + 3
         while (count := self.turns()) < at_least and time.monotonic() < end:
             time.sleep(0.05)
@@ -195,7 +196,7 @@ def refused_url():
 
 @contextlib.contextmanager
 def proxy_for(case: dict, folder: Path):
-    """The proxy in front of what the case names: its script, the embedded sandbox, or a closed port."""
+    """The proxy with the upstream of the case: its script, the embedded sandbox, or a closed port."""
     upstream = case.get("upstream", "script")
     if upstream == "sandbox":
         with Proxy(folder) as proxy:
@@ -211,7 +212,7 @@ def proxy_for(case: dict, folder: Path):
 
 
 def strict(name: str) -> dict:
-    """The part of a strict preset (fixtures/strict) that belongs in a script: dialect and refusal rules."""
+    """The part of a strict preset (fixtures/strict) that belongs into a script: the dialect and the refusal rules."""
     preset = json.loads((ROOT / f"fixtures/strict/{name}.json").read_text())
     return {key: preset[key] for key in ("dialect", "refuse")}
 
@@ -221,7 +222,7 @@ def run_program(argv, folder: Path, env: dict, seconds: float, name="client"):
     out, err = folder / f"{name}.out", folder / f"{name}.err"
     with open(out, "wb") as stdout, open(err, "wb") as stderr:
         child = subprocess.Popen(
-            [str(word) for word in argv],
+            [str(argument) for argument in argv],
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

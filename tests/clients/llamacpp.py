@@ -1,6 +1,6 @@
-"""Cases of a real engine behind the proxy: llama.cpp's own HTTP server on the CPU.
+"""Cases with a real engine as the upstream: the HTTP server of llama.cpp on the CPU.
 
-The client reads the socket itself, so that the bytes of the stream can be checked.
+The client reads the raw response, so that the bytes of the stream can be checked.
 """
 
 import json
@@ -41,7 +41,7 @@ def run(case: dict, folder: Path):
 def respond(proxy: kit.Proxy, request: dict) -> dict:
     """Sends one request, checks the form of the answer, and returns its content."""
     raw = post(f"{proxy.base_url}/responses", request)
-    response = judged_stream(raw) if request.get("stream") else json.loads(raw)
+    response = checked_stream(raw) if request.get("stream") else json.loads(raw)
     parts = [part for item in response["output"] if item["type"] == "message" for part in item["content"]]
     calls = [item for item in response["output"] if item["type"] == "function_call"]
     if response["status"] == "completed":
@@ -55,8 +55,8 @@ def respond(proxy: kit.Proxy, request: dict) -> dict:
     }
 
 
-def judged_stream(raw: str) -> dict:
-    """The final response of a stream, after checking the order of events and the single end."""
+def checked_stream(raw: str) -> dict:
+    """Checks the order of the events and the single end of a stream, and returns its final response."""
     *blocks, rest = raw.split("\n\n")
     if rest or not blocks or blocks[-1] != "data: [DONE]":
         raise kit.Failure(f"the stream does not end in [DONE]: {raw[-300:]!r}")

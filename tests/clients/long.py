@@ -36,35 +36,36 @@ FAULTS = {
     "no finish reason": [{"steps": [{"text": "Let me "}, {"raw": "data: [DONE]\n\n"}]}],
 }  # fmt: skip
 # Delays and splits of the good answer.
-MANNERS = [{}, {"head_delay_ms": 12000}, {"split": 5}, {"pause": 8000}, {"gap_ms": 40}]
+TIMINGS = [{}, {"head_delay_ms": 12000}, {"split": 5}, {"pause": 8000}, {"gap_ms": 40}]
 
 
 def script(turns: int) -> dict:
-    """For every turn a call and an answer, each after its faults; the turn number selects them."""
+    """The answers of every turn: a call and a final answer, each preceded by faults. The turn number selects the faults."""
     answers = []
     names = list(FAULTS)
     for turn in range(turns):
         asked = {"last_role": "user", "last_contains": f"(turn {turn})"}
-        told = {"last_role": "tool", "last_contains": f"output-{turn}-end"}
+        answered = {"last_role": "tool", "last_contains": f"output-{turn}-end"}
         call = {"index": 0, "id": f"call_{turn}", "name": "exec_command", "pieces": 3}
         call["arguments"] = json.dumps({"cmd": f"echo output-{turn}-end"})
         answers += [{"when": asked} | fault for fault in FAULTS[names[turn % len(names)]]]
         answers.append(good(asked, turn, [{"reasoning": "A command tells."}, {"call": call}]))
-        answers += [{"when": told} | fault for fault in FAULTS[names[turn * 3 // 2 % len(names)]]]
-        answers.append(good(told, turn + 2, [{"text": "Answer "}, {"text": f"{turn}."}]))
+        answers += [{"when": answered} | fault for fault in FAULTS[names[turn * 3 // 2 % len(names)]]]
+        answers.append(good(answered, turn + 2, [{"text": "Answer "}, {"text": f"{turn}."}]))
     return {"answers": answers}
 
 
 def good(when: dict, turn: int, steps: list) -> dict:
-    manner = dict(MANNERS[turn % len(MANNERS)])
-    pause = manner.pop("pause", None)
+    """An answer without a fault, with delays and splits selected by the turn number."""
+    timing = dict(TIMINGS[turn % len(TIMINGS)])
+    pause = timing.pop("pause", None)
     if pause:
         steps = [*steps[:1], {"delay_ms": pause}, *steps[1:]]
-    return {"when": when, "steps": steps} | manner
+    return {"when": when, "steps": steps} | timing
 
 
 def work(proxy: kit.Proxy, folder: Path, turns: list[int]) -> list[tuple[int, str | None, list[str]]]:
-    """Plays one session of these turns: (turn, failure, errors that were shown)."""
+    """Plays one session of these turns. Returns for each: (turn, failure, errors that were shown)."""
     folder.mkdir()
     session = codex.Session(proxy, folder, {})
     seen = []
@@ -94,7 +95,7 @@ def main() -> int:
     options.add_argument("--strict", metavar="PRESET", help="a preset of fixtures/strict: its dialect, and what it refuses")
     chosen = options.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="respondent-long-"))
-    began = time.monotonic()
+    start = time.monotonic()
     try:
         kit.need(codex.CODEX, "the Codex CLI")
         with kit.Player(script(chosen.turns) | (kit.strict(chosen.strict) if chosen.strict else {}), folder) as player, kit.Proxy(folder, player.base_url) as proxy:
@@ -115,7 +116,7 @@ def main() -> int:
     for number, wrong in failed:
         print(f"turn {number}: {wrong}")
     print(
-        f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - began:.0f} s: "
+        f"{len(seen)} turns in {chosen.sessions} sessions, {time.monotonic() - start:.0f} s: "
         f"{len(seen) - len(failed)} well, {len(failed)} failed, {sum(shown.values())} errors shown, "
         f"{posts} POSTs ({posts - 2 * chosen.turns} repeated by the client), {retries} retries and {healed} healed turns by the proxy"
     )

@@ -1,4 +1,4 @@
-"""A minimal Responses server that answers with a function, to measure the client alone.
+"""A minimal Responses server whose answers come from a function, to test a client without the proxy.
 
 It records what the client sends: Responses requests, requests for the catalog, and requests to a
 small MCP server over streamable HTTP at /mcp.

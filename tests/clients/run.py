@@ -28,7 +28,7 @@ CLIENTS = {"ai_sdk": ai_sdk, "codex": codex, "judged": judged, "llamacpp": llama
 
 
 def load(filter_text: str) -> list[tuple[str, dict]]:
-    """The cases by name: a file holds one case, or an object of several."""
+    """The names and contents of the cases. A file has one case, or an object with several."""
     found = []
     for path in sorted((kit.HERE / "cases").glob("*/*.json")):
         name = f"{path.parent.name}/{path.stem}"
@@ -40,13 +40,13 @@ def load(filter_text: str) -> list[tuple[str, dict]]:
     return [(name, case) for name, case in found if filter_text in name]
 
 
-def judge(name: str, case: dict, keep: bool) -> tuple[str, str, str]:
-    """(name, verdict, detail)"""
+def run_case(name: str, case: dict, keep: bool) -> tuple[str, str, str]:
+    """Runs a case and returns (name, verdict, detail)."""
     folder = Path(tempfile.mkdtemp(prefix="respondent-"))
-    began = time.monotonic()
+    start = time.monotonic()
     try:
         note = CLIENTS[name.split("/")[0]].run(case, folder)
-        return name, "ok", note or f"{time.monotonic() - began:.1f} s"
+        return name, "ok", note or f"{time.monotonic() - start:.1f} s"
     except kit.Skip as reason:
         return name, "SKIPPED", str(reason)
     except kit.Failure as reason:
@@ -89,7 +89,7 @@ def main() -> int:
     cases.sort(key=lambda named: -named[1].get("seconds", 60))
     totals = {"ok": 0, "FAILED": 0, "SKIPPED": 0}
     with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
-        runs = [pool.submit(judge, name, case, chosen.keep) for name, case in cases]
+        runs = [pool.submit(run_case, name, case, chosen.keep) for name, case in cases]
         for finished in concurrent.futures.as_completed(runs):
             name, verdict, detail = finished.result()
             totals[verdict] += 1

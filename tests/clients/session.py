@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Long sessions with long outputs: session.py [--turns N] [--megabytes N] [--window TOKENS ...] [--compaction KIND]
 
-A scripted agent talks through the proxy to an upstream that reckons 2.7 bytes a token, refuses requests that exceed its
-window, and charges a tenth for a prefix that it has seen before. The agent sends its whole history every turn, as Codex
+A scripted agent talks through the proxy to an upstream that counts a token for every 2.7 bytes, refuses requests that exceed its
+window, and charges a tenth for a prefix of an earlier request. The agent sends its whole history every turn, as Codex
 does, and compacts at the threshold of the proxy's model list. Prints a line for each window. Exits with 1 when a turn is
 refused, a tool output is lost, or too many turns break the prefix.
 """
@@ -27,13 +27,13 @@ from pathlib import Path
 
 import kit
 
-BYTES_A_TOKEN = 2.7
-# The share of the bytes of a turn that the next one must begin with.
-SHARED = 0.97
-MOST_BREAKS = 8
-# Median and spread (log-normal) of the bytes of an output: most commands print little, a few very much.
+BYTES_PER_TOKEN = 2.7
+# The minimum share of the bytes of a request that the next one must begin with.
+MIN_SHARED = 0.97
+MAX_BREAKS = 8
+# Median and spread (log-normal) of the bytes of an output: most commands print little, a few print very much.
 MEDIAN, SPREAD = 2_000, 2.9
-LARGEST = 5_000_000
+MAX_OUTPUT_BYTES = 5_000_000
 COMPACTION_KINDS = ("trigger", "compact", "local")
 
 # ---------------------------------------------------------------- outputs
@@ -41,70 +41,70 @@ COMPACTION_KINDS = ("trigger", "compact", "local")
 WORDS = "the build of module parser failed while linking because symbol table index was out of range and retry did not help".split()
 
 
-def line(dice: random.Random, words: int) -> str:
-    return " ".join(dice.choices(WORDS, k=words))
+def line(rng: random.Random, words: int) -> str:
+    return " ".join(rng.choices(WORDS, k=words))
 
 
-def log(dice: random.Random, size: int) -> str:
+def log(rng: random.Random, size: int) -> str:
     lines, length = [], 0
     while length < size:
-        level = dice.choices(("INFO", "DEBUG", "WARN", "ERROR"), (70, 25, 4, 1))[0]
-        text = f"2026-03-{dice.randint(1, 28):02} 12:{dice.randint(0, 59):02} {level} src/{dice.choice(WORDS)}.rs:{dice.randint(1, 900)} {line(dice, 9)}"
+        level = rng.choices(("INFO", "DEBUG", "WARN", "ERROR"), (70, 25, 4, 1))[0]
+        text = f"2026-03-{rng.randint(1, 28):02} 12:{rng.randint(0, 59):02} {level} src/{rng.choice(WORDS)}.rs:{rng.randint(1, 900)} {line(rng, 9)}"
         lines.append(text)
         length += len(text) + 1
     return "Chunk ID: 1f\nWall time: 0.5 seconds\nProcess exited with code 1\nOutput:\n" + "\n".join(lines)
 
 
-def code(dice: random.Random, size: int) -> str:
+def code(rng: random.Random, size: int) -> str:
     lines, length = ["//! Made by nobody.", "use std::io;"], 0
     while length < size:
-        text = f"pub fn {dice.choice(WORDS)}_{dice.randint(0, 9999)}(input: &str) -> io::Result<usize> {{\n    // {line(dice, 7)}\n    Ok(input.len() + {dice.randint(0, 99)})\n}}\n"
+        text = f"pub fn {rng.choice(WORDS)}_{rng.randint(0, 9999)}(input: &str) -> io::Result<usize> {{\n    // {line(rng, 7)}\n    Ok(input.len() + {rng.randint(0, 99)})\n}}\n"
         lines.append(text)
         length += len(text) + 1
     return "\n".join(lines)
 
 
-def web(dice: random.Random, size: int) -> str:
+def web(rng: random.Random, size: int) -> str:
     parts, length = ["# Search results"], 0
     while length < size:
-        text = f"\n## {line(dice, 5).title()}\nhttps://{dice.choice(WORDS)}.example/{dice.randint(0, 99999)}\n{line(dice, 60)}."
+        text = f"\n## {line(rng, 5).title()}\nhttps://{rng.choice(WORDS)}.example/{rng.randint(0, 99999)}\n{line(rng, 60)}."
         parts.append(text)
         length += len(text) + 1
     return "\n".join(parts)
 
 
-def json_text(dice: random.Random, size: int) -> str:
+def json_text(rng: random.Random, size: int) -> str:
     rows, length = [], 0
     while length < size:
-        row = {"id": dice.randint(0, 1 << 40), "name": line(dice, 4), "tags": dice.choices(WORDS, k=3), "ok": dice.random() < 0.5}
+        row = {"id": rng.randint(0, 1 << 40), "name": line(rng, 4), "tags": rng.choices(WORDS, k=3), "ok": rng.random() < 0.5}
         rows.append(row)
         length += 110
     return json.dumps({"total": len(rows), "rows": rows}, indent=1)
 
 
-def minified(dice: random.Random, size: int) -> str:
+def minified(rng: random.Random, size: int) -> str:
     parts, length = [], 0
     while length < size:
-        text = f"function {dice.choice('abcdefg')}{dice.randint(0, 999)}(e,t){{return e&&t?e+{dice.randint(0, 99)}:(t=e,!1)}};"
+        text = f"function {rng.choice('abcdefg')}{rng.randint(0, 999)}(e,t){{return e&&t?e+{rng.randint(0, 99)}:(t=e,!1)}};"
         parts.append(text)
         length += len(text)
     return "".join(parts)
 
 
-def chinese(dice: random.Random, size: int) -> str:
+def chinese(rng: random.Random, size: int) -> str:
     lines = []
     for _ in range(max(1, size // 160)):
-        lines.append("".join(chr(dice.randint(0x4E00, 0x9FA5)) for _ in range(52)) + "。")
+        lines.append("".join(chr(rng.randint(0x4E00, 0x9FA5)) for _ in range(52)) + "。")
     return "\n".join(lines)
 
 
 KINDS = (log, code, web, json_text, minified, chinese)
 
 
-def sizes(dice: random.Random, turns: int, total: int) -> list[list[int]]:
+def sizes(rng: random.Random, turns: int, total: int) -> list[list[int]]:
     """The sizes of the outputs of every turn, about `total` bytes in sum."""
-    calls = [dice.choices((1, 2), (90, 10))[0] for _ in range(turns)]
-    drawn = [[min(LARGEST, dice.lognormvariate(math.log(MEDIAN), SPREAD)) for _ in range(count)] for count in calls]
+    calls = [rng.choices((1, 2), (90, 10))[0] for _ in range(turns)]
+    drawn = [[min(MAX_OUTPUT_BYTES, rng.lognormvariate(math.log(MEDIAN), SPREAD)) for _ in range(count)] for count in calls]
     scale = total / sum(map(sum, drawn))
     return [[max(100, int(size * scale)) for size in turn] for turn in drawn]
 
@@ -124,18 +124,18 @@ class Upstream:
     summaries: int = 0
     seen: set[bytes] = field(default_factory=set)
     calls: int = 0
-    dice: random.Random = field(default_factory=lambda: random.Random(7))
+    rng: random.Random = field(default_factory=lambda: random.Random(7))
     # The number of calls of the next answers.
     wanted: int = 1
 
     def answer(self, body: bytes) -> tuple[int, bytes]:
-        tokens = -(-int(len(body) * 10) // int(BYTES_A_TOKEN * 10))
+        tokens = -(-int(len(body) * 10) // int(BYTES_PER_TOKEN * 10))
         if tokens > self.window:
             self.refused += 1
             message = f"Invalid request: Your request exceeded model token limit: {self.window} (requested: {tokens})"
             return 400, json.dumps({"error": {"message": message, "type": "invalid_request_error"}}).encode()
         before = max((common(body, known) for known in self.bodies[-2:]), default=0)
-        cached = int(before / BYTES_A_TOKEN)
+        cached = int(before / BYTES_PER_TOKEN)
         self.fresh += tokens - cached
         self.cached += cached
         self.seen.update(re.findall(rb"art_[0-9a-f]{32}", body))
@@ -143,12 +143,12 @@ class Upstream:
         summary = b'"tool_choice":"none"' in body or b'"tools":' not in body
         if summary:
             self.summaries += 1
-            delta = [{"content": f"## Progress\nStep {self.calls} is done. " + line(self.dice, 400) + "\n## Next step\nGo on."}]
+            delta = [{"content": f"## Progress\nStep {self.calls} is done. " + line(self.rng, 400) + "\n## Next step\nGo on."}]
         else:
-            delta = [{"reasoning_content": line(self.dice, 400)}, {"content": line(self.dice, 60) + "."}]
+            delta = [{"reasoning_content": line(self.rng, 400)}, {"content": line(self.rng, 60) + "."}]
             for index in range(self.wanted):
                 self.calls += 1
-                arguments = json.dumps({"cmd": f"step {self.calls} " + line(self.dice, 200)})
+                arguments = json.dumps({"cmd": f"step {self.calls} " + line(self.rng, 200)})
                 call = {"index": index, "id": f"call_{self.calls}", "type": "function", "function": {"name": "exec_command", "arguments": arguments}}
                 delta.append({"tool_calls": [call]})
         finish = "stop" if summary else "tool_calls"
@@ -279,31 +279,31 @@ class Outcome:
 def session(window: int, turns: int, total: int, compaction: str, seed: int) -> Outcome:
     folder = Path(tempfile.mkdtemp(prefix="respondent-session-"))
     upstream, outcome = Upstream(window), Outcome(window)
-    began = time.monotonic()
-    dice = random.Random(seed)
+    start = time.monotonic()
+    rng = random.Random(seed)
     outputs: dict[str, str] = {}
     # Like Kimi, the upstream requires its reasoning in the history.
-    table = f'quirks = {{ reasoning_replay = "reasoning_content" }}\n[[providers.scripted.models]]\nid = "scripted"\nwindow = {window}\nbytes_per_token = {BYTES_A_TOKEN}\n'
+    table = f'quirks = {{ reasoning_replay = "reasoning_content" }}\n[[providers.scripted.models]]\nid = "scripted"\nwindow = {window}\nbytes_per_token = {BYTES_PER_TOKEN}\n'
     try:
         with serving(upstream) as url, kit.Proxy(folder, url, models=(), more=table) as proxy:
             agent = Agent(proxy, compaction)
             compact_at = json.loads(proxy.get("/v1/models"))["models"][0]["auto_compact_token_limit"]
             previous, forwarded = b"", 0
-            for turn in sizes(dice, turns, total):
+            for turn in sizes(rng, turns, total):
                 upstream.wanted = len(turn)
                 response = agent.turn()
                 body = upstream.bodies[-1]
-                if previous and common(body, previous) < SHARED * len(previous):
+                if previous and common(body, previous) < MIN_SHARED * len(previous):
                     outcome.breaks += 1
                 previous = body
                 outcome.turns += 1
                 whole = sum(map(len, agent.items))
-                outcome.forwarded += ((whole - forwarded) + forwarded / 10) / BYTES_A_TOKEN
-                outcome.over += whole / BYTES_A_TOKEN > window
+                outcome.forwarded += ((whole - forwarded) + forwarded / 10) / BYTES_PER_TOKEN
+                outcome.over += whole / BYTES_PER_TOKEN > window
                 forwarded = whole
                 calls = [item for item in response["output"] if item["type"] == "function_call"]
                 for call, size in zip(calls, turn, strict=True):
-                    output = dice.choice(KINDS)(dice, size)
+                    output = rng.choice(KINDS)(rng, size)
                     outputs[hashlib.sha256(output.encode()).hexdigest()[:32]] = output
                     outcome.megabytes += len(output.encode()) / 1e6
                     agent.items.append(json.dumps({"type": "function_call_output", "call_id": call["call_id"], "output": output}, ensure_ascii=False))
@@ -322,7 +322,7 @@ def session(window: int, turns: int, total: int, compaction: str, seed: int) -> 
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     outcome.bill = upstream.fresh + upstream.cached / 10
-    outcome.seconds = time.monotonic() - began
+    outcome.seconds = time.monotonic() - start
     return outcome
 
 
@@ -344,12 +344,12 @@ def main() -> int:
             continue
         print(
             f"window {window}: {seen.turns} turns, {seen.megabytes:.1f} MB of outputs, {seen.compactions} compactions, "
-            f"{seen.breaks} turns shared less than {SHARED:.0%}, {seen.refused} refused, "
+            f"{seen.breaks} turns shared less than {MIN_SHARED:.0%}, {seen.refused} refused, "
             f"{seen.artifacts} artifacts back, {len(seen.lost)} lost; bill {seen.bill / 1e6:.2f} million tokens, "
             f"forwarding everything {seen.forwarded / 1e6:.2f} million ({seen.over} turns beyond the window); {seen.seconds:.0f} s",
             flush=True,
         )
-        if seen.refused or seen.lost or (window >= 262_144 and seen.breaks > MOST_BREAKS):
+        if seen.refused or seen.lost or (window >= 262_144 and seen.breaks > MAX_BREAKS):
             wrong.append(window)
     return 1 if wrong else 0
 

@@ -2,8 +2,8 @@
 """Tasks with answers deep inside long tool outputs: tasks.py [--window N] [--keep] [filter]
 
 Each task of tasks.json is played through the real proxy twice, with bounding on and off. The agent is
-scripted: it has the question, the words to search for and the pattern of an answer, and sees of the
-session only the request to the upstream. It runs the commands of the task and answers once it sees an
+scripted: it has the question, the words to search for and the patterns of the answer, and its only
+view of the session is the request to the upstream. It runs the commands of the task and answers once it sees an
 answer; otherwise it uses artifact_search and artifact_read as the excerpt says. The upstream refuses
 requests that exceed its window. Prints a line for each task and both totals. Exits with 1 when a task
 fails with bounding that succeeds without it, or that needs bounding.
@@ -27,7 +27,7 @@ import kit
 BYTES_PER_TOKEN = 2.7
 ROUNDS = 24
 ARTIFACT = re.compile(r"art_[0-9a-f]{32}")
-SPACE = "mcp__respondent"
+NAMESPACE = "mcp__respondent"
 
 
 class Agent:
@@ -40,7 +40,7 @@ class Agent:
         self.read: list[dict] = []
 
     def next(self, request: dict) -> dict:
-        """{"say": text} or {"call": (name, arguments)}"""
+        """The next action: {"say": text} or {"call": (name, arguments)}."""
         messages = request["messages"]
         offered = {tool["function"]["name"] for tool in request.get("tools", [])}
         steps = self.task["outputs"]
@@ -50,18 +50,18 @@ class Agent:
         seen = [text(message) for message in messages if message["role"] != "system" and message is not messages[0]]
         if (answer := self.answer(seen)) is not None:
             return {"say": answer}
-        if f"{SPACE}__artifact_search" not in offered:
+        if f"{NAMESPACE}__artifact_search" not in offered:
             return {"say": "I cannot see it."}
         ids = list(dict.fromkeys(found for content in seen for found in ARTIFACT.findall(content)))
         for word in self.task["keywords"]:
             for artifact in ids:
                 if (artifact, word) not in self.searched:
                     self.searched.add((artifact, word))
-                    return {"call": (f"{SPACE}__artifact_search", {"id": artifact, "query": word})}
-        for page in self.places(messages):
+                    return {"call": (f"{NAMESPACE}__artifact_search", {"id": artifact, "query": word})}
+        for page in self.pages_around_matches(messages):
             if page not in self.read:
                 self.read.append(page)
-                return {"call": (f"{SPACE}__artifact_read", page)}
+                return {"call": (f"{NAMESPACE}__artifact_read", page)}
         return {"say": "I cannot find it."}
 
     def answer(self, seen: list[str]) -> str | None:
@@ -70,7 +70,7 @@ class Agent:
         found = [re.search(pattern, everything) for pattern in self.task["patterns"]]
         return " ".join(match[1] for match in found) if all(found) else None
 
-    def places(self, messages: list[dict]) -> list[dict]:
+    def pages_around_matches(self, messages: list[dict]) -> list[dict]:
         """Pages around the matches of searches, the newest search first, as arguments of artifact_read."""
         pages = []
         for message in reversed(messages):
@@ -89,7 +89,7 @@ def text(message: dict) -> str:
 
 
 class Upstream:
-    """A Chat Completions provider with a window, which answers as its current agent does."""
+    """A Chat Completions provider with a context window, whose answers come from its current agent."""
 
     def __init__(self, window: int):
         self.window = window
@@ -121,14 +121,14 @@ class Upstream:
         tokens = round(len(body) / BYTES_PER_TOKEN)
         if tokens > self.window:
             self.refused += 1
-            told = f"This model's maximum context length is {self.window} tokens. However, your request has {tokens} tokens."
-            return 400, "application/json", json.dumps({"error": {"message": told, "code": "context_length_exceeded"}}).encode()
+            error = f"This model's maximum context length is {self.window} tokens. However, your request has {tokens} tokens."
+            return 400, "application/json", json.dumps({"error": {"message": error, "code": "context_length_exceeded"}}).encode()
         self.bodies.append(body)
-        does = self.agent.next(json.loads(body))
-        if "say" in does:
-            delta, finish = {"content": does["say"]}, "stop"
+        action = self.agent.next(json.loads(body))
+        if "say" in action:
+            delta, finish = {"content": action["say"]}, "stop"
         else:
-            name, arguments = does["call"]
+            name, arguments = action["call"]
             call = {"name": name, "arguments": json.dumps(arguments)}
             delta, finish = {"tool_calls": [{"index": 0, "id": f"call_{len(self.bodies)}", "type": "function", "function": call}]}, "tool_calls"
         usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
@@ -151,7 +151,7 @@ class Upstream:
 
 
 class Client:
-    """The client side of a coding agent: it keeps the history, runs commands and calls MCP tools."""
+    """The client side of a coding agent, which keeps the history, runs commands and calls MCP tools."""
 
     def __init__(self, proxy: kit.Proxy):
         self.proxy = proxy
@@ -162,7 +162,7 @@ class Client:
         except urllib.error.HTTPError:
             return
         functions = [{"type": "function", "name": tool["name"], "description": tool["description"], "parameters": tool["inputSchema"]} for tool in listed]
-        self.tools.append({"type": "namespace", "name": SPACE, "description": "Artifacts.", "tools": functions})
+        self.tools.append({"type": "namespace", "name": NAMESPACE, "description": "Artifacts.", "tools": functions})
 
     def rpc(self, method: str, params: dict) -> dict:
         headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
@@ -216,7 +216,7 @@ COMMAND = {
 
 
 def bill(bodies: list[bytes]) -> tuple[float, float]:
-    """Tokens that were sent, and their cost when a token of a shared prefix costs a tenth."""
+    """The number of sent tokens, and their cost if a token of a shared prefix costs a tenth."""
     sent = sum(map(len, bodies))
     shared = sum(common(before, body) for before, body in zip(bodies, bodies[1:]))
     return sent / BYTES_PER_TOKEN, (sent - 0.9 * shared) / BYTES_PER_TOKEN
@@ -232,7 +232,7 @@ def common(one: bytes, two: bytes) -> int:
 
 
 def play(tasks: list[dict], outputs: str, window: int, folder: Path) -> dict[str, tuple[bool, str, int, float, float]]:
-    """By name of the task: (succeeded, answer, requests, tokens, tokens with a cache)."""
+    """Plays the tasks. Returns by name: (succeeded, answer, requests, tokens, tokens with a cache)."""
     folder.mkdir()
     more = f"window = {window}\nbytes_per_token = {BYTES_PER_TOKEN}\n[context]\noutputs = \"{outputs}\"\n"
     seen = {}
@@ -240,15 +240,15 @@ def play(tasks: list[dict], outputs: str, window: int, folder: Path) -> dict[str
         client = Client(proxy)
         for task in tasks:
             upstream.agent, upstream.bodies = Agent(task), []
-            said = client.work(task)
-            seen[task["name"]] = (said == task["answer"], said, len(upstream.bodies), *bill(upstream.bodies))
+            answer = client.work(task)
+            seen[task["name"]] = (answer == task["answer"], answer, len(upstream.bodies), *bill(upstream.bodies))
     return seen
 
 
 def total(label: str, seen: dict) -> str:
-    well = sum(ended for ended, *_ in seen.values())
+    succeeded = sum(row[0] for row in seen.values())
     requests, tokens, cached = (sum(row[column] for row in seen.values()) for column in (2, 3, 4))
-    return f"bounding {label}: {well} of {len(seen)} tasks, {requests} requests, {tokens / 1e6:.2f} M tokens, {cached / 1e6:.2f} M with the cached at a tenth"
+    return f"bounding {label}: {succeeded} of {len(seen)} tasks, {requests} requests, {tokens / 1e6:.2f} M tokens, {cached / 1e6:.2f} M with the cached at a tenth"
 
 
 def main() -> int:
@@ -269,11 +269,11 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
     lost = 0
     for task in tasks:
-        (well, said, requests, *_), (without, said_without, *_) = on[task["name"]], off[task["name"]]
-        lost += not well
-        told = "" if well else f": said {said!r}, not {task['answer']!r}"
-        aside = "" if without else f" (off: {said_without[:70]!r})"
-        print(f"{'ok' if well else 'LOST':5} {task['name']}, {requests} requests{told}{aside}")
+        (succeeded, answer, requests, *_), (succeeded_off, answer_off, *_) = on[task["name"]], off[task["name"]]
+        lost += not succeeded
+        wrong = "" if succeeded else f": said {answer!r}, not {task['answer']!r}"
+        without = "" if succeeded_off else f" (off: {answer_off[:70]!r})"
+        print(f"{'ok' if succeeded else 'LOST':5} {task['name']}, {requests} requests{wrong}{without}")
     print(total("on", on))
     print(total("off", off))
     return 1 if lost else 0

@@ -17,10 +17,10 @@ class Canaries(unittest.TestCase):
                         with self.assertRaises(kit.Failure):
                             free_of_canaries("here", content.encode())
 
-    def test_other_texts_are_free(self):
+    def test_other_texts_have_no_canaries(self):
         free_of_canaries("here", b"sk-another-key " + base64.b64encode(b"sk-another-key"))
 
-    def test_a_case_is_planted(self):
+    def test_placeholders_are_replaced(self):
         case = planted({"a": ["@key@", {"b": "x @key:percent@"}], "c": 1, "d": "me@example.org"})
         key = CANARIES["key"]
         self.assertEqual(case, {"a": [key, {"b": "x " + key.replace("/", "%2F").replace("+", "%2B")}], "c": 1, "d": "me@example.org"})

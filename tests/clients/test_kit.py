@@ -6,11 +6,11 @@ from kit import mismatch
 
 
 class Mismatch(unittest.TestCase):
-    def test_equal_values_fit(self):
+    def test_equal_values_match(self):
         for value in (1, "text", None, True, [1, 2], {"a": {"b": []}}):
             self.assertIsNone(mismatch(value, value))
 
-    def test_other_values_do_not(self):
+    def test_different_values_do_not_match(self):
         for expected, actual in ((1, 2), ("a", "ab"), (None, ""), ({}, []), ([], {}), ([], [1]), ({"a": 1}, {})):
             self.assertIsNotNone(mismatch(expected, actual), (expected, actual))
 
@@ -22,7 +22,7 @@ class Mismatch(unittest.TestCase):
         self.assertIsNotNone(mismatch([3, 1], [1, 2, 3]))
         self.assertIsNotNone(mismatch([1, 1], [1]))
 
-    def test_patterns_are_found_in_strings_alone(self):
+    def test_patterns_match_only_strings(self):
         self.assertIsNone(mismatch("~b.c", "ab\ncd"))
         self.assertIsNotNone(mismatch("~b", "a"))
         self.assertIsNotNone(mismatch("~n", None))

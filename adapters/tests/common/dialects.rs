@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use registry::Dialect;
 
-/// Every dialect of a model of an embedded provider, and combinations of quirks that none
-/// of them has.
+/// Every dialect of a model of an embedded provider, and combinations of quirks that no embedded
+/// provider has.
 pub static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
     let mut dialects: Vec<Dialect> = [
         "",

@@ -2,8 +2,8 @@
 
 use kit::strict::{self, CheckedStream};
 
-/// Checks a stream. Codex treats every done item as complete, so when an answer breaks off,
-/// no item that it gets is incomplete.
+/// Checks a stream with the rules for Codex or for other clients. Codex treats every done item as
+/// complete, so it must not get an incomplete one when an answer breaks off.
 pub fn stream(body: &str, codex: bool) -> CheckedStream {
     if !codex {
         return strict::check_or_panic(body);

@@ -1,10 +1,11 @@
-//! One answer of a model as data: the chunks of an upstream, and what a client must get.
+//! The answer of a model as data, from which the chunks of the upstream and the expected results of a
+//! client are derived.
 
 use serde_json::{Value, json};
 
 use super::wire::json_string;
 
-/// One answer.
+/// The script of an answer.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub steps: Vec<Step>,
@@ -14,9 +15,9 @@ pub struct Script {
 
 #[derive(Clone, Debug)]
 pub enum Step {
-    Text(Piecewise, bool),
-    Refusal(Piecewise),
-    Reasoning(Piecewise),
+    Text(SplitText, bool),
+    Refusal(SplitText),
+    Reasoning(SplitText),
     /// Only white space.
     Blank(String),
     Annotation,
@@ -25,35 +26,35 @@ pub enum Step {
     Calls(Round),
 }
 
-/// A text and the offsets at which it is cut, in UTF-16 units.
+/// A text and the offsets at which it is split, in UTF-16 units.
 #[derive(Clone, Debug)]
-pub struct Piecewise {
+pub struct SplitText {
     pub text: String,
     pub cuts: Vec<usize>,
     pub ascii: bool,
 }
 
-/// Calls that are made together.
+/// Parallel calls.
 #[derive(Clone, Debug)]
 pub struct Round {
     pub calls: Vec<Call>,
-    pub naming: Naming,
-    /// The call that gets the next fragment; ignored where the naming requires calls in
+    pub id_style: CallIdStyle,
+    /// The call that gets the next fragment; ignored where the id style requires calls in
     /// sequence.
     pub order: Vec<usize>,
     /// Text between the fragments.
-    pub aside: Option<Piecewise>,
+    pub text_between: Option<SplitText>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Call {
     pub tool: Tool,
-    pub arguments: Piecewise,
+    pub arguments: SplitText,
 }
 
 /// How the upstream identifies the call of a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Naming {
+pub enum CallIdStyle {
     IndexAndId,
     /// The id is repeated on every piece.
     IdRepeated,
@@ -75,7 +76,7 @@ pub enum Naming {
     TooLong,
 }
 
-/// The tools that [`request`] offers, and one that it does not.
+/// The tools that [`request`] offers, and one that it does not offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     Function,
@@ -182,7 +183,7 @@ impl Tool {
         matches!(self, Self::Custom | Self::Patch | Self::NamespacedCustom)
     }
 
-    /// Whether its calls are written while their arguments arrive.
+    /// Whether the call is sent to the client while its arguments arrive.
     pub fn streams(self) -> bool {
         !matches!(
             self,
@@ -191,7 +192,7 @@ impl Tool {
     }
 
     /// The arguments as the client gets them, if they are a complete document or empty.
-    pub fn seen(self, arguments: &str) -> String {
+    pub fn client_arguments(self, arguments: &str) -> String {
         let given: Value = serde_json::from_str(arguments).unwrap_or_else(|_| json!({}));
         let or_null = |key: &str| given.get(key).cloned().unwrap_or(Value::Null);
         let or_empty = |key: &str| given.get(key).cloned().unwrap_or_else(|| json!([]));
@@ -230,7 +231,7 @@ impl Tool {
     }
 }
 
-impl Naming {
+impl CallIdStyle {
     pub const ALL: [Self; 10] = [
         Self::LateName,
         Self::LateId,
@@ -268,7 +269,7 @@ impl Naming {
     }
 }
 
-impl Piecewise {
+impl SplitText {
     /// The JSON strings of the pieces.
     fn pieces(&self) -> Vec<String> {
         let units: Vec<u16> = self.text.encode_utf16().collect();
@@ -340,7 +341,7 @@ impl Script {
                         continue;
                     };
                     // A call begins with its name.
-                    let late = round.naming == Naming::LateName
+                    let late = round.id_style == CallIdStyle::LateName
                         && !call.arguments.text.is_empty()
                         && piece == 0;
                     if !late && !begun.contains(&lane) {
@@ -356,7 +357,7 @@ impl Script {
     }
 
     /// All text of one kind.
-    pub fn said(&self, wanted: fn(&Step) -> Option<&str>) -> String {
+    pub fn text_of(&self, wanted: fn(&Step) -> Option<&str>) -> String {
         self.steps.iter().filter_map(wanted).collect()
     }
 
@@ -365,7 +366,7 @@ impl Script {
     pub fn has_loose_blanks(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Blank(_) => true,
-            Step::Calls(round) => round.aside.is_some(),
+            Step::Calls(round) => round.text_between.is_some(),
             _ => false,
         })
     }
@@ -374,7 +375,7 @@ impl Script {
     pub fn is_interleaved(&self) -> bool {
         self.steps
             .iter()
-            .any(|step| matches!(step, Step::Calls(round) if round.aside.is_some()))
+            .any(|step| matches!(step, Step::Calls(round) if round.text_between.is_some()))
     }
 }
 
@@ -386,13 +387,13 @@ impl Round {
             .iter()
             .map(|call| call.arguments.pieces().len() + 1)
             .collect();
-        lanes.extend(self.aside.as_ref().map(|text| text.pieces().len()));
+        lanes.extend(self.text_between.as_ref().map(|text| text.pieces().len()));
         let mut next = vec![0; lanes.len()];
         let mut merged = Vec::new();
         let mut order = self.order.iter().cycle();
         while let Some(alive) = Some(open_lanes(&next, &lanes)).filter(|alive| !alive.is_empty()) {
             let pick = order.next().copied().unwrap_or(0) % alive.len();
-            let sequential = !self.naming.interleaves();
+            let sequential = !self.id_style.interleaves();
             let lane = alive[if sequential { 0 } else { pick }];
             merged.push((lane, next[lane]));
             next[lane] += 1;
@@ -403,20 +404,20 @@ impl Round {
     fn push(&self, before: usize, chunks: &mut Vec<String>) {
         for (lane, piece) in self.merged() {
             let Some(call) = self.calls.get(lane) else {
-                let aside = self
-                    .aside
+                let text_between = self
+                    .text_between
                     .as_ref()
-                    .map(Piecewise::pieces)
+                    .map(SplitText::pieces)
                     .unwrap_or_default();
-                chunks.push(delta(&format!(r#"{{"content":{}}}"#, aside[piece])));
+                chunks.push(delta(&format!(r#"{{"content":{}}}"#, text_between[piece])));
                 continue;
             };
             let number = before + lane;
             let mut fields = Vec::new();
-            if let Some(index) = self.naming.index(number) {
+            if let Some(index) = self.id_style.index(number) {
                 fields.push(format!(r#""index":{index}"#));
             }
-            if let Some(id) = self.naming.id(number, piece) {
+            if let Some(id) = self.id_style.id(number, piece) {
                 fields.push(format!(r#""id":"{id}","type":"function""#));
             }
             // The first fragment begins the call, the others have arguments.
@@ -425,7 +426,7 @@ impl Round {
                 0 => "\"\"",
                 _ => pieces[piece - 1].as_str(),
             };
-            let late = usize::from(self.naming == Naming::LateName && !pieces.is_empty());
+            let late = usize::from(self.id_style == CallIdStyle::LateName && !pieces.is_empty());
             fields.push(if piece == late {
                 let name = call.tool.wire_name();
                 format!(r#""function":{{"name":"{name}","arguments":{arguments}}}"#)
@@ -446,7 +447,7 @@ fn open_lanes(next: &[usize], lanes: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-fn fields(name: &str, text: &Piecewise) -> Vec<String> {
+fn fields(name: &str, text: &SplitText) -> Vec<String> {
     let pieces = text.pieces();
     let deltas = pieces
         .iter()

@@ -1,5 +1,5 @@
-//! An upstream's answer as bytes: chunks of a Chat Completions stream in any framing that
-//! the event stream format allows.
+//! The bytes of an upstream's answer: the chunks of a Chat Completions stream in any framing that the
+//! event stream format allows.
 
 use std::fmt::Write as _;
 
@@ -81,7 +81,7 @@ pub fn json_string(units: &[u16], ascii: bool) -> String {
     out
 }
 
-/// Cuts bytes into reads of these sizes, which are repeated.
+/// Splits bytes into reads. The sizes are used in order and repeated.
 pub fn reads<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
     let mut chunks = Vec::new();
     for size in sizes.iter().cycle() {

@@ -1,25 +1,30 @@
-//! What capture costs: the proxy with it against the proxy without it, round by round.
+//! The cost of capture: the proxy with capture compared with the proxy without it, round by round.
 
 use std::fmt::Write;
 
-use crate::report::{Aim, Arm, Figures, Judged, Measure, spread, summary};
+use crate::report::{Arm, Comparison, Figures, Goal, Measure, spread, summary};
 
-/// What capture may cost: a share of the CPU time, and nothing that a client waits for.
-const ROWS: [(Measure, Judged, Aim); 8] = [
-    (Measure::PacedCpu, Judged::Ratio, Aim::AtMost(1.1)),
-    (Measure::FloodCpu, Judged::Ratio, Aim::AtMost(1.1)),
-    (Measure::SmallCpu, Judged::Ratio, Aim::None),
-    (Measure::HistoryCpu, Judged::Ratio, Aim::None),
-    (Measure::FirstEvent, Judged::Added, Aim::Unseen),
-    (Measure::History, Judged::Added, Aim::Unseen),
-    (Measure::FloodRss, Judged::Added, Aim::None),
-    (Measure::StreamRss, Judged::Added, Aim::None),
+/// The measures to compare and their goals. Capture may cost a share of the CPU time, but it must
+/// not delay a client.
+const ROWS: [(Measure, Comparison, Goal); 8] = [
+    (Measure::PacedCpu, Comparison::Ratio, Goal::AtMost(1.1)),
+    (Measure::FloodCpu, Comparison::Ratio, Goal::AtMost(1.1)),
+    (Measure::SmallCpu, Comparison::Ratio, Goal::None),
+    (Measure::HistoryCpu, Comparison::Ratio, Goal::None),
+    (
+        Measure::FirstEvent,
+        Comparison::Difference,
+        Goal::WithinSpread,
+    ),
+    (Measure::History, Comparison::Difference, Goal::WithinSpread),
+    (Measure::FloodRss, Comparison::Difference, Goal::None),
+    (Measure::StreamRss, Comparison::Difference, Goal::None),
 ];
 
-/// The arms that capture, by the name of their mode.
+/// The name of each capture mode, and the arm that uses it.
 const MODES: [(&str, Arm); 2] = [("failures", Arm::Ours), ("all", Arm::All)];
 
-/// A line for each mode and a table in Markdown; empty where nothing was measured without capture.
+/// A line for each mode and a table in Markdown. Empty if the proxy without capture was not measured.
 pub(crate) fn report(figures: &Figures) -> String {
     if figures.of(Measure::PacedCpu, Arm::Off).is_empty() {
         return String::new();
@@ -27,17 +32,17 @@ pub(crate) fn report(figures: &Figures) -> String {
     let mut report = String::new();
     // Writing to a String cannot fail.
     for (mode, arm) in MODES {
-        let compared = |measure, judged: Judged| {
+        let compared = |measure, judged: Comparison| {
             let judged = judged.of(figures.of(measure, arm), figures.of(measure, Arm::Off));
             summary(&judged).map_or(f64::NAN, |(median, _, _)| median)
         };
         let _ = writeln!(
             report,
             "capture = {mode}: {:.2}x CPU an event ({:.2}x in flood), first event {:+.0} us ({:+.0} us behind 2 MB)",
-            compared(Measure::PacedCpu, Judged::Ratio),
-            compared(Measure::FloodCpu, Judged::Ratio),
-            compared(Measure::FirstEvent, Judged::Added) * 1e3,
-            compared(Measure::History, Judged::Added) * 1e3,
+            compared(Measure::PacedCpu, Comparison::Ratio),
+            compared(Measure::FloodCpu, Comparison::Ratio),
+            compared(Measure::FirstEvent, Comparison::Difference) * 1e3,
+            compared(Measure::History, Comparison::Difference) * 1e3,
         );
     }
     report.push_str(
@@ -46,9 +51,9 @@ pub(crate) fn report(figures: &Figures) -> String {
     );
     for (measure, judged, aim) in ROWS {
         let name = match judged {
-            Judged::Ratio => "x off ",
-            Judged::Added => "added ",
-            Judged::Own => "",
+            Comparison::Ratio => "x off ",
+            Comparison::Difference => "added ",
+            Comparison::Absolute => "",
         };
         let off = figures.of(measure, Arm::Off);
         let [failures, all] = MODES.map(|(_, arm)| figures.of(measure, arm));
@@ -65,7 +70,7 @@ pub(crate) fn report(figures: &Figures) -> String {
                 aim.verdict(&compared, off)
             );
         }
-        let _ = writeln!(report, " {} |", aim.words(name));
+        let _ = writeln!(report, " {} |", aim.describe(name));
     }
     report
 }

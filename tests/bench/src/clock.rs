@@ -1,12 +1,13 @@
-//! The one clock that upstream and loader share.
+//! The clock that the upstream and the loader share.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since the Unix epoch.
 ///
-/// The system clock, not `CLOCK_MONOTONIC`: std keeps the value of `Instant` to itself, and the
-/// system clock is the only one that two processes can compare without unsafe code. A step of the
-/// clock during a run would show as an absurd latency; run without a time daemon that steps.
+/// This reads the system clock instead of `CLOCK_MONOTONIC`, because std does not expose the value of
+/// an `Instant`: the system clock is the only one that two processes can compare without unsafe code.
+/// If the clock is stepped during a run, a latency becomes absurd, so run the benchmark without a
+/// time daemon that steps the clock.
 pub(crate) fn now_ns() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! One raw HTTP/1.1 connection: what arrives is timed before anything else looks at it.
+//! A raw HTTP/1.1 connection, which takes the time of every read before it parses the bytes.
 
 use std::net::SocketAddr;
 
@@ -19,15 +19,15 @@ pub(crate) struct Conn {
 }
 
 /// A response being read.
-pub(crate) struct Reply {
+pub(crate) struct RawResponse {
     /// The HTTP status.
     pub(crate) status: u16,
-    framing: Framing,
-    /// Body bytes that came with the head, and when.
+    framing: BodyFraming,
+    /// Body bytes that arrived together with the head, and the time of their arrival in ns.
     early: (Vec<u8>, u64),
 }
 
-enum Framing {
+enum BodyFraming {
     Chunked(Dechunker),
     Length(u64),
     Close,
@@ -44,7 +44,7 @@ impl Conn {
     }
 
     /// Sends a whole request and reads the head of its response.
-    pub(crate) async fn send(&mut self, request: &[u8]) -> anyhow::Result<Reply> {
+    pub(crate) async fn send(&mut self, request: &[u8]) -> anyhow::Result<RawResponse> {
         self.socket.write_all(request).await?;
         let mut head = Vec::new();
         loop {
@@ -53,7 +53,7 @@ impl Conn {
             head.extend_from_slice(piece);
             if let Some((status, framing, len)) = parse(&head)? {
                 let early = head.get(len..).unwrap_or_default().to_vec();
-                return Ok(Reply {
+                return Ok(RawResponse {
                     status,
                     framing,
                     early: (early, at),
@@ -62,12 +62,12 @@ impl Conn {
         }
     }
 
-    /// Hands the next piece of the body, with its time of arrival in ns, to `sink`.
+    /// Passes the next piece of the body and its time of arrival in ns to `sink`.
     ///
-    /// False when the body has ended; a body that ends too early is an error.
-    pub(crate) async fn next(
+    /// Returns false at the end of the body; a body that ends too early is an error.
+    pub(crate) async fn next_piece(
         &mut self,
-        reply: &mut Reply,
+        reply: &mut RawResponse,
         mut sink: impl FnMut(&[u8], u64),
     ) -> anyhow::Result<bool> {
         if reply.framing.is_done() {
@@ -81,7 +81,7 @@ impl Conn {
         let (piece, at) = self.read().await?;
         if piece.is_empty() {
             ensure!(
-                matches!(reply.framing, Framing::Close),
+                matches!(reply.framing, BodyFraming::Close),
                 "closed inside the body"
             );
             return Ok(false);
@@ -90,18 +90,18 @@ impl Conn {
         Ok(true)
     }
 
-    /// The whole body of `reply`.
-    pub(crate) async fn rest(&mut self, mut reply: Reply) -> anyhow::Result<Vec<u8>> {
+    /// The rest of the body of `reply`.
+    pub(crate) async fn read_to_end(&mut self, mut reply: RawResponse) -> anyhow::Result<Vec<u8>> {
         let mut body = Vec::new();
         while self
-            .next(&mut reply, |data, _| body.extend_from_slice(data))
+            .next_piece(&mut reply, |data, _| body.extend_from_slice(data))
             .await?
         {}
         Ok(body)
     }
 
-    /// Gives the buffer back: a thousand held connections need none.
-    pub(crate) fn shrink(&mut self) {
+    /// Frees the read buffer. A thousand connections that are only held open do not need theirs.
+    pub(crate) fn free_buffer(&mut self) {
         self.buffer = Vec::new();
     }
 
@@ -111,7 +111,7 @@ impl Conn {
     }
 }
 
-impl Framing {
+impl BodyFraming {
     fn is_done(&self) -> bool {
         match self {
             Self::Chunked(dechunker) => dechunker.is_done(),
@@ -138,24 +138,24 @@ impl Framing {
     }
 }
 
-/// Status, framing and length of a complete head; none while it is not complete.
-fn parse(bytes: &[u8]) -> anyhow::Result<Option<(u16, Framing, usize)>> {
+/// The status, framing and length of a response head; `None` while it is incomplete.
+fn parse(bytes: &[u8]) -> anyhow::Result<Option<(u16, BodyFraming, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut head = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(len) = head.parse(bytes)? else {
         return Ok(None);
     };
     let status = head.code.context("a head without a status")?;
-    let mut framing = Framing::Close;
+    let mut framing = BodyFraming::Close;
     for header in head.headers.iter() {
         if header.name.eq_ignore_ascii_case("transfer-encoding") {
             ensure!(header.value.eq_ignore_ascii_case(b"chunked"), "coding");
-            framing = Framing::Chunked(Dechunker::new());
+            framing = BodyFraming::Chunked(Dechunker::new());
         } else if header.name.eq_ignore_ascii_case("content-length") {
             let Ok(length) = std::str::from_utf8(header.value)?.trim().parse() else {
                 bail!("content-length is not a number");
             };
-            framing = Framing::Length(length);
+            framing = BodyFraming::Length(length);
         }
     }
     Ok(Some((status, framing, len)))
@@ -166,13 +166,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_is_complete_at_its_last_byte_only() {
+    fn a_head_is_incomplete_before_its_last_byte() {
         let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
         for end in 0..head.len() {
             assert!(parse(&head[..end]).unwrap().is_none(), "{end}");
         }
         let (status, framing, len) = parse(head).unwrap().unwrap();
         assert_eq!((status, len), (200, head.len()));
-        assert!(matches!(framing, Framing::Chunked(_)));
+        assert!(matches!(framing, BodyFraming::Chunked(_)));
     }
 }

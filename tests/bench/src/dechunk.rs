@@ -1,10 +1,11 @@
-//! Takes the chunked transfer coding (RFC 9112, section 7.1) off a body that arrives in any pieces.
+//! A decoder of the chunked transfer coding (RFC 9112, section 7.1) for a body that arrives in pieces
+//! of any size.
 
 use thiserror::Error;
 
-/// Where in the coding the next byte falls.
+/// The part of the coding that the next byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ChunkState {
     /// In the size line, before its first digit.
     Start,
     /// In the hexadecimal size.
@@ -13,49 +14,49 @@ enum State {
     Extension(u64),
     /// The size line's CR has been read.
     SizeEnd(u64),
-    /// This many bytes of data are still to come.
+    /// In the data of a chunk, with this many bytes left.
     Data(u64),
     DataCr,
     DataLf,
-    /// At the start of a trailer line; an empty one ends the body.
+    /// At the start of a trailer line. An empty line ends the body.
     Trailer,
     TrailerLine,
     TrailerEnd,
     Done,
 }
 
-/// The body broke the coding.
+/// The body violates the chunked coding.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("byte {byte:#04x} in state {state} of the chunked coding")]
-pub(crate) struct Malformed {
+pub(crate) struct MalformedChunk {
     byte: u8,
     state: String,
 }
 
-/// One body's decoder.
+/// The decoder of one body.
 #[derive(Debug)]
-pub(crate) struct Dechunker(State);
+pub(crate) struct Dechunker(ChunkState);
 
 impl Dechunker {
     pub(crate) const fn new() -> Self {
-        Self(State::Start)
+        Self(ChunkState::Start)
     }
 
     /// Whether the last chunk and its trailer have been read.
     pub(crate) fn is_done(&self) -> bool {
-        self.0 == State::Done
+        self.0 == ChunkState::Done
     }
 
-    /// Hands the data in `input` to `sink`, in order, in pieces that mean nothing.
+    /// Passes the data in `input` to `sink`, in order and in pieces of arbitrary size.
     ///
-    /// Returns the bytes left over behind the end of the body.
+    /// Returns the bytes after the end of the body.
     pub(crate) fn feed<'a>(
         &mut self,
         mut input: &'a [u8],
         sink: &mut impl FnMut(&[u8]),
-    ) -> Result<&'a [u8], Malformed> {
-        while self.0 != State::Done {
-            if let State::Data(left) = self.0 {
+    ) -> Result<&'a [u8], MalformedChunk> {
+        while self.0 != ChunkState::Done {
+            if let ChunkState::Data(left) = self.0 {
                 let take = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
                 let Some((data, rest)) = input.split_at_checked(take) else {
                     break;
@@ -66,15 +67,15 @@ impl Dechunker {
                 sink(data);
                 input = rest;
                 self.0 = match left - take as u64 {
-                    0 => State::DataCr,
-                    left => State::Data(left),
+                    0 => ChunkState::DataCr,
+                    left => ChunkState::Data(left),
                 };
                 continue;
             }
             let Some((&byte, rest)) = input.split_first() else {
                 break;
             };
-            self.0 = next(self.0, byte).ok_or_else(|| Malformed {
+            self.0 = next(self.0, byte).ok_or_else(|| MalformedChunk {
                 byte,
                 state: format!("{:?}", self.0),
             })?;
@@ -84,29 +85,33 @@ impl Dechunker {
     }
 }
 
-fn next(state: State, byte: u8) -> Option<State> {
+fn next(state: ChunkState, byte: u8) -> Option<ChunkState> {
     let digit = char::from(byte).to_digit(16).map(u64::from);
     match (state, byte) {
-        (State::Start, _) => Some(State::Size(digit?)),
-        (State::Size(size) | State::Extension(size), b'\r') => Some(State::SizeEnd(size)),
-        (State::Size(size), b';' | b' ' | b'\t') | (State::Extension(size), _) => {
-            Some(State::Extension(size))
+        (ChunkState::Start, _) => Some(ChunkState::Size(digit?)),
+        (ChunkState::Size(size) | ChunkState::Extension(size), b'\r') => {
+            Some(ChunkState::SizeEnd(size))
         }
-        (State::Size(size), _) => Some(State::Size(size.checked_mul(16)?.checked_add(digit?)?)),
-        (State::SizeEnd(0) | State::TrailerLine, b'\n') => Some(State::Trailer),
-        (State::SizeEnd(size), b'\n') => Some(State::Data(size)),
-        (State::DataCr, b'\r') => Some(State::DataLf),
-        (State::DataLf, b'\n') => Some(State::Start),
-        (State::Trailer, b'\r') => Some(State::TrailerEnd),
-        (State::Trailer | State::TrailerLine, _) => Some(State::TrailerLine),
-        (State::TrailerEnd, b'\n') => Some(State::Done),
+        (ChunkState::Size(size), b';' | b' ' | b'\t') | (ChunkState::Extension(size), _) => {
+            Some(ChunkState::Extension(size))
+        }
+        (ChunkState::Size(size), _) => {
+            Some(ChunkState::Size(size.checked_mul(16)?.checked_add(digit?)?))
+        }
+        (ChunkState::SizeEnd(0) | ChunkState::TrailerLine, b'\n') => Some(ChunkState::Trailer),
+        (ChunkState::SizeEnd(size), b'\n') => Some(ChunkState::Data(size)),
+        (ChunkState::DataCr, b'\r') => Some(ChunkState::DataLf),
+        (ChunkState::DataLf, b'\n') => Some(ChunkState::Start),
+        (ChunkState::Trailer, b'\r') => Some(ChunkState::TrailerEnd),
+        (ChunkState::Trailer | ChunkState::TrailerLine, _) => Some(ChunkState::TrailerLine),
+        (ChunkState::TrailerEnd, b'\n') => Some(ChunkState::Done),
         (
-            State::SizeEnd(_)
-            | State::Data(_)
-            | State::DataCr
-            | State::DataLf
-            | State::TrailerEnd
-            | State::Done,
+            ChunkState::SizeEnd(_)
+            | ChunkState::Data(_)
+            | ChunkState::DataCr
+            | ChunkState::DataLf
+            | ChunkState::TrailerEnd
+            | ChunkState::Done,
             _,
         ) => None,
     }

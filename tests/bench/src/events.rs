@@ -1,4 +1,5 @@
-//! The body of one scripted stream: a chunk per event, the finish, the usage, `[DONE]`.
+//! The response body of a scripted stream: one chunk for each event, then the finish reason, the usage
+//! and `[DONE]`.
 
 use std::{
     convert::Infallible,
@@ -24,20 +25,20 @@ const FINISH: &[u8] = b"data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.compl
 const USAGE: &[u8] = b"data: {\"id\":\"chatcmpl-bench\",\"object\":\"chat.completion.chunk\",\"created\":1760000000,\"model\":\"bench\",\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":100,\"total_tokens\":200}}\n\n";
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
-/// Rendered events are cut from one buffer of this size, so that a flood allocates rarely.
+/// The size of the buffer from which rendered events are split off, so that a flood allocates rarely.
 const POOL: usize = 32 * 1024;
 
 /// A response body that plays a [`Script`].
-pub(crate) struct Events {
+pub(crate) struct ScriptedBody {
     script: Script,
     sent: u64,
-    step: Step,
+    step: BodyStep,
     due: Instant,
     timer: Option<Pin<Box<Sleep>>>,
     pool: BytesMut,
 }
 
-enum Step {
+enum BodyStep {
     Role,
     Text,
     Hold,
@@ -47,19 +48,20 @@ enum Step {
     End,
 }
 
-impl Events {
+impl ScriptedBody {
     pub(crate) fn new(script: Script) -> Self {
         Self {
             script,
             sent: 0,
-            step: Step::Role,
+            step: BodyStep::Role,
             due: Instant::now(),
             timer: None,
             pool: BytesMut::new(),
         }
     }
 
-    /// Bursts are due at fixed times from the start, so that a late one does not move the others.
+    /// Sets the time of the next burst. The times are fixed from the start of the stream, so that one
+    /// late burst does not delay the others.
     fn wait(&mut self, gap: Duration) {
         if gap.is_zero() {
             return;
@@ -88,7 +90,7 @@ impl Events {
         }
         self.pool.extend_from_slice(HEAD);
         Marker {
-            place: self.sent,
+            index: self.sent,
             sent_ns: now_ns(),
         }
         .write(&mut self.pool);
@@ -98,7 +100,7 @@ impl Events {
     }
 }
 
-impl Body for Events {
+impl Body for ScriptedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -109,16 +111,16 @@ impl Body for Events {
         let this = self.get_mut();
         let frame = loop {
             match this.step {
-                Step::Role => {
-                    this.step = Step::Text;
+                BodyStep::Role => {
+                    this.step = BodyStep::Text;
                     break Bytes::from_static(ROLE);
                 }
-                Step::Text if this.sent == this.script.events => {
+                BodyStep::Text if this.sent == this.script.events => {
                     this.due = Instant::now();
                     this.wait(this.script.hold);
-                    this.step = Step::Hold;
+                    this.step = BodyStep::Hold;
                 }
-                Step::Text => {
+                BodyStep::Text => {
                     ready!(this.poll_due(cx));
                     let text = this.text();
                     if this.sent.is_multiple_of(this.script.burst) {
@@ -126,25 +128,25 @@ impl Body for Events {
                     }
                     break text;
                 }
-                Step::Hold => {
+                BodyStep::Hold => {
                     if !this.script.hold.is_zero() {
                         ready!(this.poll_due(cx));
                     }
-                    this.step = Step::Finish;
+                    this.step = BodyStep::Finish;
                 }
-                Step::Finish => {
-                    this.step = Step::Usage;
+                BodyStep::Finish => {
+                    this.step = BodyStep::Usage;
                     break Bytes::from_static(FINISH);
                 }
-                Step::Usage => {
-                    this.step = Step::Done;
+                BodyStep::Usage => {
+                    this.step = BodyStep::Done;
                     break Bytes::from_static(USAGE);
                 }
-                Step::Done => {
-                    this.step = Step::End;
+                BodyStep::Done => {
+                    this.step = BodyStep::End;
                     break Bytes::from_static(DONE);
                 }
-                Step::End => return Poll::Ready(None),
+                BodyStep::End => return Poll::Ready(None),
             }
         };
         Poll::Ready(Some(Ok(Frame::data(frame))))

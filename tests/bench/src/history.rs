@@ -1,8 +1,8 @@
-//! A long agent session as a request body: reasoning, call, output and message, again and again.
+//! A long agent session as a request body: many rounds of reasoning, call, output and message.
 
 use serde_json::{Value, json};
 
-/// Rounds of four items each; with the first message about 850 items.
+/// The number of rounds. Each has four items, so that the session has about 850 items.
 const ROUNDS: usize = 212;
 const QUESTION: &str =
     "The parser loses the last line of a file without a final newline. Find out why and mend it.";
@@ -10,9 +10,9 @@ const MESSAGE: &str = "The reader splits at every newline and drops what follows
 const LINE: &str =
     "    let name = parts.next().ok_or(\"no name\")?; // \u{00fc}ber \\d+\t{\"key\": [1, 2]}\n";
 
-/// The Responses form, as Codex sends it.
+/// The session as a Responses request, as Codex sends it.
 pub(crate) fn responses(model: &str, size: usize) -> Value {
-    fill(size, |output| {
+    fill_to_size(size, |output| {
         let mut input = vec![json!({"type": "message", "role": "user",
             "content": [{"type": "input_text", "text": QUESTION}]})];
         for round in 0..ROUNDS {
@@ -24,7 +24,7 @@ pub(crate) fn responses(model: &str, size: usize) -> Value {
                 json!({"type": "function_call", "name": "shell", "call_id": call,
                 "arguments": arguments(round)}),
             );
-            input.push(json!({"type": "function_call_output", "call_id": call, "output": numbered(round, output)}));
+            input.push(json!({"type": "function_call_output", "call_id": call, "output": with_round_number(round, output)}));
             input.push(json!({"type": "message", "role": "assistant",
                 "content": [{"type": "output_text", "text": MESSAGE}]}));
         }
@@ -36,9 +36,9 @@ pub(crate) fn responses(model: &str, size: usize) -> Value {
     })
 }
 
-/// The Chat form of the same session; its outputs are longer, as it carries no reasoning.
+/// The same session as a Chat Completions request. It carries no reasoning, so its outputs are longer.
 pub(crate) fn chat(model: &str, size: usize) -> Value {
-    fill(size, |output| {
+    fill_to_size(size, |output| {
         let mut messages = vec![
             json!({"role": "system", "content": instructions()}),
             json!({"role": "user", "content": QUESTION}),
@@ -51,7 +51,7 @@ pub(crate) fn chat(model: &str, size: usize) -> Value {
                 "function": {"name": "shell", "arguments": arguments(round)}}]}),
             );
             messages.push(
-                json!({"role": "tool", "tool_call_id": call, "content": numbered(round, output)}),
+                json!({"role": "tool", "tool_call_id": call, "content": with_round_number(round, output)}),
             );
             messages.push(json!({"role": "assistant", "content": MESSAGE}));
         }
@@ -61,7 +61,7 @@ pub(crate) fn chat(model: &str, size: usize) -> Value {
     })
 }
 
-/// One call whose output is all there is to say, in the Responses form.
+/// A Responses request with a single call and this output.
 pub(crate) fn responses_output(model: &str, output: &str) -> Value {
     json!({"model": model, "stream": true, "store": false, "input": [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": QUESTION}]},
@@ -69,7 +69,7 @@ pub(crate) fn responses_output(model: &str, output: &str) -> Value {
         {"type": "function_call_output", "call_id": "call_0", "output": output}]})
 }
 
-/// The same in the Chat form.
+/// A Chat Completions request with a single call and this output.
 pub(crate) fn chat_output(model: &str, output: &str) -> Value {
     json!({"model": model, "stream": true, "messages": [
         {"role": "user", "content": QUESTION},
@@ -78,14 +78,14 @@ pub(crate) fn chat_output(model: &str, output: &str) -> Value {
         {"role": "tool", "tool_call_id": "call_0", "content": output}]})
 }
 
-/// Lines that take about `size` bytes in JSON.
+/// Lines of about `size` bytes when encoded as JSON.
 pub(crate) fn output(size: usize) -> String {
     let line = json!(LINE).to_string().len() - 2;
     LINE.repeat(size / line)
 }
 
-/// The body whose outputs, all of one length, bring it to about `size` bytes.
-fn fill(size: usize, body: impl Fn(&str) -> Value) -> Value {
+/// The body with outputs of one length, chosen so that the body has about `size` bytes.
+fn fill_to_size(size: usize, body: impl Fn(&str) -> Value) -> Value {
     let empty = body("").to_string().len();
     let line = json!(LINE).to_string().len() - 2;
     let lines = size.saturating_sub(empty) / (ROUNDS * line);
@@ -93,8 +93,8 @@ fn fill(size: usize, body: impl Fn(&str) -> Value) -> Value {
     body(&(LINE.repeat(lines) + &"x".repeat(spare)))
 }
 
-/// No two outputs are alike, as a proxy might keep equal ones once.
-fn numbered(round: usize, output: &str) -> String {
+/// Makes every output different, because a proxy might store equal outputs only once.
+fn with_round_number(round: usize, output: &str) -> String {
     format!("{round:04}\n{output}")
 }
 

@@ -1,4 +1,4 @@
-//! What one huge request does to the streams beside it, and to the memory.
+//! The effect of a huge request on the latency of concurrent streams and on the memory of the server.
 
 use std::{
     path::PathBuf,
@@ -12,16 +12,17 @@ use tokio::time::{sleep, timeout};
 use crate::{
     limits,
     load::{self, Tally},
-    measure::{self, float, quantile},
+    measure::{self, quantile, to_f64},
+    print_line,
     report::Arm,
-    run, say,
+    run,
     script::Script,
-    server::{Rig, Server, free_addr},
+    server::{Launcher, Server, free_addr},
 };
 
 /// Options of `large`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct LargeOptions {
     /// The proxy's binary [default: release/respondent in this program's target folder]
     #[arg(long, value_name = "FILE")]
     proxy: Option<PathBuf>,
@@ -36,74 +37,74 @@ pub(crate) struct Options {
 const STREAMS: u32 = 20;
 const GAP: Duration = Duration::from_millis(5);
 const EVENTS: u64 = 800;
-const PATIENCE: Duration = Duration::from_mins(2);
-const REST: Duration = Duration::from_millis(1500);
+const TIMEOUT: Duration = Duration::from_mins(2);
+const SETTLE_TIME: Duration = Duration::from_millis(1500);
 
-/// Runs it and prints a table; false when anything was lost or refused.
-pub(crate) async fn large(options: &Options) -> anyhow::Result<bool> {
-    limits::ensure_files(400)?;
-    let rig = Rig::new(Some(run::proxy(options.proxy.as_ref())?))?;
+/// Measures all servers and prints a table. Returns false if an event was lost or a request refused.
+pub(crate) async fn run(options: &LargeOptions) -> anyhow::Result<bool> {
+    limits::ensure_open_files(400)?;
+    let rig = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;
     let upstream = rig.start(Arm::Direct, free_addr()?).await?;
     let size = usize::try_from(options.megabytes)? * 1_000_000;
-    say(&measure::machine());
-    say(&format!(
+    print_line(&measure::machine());
+    print_line(&format!(
         "{STREAMS} streams, an event each {} ms, alone and beside requests with an output of {} MB, one after the other\n",
         GAP.as_millis(),
         options.megabytes
     ));
-    say(
+    print_line(
         "| server | p99 alone, ms | p99 beside, ms | longest beside, ms | huge requests | first event of these, ms | idle RSS, MB | peak above idle, in bodies |",
     );
-    say("|---|---|---|---|---|---|---|---|");
+    print_line("|---|---|---|---|---|---|---|---|");
     let mut exact = true;
     for _ in 0..options.rounds {
         for arm in [Arm::Pass, Arm::Off, Arm::Ours] {
             let server = rig.start(arm, upstream.target.addr).await?;
-            exact &= measure_one(arm, &server, size).await?;
+            exact &= measure_server(arm, &server, size).await?;
             server.stop().await?;
         }
     }
     Ok(exact)
 }
 
-async fn measure_one(arm: Arm, server: &Server, size: usize) -> anyhow::Result<bool> {
+async fn measure_server(arm: Arm, server: &Server, size: usize) -> anyhow::Result<bool> {
     let script = Script::paced(EVENTS, GAP);
-    let streams = || load::streams(server.target, script, STREAMS, GAP);
-    let mut alone = timeout(PATIENCE, streams()).await?;
-    sleep(REST).await;
+    let streams = || load::run_streams(server.target, script, STREAMS, GAP);
+    let mut alone = timeout(TIMEOUT, streams()).await?;
+    sleep(SETTLE_TIME).await;
     let idle = measure::rss_kb(server.pid)?;
-    let request = server.target.output(size);
-    let over = AtomicBool::new(false);
+    let request = server.target.output_request(size);
+    let done = AtomicBool::new(false);
     let huge = async {
         let mut huge = Tally::default();
-        while !over.load(Ordering::Relaxed) {
-            huge.append(load::in_turn(server.target, &request, 1).await);
+        while !done.load(Ordering::Relaxed) {
+            huge.append(load::run_in_sequence(server.target, &request, 1).await);
         }
         huge
     };
     let beside = async {
         let tally = streams().await;
-        over.store(true, Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
         tally
     };
     let both = async { tokio::join!(huge, beside) };
-    let both = timeout(PATIENCE, measure::with_peak_rss(server.pid, both));
+    let both = timeout(TIMEOUT, measure::with_peak_rss(server.pid, both));
     let ((mut huge, mut beside), peak) = both.await?;
     ensure!(!beside.latency_ns.is_empty(), "{:?}", beside.reason);
-    let p99 = |tally: &mut Tally| float(quantile(&mut tally.latency_ns, 990)) / 1e6;
-    let longest = float(beside.latency_ns.iter().copied().max().unwrap_or(0)) / 1e6;
-    let above = float(peak.saturating_sub(idle)) * 1024.0 / float(request.len() as u64);
-    say(&format!(
+    let p99 = |tally: &mut Tally| to_f64(quantile(&mut tally.latency_ns, 990)) / 1e6;
+    let longest = to_f64(beside.latency_ns.iter().copied().max().unwrap_or(0)) / 1e6;
+    let above = to_f64(peak.saturating_sub(idle)) * 1024.0 / to_f64(request.len() as u64);
+    print_line(&format!(
         "| {arm:?} | {:.2} | {:.2} | {longest:.2} | {} | {:.0} | {:.1} | {above:.2} |",
         p99(&mut alone),
         p99(&mut beside),
         huge.events,
-        float(quantile(&mut huge.first_ns, 500)) / 1e6,
-        float(idle) / 1024.0,
+        to_f64(quantile(&mut huge.first_ns, 500)) / 1e6,
+        to_f64(idle) / 1024.0,
     ));
     for tally in [&alone, &beside, &huge] {
         if tally.faults > 0 {
-            say(&format!("FAULT {arm:?}: {:?}", tally.reason));
+            print_line(&format!("FAULT {arm:?}: {:?}", tally.reason));
         }
     }
     Ok([alone, beside, huge].iter().all(|tally| tally.faults == 0))

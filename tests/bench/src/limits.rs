@@ -1,15 +1,13 @@
-//! Room for a thousand open streams.
+//! The limit of open files, which must allow a thousand open streams.
 
 use std::{fs, os::unix::process::CommandExt, process::Command};
 
 use anyhow::{Context, ensure};
 
-/// Starts this program again with as many file descriptors as it may have if it has fewer than
-/// `need`.
-///
-/// The limit cannot be raised from safe Rust, but a shell can; the servers inherit it. Fails when
-/// the hard limit is lower.
-pub(crate) fn ensure_files(need: u64) -> anyhow::Result<()> {
+/// Makes sure that `need` files can be open. If the soft limit is lower, this program is started again
+/// by a shell that raises it to the hard limit, because safe Rust cannot raise it. The servers inherit
+/// the limit. Fails if the hard limit is lower than `need`.
+pub(crate) fn ensure_open_files(need: u64) -> anyhow::Result<()> {
     let limits = fs::read_to_string("/proc/self/limits")?;
     let (soft, hard) = open_files(&limits).context("no limit of open files")?;
     if soft >= need {

@@ -1,4 +1,4 @@
-//! The loader: raw connections that count every event.
+//! The loader: it opens raw connections, sends requests and counts every event of the responses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,42 +10,43 @@ use crate::{
     clock::now_ns,
     conn::Conn,
     marker,
-    measure::float,
+    measure::to_f64,
     request::Target,
-    scan::{Scanner, Seen},
+    scan::{Scanner, StreamCounts},
     script::Script,
     upstream::SMALL_TEXT,
 };
 
-/// What one or many streams gave.
+/// The results of one or more streams.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// Events that were asked for.
+    /// Events that the requests asked for.
     pub(crate) expected: u64,
-    /// Events that came.
+    /// Events that arrived.
     pub(crate) events: u64,
-    /// Streams or requests that were not exact, and the first reason why.
+    /// Streams or requests with a wrong result.
     pub(crate) faults: u64,
+    /// The reason of the first fault.
     pub(crate) reason: Option<String>,
-    /// Time to first event of each stream, from the first byte of the request, ns.
+    /// The time from the first byte of each request to the first event of its stream, ns.
     pub(crate) first_ns: Vec<u64>,
-    /// One-way time of each event, ns.
+    /// The time of each event from the upstream to the loader, ns.
     pub(crate) latency_ns: Vec<u64>,
 }
 
 impl Tally {
-    fn add(&mut self, expected: u64, stream: anyhow::Result<Stream>) {
+    fn add(&mut self, expected: u64, stream: anyhow::Result<StreamResult>) {
         self.expected += expected;
         match stream {
             Ok(stream) => {
-                self.events += stream.seen.events;
+                self.events += stream.counts.events;
                 self.first_ns.extend(stream.first_ns);
-                if stream.seen.is_exact(expected) {
-                    self.latency_ns.extend(stream.seen.latency_ns);
+                if stream.counts.is_exact(expected) {
+                    self.latency_ns.extend(stream.counts.latency_ns);
                 } else {
-                    let seen = Seen {
+                    let seen = StreamCounts {
                         latency_ns: Vec::new(),
-                        ..stream.seen
+                        ..stream.counts
                     };
                     self.fault(format!("expected {expected} events, saw {seen:?}"));
                 }
@@ -54,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// Takes in what further streams gave.
+    /// Adds the results of further streams.
     pub(crate) fn append(&mut self, more: Self) {
         self.expected += more.expected;
         self.events += more.events;
@@ -70,25 +71,27 @@ impl Tally {
     }
 }
 
-struct Stream {
+struct StreamResult {
     first_ns: Option<u64>,
-    seen: Seen,
+    counts: StreamCounts,
 }
 
-/// `count` streams of `script` at once, each on its own connection, started evenly over `stagger`.
-pub(crate) async fn streams(
+/// Runs `count` concurrent streams of `script`, each on its own connection. Their starts are spread
+/// evenly over `stagger`.
+pub(crate) async fn run_streams(
     target: Target,
     script: Script,
     count: u32,
     stagger: Duration,
 ) -> Tally {
-    let request: Arc<[u8]> = target.stream(script, 0).into();
+    let request: Arc<[u8]> = target.stream_request(script, 0).into();
     let requests = vec![request; count as usize];
-    turns(target, requests, script.events, stagger).await
+    run_requests(target, requests, script.events, stagger).await
 }
 
-/// These requests at once, each on its own connection and with so many events in reply.
-pub(crate) async fn turns(
+/// Sends these requests concurrently, each on its own connection. Each response must have `events`
+/// events; the starts are spread evenly over `stagger`.
+pub(crate) async fn run_requests(
     target: Target,
     requests: Vec<Arc<[u8]>>,
     events: u64,
@@ -98,11 +101,11 @@ pub(crate) async fn turns(
     let mut running = JoinSet::new();
     let count = requests.len() as u64;
     for (at, request) in (0_u32..).zip(requests) {
-        let due = start + stagger.mul_f64(f64::from(at) / float(count));
+        let due = start + stagger.mul_f64(f64::from(at) / to_f64(count));
         running.spawn(async move {
             tokio::time::sleep_until(due).await;
             let mut conn = Conn::open(target.addr).await?;
-            stream(&mut conn, target, &request).await
+            run_stream(&mut conn, target, &request).await
         });
     }
     let mut tally = Tally::default();
@@ -112,8 +115,8 @@ pub(crate) async fn turns(
     tally
 }
 
-/// `count` streamed requests with one event each, one after the other on one connection.
-pub(crate) async fn in_turn(target: Target, request: &[u8], count: u32) -> Tally {
+/// Sends a request `count` times in sequence on one connection. Each response must have one event.
+pub(crate) async fn run_in_sequence(target: Target, request: &[u8], count: u32) -> Tally {
     let mut tally = Tally::default();
     let mut conn = None;
     for _ in 0..count {
@@ -122,7 +125,7 @@ pub(crate) async fn in_turn(target: Target, request: &[u8], count: u32) -> Tally
                 Some(open) => open,
                 None => Conn::open(target.addr).await?,
             };
-            let stream = stream(&mut open, target, request).await?;
+            let stream = run_stream(&mut open, target, request).await?;
             conn = Some(open);
             Ok(stream)
         };
@@ -132,44 +135,48 @@ pub(crate) async fn in_turn(target: Target, request: &[u8], count: u32) -> Tally
     tally
 }
 
-async fn stream(conn: &mut Conn, target: Target, request: &[u8]) -> anyhow::Result<Stream> {
+async fn run_stream(
+    conn: &mut Conn,
+    target: Target,
+    request: &[u8],
+) -> anyhow::Result<StreamResult> {
     let start = now_ns();
     let mut reply = conn.send(request).await?;
     if reply.status != 200 {
         let status = reply.status;
-        let body = conn.rest(reply).await?;
+        let body = conn.read_to_end(reply).await?;
         bail!("status {status}: {}", String::from_utf8_lossy(&body));
     }
     let mut scanner = Scanner::new(target.wire);
     let mut first_ns = None;
     while conn
-        .next(&mut reply, |data, at| {
+        .next_piece(&mut reply, |data, at| {
             scanner.feed(data, at);
-            if first_ns.is_none() && scanner.seen.events > 0 {
+            if first_ns.is_none() && scanner.counts.events > 0 {
                 first_ns = Some(at.saturating_sub(start));
             }
         })
         .await?
     {}
-    Ok(Stream {
+    Ok(StreamResult {
         first_ns,
-        seen: scanner.seen,
+        counts: scanner.counts,
     })
 }
 
-/// Connections whose streams have given their first event and then wait.
-pub(crate) struct Held {
+/// Connections with streams that have sent their first event and are held open.
+pub(crate) struct HeldStreams {
     /// Dropping a connection ends its stream.
-    pub(crate) open: Vec<Conn>,
+    pub(crate) connections: Vec<Conn>,
     pub(crate) faults: u64,
     pub(crate) reason: Option<String>,
 }
 
-/// `count` streams with requests of `size` bytes, each held open after its first event.
-pub(crate) async fn hold(target: Target, count: u32, size: usize) -> Held {
+/// Opens `count` streams with requests of `size` bytes and holds each open after its first event.
+pub(crate) async fn hold_streams(target: Target, count: u32, size: usize) -> HeldStreams {
     const OPENERS: u32 = 32;
     let script = Script::held(Duration::from_mins(10));
-    let request: std::sync::Arc<[u8]> = target.stream(script, size).into();
+    let request: std::sync::Arc<[u8]> = target.stream_request(script, size).into();
     let mut openers = JoinSet::new();
     for at in 0..OPENERS {
         let request = request.clone();
@@ -182,14 +189,14 @@ pub(crate) async fn hold(target: Target, count: u32, size: usize) -> Held {
             open
         });
     }
-    let mut held = Held {
-        open: Vec::new(),
+    let mut held = HeldStreams {
+        connections: Vec::new(),
         faults: 0,
         reason: None,
     };
     for result in openers.join_all().await.into_iter().flatten() {
         match result {
-            Ok(conn) => held.open.push(conn),
+            Ok(conn) => held.connections.push(conn),
             Err(error) => {
                 held.faults += 1;
                 held.reason.get_or_insert(format!("{error:#}"));
@@ -204,33 +211,34 @@ async fn first_event(target: Target, request: &[u8]) -> anyhow::Result<Conn> {
     let mut reply = conn.send(request).await?;
     anyhow::ensure!(reply.status == 200, "status {}", reply.status);
     let mut scanner = Scanner::new(target.wire);
-    while scanner.seen.events == 0 {
+    while scanner.counts.events == 0 {
         let more = conn
-            .next(&mut reply, |data, at| scanner.feed(data, at))
+            .next_piece(&mut reply, |data, at| scanner.feed(data, at))
             .await?;
         anyhow::ensure!(more, "ended before its first event");
     }
-    conn.shrink();
+    conn.free_buffer();
     Ok(conn)
 }
 
-/// A proxy may stream from the upstream for a client that does not: then the text is a marker.
+/// Whether a body is the small reply. If the proxy streams from the upstream although its client does
+/// not stream, the text is a marker instead.
 fn is_small_reply(body: &[u8]) -> bool {
     let mut markers = 0;
-    marker::each(body, |_| markers += 1);
+    marker::for_each(body, |_| markers += 1);
     markers == 1 || find(body, SMALL_TEXT.as_bytes()).is_some()
 }
 
-/// Small requests without streaming, one after the other on each of `count` connections, for `time`
-/// and at least one on each.
+/// Sends small requests without streaming in sequence on each of `count` connections, for `time` and at
+/// least once on each connection.
 ///
-/// Returns the requests answered and the seconds they took.
-pub(crate) async fn small(
+/// Returns the number of answered requests and the seconds they took.
+pub(crate) async fn run_small_requests(
     target: Target,
     count: u32,
     time: Duration,
 ) -> anyhow::Result<(u64, f64)> {
-    let request: std::sync::Arc<[u8]> = target.small().into();
+    let request: std::sync::Arc<[u8]> = target.small_request().into();
     let start = Instant::now();
     let end = start + time;
     let mut running = JoinSet::new();
@@ -242,7 +250,7 @@ pub(crate) async fn small(
             loop {
                 let reply = conn.send(&request).await?;
                 let status = reply.status;
-                let body = conn.rest(reply).await?;
+                let body = conn.read_to_end(reply).await?;
                 if status != 200 || !is_small_reply(&body) {
                     bail!("status {status}: {}", String::from_utf8_lossy(&body));
                 }
@@ -268,38 +276,38 @@ mod tests {
     };
 
     use super::*;
-    use crate::{pass, scan::Wire, upstream};
+    use crate::{pass, scan::ClientApi, upstream};
 
     async fn listener() -> TcpListener {
         TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
     }
 
-    /// An upstream with a pass-through in front of it.
-    async fn both() -> [Target; 2] {
+    /// An upstream, and a pass-through in front of it.
+    async fn upstream_and_pass() -> [Target; 2] {
         let (first, second) = (listener().await, listener().await);
         let addrs = [&first, &second].map(|listener| listener.local_addr().unwrap());
         tokio::spawn(upstream::serve(first));
         tokio::spawn(pass::serve(second, addrs[0]));
         addrs.map(|addr| Target {
             addr,
-            wire: Wire::Chat,
+            wire: ClientApi::Chat,
         })
     }
 
     /// A server that answers every connection with `reply` and closes it.
-    async fn canned(reply: &'static str) -> Target {
+    async fn fixed_server(reply: &'static str) -> Target {
         let listener = listener().await;
         let addr = listener.local_addr().unwrap();
         tokio::spawn(async move {
             while let Ok((mut socket, _)) = listener.accept().await {
-                // The request fits one read; what is not read would reset the connection.
+                // The request fits one read. Unread bytes would reset the connection.
                 let _ = socket.read(&mut [0; 4096]).await;
                 let _ = socket.write_all(reply.as_bytes()).await;
             }
         });
         Target {
             addr,
-            wire: Wire::Chat,
+            wire: ClientApi::Chat,
         }
     }
 
@@ -310,9 +318,9 @@ mod tests {
             burst: 3,
             ..Script::paced(20, Duration::from_millis(2))
         };
-        for target in both().await {
+        for target in upstream_and_pass().await {
             for script in [flood, paced] {
-                let tally = streams(target, script, 8, Duration::ZERO).await;
+                let tally = run_streams(target, script, 8, Duration::ZERO).await;
                 assert_eq!(tally.reason, None);
                 assert_eq!((tally.events, tally.faults), (8 * script.events, 0));
                 assert_eq!(tally.first_ns.len(), 8);
@@ -322,13 +330,15 @@ mod tests {
 
     #[tokio::test]
     async fn long_histories_small_requests_and_held_streams_work_through_the_pass() {
-        for target in both().await {
-            let tally = in_turn(target, &target.history(200_000), 3).await;
+        for target in upstream_and_pass().await {
+            let tally = run_in_sequence(target, &target.history_request(200_000), 3).await;
             assert_eq!((tally.events, tally.reason), (3, None));
-            let (answered, _) = small(target, 4, Duration::from_millis(20)).await.unwrap();
+            let (answered, _) = run_small_requests(target, 4, Duration::from_millis(20))
+                .await
+                .unwrap();
             assert!(answered >= 4);
-            let held = hold(target, 40, 1024).await;
-            assert_eq!((held.open.len(), held.reason), (40, None));
+            let held = hold_streams(target, 40, 1024).await;
+            assert_eq!((held.connections.len(), held.reason), (40, None));
         }
     }
 
@@ -341,8 +351,8 @@ mod tests {
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
             "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n",
         ] {
-            let target = canned(reply).await;
-            let tally = streams(target, Script::flood(1), 2, Duration::ZERO).await;
+            let target = fixed_server(reply).await;
+            let tally = run_streams(target, Script::flood(1), 2, Duration::ZERO).await;
             assert_eq!((tally.events, tally.faults), (0, 2), "{reply:?}");
         }
     }

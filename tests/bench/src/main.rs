@@ -1,10 +1,13 @@
-//! Measures the proxy against a bare pass-through. README.md says how to run it and how to read it.
+//! Measures the proxy and compares it with a bare pass-through. README.md describes how to run it and
+//! how to read its tables.
 //!
-//! - processes: [`upstream`] (plays a [`script`] as [`events`]), [`pass`], both started by [`server`]
-//! - loader: [`request`] and [`history`] (what is sent), [`conn`], [`dechunk`], [`scan`] and
-//!   [`marker`] (what comes back), [`load`]
-//! - figures: [`clock`], [`measure`], [`report`], [`capture`], [`large`], [`store`], [`plan`] (of [`texts`]), and [`run`], which does it all
-//!   (after [`limits`] has made room for a thousand streams)
+//! - Processes: [`upstream`], which plays a [`script`] as a response body of [`events`], and [`pass`].
+//!   [`server`] starts both, and the proxy.
+//! - Loader: [`request`] and [`history`] build the requests; [`conn`], [`dechunk`], [`scan`] and
+//!   [`marker`] read the responses; [`load`] runs many of them.
+//! - Figures: [`clock`] and [`measure`] take them; [`report`] and [`capture`] print the tables.
+//! - Commands: [`run`], [`large`], [`store`] and [`plan`] (with the outputs of [`texts`]). [`limits`]
+//!   first raises the limit of open files.
 
 mod capture;
 mod clock;
@@ -43,15 +46,15 @@ use tokio::{
 };
 
 use crate::{
-    measure::{Cpu, float, quantile},
+    measure::{Cpu, quantile, to_f64},
     request::Target,
-    scan::Wire,
+    scan::ClientApi,
     script::Script,
 };
 
 /// Measures the proxy against a bare pass-through
 #[derive(Debug, Parser)]
-struct Cli {
+struct BenchCli {
     #[command(subcommand)]
     command: Command,
 }
@@ -71,23 +74,23 @@ enum Command {
         upstream: SocketAddr,
     },
     /// Open streams at one server and count every event
-    Load(Load),
+    Load(LoadOptions),
     /// Start everything, compare, print the table
-    Run(run::Options),
+    Run(run::RunOptions),
     /// Measure paced streams beside huge requests
-    Large(large::Options),
+    Large(large::LargeOptions),
     /// Measure what keeping tool outputs costs a turn
-    Store(store::Options),
+    Store(store::StoreOptions),
     /// Measure what planning and encoding histories costs, in this process
-    Plan(plan::Options),
+    Plan(plan::PlanOptions),
 }
 
 #[derive(Debug, clap::Args)]
-struct Load {
+struct LoadOptions {
     #[arg(long)]
     addr: SocketAddr,
-    #[arg(long, value_enum, default_value_t = Wire::Chat)]
-    wire: Wire,
+    #[arg(long, value_enum, default_value_t = ClientApi::Chat)]
+    wire: ClientApi,
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     streams: u32,
     /// What each stream does
@@ -103,7 +106,7 @@ struct Load {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
-    let exact = match Cli::parse().command {
+    let exact = match BenchCli::parse().command {
         Command::Upstream { listen } => {
             let listener = TcpListener::bind(listen).await?;
             upstream::serve(listener).await.map(|()| true)?
@@ -113,7 +116,7 @@ async fn main() -> anyhow::Result<ExitCode> {
             pass::serve(listener, upstream).await.map(|()| true)?
         }
         Command::Load(options) => load_once(options).await?,
-        Command::Large(options) => until_signal(large::large(&options)).await?,
+        Command::Large(options) => until_signal(large::run(&options)).await?,
         Command::Plan(options) => plan::run(&options)?,
         Command::Store(options) => until_signal(store::run(&options)).await?,
         Command::Run(options) => until_signal(run::run(&options)).await?,
@@ -125,8 +128,8 @@ async fn main() -> anyhow::Result<ExitCode> {
     })
 }
 
-async fn load_once(options: Load) -> anyhow::Result<bool> {
-    let Load {
+async fn load_once(options: LoadOptions) -> anyhow::Result<bool> {
+    let LoadOptions {
         addr,
         wire,
         streams,
@@ -136,28 +139,29 @@ async fn load_once(options: Load) -> anyhow::Result<bool> {
     } = options;
     let before = pid.map(Cpu::of).transpose()?;
     let target = Target { addr, wire };
-    let work = load::streams(target, model, streams, Duration::from_millis(stagger));
+    let work = load::run_streams(target, model, streams, Duration::from_millis(stagger));
     let (mut tally, peak) = measure::with_peak_rss(pid.unwrap_or(0), work).await;
     let line = |name: &str, times: &mut Vec<u64>| {
-        let [p50, p99] = [500, 990].map(|rank| float(quantile(times, rank)) / 1e3);
-        say(&format!("{name}: p50 {p50:.0} us, p99 {p99:.0} us"));
+        let [p50, p99] = [500, 990].map(|rank| to_f64(quantile(times, rank)) / 1e3);
+        print_line(&format!("{name}: p50 {p50:.0} us, p99 {p99:.0} us"));
     };
     line("first event", &mut tally.first_ns);
     line("event latency", &mut tally.latency_ns);
     if let (Some(pid), Some(before)) = (pid, before) {
         let spent = Cpu::of(pid)?.since(&before);
-        let cpu = float(spent) / float(tally.events.max(1)) / 1e3;
-        say(&format!("CPU {cpu:.2} us an event, highest RSS {peak} KB"));
+        let cpu = to_f64(spent) / to_f64(tally.events.max(1)) / 1e3;
+        print_line(&format!("CPU {cpu:.2} us an event, highest RSS {peak} KB"));
     }
     let (events, expected, faults) = (tally.events, tally.expected, tally.faults);
     let reason = tally.reason.unwrap_or_default();
-    say(&format!(
+    print_line(&format!(
         "{events} of {expected} events, {faults} faulty streams {reason}"
     ));
     Ok(faults == 0)
 }
 
-/// Servers are stopped when their handles are dropped, which a signal alone would not do.
+/// Ends the work at SIGINT and SIGTERM by returning an error, so that the handles of the servers are
+/// dropped and the servers stop.
 async fn until_signal(work: impl Future<Output = anyhow::Result<bool>>) -> anyhow::Result<bool> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -168,11 +172,11 @@ async fn until_signal(work: impl Future<Output = anyhow::Result<bool>>) -> anyho
     }
 }
 
-/// A closed pipe is the reader's wish, not a fault.
-fn say(text: &str) {
+/// Prints a line to stdout. Errors are ignored, because the reader may close the pipe.
+fn print_line(text: &str) {
     let _ = writeln!(stdout(), "{text}");
 }
 
-fn say_progress(text: &str) {
+fn print_progress(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }

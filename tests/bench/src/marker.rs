@@ -1,31 +1,30 @@
-//! The text of one event: its place in the stream and the time it was sent.
-//!
-//! `@00000042.1763764082000000000;` is always [`LEN`] bytes, so that an upstream writes it in
-//! place and a proxy that joins several texts into one event still leaves every marker readable.
+//! The text of an event: its index in the stream and the time it was sent, such as
+//! `@00000042.1763764082000000000;`. A marker always has [`LEN`] bytes, and it stays readable when a
+//! proxy joins several texts into one event.
 
 use memchr::memchr;
 
-const PLACE: usize = 8;
-const TIME: usize = 19;
-/// Bytes of one marker.
-pub(crate) const LEN: usize = PLACE + TIME + 3;
+const INDEX_DIGITS: usize = 8;
+const TIME_DIGITS: usize = 19;
+/// The length of a marker in bytes.
+pub(crate) const LEN: usize = INDEX_DIGITS + TIME_DIGITS + 3;
 
-/// One event as the loader reads it back.
+/// The content of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Marker {
-    /// Counts from 0 within its stream.
-    pub(crate) place: u64,
-    /// [`crate::clock::now_ns`] in the upstream when the event was handed to the socket.
+    /// The index of the event in its stream, from 0.
+    pub(crate) index: u64,
+    /// The time ([`crate::clock::now_ns`]) at which the upstream passed the event to the socket.
     pub(crate) sent_ns: u64,
 }
 
 impl Marker {
-    /// The marker as text; larger numbers than the fields hold lose their upper digits.
+    /// Writes the marker as text. A number that is too large for its field loses its upper digits.
     pub(crate) fn write(self, out: &mut impl Extend<u8>) {
         out.extend([b'@']);
-        out.extend(digits::<PLACE>(self.place));
+        out.extend(digits::<INDEX_DIGITS>(self.index));
         out.extend([b'.']);
-        out.extend(digits::<TIME>(self.sent_ns));
+        out.extend(digits::<TIME_DIGITS>(self.sent_ns));
         out.extend([b';']);
     }
 }
@@ -40,7 +39,7 @@ fn digits<const N: usize>(mut number: u64) -> [u8; N] {
 }
 
 /// Calls `found` for every marker in `text`, in order.
-pub(crate) fn each(mut text: &[u8], mut found: impl FnMut(Marker)) {
+pub(crate) fn for_each(mut text: &[u8], mut found: impl FnMut(Marker)) {
     while let Some(rest) = memchr(b'@', text).and_then(|at| text.get(at + 1..)) {
         text = rest;
         let Some(marker) = parse(rest) else { continue };
@@ -50,11 +49,11 @@ pub(crate) fn each(mut text: &[u8], mut found: impl FnMut(Marker)) {
 }
 
 fn parse(text: &[u8]) -> Option<Marker> {
-    let (place, rest) = text.split_at_checked(PLACE)?;
-    let (time, rest) = rest.strip_prefix(b".")?.split_at_checked(TIME)?;
+    let (place, rest) = text.split_at_checked(INDEX_DIGITS)?;
+    let (time, rest) = rest.strip_prefix(b".")?.split_at_checked(TIME_DIGITS)?;
     rest.strip_prefix(b";")?;
     Some(Marker {
-        place: number(place)?,
+        index: number(place)?,
         sent_ns: number(time)?,
     })
 }
@@ -69,14 +68,19 @@ mod tests {
 
     #[test]
     fn joined_markers_are_read_back_one_by_one() {
-        let sent = [(0, 7), (1, 1_763_764_082_000_000_000), (99_999_999, 1)]
-            .map(|(place, sent_ns)| Marker { place, sent_ns });
+        let sent =
+            [(0, 7), (1, 1_763_764_082_000_000_000), (99_999_999, 1)].map(|(place, sent_ns)| {
+                Marker {
+                    index: place,
+                    sent_ns,
+                }
+            });
         let mut text = b"@nothing @0000".to_vec();
         for marker in sent {
             marker.write(&mut text);
         }
         let mut read = Vec::new();
-        each(&text, |marker| read.push(marker));
+        for_each(&text, |marker| read.push(marker));
         assert_eq!(read, sent);
     }
 }

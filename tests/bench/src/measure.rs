@@ -1,15 +1,16 @@
-//! What the kernel says about a process and the machine.
+//! Figures from the kernel about a process and the machine.
 
 use std::{collections::BTreeMap, fs, time::Duration};
 
 use anyhow::Context;
 
-/// CPU time of a process at one moment.
+/// The CPU time that a process has used up to a moment.
 #[derive(Debug, Default)]
 pub(crate) struct Cpu {
-    /// ns on a CPU of each living task, from `/proc/<pid>/task/*/schedstat`.
+    /// The CPU time of each living task in ns, from `/proc/<pid>/task/*/schedstat`.
     tasks: BTreeMap<String, u64>,
-    /// ns of the whole process, ended tasks included, in steps of 10 ms (`/proc/<pid>/stat`).
+    /// The CPU time of the whole process including ended tasks, in ns with steps of 10 ms, from
+    /// `/proc/<pid>/stat`.
     total: u64,
 }
 
@@ -34,11 +35,11 @@ impl Cpu {
         Ok(Self { tasks, total })
     }
 
-    /// ns spent from `before` to `self`.
+    /// The CPU time from `before` to `self`, ns.
     ///
-    /// The sum over tasks is exact to the ns but forgets tasks that ended; the total of the
-    /// process forgets nothing but has steps of 10 ms. So the sum counts unless a task is gone,
-    /// or the total shows more than its own steps explain (a task that came and went).
+    /// The sum over the tasks is exact but lacks tasks that have ended; the total of the process
+    /// includes these but has steps of 10 ms. So the sum is used, unless a task has ended, or the
+    /// total exceeds the sum by more than its steps explain (a task started and ended in between).
     pub(crate) fn since(&self, before: &Self) -> u64 {
         let total = self.total.saturating_sub(before.total);
         let sum = |cpu: &Self| cpu.tasks.values().sum::<u64>();
@@ -55,10 +56,11 @@ impl Cpu {
     }
 }
 
-/// CPU time of a process once it has come to rest: what it does behind the last byte counts as well.
+/// Waits until a process is idle and returns its CPU time, so that work after the last byte of the
+/// response counts as well.
 ///
-/// Rest is an interval of 50 ms with less than 2 % of a CPU, awaited for 20 s at most.
-pub(crate) async fn at_rest(pid: u32) -> anyhow::Result<Cpu> {
+/// A process is idle if it uses less than 2 % of a CPU for 50 ms. The wait ends after 20 s.
+pub(crate) async fn when_idle(pid: u32) -> anyhow::Result<Cpu> {
     const INTERVAL: Duration = Duration::from_millis(50);
     let mut last = Cpu::of(pid)?;
     for _ in 0..400 {
@@ -72,7 +74,8 @@ pub(crate) async fn at_rest(pid: u32) -> anyhow::Result<Cpu> {
     Ok(last)
 }
 
-/// User and system ticks: fields 14 and 15, counted behind the name, which may hold spaces.
+/// The sum of the user and system ticks, fields 14 and 15. They are counted from the end of the name,
+/// which may contain spaces.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ').skip(11);
@@ -81,14 +84,15 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
-/// Resident memory of a process, KB of 1024 bytes.
+/// The resident memory of a process, in KB of 1024 bytes.
 pub(crate) fn rss_kb(pid: u32) -> anyhow::Result<u64> {
     field(&format!("/proc/{pid}/status"), "VmRSS")
         .and_then(|text| text.split(' ').next()?.parse().ok())
         .context("no VmRSS")
 }
 
-/// Runs `work` and returns with its result the highest of RSS samples 50 ms apart, KB.
+/// Runs `work`, and returns its result and the highest RSS of the process in KB. The RSS is sampled
+/// every 50 ms.
 pub(crate) async fn with_peak_rss<T>(pid: u32, work: impl Future<Output = T>) -> (T, u64) {
     let mut work = std::pin::pin!(work);
     let mut samples = tokio::time::interval(Duration::from_millis(50));
@@ -101,23 +105,23 @@ pub(crate) async fn with_peak_rss<T>(pid: u32, work: impl Future<Output = T>) ->
     }
 }
 
-/// The nearest-rank quantile in thousandths; 0 of nothing.
+/// The nearest-rank quantile, given in thousandths; 0 if there are no values.
 pub(crate) fn quantile(values: &mut [u64], thousandths: usize) -> u64 {
     values.sort_unstable();
     let rank = (values.len() * thousandths).div_ceil(1000).max(1);
     values.get(rank - 1).copied().unwrap_or(0)
 }
 
-/// A count or a time as a number to divide.
+/// A count or a time as a floating-point number.
 #[expect(
     clippy::cast_precision_loss,
     reason = "counts and times stay far below 2^53"
 )]
-pub(crate) fn float(number: u64) -> f64 {
+pub(crate) fn to_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// Cores, processor, kernel, date and load, one line.
+/// One line with the cores, processor, kernel, date and load of the machine.
 pub(crate) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let model = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown CPU".into());
@@ -133,7 +137,7 @@ pub(crate) fn machine() -> String {
     format!("{cores} cores, {model}, Linux {kernel}; {date}; loadavg {load}")
 }
 
-/// The value of the first `name:` line of a file.
+/// The value of the first line `name: value` of a file.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| {
@@ -155,15 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn ended_tasks_are_not_forgotten() {
+    fn ended_tasks_are_counted() {
         let before = cpu(&[("1", 100), ("2", 50)], TICK);
         assert_eq!(
             cpu(&[("1", 300), ("2", 50), ("3", 7)], TICK).since(&before),
             207
         );
         assert_eq!(cpu(&[("1", 300)], 2 * TICK).since(&before), TICK);
-        let came_and_went = cpu(&[("1", 300), ("2", 50)], 5 * TICK);
-        assert_eq!(came_and_went.since(&before), 4 * TICK);
+        let ended_between = cpu(&[("1", 300), ("2", 50)], 5 * TICK);
+        assert_eq!(ended_between.since(&before), 4 * TICK);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What planning and encoding a history costs, in this process and without sockets.
+//! The cost of planning and encoding a history, measured in this process without sockets.
 
 use std::{fs, hint::black_box};
 
@@ -14,14 +14,14 @@ use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
 use crate::{
-    measure::{self, float},
-    say,
-    texts::Texts,
+    measure::{self, to_f64},
+    print_line,
+    texts::SampleKind,
 };
 
 /// Options of `plan`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct PlanOptions {
     /// Rounds; the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -33,52 +33,54 @@ pub(crate) struct Options {
     window: u64,
 }
 
-/// Bytes whose work is long enough to be measured.
-const LONG: usize = 100_000_000;
+/// The number of bytes to process in one measurement, so that it is long enough.
+const WORK_BYTES: usize = 100_000_000;
 
-const HISTORY: usize = 10_000_000;
+const HISTORY_BYTES: usize = 10_000_000;
 
-/// Measures each kind of history and prints a table.
-pub(crate) fn run(options: &Options) -> anyhow::Result<bool> {
-    let bench = Bench::new(options);
-    say(&measure::machine());
-    say(&format!(
+/// Measures each kind of history and prints a table. The result is always true.
+pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<bool> {
+    let bench = PlanBench::new(options);
+    print_line(&measure::machine());
+    print_line(&format!(
         "median CPU of {} rounds, one thread; window of {} tokens\n",
         options.rounds, options.window
     ));
-    say("| history | body, MB | reading, ms | plan, ms | encode, ms | plan + encode, MB/s |");
-    say("|---|---|---|---|---|---|");
+    print_line(
+        "| history | body, MB | reading, ms | plan, ms | encode, ms | plan + encode, MB/s |",
+    );
+    print_line("|---|---|---|---|---|---|");
     let huge = usize::try_from(options.megabytes)? * 1_000_000;
-    // So many stay under half of the window.
+    // These outputs together stay below half of the window.
     let whole: Vec<String> = (0..70)
-        .map(|round| Texts::mixed(round).text(4_000))
+        .map(|round| SampleKind::for_round(round).sample(4_000))
         .collect();
     bench.measure("70 outputs of 4 KB, all whole", &whole)?;
     let long: Vec<String> = (0..100)
-        .map(|round| Texts::mixed(round).text(40_000))
-        .chain((0..5).map(|round| Texts::mixed(round).text(1_000_000)))
+        .map(|round| SampleKind::for_round(round).sample(40_000))
+        .chain((0..5).map(|round| SampleKind::for_round(round).sample(1_000_000)))
         .collect();
     bench.measure("100 outputs of 40 KB, 5 of 1 MB", &long)?;
-    for texts in Texts::ALL {
+    for texts in SampleKind::ALL {
         let name = format!("one output of {} MB: {}", options.megabytes, texts.name());
-        bench.measure(&name, &[texts.text(huge)])?;
+        bench.measure(&name, &[texts.sample(huge)])?;
     }
     let outputs: Vec<String> = (0..250)
-        .map(|round| Texts::mixed(round).text(HISTORY / 250))
+        .map(|round| SampleKind::for_round(round).sample(HISTORY_BYTES / 250))
         .collect();
     bench.compaction(&body(&outputs))?;
     Ok(true)
 }
 
-struct Bench {
+struct PlanBench {
     rounds: u32,
     model: Model,
     dialect: Dialect,
     bounds: Bounds,
 }
 
-impl Bench {
-    fn new(options: &Options) -> Self {
+impl PlanBench {
+    fn new(options: &PlanOptions) -> Self {
         let model = Model {
             window: Some(options.window),
             ..Model::unlisted("m")
@@ -98,7 +100,7 @@ impl Bench {
         let source = TurnSource::new(body(outputs));
         let turn = source.turn()?;
         let planned = plan(&turn, &self.bounds);
-        let words = EncodeOptions::new(&self.dialect, &self.model, "m");
+        let options = EncodeOptions::new(&self.dialect, &self.model, "m");
         let read = || source.turn().map(drop);
         let reading = self.median_ms(source.body_len(), || Ok(read()?))?;
         let planning = self.median_ms(source.body_len(), || {
@@ -106,18 +108,18 @@ impl Bench {
             Ok(())
         })?;
         let encoding = self.median_ms(source.body_len(), || {
-            black_box(encode(&turn, &planned, &words)?);
+            black_box(encode(&turn, &planned, &options)?);
             Ok(())
         })?;
-        let megabytes = float(source.body_len() as u64) / 1e6;
+        let megabytes = to_f64(source.body_len() as u64) / 1e6;
         let rate = megabytes * 1e3 / (planning + encoding);
-        say(&format!(
+        print_line(&format!(
             "| {name} | {megabytes:.1} | {reading:.2} | {planning:.2} | {encoding:.2} | {rate:.0} |"
         ));
         Ok(())
     }
 
-    /// A summary of a history that is larger than the window.
+    /// Measures the request for a summary of a history that is larger than the window.
     fn compaction(&self, body: &str) -> anyhow::Result<()> {
         let source = TurnSource::new(body.to_owned());
         let cut = source.with_purpose(Purpose::Summary {
@@ -125,10 +127,10 @@ impl Bench {
             prompted: false,
             tools: None,
         });
-        let words = EncodeOptions::new(&self.dialect, &self.model, "m");
+        let options = EncodeOptions::new(&self.dialect, &self.model, "m");
         let cutting = self.median_ms(source.body_len(), || {
             let turn = cut.turn()?;
-            black_box(encode(&turn, &plan(&turn, &self.bounds), &words)?);
+            black_box(encode(&turn, &plan(&turn, &self.bounds), &options)?);
             Ok(())
         })?;
         let extracting = self.median_ms(source.body_len(), || {
@@ -137,36 +139,36 @@ impl Bench {
             black_box(extract(&turn, &plan, 16_000));
             Ok(())
         })?;
-        say(&format!(
+        print_line(&format!(
             "\ncompaction of {:.1} MB: {cutting:.0} ms read, plan and encode, {extracting:.0} ms read, plan and extract (aim: 100)",
-            float(source.body_len() as u64) / 1e6
+            to_f64(source.body_len() as u64) / 1e6
         ));
         Ok(())
     }
 }
 
-impl Bench {
-    /// The CPU time of some work on so many bytes. It is done until it is long: the
-    /// system counts in steps of some milliseconds.
+impl PlanBench {
+    /// The median CPU time of work on a body of this many bytes. The work is repeated, because the
+    /// system counts CPU time in steps of some milliseconds.
     fn median_ms(
         &self,
         bytes: usize,
         mut work: impl FnMut() -> anyhow::Result<()>,
     ) -> anyhow::Result<f64> {
-        let repeats = (LONG / bytes.max(1)).clamp(1, 1_000);
+        let repeats = (WORK_BYTES / bytes.max(1)).clamp(1, 1_000);
         let mut times = Vec::new();
         for _ in 0..self.rounds {
-            let begun = cpu()?;
+            let start = thread_cpu_ns()?;
             for _ in 0..repeats {
                 work()?;
             }
-            times.push((cpu()? - begun) / repeats as u64);
+            times.push((thread_cpu_ns()? - start) / repeats as u64);
         }
-        Ok(float(measure::quantile(&mut times, 500)) / 1e6)
+        Ok(to_f64(measure::quantile(&mut times, 500)) / 1e6)
     }
 }
 
-/// A session that made these outputs, one a call.
+/// The Responses request of a session with these outputs, one for each call.
 fn body(outputs: &[String]) -> String {
     let mut input = vec![json!({"type": "message", "role": "user", "content": "Mend the parser."})];
     for (round, output) in outputs.iter().enumerate() {
@@ -182,7 +184,7 @@ fn body(outputs: &[String]) -> String {
 }
 
 /// The CPU time of this thread, ns.
-fn cpu() -> anyhow::Result<u64> {
+fn thread_cpu_ns() -> anyhow::Result<u64> {
     let stat = fs::read_to_string("/proc/thread-self/schedstat")?;
     let spent = stat.split_whitespace().next();
     Ok(spent.context("schedstat is empty")?.parse()?)

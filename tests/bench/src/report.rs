@@ -1,29 +1,29 @@
-//! The table: what was measured, what was aimed at, and whether the machine was quiet enough.
+//! The main table: the figures, their goals, and whether the machine was quiet enough for a verdict.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Who was measured.
+/// A server that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Arm {
-    /// The upstream alone: shows that it is not the limit.
+    /// The upstream alone, which shows that it is not the bottleneck.
     Direct,
     /// The bare pass-through.
     Pass,
-    /// The proxy as it comes: it captures the turns that fail.
+    /// The proxy with its default settings, which capture the turns that fail.
     Ours,
     /// The proxy without capture.
     Off,
-    /// The proxy that captures every turn.
+    /// The proxy with capture of every turn.
     All,
-    /// The proxy that keeps no tool outputs.
+    /// The proxy without stored tool outputs.
     Unkept,
 }
 
 impl Arm {
-    /// Every arm that is a proxy of ours.
+    /// The arms of `run` that are our proxy.
     pub(crate) const OURS: [Self; 3] = [Self::Off, Self::Ours, Self::All];
 
-    /// The lines that this arm adds to the configuration.
+    /// The lines of the configuration that are specific to this arm.
     pub(crate) fn config(self) -> &'static str {
         match self {
             Self::Direct | Self::Pass | Self::Ours => "",
@@ -34,7 +34,7 @@ impl Arm {
     }
 }
 
-/// What was measured: one row each, in this order.
+/// A quantity that is measured. The table has a row for each, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Measure {
     PacedCpu,
@@ -53,22 +53,22 @@ pub(crate) enum Measure {
     ColdStart,
 }
 
-/// How a figure becomes the one that is judged.
-pub(crate) enum Judged {
-    /// Divided by the yardstick's figure of the same round.
+/// How a figure is compared with the baseline before its goal is checked.
+pub(crate) enum Comparison {
+    /// The figure divided by that of the baseline in the same round.
     Ratio,
-    /// Less the yardstick's figure of the same round.
-    Added,
-    /// As it is.
-    Own,
+    /// The figure minus that of the baseline in the same round.
+    Difference,
+    /// The figure itself.
+    Absolute,
 }
 
-/// What a judged figure is to be.
-pub(crate) enum Aim {
+/// The goal of a compared figure.
+pub(crate) enum Goal {
     AtMost(f64),
     AtLeast(f64),
-    /// No more than the yardstick moves by itself.
-    Unseen,
+    /// At most the spread of the baseline.
+    WithinSpread,
     None,
 }
 
@@ -90,7 +90,7 @@ impl Measure {
         Self::ColdStart,
     ];
 
-    /// The first cell of its row.
+    /// The first cell of the row of this measure.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::PacedCpu => "CPU an event, 50 streams x 5 ms (us)",
@@ -110,24 +110,24 @@ impl Measure {
         }
     }
 
-    fn judged(self) -> (Judged, Aim) {
+    fn comparison(self) -> (Comparison, Goal) {
         match self {
-            Self::PacedCpu => (Judged::Ratio, Aim::AtMost(1.5)),
-            Self::FloodCpu => (Judged::Ratio, Aim::AtMost(3.0)),
-            Self::SmallRate => (Judged::Ratio, Aim::AtLeast(0.5)),
-            Self::FloodRate | Self::SmallCpu | Self::HistoryCpu => (Judged::Ratio, Aim::None),
-            Self::PacedP50 | Self::PacedP99 => (Judged::Added, Aim::None),
-            Self::FirstEvent => (Judged::Added, Aim::AtMost(0.3)),
-            Self::History => (Judged::Added, Aim::AtMost(5.0)),
-            Self::FloodRss => (Judged::Own, Aim::None),
-            Self::IdleRss => (Judged::Own, Aim::AtMost(12.0)),
-            Self::StreamRss => (Judged::Own, Aim::AtMost(40.0)),
-            Self::ColdStart => (Judged::Own, Aim::AtMost(50.0)),
+            Self::PacedCpu => (Comparison::Ratio, Goal::AtMost(1.5)),
+            Self::FloodCpu => (Comparison::Ratio, Goal::AtMost(3.0)),
+            Self::SmallRate => (Comparison::Ratio, Goal::AtLeast(0.5)),
+            Self::FloodRate | Self::SmallCpu | Self::HistoryCpu => (Comparison::Ratio, Goal::None),
+            Self::PacedP50 | Self::PacedP99 => (Comparison::Difference, Goal::None),
+            Self::FirstEvent => (Comparison::Difference, Goal::AtMost(0.3)),
+            Self::History => (Comparison::Difference, Goal::AtMost(5.0)),
+            Self::FloodRss => (Comparison::Absolute, Goal::None),
+            Self::IdleRss => (Comparison::Absolute, Goal::AtMost(12.0)),
+            Self::StreamRss => (Comparison::Absolute, Goal::AtMost(40.0)),
+            Self::ColdStart => (Comparison::Absolute, Goal::AtMost(50.0)),
         }
     }
 }
 
-/// Every figure of a run: one a round for each measure and arm.
+/// The figures of a run: one for each round, measure and arm.
 #[derive(Debug, Default)]
 pub(crate) struct Figures(BTreeMap<(Measure, Arm), Vec<f64>>);
 
@@ -136,7 +136,7 @@ impl Figures {
         self.0.entry((measure, arm)).or_default().push(figure);
     }
 
-    /// The table in Markdown, a row for each measure that has figures.
+    /// The table in Markdown, with a row for each measure that has figures.
     pub(crate) fn table(&self) -> String {
         let mut table = String::from(
             "| measure | upstream alone | pass | ours | judged | aim | verdict |\n\
@@ -148,15 +148,15 @@ impl Figures {
             if pass.is_empty() && ours.is_empty() {
                 continue;
             }
-            let (judged, aim) = measure.judged();
+            let (judged, aim) = measure.comparison();
             let name = match judged {
-                Judged::Ratio => "x pass ",
-                Judged::Added => "added ",
-                Judged::Own => "",
+                Comparison::Ratio => "x pass ",
+                Comparison::Difference => "added ",
+                Comparison::Absolute => "",
             };
             let figures = judged.of(ours, pass);
             let verdict = aim.verdict(&figures, pass);
-            let aim = aim.words(name);
+            let aim = aim.describe(name);
             let judged = if figures.is_empty() { "" } else { name };
             // Writing to a String cannot fail.
             let _ = writeln!(
@@ -172,66 +172,66 @@ impl Figures {
         table
     }
 
-    /// The figures of one row and arm, round by round.
+    /// The figures of a measure and an arm, round by round.
     pub(crate) fn of(&self, measure: Measure, arm: Arm) -> &[f64] {
         self.0.get(&(measure, arm)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// A yardstick that moves by more than this share of its median measures nothing.
-const QUIET: f64 = 0.3;
+/// The maximum spread of the baseline as a share of its median. Above it, nothing can be compared.
+const MAX_NOISE: f64 = 0.3;
 
-impl Judged {
-    /// What is judged of these figures, round by round.
-    pub(crate) fn of(&self, figures: &[f64], yardstick: &[f64]) -> Vec<f64> {
-        let pairs = figures.iter().zip(yardstick);
+impl Comparison {
+    /// The compared figures, round by round.
+    pub(crate) fn of(&self, figures: &[f64], baseline: &[f64]) -> Vec<f64> {
+        let pairs = figures.iter().zip(baseline);
         match self {
             Self::Ratio => pairs.map(|(figure, by)| figure / by).collect(),
-            Self::Added => pairs.map(|(figure, by)| figure - by).collect(),
-            Self::Own => figures.to_vec(),
+            Self::Difference => pairs.map(|(figure, by)| figure - by).collect(),
+            Self::Absolute => figures.to_vec(),
         }
     }
 }
 
-impl Aim {
-    /// Whether the median keeps to it, if the yardstick was quiet.
-    pub(crate) fn verdict(&self, figures: &[f64], yardstick: &[f64]) -> &'static str {
+impl Goal {
+    /// Whether the median reaches the goal, or "noisy" if the spread of the baseline is too large.
+    pub(crate) fn verdict(&self, figures: &[f64], baseline: &[f64]) -> &'static str {
         let Some((median, _, _)) = summary(figures) else {
             return "-";
         };
-        let (usual, least, greatest) = summary(yardstick).unwrap_or_default();
+        let (usual, min, max) = summary(baseline).unwrap_or_default();
         let met = match self {
             Self::AtMost(bound) => median <= *bound,
             Self::AtLeast(bound) => median >= *bound,
-            Self::Unseen => median <= greatest - least,
+            Self::WithinSpread => median <= max - min,
             Self::None => return "-",
         };
         match met {
-            _ if greatest - least > QUIET * usual => "noisy",
+            _ if max - min > MAX_NOISE * usual => "noisy",
             true => "met",
             false => "missed",
         }
     }
 
-    /// The aim in a cell; `name` says what is judged.
-    pub(crate) fn words(&self, name: &str) -> String {
+    /// The text of the goal for a cell. `name` is the prefix of the comparison.
+    pub(crate) fn describe(&self, name: &str) -> String {
         match self {
             Self::AtMost(bound) => format!("{name}<= {}", digits(*bound)),
             Self::AtLeast(bound) => format!("{name}>= {}", digits(*bound)),
-            Self::Unseen => format!("{name}within its spread"),
+            Self::WithinSpread => format!("{name}within its spread"),
             Self::None => "-".into(),
         }
     }
 }
 
-/// A cell: median, least and greatest.
+/// The text of a cell: median, minimum and maximum.
 pub(crate) fn spread(figures: &[f64]) -> String {
     summary(figures).map_or("-".into(), |(median, min, max)| {
         format!("{} [{}..{}]", digits(median), digits(min), digits(max))
     })
 }
 
-/// Median, least and greatest.
+/// Median, minimum and maximum; `None` without figures.
 pub(crate) fn summary(figures: &[f64]) -> Option<(f64, f64, f64)> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -245,7 +245,7 @@ pub(crate) fn summary(figures: &[f64]) -> Option<(f64, f64, f64)> {
     ))
 }
 
-/// Three digits that matter; whole numbers from 100 on.
+/// A figure with three significant digits, and without decimals from 100 on.
 fn digits(figure: f64) -> String {
     match figure.abs() {
         size if size >= 100.0 => format!("{figure:.0}"),
@@ -281,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_aim_is_said() {
+    fn a_missed_goal_is_shown() {
         assert!(row([10.0; 3], [20.0; 3]).ends_with("| missed |"));
     }
 
     #[test]
-    fn a_restless_yardstick_gives_no_verdict() {
+    fn a_noisy_baseline_gives_no_verdict() {
         assert!(row([10.0, 10.0, 14.0], [10.0; 3]).ends_with("| noisy |"));
     }
 

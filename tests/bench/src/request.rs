@@ -4,73 +4,73 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use crate::{history, scan::Wire, script::Script};
+use crate::{history, scan::ClientApi, script::Script};
 
-/// Where a request goes and what is spoken there.
+/// The address of a server and the API that it serves.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) addr: SocketAddr,
-    pub(crate) wire: Wire,
+    pub(crate) wire: ClientApi,
 }
 
 impl Target {
-    /// A streamed turn that plays `script`; its body is filled up to `size` bytes.
-    pub(crate) fn stream(self, script: Script, size: usize) -> Vec<u8> {
+    /// A streamed request that plays `script`. Its body is padded to `size` bytes.
+    pub(crate) fn stream_request(self, script: Script, size: usize) -> Vec<u8> {
         let model = script.to_string();
         let empty = self.turn(&model, true, "").to_string().len();
         let text = "a ".repeat(size.saturating_sub(empty).div_ceil(2).max(1));
         self.post(&self.turn(&model, true, &text))
     }
 
-    /// A small turn that is not streamed.
-    pub(crate) fn small(self) -> Vec<u8> {
+    /// A small request that is not streamed.
+    pub(crate) fn small_request(self) -> Vec<u8> {
         self.post(&self.turn("bench", false, "Say something short."))
     }
 
-    /// A streamed turn with a long agent history of about `size` bytes, one event in reply.
-    pub(crate) fn history(self, size: usize) -> Vec<u8> {
+    /// A streamed request with a long agent history of about `size` bytes. Its response has one event.
+    pub(crate) fn history_request(self, size: usize) -> Vec<u8> {
         let model = self.model(&Script::flood(1).to_string());
         self.post(&match self.wire {
-            Wire::Chat => history::chat(&model, size),
-            Wire::Responses => history::responses(&model, size),
+            ClientApi::Chat => history::chat(&model, size),
+            ClientApi::Responses => history::responses(&model, size),
         })
     }
 
-    /// A streamed turn with one tool output of `size` bytes, one event in reply.
-    pub(crate) fn output(self, size: usize) -> Vec<u8> {
-        self.turn_with(Script::flood(1), &history::output(size))
+    /// A streamed request with one tool output of `size` bytes. Its response has one event.
+    pub(crate) fn output_request(self, size: usize) -> Vec<u8> {
+        self.request_after_output(Script::flood(1), &history::output(size))
     }
 
-    /// A streamed turn that plays `script` behind this tool output.
-    pub(crate) fn turn_with(self, script: Script, output: &str) -> Vec<u8> {
+    /// A streamed request that plays `script` and ends with this tool output.
+    pub(crate) fn request_after_output(self, script: Script, output: &str) -> Vec<u8> {
         let model = self.model(&script.to_string());
         self.post(&match self.wire {
-            Wire::Chat => history::chat_output(&model, output),
-            Wire::Responses => history::responses_output(&model, output),
+            ClientApi::Chat => history::chat_output(&model, output),
+            ClientApi::Responses => history::responses_output(&model, output),
         })
     }
 
     /// A GET of the health path.
-    pub(crate) fn health(self) -> Vec<u8> {
+    pub(crate) fn health_request(self) -> Vec<u8> {
         let addr = self.addr;
         format!("GET /healthz HTTP/1.1\r\nhost: {addr}\r\n\r\n").into_bytes()
     }
 
     fn model(self, model: &str) -> String {
         match self.wire {
-            Wire::Chat => model.to_owned(),
-            Wire::Responses => format!("bench/{model}"),
+            ClientApi::Chat => model.to_owned(),
+            ClientApi::Responses => format!("bench/{model}"),
         }
     }
 
     fn turn(self, model: &str, stream: bool, text: &str) -> Value {
         let model = self.model(model);
         match self.wire {
-            Wire::Chat => json!({
+            ClientApi::Chat => json!({
                 "model": model, "stream": stream,
                 "messages": [{"role": "user", "content": text}]
             }),
-            Wire::Responses => json!({
+            ClientApi::Responses => json!({
                 "model": model, "stream": stream, "store": false,
                 "input": [{"type": "message", "role": "user",
                            "content": [{"type": "input_text", "text": text}]}]
@@ -81,8 +81,8 @@ impl Target {
     fn post(self, body: &Value) -> Vec<u8> {
         let (addr, body) = (self.addr, body.to_string());
         let (path, len) = match self.wire {
-            Wire::Chat => ("/v1/chat/completions", body.len()),
-            Wire::Responses => ("/v1/responses", body.len()),
+            ClientApi::Chat => ("/v1/chat/completions", body.len()),
+            ClientApi::Responses => ("/v1/responses", body.len()),
         };
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: {addr}\r\ncontent-type: application/json\r\n\
@@ -104,26 +104,26 @@ mod tests {
     }
 
     #[test]
-    fn both_histories_have_the_size_asked_for() {
-        for wire in [Wire::Chat, Wire::Responses] {
+    fn both_histories_have_the_requested_size() {
+        for wire in [ClientApi::Chat, ClientApi::Responses] {
             let target = Target {
                 addr: ([127, 0, 0, 1], 1).into(),
                 wire,
             };
-            let request = target.history(SIZE);
+            let request = target.history_request(SIZE);
             let len = body(&request).len();
             assert!(len.abs_diff(SIZE) < SIZE / 100, "{wire:?}: {len}");
         }
     }
 
     #[test]
-    fn a_stream_request_is_filled_up() {
-        for wire in [Wire::Chat, Wire::Responses] {
+    fn a_stream_request_is_padded_to_its_size() {
+        for wire in [ClientApi::Chat, ClientApi::Responses] {
             let target = Target {
                 addr: ([127, 0, 0, 1], 1).into(),
                 wire,
             };
-            let request = target.stream(Script::flood(1), 1024);
+            let request = target.stream_request(Script::flood(1), 1024);
             assert!(body(&request).len().abs_diff(1024) < 3, "{wire:?}");
         }
     }

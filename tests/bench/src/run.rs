@@ -1,4 +1,4 @@
-//! The whole comparison: every arm, round by round, in one run.
+//! The main comparison: measures every arm in each round.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -8,16 +8,16 @@ use tokio::time::{sleep, timeout};
 use crate::{
     capture, limits,
     load::{self, Tally},
-    measure::{self, Cpu, float, quantile},
+    measure::{self, Cpu, quantile, to_f64},
+    print_line, print_progress,
     report::{Arm, Figures, Measure},
-    say, say_progress,
     script::Script,
-    server::{Rig, Server, free_addr},
+    server::{Launcher, Server, free_addr},
 };
 
 /// Options of `run`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct RunOptions {
     /// The proxy's binary [default: release/respondent in this program's target folder]
     #[arg(long, value_name = "FILE")]
     proxy: Option<PathBuf>,
@@ -32,8 +32,8 @@ pub(crate) struct Options {
     quick: bool,
 }
 
-/// How much of everything.
-struct Sizes {
+/// The number of rounds, streams, events and requests.
+struct BenchSizes {
     rounds: u32,
     paced_events: u64,
     flood_events: u64,
@@ -49,17 +49,18 @@ const FLOOD_STREAMS: u32 = 32;
 const SMALL_CONNECTIONS: u32 = 32;
 const HISTORY_BYTES: usize = 2_000_000;
 const HELD_BYTES: usize = 1024;
-/// Single streams go to the arms in turn so often a round: their differences are small.
+/// The number of blocks of single streams that each arm gets in a round. The differences are small, so
+/// the arms alternate.
 const BLOCKS: u32 = 5;
-/// A measurement that takes longer has hung.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// Time for a process to give back what it needed only for a moment.
-const REST: Duration = Duration::from_millis(500);
+/// A measurement that takes longer is considered to hang.
+const TIMEOUT: Duration = Duration::from_mins(2);
+/// The time for a process to free its temporary memory.
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
-impl Options {
-    fn sizes(&self) -> Sizes {
+impl RunOptions {
+    fn sizes(&self) -> BenchSizes {
         if self.quick {
-            Sizes {
+            BenchSizes {
                 rounds: 1,
                 paced_events: 200,
                 flood_events: 1000,
@@ -69,7 +70,7 @@ impl Options {
                 held: 100,
             }
         } else {
-            Sizes {
+            BenchSizes {
                 rounds: self.rounds,
                 paced_events: 800,
                 flood_events: 10_000,
@@ -81,7 +82,7 @@ impl Options {
         }
     }
 
-    fn proxy(&self) -> anyhow::Result<Option<PathBuf>> {
+    fn proxy_path(&self) -> anyhow::Result<Option<PathBuf>> {
         if self.without_proxy {
             return Ok(None);
         }
@@ -89,7 +90,8 @@ impl Options {
     }
 }
 
-/// The proxy's binary: the one that is named, or the one beside this program.
+/// The path of the proxy's binary: the given one, or the release build in the target folder of this
+/// program.
 pub(crate) fn proxy(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     let path = match named {
         Some(path) => path.clone(),
@@ -105,45 +107,45 @@ pub(crate) fn proxy(named: Option<&PathBuf>) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Runs everything and prints the report; false when anything was lost or refused.
-pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
-    let proxy = options.proxy()?;
+/// Measures everything and prints the report. Returns false if an event was lost or a request refused.
+pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<bool> {
+    let proxy = options.proxy_path()?;
     let sizes = options.sizes();
-    // Each open stream has one socket here and two in a proxy; the rest is for everything else.
-    limits::ensure_files(u64::from(sizes.held) * 2 + 400)?;
+    // Each open stream has one socket here and two in a proxy. The 400 are for everything else.
+    limits::ensure_open_files(u64::from(sizes.held) * 2 + 400)?;
     let mut arms = vec![Arm::Direct, Arm::Pass];
     if proxy.is_some() {
         arms.extend(Arm::OURS);
     }
-    let rig = Rig::new(proxy)?;
+    let rig = Launcher::new(proxy)?;
     let before = measure::machine();
-    let mut bench = Bench::start(rig, &arms, sizes).await?;
+    let mut bench = BenchRun::start(rig, &arms, sizes).await?;
     for round in 0..bench.sizes.rounds {
-        say_progress(&format!("round {} of {}", round + 1, bench.sizes.rounds));
+        print_progress(&format!("round {} of {}", round + 1, bench.sizes.rounds));
         bench.round().await?;
         bench.servers.reverse();
     }
-    say(&format!("{before}\nat the end: {}\n", measure::machine()));
+    print_line(&format!("{before}\nat the end: {}\n", measure::machine()));
     if options.quick {
-        say("A quick run counts events; its times mean nothing and get no table.");
+        print_line("A quick run counts events; its times mean nothing and get no table.");
     } else {
-        say(&bench.figures.table());
-        say(&capture::report(&bench.figures));
+        print_line(&bench.figures.table());
+        print_line(&capture::report(&bench.figures));
     }
     for fault in &bench.faults {
-        say(&format!("FAULT {fault}"));
+        print_line(&format!("FAULT {fault}"));
     }
     let (events, faults) = (bench.events, bench.faults.len());
-    say(&format!(
+    print_line(&format!(
         "{events} events counted, {faults} measurements with faults"
     ));
     Ok(bench.faults.is_empty())
 }
 
-struct Bench {
-    rig: Rig,
-    sizes: Sizes,
-    /// In the order of the next round, which is turned around after each.
+struct BenchRun {
+    rig: Launcher,
+    sizes: BenchSizes,
+    /// In the order of the next round. The order is reversed after each round.
     servers: Vec<(Arm, Server)>,
     upstream: std::net::SocketAddr,
     figures: Figures,
@@ -151,8 +153,8 @@ struct Bench {
     faults: Vec<String>,
 }
 
-impl Bench {
-    async fn start(rig: Rig, arms: &[Arm], sizes: Sizes) -> anyhow::Result<Self> {
+impl BenchRun {
+    async fn start(rig: Launcher, arms: &[Arm], sizes: BenchSizes) -> anyhow::Result<Self> {
         let mut upstream = free_addr()?;
         let mut servers: Vec<(Arm, Server)> = Vec::new();
         for arm in arms {
@@ -160,9 +162,9 @@ impl Bench {
             if *arm == Arm::Direct {
                 upstream = server.target.addr;
             }
-            // The first requests fill pools and caches; they are not counted.
+            // The first requests fill pools and caches, so they are not counted.
             let script = Script::flood(200);
-            load::streams(server.target, script, FLOOD_STREAMS, Duration::ZERO).await;
+            load::run_streams(server.target, script, FLOOD_STREAMS, Duration::ZERO).await;
             servers.push((*arm, server));
         }
         Ok(Self {
@@ -176,7 +178,7 @@ impl Bench {
         })
     }
 
-    /// Each measurement goes through all arms before the next one begins.
+    /// Takes each measurement for all arms before the next one.
     async fn round(&mut self) -> anyhow::Result<()> {
         let servers = std::mem::take(&mut self.servers);
         let proxies = || servers.iter().filter(|(arm, _)| *arm != Arm::Direct);
@@ -192,7 +194,7 @@ impl Bench {
         self.first_events(&servers).await?;
         self.histories(&servers).await?;
         for (arm, _) in proxies() {
-            self.fresh(*arm).await?;
+            self.fresh_process(*arm).await?;
         }
         self.servers = servers;
         Ok(())
@@ -201,14 +203,12 @@ impl Bench {
     async fn paced(&mut self, arm: Arm, server: &Server) -> anyhow::Result<()> {
         let script = Script::paced(self.sizes.paced_events, GAP);
         let before = Cpu::of(server.pid)?;
-        let work = load::streams(server.target, script, PACED_STREAMS, GAP);
-        let mut tally = timeout(PATIENCE, work)
-            .await
-            .context("paced streams hang")?;
-        let spent = measure::at_rest(server.pid).await?.since(&before);
-        let cpu = float(spent) / float(tally.events.max(1)) / 1e3;
-        let p50 = float(quantile(&mut tally.latency_ns, 500)) / 1e3;
-        let p99 = float(quantile(&mut tally.latency_ns, 990)) / 1e3;
+        let work = load::run_streams(server.target, script, PACED_STREAMS, GAP);
+        let mut tally = timeout(TIMEOUT, work).await.context("paced streams hang")?;
+        let spent = measure::when_idle(server.pid).await?.since(&before);
+        let cpu = to_f64(spent) / to_f64(tally.events.max(1)) / 1e3;
+        let p50 = to_f64(quantile(&mut tally.latency_ns, 500)) / 1e3;
+        let p99 = to_f64(quantile(&mut tally.latency_ns, 990)) / 1e3;
         self.figures.record(Measure::PacedCpu, arm, cpu);
         self.figures.record(Measure::PacedP50, arm, p50);
         self.figures.record(Measure::PacedP99, arm, p99);
@@ -220,36 +220,36 @@ impl Bench {
         let script = Script::flood(self.sizes.flood_events);
         let before = Cpu::of(server.pid)?;
         let start = tokio::time::Instant::now();
-        let work = load::streams(server.target, script, FLOOD_STREAMS, Duration::ZERO);
-        let work = timeout(PATIENCE, measure::with_peak_rss(server.pid, work));
+        let work = load::run_streams(server.target, script, FLOOD_STREAMS, Duration::ZERO);
+        let work = timeout(TIMEOUT, measure::with_peak_rss(server.pid, work));
         let (tally, peak) = work.await.context("flooding streams hang")?;
-        let rate = float(tally.events) / start.elapsed().as_secs_f64();
-        let spent = measure::at_rest(server.pid).await?.since(&before);
-        let cpu = float(spent) / float(tally.events.max(1)) / 1e3;
+        let rate = to_f64(tally.events) / start.elapsed().as_secs_f64();
+        let spent = measure::when_idle(server.pid).await?.since(&before);
+        let cpu = to_f64(spent) / to_f64(tally.events.max(1)) / 1e3;
         self.figures.record(Measure::FloodCpu, arm, cpu);
         self.figures.record(Measure::FloodRate, arm, rate);
         self.figures
-            .record(Measure::FloodRss, arm, float(peak) / 1024.0);
+            .record(Measure::FloodRss, arm, to_f64(peak) / 1024.0);
         self.count("flood", arm, &tally);
         Ok(())
     }
 
     async fn small(&mut self, arm: Arm, server: &Server) -> anyhow::Result<()> {
         let before = Cpu::of(server.pid)?;
-        let work = load::small(server.target, SMALL_CONNECTIONS, self.sizes.small);
-        let result = timeout(PATIENCE, work)
+        let work = load::run_small_requests(server.target, SMALL_CONNECTIONS, self.sizes.small);
+        let result = timeout(TIMEOUT, work)
             .await
             .context("small requests hang")?;
-        let spent = measure::at_rest(server.pid).await?.since(&before);
+        let spent = measure::when_idle(server.pid).await?.since(&before);
         let (rate, cpu) = match result {
             Ok((answered, seconds)) => (
-                float(answered) / seconds,
-                float(spent) / float(answered.max(1)) / 1e3,
+                to_f64(answered) / seconds,
+                to_f64(spent) / to_f64(answered.max(1)) / 1e3,
             ),
             Err(error) => {
                 let fault = format!("small requests, {arm:?}: {error:#}");
                 self.faults.push(fault);
-                // A figure all the same: rounds are compared by their place.
+                // A figure is recorded nevertheless, because rounds are compared by their index.
                 (0.0, 0.0)
             }
         };
@@ -259,10 +259,10 @@ impl Bench {
     }
 
     async fn first_events(&mut self, servers: &[(Arm, Server)]) -> anyhow::Result<()> {
-        let request = |server: &Server| server.target.stream(Script::flood(1), 0);
-        let turns = singles(servers, request, self.sizes.first_events).await?;
+        let request = |server: &Server| server.target.stream_request(Script::flood(1), 0);
+        let turns = run_sequential(servers, request, self.sizes.first_events).await?;
         for (arm, mut single) in turns {
-            let first = float(quantile(&mut single.tally.first_ns, 500)) / 1e6;
+            let first = to_f64(quantile(&mut single.tally.first_ns, 500)) / 1e6;
             self.figures.record(Measure::FirstEvent, arm, first);
             self.count("single streams", arm, &single.tally);
         }
@@ -270,17 +270,17 @@ impl Bench {
     }
 
     async fn histories(&mut self, servers: &[(Arm, Server)]) -> anyhow::Result<()> {
-        let request = |server: &Server| server.target.history(HISTORY_BYTES);
-        // What capture keeps of the first ones is new memory to the process; once
-        // its room is full it is used again.
-        let filling = singles(servers, request, self.sizes.histories).await?;
+        let request = |server: &Server| server.target.history_request(HISTORY_BYTES);
+        // Capture allocates memory for the first requests until it reaches its limit, and reuses that
+        // memory afterwards. So the first requests are not measured.
+        let filling = run_sequential(servers, request, self.sizes.histories).await?;
         for (arm, single) in filling {
             self.count("first long histories", arm, &single.tally);
         }
-        let turns = singles(servers, request, self.sizes.histories).await?;
+        let turns = run_sequential(servers, request, self.sizes.histories).await?;
         for (arm, mut single) in turns {
-            let first = float(quantile(&mut single.tally.first_ns, 500)) / 1e6;
-            let cpu = float(single.cpu) / float(single.tally.expected.max(1)) / 1e6;
+            let first = to_f64(quantile(&mut single.tally.first_ns, 500)) / 1e6;
+            let cpu = to_f64(single.cpu) / to_f64(single.tally.expected.max(1)) / 1e6;
             self.figures.record(Measure::History, arm, first);
             self.figures.record(Measure::HistoryCpu, arm, cpu);
             self.count("long histories", arm, &single.tally);
@@ -288,24 +288,25 @@ impl Bench {
         Ok(())
     }
 
-    /// A process of its own: memory that earlier work has touched would hide the cost of a stream.
-    async fn fresh(&mut self, arm: Arm) -> anyhow::Result<()> {
+    /// Measures a fresh process. In a used one, memory that was allocated earlier would hide the cost
+    /// of a stream.
+    async fn fresh_process(&mut self, arm: Arm) -> anyhow::Result<()> {
         let server = self.rig.start(arm, self.upstream).await?;
-        let cold = server.cold.as_secs_f64() * 1e3;
+        let cold = server.cold_start.as_secs_f64() * 1e3;
         self.figures.record(Measure::ColdStart, arm, cold);
-        sleep(REST).await;
-        let idle = float(measure::rss_kb(server.pid)?);
+        sleep(SETTLE_TIME).await;
+        let idle = to_f64(measure::rss_kb(server.pid)?);
         self.figures.record(Measure::IdleRss, arm, idle / 1024.0);
-        let work = load::hold(server.target, self.sizes.held, HELD_BYTES);
-        let held = timeout(PATIENCE, work)
+        let work = load::hold_streams(server.target, self.sizes.held, HELD_BYTES);
+        let held = timeout(TIMEOUT, work)
             .await
             .context("opening streams hangs")?;
-        sleep(REST).await;
-        let full = float(measure::rss_kb(server.pid)?);
-        let streams = float(held.open.len().max(1) as u64);
+        sleep(SETTLE_TIME).await;
+        let full = to_f64(measure::rss_kb(server.pid)?);
+        let streams = to_f64(held.connections.len().max(1) as u64);
         self.figures
             .record(Measure::StreamRss, arm, (full - idle) / streams);
-        self.events += held.open.len() as u64;
+        self.events += held.connections.len() as u64;
         self.fault("open streams", arm, held.faults, held.reason.as_deref());
         drop(held);
         server.stop().await
@@ -326,35 +327,35 @@ impl Bench {
     }
 }
 
-/// Streams of one event, one after the other.
+/// The results of streams with one event each, run in sequence.
 #[derive(Default)]
-struct Single {
+struct SequentialResult {
     tally: Tally,
-    /// CPU time of the server, ns.
+    /// The CPU time of the server, ns.
     cpu: u64,
 }
 
-/// `count` single streams for every arm but the upstream alone, in blocks, the order turned around
-/// after each.
-async fn singles(
+/// Runs `count` requests in sequence for every arm except the upstream alone. The arms alternate in
+/// blocks, and their order is reversed after each block.
+async fn run_sequential(
     servers: &[(Arm, Server)],
     request: impl Fn(&Server) -> Vec<u8>,
     count: u32,
-) -> anyhow::Result<BTreeMap<Arm, Single>> {
+) -> anyhow::Result<BTreeMap<Arm, SequentialResult>> {
     let arms = servers.iter().filter(|(arm, _)| *arm != Arm::Direct);
     let mut arms: Vec<_> = arms
         .map(|(arm, server)| (*arm, server, request(server)))
         .collect();
-    let mut singles = BTreeMap::<Arm, Single>::new();
+    let mut singles = BTreeMap::<Arm, SequentialResult>::new();
     for _ in 0..BLOCKS {
         for (arm, server, request) in &arms {
             let before = Cpu::of(server.pid)?;
-            let work = load::in_turn(server.target, request, count.div_ceil(BLOCKS));
-            let tally = timeout(PATIENCE, work)
+            let work = load::run_in_sequence(server.target, request, count.div_ceil(BLOCKS));
+            let tally = timeout(TIMEOUT, work)
                 .await
                 .context("single streams hang")?;
             let single = singles.entry(*arm).or_default();
-            single.cpu += measure::at_rest(server.pid).await?.since(&before);
+            single.cpu += measure::when_idle(server.pid).await?.since(&before);
             single.tally.append(tally);
         }
         arms.reverse();

@@ -1,48 +1,49 @@
-//! Counts the events of one stream, however its bytes were cut.
+//! Counts the events of a stream, independently of how its bytes are split into pieces.
 
 use clap::ValueEnum;
 use memchr::{memchr, memmem::find};
 
 use crate::marker;
 
-/// What the loader speaks to its target.
+/// The API that the loader uses with its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Wire {
+pub(crate) enum ClientApi {
     /// Chat Completions: upstream and pass-through.
     Chat,
     /// Responses: the proxy.
     Responses,
 }
 
-/// One stream's reader: lines are put together again before anything is looked for in them.
+/// The reader of one stream, which joins pieces to whole lines before it searches them.
 #[derive(Debug)]
 pub(crate) struct Scanner {
-    wire: Wire,
+    wire: ClientApi,
     partial: Vec<u8>,
-    /// What has been seen so far.
-    pub(crate) seen: Seen,
+    /// The counts so far.
+    pub(crate) counts: StreamCounts,
 }
 
-/// What one stream has said.
+/// The counts of one stream.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    /// Markers in text deltas. A proxy may join several upstream events into one delta, so
-    /// markers are counted, not deltas.
+pub(crate) struct StreamCounts {
+    /// Markers in text deltas. Markers are counted instead of deltas, because a proxy may join several
+    /// upstream events into one delta.
     pub(crate) events: u64,
-    /// Markers that were not the next one of their stream: lost, doubled or swapped.
+    /// Markers that were not the next one of their stream, because events were lost, repeated or
+    /// swapped.
     pub(crate) misplaced: u64,
-    /// `finish_reason` (Chat) or `response.completed` (Responses); exactly one is right.
+    /// `finish_reason` (Chat) or `response.completed` (Responses). There must be exactly one.
     pub(crate) completed: u64,
-    /// Terminal events that say anything else.
+    /// Other terminal events.
     pub(crate) failed: u64,
-    /// `[DONE]`; exactly one is right.
+    /// `[DONE]`. There must be exactly one.
     pub(crate) done: u64,
-    /// One-way times from the upstream to the loader, ns.
+    /// The times of the events from the upstream to the loader, ns.
     pub(crate) latency_ns: Vec<u64>,
 }
 
-impl Seen {
-    /// Whether the stream said everything, once, in order, and ended well.
+impl StreamCounts {
+    /// Whether the stream had every event once and in order, and completed.
     pub(crate) fn is_exact(&self, expected: u64) -> bool {
         self.events == expected
             && self.misplaced == 0
@@ -52,11 +53,11 @@ impl Seen {
 }
 
 impl Scanner {
-    pub(crate) fn new(wire: Wire) -> Self {
+    pub(crate) fn new(wire: ClientApi) -> Self {
         Self {
             wire,
             partial: Vec::new(),
-            seen: Seen::default(),
+            counts: StreamCounts::default(),
         }
     }
 
@@ -83,23 +84,23 @@ impl Scanner {
         };
         let data = data.trim_ascii();
         if data == b"[DONE]" {
-            self.seen.done += 1;
+            self.counts.done += 1;
             return;
         }
         match self.wire {
-            Wire::Chat => {
-                self.seen.completed += u64::from(has(data, br#""finish_reason":"stop""#));
-                self.seen.failed += u64::from(has(data, br#""error":"#));
+            ClientApi::Chat => {
+                self.counts.completed += u64::from(has(data, br#""finish_reason":"stop""#));
+                self.counts.failed += u64::from(has(data, br#""error":"#));
                 self.text(data, now_ns);
             }
-            // The events that close a part, an item and the response repeat the text: only the
-            // deltas count.
-            Wire::Responses if has(data, br#""type":"response.output_text.delta""#) => {
+            // The events that end a part, an item and the response repeat the text, so only the deltas
+            // count.
+            ClientApi::Responses if has(data, br#""type":"response.output_text.delta""#) => {
                 self.text(data, now_ns);
             }
-            Wire::Responses => {
-                self.seen.completed += u64::from(has(data, br#""type":"response.completed""#));
-                self.seen.failed += u64::from(
+            ClientApi::Responses => {
+                self.counts.completed += u64::from(has(data, br#""type":"response.completed""#));
+                self.counts.failed += u64::from(
                     has(data, br#""type":"response.failed""#)
                         || has(data, br#""type":"response.incomplete""#)
                         || has(data, br#""type":"error""#),
@@ -109,9 +110,9 @@ impl Scanner {
     }
 
     fn text(&mut self, data: &[u8], now_ns: u64) {
-        let seen = &mut self.seen;
-        marker::each(data, |marker| {
-            seen.misplaced += u64::from(marker.place != seen.events);
+        let seen = &mut self.counts;
+        marker::for_each(data, |marker| {
+            seen.misplaced += u64::from(marker.index != seen.events);
             seen.events += 1;
             seen.latency_ns.push(now_ns.saturating_sub(marker.sent_ns));
         });
@@ -157,7 +158,7 @@ mod tests {
         body
     }
 
-    fn scan(wire: Wire, pieces: [&[u8]; 2]) -> Seen {
+    fn scan(wire: ClientApi, pieces: [&[u8]; 2]) -> StreamCounts {
         let mut scanner = Scanner::new(wire);
         let mut dechunker = Dechunker::new();
         for piece in pieces {
@@ -166,19 +167,19 @@ mod tests {
                 .unwrap();
         }
         assert!(dechunker.is_done());
-        scanner.seen
+        scanner.counts
     }
 
     #[test]
-    fn every_split_of_every_chunking_counts_every_event_once() {
-        let exact = Seen {
+    fn every_event_is_counted_once_however_the_bytes_are_split() {
+        let exact = StreamCounts {
             events: 2,
             completed: 1,
             done: 1,
             latency_ns: vec![60, 40],
-            ..Seen::default()
+            ..StreamCounts::default()
         };
-        for (wire, text) in [(Wire::Chat, CHAT), (Wire::Responses, RESPONSES)] {
+        for (wire, text) in [(ClientApi::Chat, CHAT), (ClientApi::Responses, RESPONSES)] {
             for size in [1, 7, 64, text.len()] {
                 let body = chunked(text, size);
                 for at in 0..=body.len() {
@@ -191,24 +192,24 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_a_doubled_and_a_swapped_event_are_seen() {
+    fn lost_repeated_and_swapped_events_are_detected() {
         let event =
             |place: u64| format!("data: {{\"content\":\"@{place:08}.0000000000000000040;\"}}\n\n");
         for (places, expected) in [(vec![0, 2], 3), (vec![0, 0, 1], 2), (vec![1, 0], 2)] {
             let text: String = places.iter().map(|place| event(*place)).collect();
-            let mut scanner = Scanner::new(Wire::Chat);
+            let mut scanner = Scanner::new(ClientApi::Chat);
             scanner.feed(text.as_bytes(), 100);
-            assert!(scanner.seen.misplaced > 0, "{places:?}");
-            assert!(!scanner.seen.is_exact(expected), "{places:?}");
+            assert!(scanner.counts.misplaced > 0, "{places:?}");
+            assert!(!scanner.counts.is_exact(expected), "{places:?}");
         }
     }
 
     #[test]
     fn a_failed_stream_is_not_exact() {
         let text = RESPONSES.replace("response.completed", "response.failed");
-        let mut scanner = Scanner::new(Wire::Responses);
+        let mut scanner = Scanner::new(ClientApi::Responses);
         scanner.feed(text.as_bytes(), 100);
-        assert_eq!((scanner.seen.completed, scanner.seen.failed), (0, 1));
-        assert!(!scanner.seen.is_exact(2));
+        assert_eq!((scanner.counts.completed, scanner.counts.failed), (0, 1));
+        assert!(!scanner.counts.is_exact(2));
     }
 }

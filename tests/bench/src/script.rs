@@ -1,25 +1,27 @@
-//! What the upstream does, said by the model name: the one field that every proxy passes on.
+//! The script of a stream of the upstream. It is encoded in the model name, the one field that every
+//! proxy passes on.
 //!
-//! `bench-e1000-d5000-b1-h0` is 1000 events, 5000 µs between two bursts of 1 event, and 0 ms of
-//! silence before the stream finishes. Parts that are left out keep their default.
+//! `bench-e1000-d5000-b1-h0` means 1000 events, 5000 µs between two bursts of 1 event, and 0 ms of
+//! silence before the end of the stream. A part that is left out has its default.
 
 use std::{fmt, str::FromStr, time::Duration};
 
-/// One stream of the upstream.
+/// The script of one stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Script {
-    /// Text events in the stream (`e`, default 1).
+    /// The number of text events (`e`, default 1).
     pub(crate) events: u64,
-    /// Time between two bursts (`d`, µs, default 0: as fast as the reader takes them).
+    /// The time between two bursts (`d`, in µs, default 0: as fast as the client reads).
     pub(crate) gap: Duration,
-    /// Events sent at once after each gap, each in a chunk of its own (`b`, default 1).
+    /// The number of events that are sent together after each gap, each in a chunk of its own (`b`,
+    /// default 1).
     pub(crate) burst: u64,
-    /// Silence between the last event and the end (`h`, ms, default 0).
+    /// The silence between the last event and the end (`h`, in ms, default 0).
     pub(crate) hold: Duration,
 }
 
 impl Script {
-    /// `events` events with nothing between them.
+    /// `events` events without gaps.
     pub(crate) const fn flood(events: u64) -> Self {
         Self {
             events,
@@ -29,7 +31,7 @@ impl Script {
         }
     }
 
-    /// `events` events, one every `gap`.
+    /// `events` events, one in each `gap`.
     pub(crate) const fn paced(events: u64, gap: Duration) -> Self {
         Self {
             gap,
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_survives_its_model_name() {
+    fn a_script_is_parsed_from_its_model_name() {
         for script in [
             Script::flood(5000),
             Script::paced(1000, Duration::from_millis(5)),

@@ -1,4 +1,4 @@
-//! The processes of a run: upstream, pass-through and proxy, each started, awaited and stopped.
+//! Starts and stops the measured processes: upstream, pass-through and proxy.
 
 use std::{
     fs::{self, File},
@@ -14,59 +14,60 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::{conn::Conn, report::Arm, request::Target, scan::Wire};
+use crate::{conn::Conn, report::Arm, request::Target, scan::ClientApi};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is needed to start a server of any arm.
-pub(crate) struct Rig {
-    /// Configuration, logs and data of this run.
+/// Starts the servers of all arms. Dropping it deletes their configuration, logs and data.
+pub(crate) struct Launcher {
+    /// The folder of the configuration, logs and data.
     dir: TempDir,
-    me: PathBuf,
+    own_binary: PathBuf,
     proxy: Option<PathBuf>,
 }
 
-/// A running server; dropping it kills the process.
+/// A running server. Dropping it kills the process.
 pub(crate) struct Server {
     pub(crate) target: Target,
     pub(crate) pid: u32,
-    /// From the start of the process to its first 200.
-    pub(crate) cold: Duration,
+    /// The time from the start of the process to its first response with status 200.
+    pub(crate) cold_start: Duration,
     child: Child,
 }
 
-impl Rig {
-    /// `proxy` is the binary to measure; without one only upstream and pass-through can start.
+impl Launcher {
+    /// `proxy` is the binary of the proxy. Without it only the upstream and the pass-through can start.
     pub(crate) fn new(proxy: Option<PathBuf>) -> anyhow::Result<Self> {
         Ok(Self {
             dir: TempDir::with_prefix("respondent-bench")?,
-            me: std::env::current_exe()?,
+            own_binary: std::env::current_exe()?,
             proxy,
         })
     }
 
-    /// Starts a server and waits for its first 200; `upstream` is what a proxy arm talks to.
+    /// Starts a server and waits for its first response with status 200. `upstream` is the upstream of
+    /// a proxy or a pass-through.
     pub(crate) async fn start(&self, arm: Arm, upstream: SocketAddr) -> anyhow::Result<Server> {
         let addr = free_addr()?;
-        let mut command = Command::new(&self.me);
+        let mut command = Command::new(&self.own_binary);
         let wire = match arm {
             Arm::Direct => {
                 command.args(["upstream", "--listen", &addr.to_string()]);
-                Wire::Chat
+                ClientApi::Chat
             }
             Arm::Pass => {
                 command.args(["pass", "--listen", &addr.to_string()]);
                 command.args(["--upstream", &upstream.to_string()]);
-                Wire::Chat
+                ClientApi::Chat
             }
             Arm::Ours | Arm::Off | Arm::All | Arm::Unkept => {
                 command = Command::new(self.proxy.as_ref().context("no proxy to start")?);
                 let config = write_config(self.dir.path(), arm, addr, upstream)?;
                 command.args(["serve", "--config"]).arg(config);
-                Wire::Responses
+                ClientApi::Responses
             }
         };
-        // A provider key in the environment would switch a provider on.
+        // A provider key in the environment would enable a provider.
         command
             .env_clear()
             .env("HOME", self.dir.path())
@@ -81,22 +82,22 @@ impl Rig {
             .with_context(|| format!("cannot start {arm:?}"))?;
         let pid = child.id().context("the process ended at once")?;
         let target = Target { addr, wire };
-        while let Err(error) = healthy(target).await {
-            let said = || fs::read_to_string(&log).unwrap_or_default();
+        while let Err(error) = check_health(target).await {
+            let output = || fs::read_to_string(&log).unwrap_or_default();
             if let Some(status) = child.try_wait()? {
-                anyhow::bail!("{arm:?} ended with {status}:\n{}", said());
+                anyhow::bail!("{arm:?} ended with {status}:\n{}", output());
             }
             ensure!(
-                started.elapsed() < PATIENCE,
+                started.elapsed() < START_TIMEOUT,
                 "{arm:?} does not answer ({error:#}):\n{}",
-                said()
+                output()
             );
             sleep(Duration::from_millis(1)).await;
         }
         Ok(Server {
             target,
             pid,
-            cold: started.elapsed(),
+            cold_start: started.elapsed(),
             child,
         })
     }
@@ -108,13 +109,14 @@ impl Server {
     }
 }
 
-/// A loopback address whose port was free a moment ago.
+/// A loopback address with a port that was free when it was probed.
 pub(crate) fn free_addr() -> anyhow::Result<SocketAddr> {
     let probe = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(probe.local_addr()?)
 }
 
-/// Each proxy has a data folder of its own: one that captures would find the files of another.
+/// Writes the configuration of a proxy. Each proxy has its own data folder, so that one that captures
+/// does not find the files of another.
 fn write_config(
     dir: &Path,
     arm: Arm,
@@ -132,9 +134,9 @@ fn write_config(
     Ok(path)
 }
 
-async fn healthy(target: Target) -> anyhow::Result<()> {
+async fn check_health(target: Target) -> anyhow::Result<()> {
     let mut conn = Conn::open(target.addr).await?;
-    let reply = conn.send(&target.health()).await?;
+    let reply = conn.send(&target.health_request()).await?;
     ensure!(reply.status == 200, "status {}", reply.status);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! What keeping tool outputs on the disk costs: the proxy with it against the proxy
-//! without it, round by round.
+//! The cost of storing tool outputs on disk: the proxy with a store compared with the proxy without it,
+//! round by round.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,17 +8,18 @@ use tokio::time::timeout;
 
 use crate::{
     limits, load,
-    measure::{self, Cpu, float},
+    measure::{self, Cpu, to_f64},
+    print_line, print_progress,
     report::{Arm, spread},
-    run, say, say_progress,
+    run,
     script::Script,
-    server::{Rig, Server, free_addr},
-    texts::Texts,
+    server::{Launcher, Server, free_addr},
+    texts::SampleKind,
 };
 
 /// Options of `store`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Options {
+pub(crate) struct StoreOptions {
     /// The proxy's binary [default: release/respondent in this program's target folder]
     #[arg(long, value_name = "FILE")]
     proxy: Option<PathBuf>,
@@ -33,15 +34,15 @@ pub(crate) struct Options {
 const STREAMS: u32 = 50;
 const GAP: Duration = Duration::from_millis(5);
 const EVENTS: u64 = 800;
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// CPU an event may grow so much.
-const AIM: f64 = 1.1;
+/// The maximum ratio of the CPU time for each event, with the store divided by without it.
+const MAX_RATIO: f64 = 1.1;
 
-/// Runs it and prints a table; false when anything was lost or refused.
-pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
-    limits::ensure_files(400)?;
-    let rig = Rig::new(Some(run::proxy(options.proxy.as_ref())?))?;
+/// Measures both proxies and prints a table. Returns false if an event was lost or a request refused.
+pub(crate) async fn run(options: &StoreOptions) -> anyhow::Result<bool> {
+    limits::ensure_open_files(400)?;
+    let rig = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;
     let upstream = rig.start(Arm::Direct, free_addr()?).await?;
     let upstream = upstream.target.addr;
     let disk = rig.start(Arm::Ours, upstream).await?;
@@ -50,16 +51,16 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
     let machine = measure::machine();
     let (mut with, mut without) = (Vec::new(), Vec::new());
     let mut exact = true;
-    // The first round fills pools and makes the store; it is not counted.
+    // The first round fills pools and creates the store, so it is not counted.
     for round in 0..=options.rounds {
-        say_progress(&format!("round {round} of {}", options.rounds));
+        print_progress(&format!("round {round} of {}", options.rounds));
         let mut arms = [(&disk, &mut with), (&off, &mut without)];
         if round % 2 == 1 {
             arms.reverse();
         }
         for (server, figures) in arms {
-            let (cpu, fine) = one(server, round, size).await?;
-            exact &= fine;
+            let (cpu, is_exact) = measure_round(server, round, size).await?;
+            exact &= is_exact;
             if round > 0 {
                 figures.push(cpu);
             }
@@ -73,20 +74,20 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
     let mut sorted = ratios.clone();
     sorted.sort_by(f64::total_cmp);
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN);
-    say(&machine);
-    say(&format!(
+    print_line(&machine);
+    print_line(&format!(
         "{STREAMS} turns at once, each with a new output of {} KB and {EVENTS} events, one each {} ms\n",
         options.kilobytes,
         GAP.as_millis()
     ));
-    say("| CPU an event, us | kept on disk | not kept | ratio | aim | |");
-    say("|---|---|---|---|---|---|");
-    say(&format!(
-        "| all work of a turn | {} | {} | {} | at most {AIM} | {} |",
+    print_line("| CPU an event, us | kept on disk | not kept | ratio | aim | |");
+    print_line("|---|---|---|---|---|---|");
+    print_line(&format!(
+        "| all work of a turn | {} | {} | {} | at most {MAX_RATIO} | {} |",
         spread(&with),
         spread(&without),
         spread(&ratios),
-        if median <= AIM { "met" } else { "missed" }
+        if median <= MAX_RATIO { "met" } else { "missed" }
     ));
     for server in [disk, off] {
         server.stop().await?;
@@ -94,24 +95,24 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<bool> {
     Ok(exact)
 }
 
-/// CPU of the server for one event, us, until it has come to rest.
-async fn one(server: &Server, round: u32, size: usize) -> anyhow::Result<(f64, bool)> {
+/// The CPU time of the server for each event in us, until it is idle, and whether every event arrived.
+async fn measure_round(server: &Server, round: u32, size: usize) -> anyhow::Result<(f64, bool)> {
     let script = Script::paced(EVENTS, GAP);
     let target = server.target;
     let requests = (0..STREAMS).map(|stream| {
-        let place = usize::try_from(round * STREAMS + stream).unwrap_or_default();
-        // No two outputs are alike: what is kept already costs nothing.
-        let output = format!("{place}\n{}", Texts::mixed(place).text(size));
-        Arc::from(target.turn_with(script, &output))
+        let index = usize::try_from(round * STREAMS + stream).unwrap_or_default();
+        // Every output is different, because an output that is stored already costs nothing.
+        let output = format!("{index}\n{}", SampleKind::for_round(index).sample(size));
+        Arc::from(target.request_after_output(script, &output))
     });
     let requests: Vec<Arc<[u8]>> = requests.collect();
     let before = Cpu::of(server.pid)?;
-    let work = load::turns(target, requests, EVENTS, GAP);
-    let tally = timeout(PATIENCE, work).await.context("streams hang")?;
-    let spent = measure::at_rest(server.pid).await?.since(&before);
+    let work = load::run_requests(target, requests, EVENTS, GAP);
+    let tally = timeout(TIMEOUT, work).await.context("streams hang")?;
+    let spent = measure::when_idle(server.pid).await?.since(&before);
     if let Some(reason) = &tally.reason {
-        say(&format!("FAULT {reason}"));
+        print_line(&format!("FAULT {reason}"));
     }
-    let cpu = float(spent) / float(tally.events.max(1)) / 1e3;
+    let cpu = to_f64(spent) / to_f64(tally.events.max(1)) / 1e3;
     Ok((cpu, tally.faults == 0))
 }

@@ -1,10 +1,10 @@
-//! What tools print, by the kind of it: the same text at each call.
+//! Sample tool outputs of each kind. The same arguments always give the same text.
 
 use std::fmt::Write as _;
 
-/// A kind of output.
+/// A kind of tool output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Texts {
+pub(crate) enum SampleKind {
     Log,
     Code,
     Json,
@@ -16,7 +16,7 @@ pub(crate) enum Texts {
     Base64,
 }
 
-impl Texts {
+impl SampleKind {
     pub(crate) const ALL: [Self; 9] = [
         Self::Log,
         Self::Code,
@@ -29,8 +29,8 @@ impl Texts {
         Self::Base64,
     ];
 
-    /// What the call of a round printed: mostly logs, code and JSON.
-    pub(crate) fn mixed(round: usize) -> Self {
+    /// The kind of the output of a round: mostly logs, code and JSON.
+    pub(crate) fn for_round(round: usize) -> Self {
         match round % 8 {
             0 | 3 | 6 => Self::Log,
             1 | 4 => Self::Code,
@@ -54,8 +54,8 @@ impl Texts {
         }
     }
 
-    /// About so many bytes of it.
-    pub(crate) fn text(self, bytes: usize) -> String {
+    /// A text of this kind with about this many bytes.
+    pub(crate) fn sample(self, bytes: usize) -> String {
         let mut text = String::with_capacity(bytes + 400);
         let mut line = 0_usize;
         if self == Self::Json {

@@ -1,4 +1,5 @@
-//! A Chat Completions upstream that does what the model name says and as little else as possible.
+//! A Chat Completions upstream. The model name is the script of its stream, and it does as little work
+//! as possible besides.
 
 use std::{borrow::Cow, convert::Infallible, str::FromStr};
 
@@ -15,18 +16,18 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 use tokio::net::TcpListener;
 
-use crate::{events::Events, script::Script};
+use crate::{events::ScriptedBody, script::Script};
 
-/// The text of the one reply that is not streamed; the loader looks for it.
+/// The text of the response that is not streamed. The loader checks for it.
 pub(crate) const SMALL_TEXT: &str = "a small benchmark reply";
 
 const SMALL: &str = r#"{"id":"chatcmpl-bench","object":"chat.completion","created":1760000000,"model":"bench","choices":[{"index":0,"message":{"role":"assistant","content":"a small benchmark reply"},"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":5,"total_tokens":105}}"#;
 
-type Reply = Response<Either<Full<Bytes>, Events>>;
+type BenchResponse = Response<Either<Full<Bytes>, ScriptedBody>>;
 
-/// The two fields of a request that the upstream looks at.
+/// The two fields of a request that the upstream reads.
 #[derive(Deserialize)]
-struct Ask<'a> {
+struct BenchRequest<'a> {
     #[serde(borrow)]
     model: Cow<'a, str>,
     #[serde(default)]
@@ -41,7 +42,7 @@ pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
         };
         socket.set_nodelay(true)?;
         tokio::spawn(async move {
-            // A reader that goes away ends only its own connection.
+            // A client that disconnects ends only its own connection.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(socket), service_fn(answer))
                 .await;
@@ -49,7 +50,7 @@ pub(crate) async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     }
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Reply, Infallible> {
+async fn answer(request: Request<Incoming>) -> Result<BenchResponse, Infallible> {
     if request.method() == Method::GET {
         return Ok(whole(StatusCode::OK, Bytes::from_static(b"{}")));
     }
@@ -57,7 +58,7 @@ async fn answer(request: Request<Incoming>) -> Result<Reply, Infallible> {
         return Ok(refusal("the body ended early"));
     };
     let body = body.to_bytes();
-    Ok(match serde_json::from_slice::<Ask<'_>>(&body) {
+    Ok(match serde_json::from_slice::<BenchRequest<'_>>(&body) {
         Ok(ask) if ask.stream => match Script::from_str(&ask.model) {
             Ok(script) => stream(script),
             Err(error) => refusal(&error.to_string()),
@@ -67,14 +68,14 @@ async fn answer(request: Request<Incoming>) -> Result<Reply, Infallible> {
     })
 }
 
-fn stream(script: Script) -> Reply {
-    let mut reply = Response::new(Either::Right(Events::new(script)));
+fn stream(script: Script) -> BenchResponse {
+    let mut reply = Response::new(Either::Right(ScriptedBody::new(script)));
     let kind = HeaderValue::from_static("text/event-stream");
     reply.headers_mut().insert(CONTENT_TYPE, kind);
     reply
 }
 
-fn whole(status: StatusCode, body: Bytes) -> Reply {
+fn whole(status: StatusCode, body: Bytes) -> BenchResponse {
     let mut reply = Response::new(Either::Left(Full::new(body)));
     *reply.status_mut() = status;
     let kind = HeaderValue::from_static("application/json");
@@ -82,7 +83,7 @@ fn whole(status: StatusCode, body: Bytes) -> Reply {
     reply
 }
 
-fn refusal(message: &str) -> Reply {
+fn refusal(message: &str) -> BenchResponse {
     let body = serde_json::json!({"error": {"message": message, "type": "invalid_request_error"}});
     whole(StatusCode::BAD_REQUEST, body.to_string().into())
 }
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_small_reply_says_its_text() {
+    fn the_small_reply_has_its_text() {
         let reply: serde_json::Value = serde_json::from_str(SMALL).unwrap();
         assert_eq!(reply["choices"][0]["message"]["content"], SMALL_TEXT);
     }
