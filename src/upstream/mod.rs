@@ -89,16 +89,16 @@ impl Upstream {
         &self.health
     }
 
-    /// Waits for permission to send a request, at most `patience`, if the provider's
+    /// Waits for permission to send a request, at most `max_wait`, if the provider's
     /// `max_concurrent` requests are running. The request holds the permit until the end of
     /// its response. Dropping the future leaves the queue.
     pub fn acquire_permit(
         &self,
-        patience: Duration,
+        max_wait: Duration,
     ) -> impl Future<Output = Result<RequestPermit, Fault>> + Send + use<> {
         let (limit, provider) = (Arc::clone(&self.concurrency), Arc::clone(&self.provider));
         async move {
-            let permit = tokio::time::timeout(patience, limit.acquire()).await;
+            let permit = tokio::time::timeout(max_wait, limit.acquire()).await;
             permit.map_err(|_| Fault {
                 // The request has waited long enough; the client may retry.
                 retry: Retry::Never,
@@ -108,7 +108,7 @@ impl Upstream {
                         "All {} places of the provider '{}' were taken for {} seconds; its 'max_concurrent' limits them.",
                         provider.max_concurrent.unwrap_or_default(),
                         provider.id,
-                        patience.as_secs()
+                        max_wait.as_secs()
                     ),
                 )
             })
@@ -193,10 +193,10 @@ impl Upstreams {
             .unwrap_or_default();
         let mut known = self.by_id.lock().unwrap_or_else(PoisonError::into_inner);
         let old = known.get(&provider.id);
-        let same = old
+        let is_unchanged = old
             .is_some_and(|old| Arc::ptr_eq(&old.provider, provider) || old.provider == *provider);
         if let Some(old) = old
-            && same
+            && is_unchanged
             && old.keys.has_keys(keys)
         {
             return Ok(Arc::clone(old));
@@ -207,7 +207,7 @@ impl Upstreams {
         );
         let upstream = Arc::new(client::build(provider, keys, Arc::clone(&concurrency))?);
         concurrency.set_limit(provider.max_concurrent);
-        if old.is_some() && !same {
+        if old.is_some() && !is_unchanged {
             self.learned_quirks.forget_provider(&provider.id);
         }
         known.insert(provider.id.clone(), Arc::clone(&upstream));

@@ -28,10 +28,10 @@ pub fn strip_wrapping(answer: &str) -> &str {
     text
 }
 
-/// The least weight of a summary: a text with less is a stub such as "Done." or "OK".
+/// The smallest [`weight`] of a summary. A text with less is a stub such as "Done." or "OK".
 const MIN_WEIGHT: usize = 16;
 
-/// A refusal has at most so many characters.
+/// A text with more characters is not taken for a refusal, however it begins.
 const MAX_REFUSAL_CHARS: usize = 400;
 
 /// Whether a model can continue from this text. A short honest summary of a short session
@@ -40,26 +40,28 @@ const MAX_REFUSAL_CHARS: usize = 400;
 pub fn is_usable_summary(summary: &str) -> bool {
     let summary = strip_wrapping(summary);
     let lines = summary.lines().map(strip_marks);
-    let own = lines.filter(|line| !is_from_prompt(line));
-    let weight: usize = own.map(weight).sum();
+    let own_lines = lines.filter(|line| !is_from_prompt(line));
+    let weight: usize = own_lines.map(weight).sum();
     weight >= MIN_WEIGHT && !is_refusal(summary) && !is_call(summary)
 }
 
-/// A line without the marks of a list or a heading.
+/// A line without list markers and heading marks.
 fn strip_marks(line: &str) -> &str {
     line.trim_matches(|char: char| char.is_whitespace() || "-*#>:.".contains(char))
 }
 
 /// Whether a line of the prompt, or the part of one before its colon, is this line.
 fn is_from_prompt(line: &str) -> bool {
-    SUMMARY_PROMPT.lines().map(strip_marks).any(|asked| {
-        let heading = asked.split_once(':').map_or(asked, |(heading, _)| heading);
-        asked == line || heading == line
+    SUMMARY_PROMPT.lines().map(strip_marks).any(|prompt_line| {
+        let heading = prompt_line
+            .split_once(':')
+            .map_or(prompt_line, |(heading, _)| heading);
+        prompt_line == line || heading == line
     })
 }
 
-/// The UTF-8 bytes of the letters and digits of a line: the letters of scripts that write
-/// a word in one or two of them weigh more.
+/// The number of UTF-8 bytes of the letters and digits of a line. Bytes are counted, not
+/// characters, because scripts such as Chinese write a word in one or two characters.
 fn weight(line: &str) -> usize {
     let letters = line.chars().filter(|char| char.is_alphanumeric());
     letters.map(char::len_utf8).sum()

@@ -1,5 +1,5 @@
-//! A cache of what was found out about outputs: a long session sends the same long
-//! outputs with every request.
+//! A cache of results for which a whole output had to be read. It pays off because a long
+//! session sends the same long outputs with every request.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ pub struct TurnSource {
 }
 
 impl TurnSource {
-    /// A source that owns the request body and answers it.
+    /// The source of a turn that answers this request body.
     pub fn new(body: String) -> Self {
         Self::from_shared(Arc::new(body))
     }
@@ -192,7 +192,7 @@ fn parse<'a>(
 
     let mut toolbox = Toolbox::default();
     let mut dropped = Vec::new();
-    let inside = items.iter().filter(|item| {
+    let tool_items = items.iter().filter(|item| {
         matches!(
             item.kind,
             ItemKind::AdditionalTools | ItemKind::ToolSearchOutput
@@ -202,7 +202,10 @@ fn parse<'a>(
         Some(tools) => serde_json::from_str(tools).ok(),
         None => body.tools,
     };
-    for list in offered.into_iter().chain(inside.filter_map(Item::tools)) {
+    for list in offered
+        .into_iter()
+        .chain(tool_items.filter_map(Item::tools))
+    {
         toolbox.add_definitions(list, &mut dropped)?;
     }
     for kind in &dropped {

@@ -14,7 +14,7 @@ pub(in crate::app) struct ParameterError {
 }
 
 impl ParameterError {
-    /// The message is that the parameter must be this.
+    /// An error with the message that the parameter `name` must be `expected`.
     pub(super) fn new(name: &'static str, expected: &str) -> Self {
         Self {
             name: Some(name),
@@ -90,11 +90,11 @@ impl QueryParams {
 /// Parses `FROM-TO`, where both are included, or `FROM-`, which goes to the end.
 pub(super) fn from_to(text: &str) -> Option<(u64, Option<u64>)> {
     let (from, to) = text.split_once('-')?;
-    let from = digits(from)?;
+    let from = parse_decimal(from)?;
     if to.is_empty() {
         return Some((from, None));
     }
-    let to = digits(to)?;
+    let to = parse_decimal(to)?;
     (from <= to).then_some((from, Some(to)))
 }
 
@@ -103,7 +103,7 @@ pub(super) fn from_to(text: &str) -> Option<(u64, Option<u64>)> {
 pub(super) enum ByteRange {
     /// From this byte to that one, which is included, or to the end.
     From(u64, Option<u64>),
-    /// This many bytes before the end.
+    /// The last bytes of the text, this many.
     Last(u64),
 }
 
@@ -112,14 +112,14 @@ pub(super) enum ByteRange {
 pub(super) fn byte_range(header: &str) -> Option<ByteRange> {
     let spec = header.trim().strip_prefix("bytes=")?.trim();
     if let Some(last) = spec.strip_prefix('-') {
-        return digits(last).map(ByteRange::Last);
+        return parse_decimal(last).map(ByteRange::Last);
     }
     from_to(spec).map(|(from, to)| ByteRange::From(from, to))
 }
 
-fn digits(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    plain.then(|| text.parse().ok()).flatten()
+fn parse_decimal(text: &str) -> Option<u64> {
+    let is_decimal = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_decimal.then(|| text.parse().ok()).flatten()
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ pub(crate) fn first_retained_item(turn: &Turn<'_>) -> usize {
 
 /// The index of the first item that stays, and whether the newest user message is replaced.
 ///
-/// The newest user message stays, and what follows it. But if these items are more than half of the
-/// history, they are what became too long; then only the last round of calls stays.
+/// Normally the newest user message and everything after it stay. If the items after it make up more
+/// than half of the history, they are what became too long, and only the last round of calls stays.
 pub(super) fn retained(turn: &Turn<'_>) -> (usize, bool) {
     let items = &turn.items;
     let Some(newest) = items.iter().rposition(is_user_message) else {

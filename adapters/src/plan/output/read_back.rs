@@ -6,7 +6,7 @@ use super::codex_header;
 const HEADING_START: &str = "[artifact art_";
 const ID_DIGITS: usize = 32;
 
-/// How the JSON of an MCP result begins before its first text.
+/// The possible beginnings of an MCP result in JSON, up to its first text.
 const MCP_STARTS: [&str; 2] = [
     "[{\"type\":\"text\",\"text\":\"",
     "{\"content\":[{\"type\":\"text\",\"text\":\"",
