@@ -43,8 +43,8 @@ const SETTLE_TIME: Duration = Duration::from_millis(1500);
 /// Measures all servers and prints a table. Returns false if an event was lost or a request refused.
 pub(crate) async fn run(options: &LargeOptions) -> anyhow::Result<bool> {
     limits::ensure_open_files(400)?;
-    let rig = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;
-    let upstream = rig.start(Arm::Direct, free_addr()?).await?;
+    let launcher = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;
+    let upstream = launcher.start(Arm::Direct, free_addr()?).await?;
     let size = usize::try_from(options.megabytes)? * 1_000_000;
     print_line(&measure::machine());
     print_line(&format!(
@@ -59,7 +59,7 @@ pub(crate) async fn run(options: &LargeOptions) -> anyhow::Result<bool> {
     let mut exact = true;
     for _ in 0..options.rounds {
         for arm in [Arm::Pass, Arm::Off, Arm::Ours] {
-            let server = rig.start(arm, upstream.target.addr).await?;
+            let server = launcher.start(arm, upstream.target.addr).await?;
             exact &= measure_server(arm, &server, size).await?;
             server.stop().await?;
         }

@@ -61,9 +61,9 @@ pub(crate) fn run(options: &PlanOptions) -> anyhow::Result<bool> {
         .chain((0..5).map(|round| SampleKind::for_round(round).sample(1_000_000)))
         .collect();
     bench.measure("100 outputs of 40 KB, 5 of 1 MB", &long)?;
-    for texts in SampleKind::ALL {
-        let name = format!("one output of {} MB: {}", options.megabytes, texts.name());
-        bench.measure(&name, &[texts.sample(huge)])?;
+    for kind in SampleKind::ALL {
+        let name = format!("one output of {} MB: {}", options.megabytes, kind.name());
+        bench.measure(&name, &[kind.sample(huge)])?;
     }
     let outputs: Vec<String> = (0..250)
         .map(|round| SampleKind::for_round(round).sample(HISTORY_BYTES / 250))

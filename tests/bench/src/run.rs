@@ -117,9 +117,9 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<bool> {
     if proxy.is_some() {
         arms.extend(Arm::OURS);
     }
-    let rig = Launcher::new(proxy)?;
+    let launcher = Launcher::new(proxy)?;
     let before = measure::machine();
-    let mut bench = BenchRun::start(rig, &arms, sizes).await?;
+    let mut bench = BenchRun::start(launcher, &arms, sizes).await?;
     for round in 0..bench.sizes.rounds {
         print_progress(&format!("round {} of {}", round + 1, bench.sizes.rounds));
         bench.round().await?;
@@ -143,7 +143,7 @@ pub(crate) async fn run(options: &RunOptions) -> anyhow::Result<bool> {
 }
 
 struct BenchRun {
-    rig: Launcher,
+    launcher: Launcher,
     sizes: BenchSizes,
     /// In the order of the next round. The order is reversed after each round.
     servers: Vec<(Arm, Server)>,
@@ -154,11 +154,11 @@ struct BenchRun {
 }
 
 impl BenchRun {
-    async fn start(rig: Launcher, arms: &[Arm], sizes: BenchSizes) -> anyhow::Result<Self> {
+    async fn start(launcher: Launcher, arms: &[Arm], sizes: BenchSizes) -> anyhow::Result<Self> {
         let mut upstream = free_addr()?;
         let mut servers: Vec<(Arm, Server)> = Vec::new();
         for arm in arms {
-            let server = rig.start(*arm, upstream).await?;
+            let server = launcher.start(*arm, upstream).await?;
             if *arm == Arm::Direct {
                 upstream = server.target.addr;
             }
@@ -168,7 +168,7 @@ impl BenchRun {
             servers.push((*arm, server));
         }
         Ok(Self {
-            rig,
+            launcher,
             sizes,
             servers,
             upstream,
@@ -291,7 +291,7 @@ impl BenchRun {
     /// Measures a fresh process. In a used one, memory that was allocated earlier would hide the cost
     /// of a stream.
     async fn fresh_process(&mut self, arm: Arm) -> anyhow::Result<()> {
-        let server = self.rig.start(arm, self.upstream).await?;
+        let server = self.launcher.start(arm, self.upstream).await?;
         let cold = server.cold_start.as_secs_f64() * 1e3;
         self.figures.record(Measure::ColdStart, arm, cold);
         sleep(SETTLE_TIME).await;

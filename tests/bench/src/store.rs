@@ -42,11 +42,11 @@ const MAX_RATIO: f64 = 1.1;
 /// Measures both proxies and prints a table. Returns false if an event was lost or a request refused.
 pub(crate) async fn run(options: &StoreOptions) -> anyhow::Result<bool> {
     limits::ensure_open_files(400)?;
-    let rig = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;
-    let upstream = rig.start(Arm::Direct, free_addr()?).await?;
+    let launcher = Launcher::new(Some(run::proxy(options.proxy.as_ref())?))?;
+    let upstream = launcher.start(Arm::Direct, free_addr()?).await?;
     let upstream = upstream.target.addr;
-    let disk = rig.start(Arm::Ours, upstream).await?;
-    let off = rig.start(Arm::Unkept, upstream).await?;
+    let disk = launcher.start(Arm::Ours, upstream).await?;
+    let off = launcher.start(Arm::Unkept, upstream).await?;
     let size = usize::try_from(options.kilobytes)? * 1_000;
     let machine = measure::machine();
     let (mut with, mut without) = (Vec::new(), Vec::new());
