@@ -165,7 +165,7 @@ row S2-Ea "a history that does not fit is not cut" $plan/mod.rs \
   adapters the_founding_case_fits_with_room_for_the_summary
 row S2-Ea "the second request for a summary is as long as the first" src/turn/compact/summary.rs \
   's/for mode in \[SummaryMode::NextTurn, SummaryMode::FitWindow\]/for mode in [SummaryMode::NextTurn, SummaryMode::NextTurn]/' \
-  it "compacts through every door and goes on"
+  it "compacts by every method and continues"
 row "S2-Eb S2-P3" "the catalog leaves the share of the window that is shown to Codex" src/app/models/list.rs \
   's/^const SHOWN_PERCENT: u64 = 95;/const SHOWN_PERCENT: u64 = 100;/' \
   lib a_kimi_model_has_its_whole_window_of_which_codex_shows_95_percent
@@ -194,7 +194,7 @@ row S2-Bb "shortened outputs lose their call's id" adapters/src/chat/history/res
   outputs only_the_texts_of_outputs_change
 row S2-Bc "shortened outputs are not stored" src/turn/failover/encode.rs \
   's/^        let artifact_commit = self.store_outputs(turn, &plan);/        let artifact_commit: Option<Commit> = None; let _ = Self::store_outputs;/' \
-  it "what was shortened is read back"
+  it "a shortened output can be read completely"
 row S2-Bd "fixed: 100,000 characters stay whole" $plan/bound_outputs/limits.rs \
   's/(4_000, usize::MAX, MAX_EXCERPT_CHARS,/(100_000, usize::MAX, MAX_EXCERPT_CHARS,/' \
   outputs fixed_bounds_hold_for_every_text_of_up_to_5_mb
@@ -325,7 +325,7 @@ row S2-De "artifacts that cannot be written to disk are lost" src/artifacts/disk
   lib a_failed_write_is_reported_once_and_replaced_by_memory
 row S2-Df "the home of a server is not the folder of its test" tests/it/proxy.rs \
   's|.env("HOME", folder)|.env("HOME", "/dev/null/home")|' \
-  it "S2-Df S2-Ta outputs lie in the store below the home of the test"
+  it "S2-Df S2-Ta outputs are stored below the home of the test"
 row S2-Dg "a tool that reads artifacts is offered beside the client's" $encode/tools.rs \
   's/^    body.out.push(b.\[.);/    body.out.push(b"["[0]); body.out.extend_from_slice(br#"{"type":"function","function":{"name":"artifact_read"}},"#);/' \
   outputs a_request_gets_no_tools_that_its_client_did_not_send

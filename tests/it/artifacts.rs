@@ -1,5 +1,5 @@
-//! Artifacts read back: over HTTP, on the command line and by tools, from a server
-//! in this process that has some.
+//! Artifacts can be read over HTTP, on the command line and by MCP tools. Most trials use a
+//! server in this process that already stores some artifacts.
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -37,34 +37,48 @@ pub fn trials() -> Vec<Trial> {
     vec![
         case("S2-Dc an artifact comes back byte for byte", read_back),
         case("S2-Dc an artifact is searched over HTTP", searched),
-        case("S31 strangers' hosts get no artifacts", strange_host),
-        case("S32 strangers' pages get no artifacts", strange_origin),
-        case("strangers' tokens get no artifacts", strange_token),
-        case("S2-Dc artifacts on the command line", command_line),
-        case("a reader that has enough is no failure", enough),
-        case("S2-Dc tools read artifacts over HTTP", tools_over_http),
-        case("MCP over HTTP has no streams and no sessions", no_streams),
         case(
-            "S2-Dc tools read artifacts on standard input",
+            "S31 a request with a foreign host gets no artifacts",
+            foreign_host,
+        ),
+        case(
+            "S32 a page of another origin gets no artifacts",
+            foreign_origin,
+        ),
+        case(
+            "a request with a wrong token gets no artifacts",
+            wrong_token,
+        ),
+        case("S2-Dc artifacts on the command line", command_line),
+        case("a closed output pipe is not an error", closed_pipe),
+        case("S2-Dc tools read artifacts over HTTP", tools_over_http),
+        case(
+            "MCP over HTTP offers neither streams nor sessions",
+            no_streams,
+        ),
+        case(
+            "S2-Dc tools read artifacts over standard input and output",
             tools_on_stdio,
         ),
         case(
-            "S2-Bc S2-Dc what was shortened is read back, with and without a server",
+            "S2-Bc S2-Dc a shortened output can be read completely, with and without a server",
             shortened,
         ),
         case(
-            "S2-Df S2-Ta outputs lie in the store below the home of the test, or nowhere",
-            places,
+            "S2-Df S2-Ta outputs are stored below the home of the test or not at all",
+            storage_modes,
         ),
     ]
 }
 
 const TOKEN: &str = "the-token-of-the-server";
 
-/// A server with these artifacts, in a folder that has its configuration.
+/// A server in this process. It stops when it is dropped.
 struct Server {
     address: SocketAddr,
+    /// The folder with its configuration.
     folder: TempDir,
+    /// The ids of its artifacts, in the order of the texts.
     ids: Vec<String>,
     shutdown: Shutdown,
 }
@@ -75,6 +89,7 @@ impl Drop for Server {
     }
 }
 
+/// Starts a server that stores an artifact for each of these texts.
 async fn server(texts: &[&str]) -> Server {
     let folder = Setup::new()
         .server("token_file = \"token\"\ndata_dir = \"data\"")
@@ -143,13 +158,13 @@ async fn server(texts: &[&str]) -> Server {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct HttpReply {
     status: u16,
     headers: HeaderMap,
     body: String,
 }
 
-impl Answer {
+impl HttpReply {
     fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap().to_str().unwrap()
     }
@@ -158,8 +173,9 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap()
     }
 
+    /// Checks the status and returns the code of the error.
     #[track_caller]
-    fn code(&self, status: u16) -> String {
+    fn error_code(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         let error = kit::strict::check_error(&self.body).unwrap();
         error["code"].as_str().unwrap().to_owned()
@@ -167,8 +183,14 @@ impl Answer {
 }
 
 impl Server {
-    /// A request with these headers and the usual others that are not among them.
-    async fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    /// Sends a request with these headers, and with default headers where they are not given.
+    async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> HttpReply {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
@@ -176,16 +198,16 @@ impl Server {
         tokio::spawn(connection);
         let host = self.address.to_string();
         let bearer = format!("Bearer {TOKEN}");
-        let usual = [
+        let defaults = [
             ("host", &*host),
             ("authorization", &*bearer),
             ("content-type", "application/json"),
             ("accept", "application/json, text/event-stream"),
         ];
         let mut request = Request::builder().method(method).uri(path);
-        let new = |name: &str| !headers.iter().any(|(given, _)| *given == name);
-        let usual = usual.into_iter().filter(|(name, _)| new(name));
-        for (name, value) in usual.chain(headers.iter().copied()) {
+        let is_missing = |name: &str| !headers.iter().any(|(given, _)| *given == name);
+        let missing = defaults.into_iter().filter(|(name, _)| is_missing(name));
+        for (name, value) in missing.chain(headers.iter().copied()) {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(Bytes::from(body.to_owned())));
@@ -195,35 +217,37 @@ impl Server {
             .unwrap()
             .into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        Answer {
+        HttpReply {
             status: head.status.as_u16(),
             headers: head.headers,
             body: String::from_utf8(body.to_vec()).unwrap(),
         }
     }
 
-    async fn get(&self, path: &str) -> Answer {
-        self.ask("GET", path, &[("accept", "*/*")], "").await
+    async fn get(&self, path: &str) -> HttpReply {
+        self.request("GET", path, &[("accept", "*/*")], "").await
     }
 
-    /// A message of the protocol: the answer.
-    async fn mcp(&self, message: &Value) -> Answer {
-        self.ask("POST", "/mcp", &[], &message.to_string()).await
+    /// Sends an MCP message and returns the reply.
+    async fn mcp(&self, message: &Value) -> HttpReply {
+        self.request("POST", "/mcp", &[], &message.to_string())
+            .await
     }
 
-    /// The text that a tool gives back.
+    /// Calls a tool and returns its text.
     async fn tool(&self, name: &str, arguments: Value) -> String {
-        let answer = self.mcp(&call(7, name, arguments)).await;
+        let answer = self.mcp(&tool_call(7, name, arguments)).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(answer.header("content-type"), "application/json");
-        told(&answer.json())
+        tool_text(&answer.json())
     }
 
     fn setup(&self) -> Setup {
         Setup::new().arg("--listen").arg(&self.address.to_string())
     }
 
-    /// Runs a command beside the server: exit code, output, errors.
+    /// Runs a command that talks to the server. Returns exit code, standard output and standard
+    /// error.
     async fn run(&self, args: &str) -> (i32, String, String) {
         let setup = args.split(' ').fold(self.setup(), Setup::arg);
         setup.run(self.folder.path()).await
@@ -231,7 +255,7 @@ impl Server {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "calls read better")]
-fn call(id: u64, name: &str, arguments: Value) -> Value {
+fn tool_call(id: u64, name: &str, arguments: Value) -> Value {
     json!({
         "jsonrpc": "2.0",
         "id": id,
@@ -253,16 +277,16 @@ fn initialize(id: u64) -> Value {
     })
 }
 
-/// The text in an answer to a call.
+/// The text in the reply to a tool call.
 #[track_caller]
-fn told(answer: &Value) -> String {
+fn tool_text(answer: &Value) -> String {
     let content = &answer["result"]["content"];
     assert_eq!(content.as_array().map(Vec::len), Some(1), "{answer}");
     assert_eq!(content[0]["type"], "text", "{answer}");
     content[0]["text"].as_str().unwrap().to_owned()
 }
 
-/// A log of some 200,000 bytes, in which not all is ASCII.
+/// A log of about 200,000 bytes that is not pure ASCII.
 fn log() -> String {
     (0..5_000)
         .map(|n| match n {
@@ -278,27 +302,32 @@ async fn read_back() {
     let path = format!("/v1/artifacts/{}", server.ids[0]);
     let whole = server.get(&path).await;
     assert_eq!(whole.status, 200);
-    assert!(whole.body == log, "not what was kept");
+    assert!(whole.body == log, "the text is not the stored one");
     assert_eq!(artifact_id(&whole.body), server.ids[0]);
-    let head = server.ask("HEAD", &path, &[("accept", "*/*")], "").await;
+    let head = server
+        .request("HEAD", &path, &[("accept", "*/*")], "")
+        .await;
     assert_eq!((head.status, &*head.body), (200, ""));
     assert_eq!(head.header("content-length"), log.len().to_string());
     let mut parts = String::new();
     while parts.len() < log.len() {
         let range = format!("bytes={}-{}", parts.len(), parts.len() + 77_776);
-        let part = server.ask("GET", &path, &[("range", &range)], "").await;
+        let part = server.request("GET", &path, &[("range", &range)], "").await;
         assert_eq!(part.status, 206);
         parts += &part.body;
     }
-    assert!(parts == log, "the parts are not the whole");
+    assert!(parts == log, "the ranges do not add up to the whole text");
     let line = server.get(&format!("{path}?lines=4712-4712")).await;
     assert_eq!(line.body, "error: das Maß ist voll\r\n");
     let list = server.get("/v1/artifacts").await.json();
     assert_eq!(list["data"][0]["id"], *server.ids[1]);
     assert_eq!(list["data"][1]["bytes"], log.len());
-    let gone = server.ask("DELETE", &path, &[], "").await;
-    assert_eq!(gone.status, 200);
-    assert_eq!(server.get(&path).await.code(404), "artifact_not_found");
+    let deleted = server.request("DELETE", &path, &[], "").await;
+    assert_eq!(deleted.status, 200);
+    assert_eq!(
+        server.get(&path).await.error_code(404),
+        "artifact_not_found"
+    );
 }
 
 async fn searched() {
@@ -312,32 +341,33 @@ async fn searched() {
     assert_eq!(found["lines"][1]["line"], 4712);
     assert_eq!(found["lines"][1]["text"], "error: das Maß ist voll");
     let bad = server.get(&format!("{path}?q=%5B&regex=true")).await;
-    assert_eq!(bad.code(400), "invalid_value");
+    assert_eq!(bad.error_code(400), "invalid_value");
 }
 
-async fn refused(headers: &[(&str, &str)], status: u16, code: &str) {
+/// Checks that requests with these headers are refused and do not reveal an artifact.
+async fn check_refused(headers: &[(&str, &str)], status: u16, code: &str) {
     let server = server(&["secret"]).await;
     let path = format!("/v1/artifacts/{}", server.ids[0]);
-    let message = call(1, "artifact_list", json!({})).to_string();
+    let message = tool_call(1, "artifact_list", json!({})).to_string();
     for (method, path, body) in [
         ("GET", "/v1/artifacts", ""),
         ("GET", &path, ""),
         ("DELETE", &path, ""),
         ("POST", "/mcp", &message),
     ] {
-        let answer = server.ask(method, path, headers, body).await;
-        assert_eq!(answer.code(status), code, "{method} {path}");
+        let answer = server.request(method, path, headers, body).await;
+        assert_eq!(answer.error_code(status), code, "{method} {path}");
         assert!(!answer.body.contains("secret"));
     }
     assert_eq!(server.get(&path).await.body, "secret");
 }
 
-async fn strange_host() {
-    refused(&[("host", "evil.example")], 403, "host_not_allowed").await;
+async fn foreign_host() {
+    check_refused(&[("host", "evil.example")], 403, "host_not_allowed").await;
 }
 
-async fn strange_origin() {
-    refused(
+async fn foreign_origin() {
+    check_refused(
         &[("origin", "https://evil.example")],
         403,
         "origin_not_allowed",
@@ -345,8 +375,8 @@ async fn strange_origin() {
     .await;
 }
 
-async fn strange_token() {
-    refused(
+async fn wrong_token() {
+    check_refused(
         &[("authorization", "Bearer another")],
         401,
         "invalid_api_key",
@@ -354,13 +384,13 @@ async fn strange_token() {
     .await;
 }
 
-async fn enough() {
+async fn closed_pipe() {
     let server = server(&[&log()]).await;
     let setup = ["artifacts", "show", &server.ids[0]]
         .into_iter()
         .fold(server.setup(), Setup::arg);
     let mut child = setup.command(server.folder.path()).spawn().unwrap();
-    // More is said than the pipe holds.
+    // The output is larger than the buffer of the pipe.
     drop(child.stdout.take());
     let ended = child.wait_with_output().await.unwrap();
     assert_eq!(String::from_utf8(ended.stderr).unwrap(), "");
@@ -387,7 +417,7 @@ async fn command_line() {
     );
     let (code, whole, _) = server.run(&format!("artifacts show {id}")).await;
     assert_eq!(code, 0);
-    assert!(whole == log, "not what was kept");
+    assert!(whole == log, "the text is not the stored one");
     for (args, text) in [
         (
             "--lines 1-2",
@@ -427,8 +457,8 @@ async fn command_line() {
     assert_eq!(code, 64);
 }
 
-/// Reads an artifact page by page through calls.
-async fn pages<F: Future<Output = String>>(id: &str, tool: impl Fn(Value) -> F) -> String {
+/// Reads an artifact page by page through tool calls.
+async fn read_all_pages<F: Future<Output = String>>(id: &str, tool: impl Fn(Value) -> F) -> String {
     let (mut whole, mut from) = (String::new(), 0_u64);
     loop {
         let page = tool(json!({"id": id, "from_byte": from})).await;
@@ -447,8 +477,8 @@ async fn pages<F: Future<Output = String>>(id: &str, tool: impl Fn(Value) -> F) 
 async fn tools_over_http() {
     let log = log();
     let server = server(&[&log]).await;
-    let begun = server.mcp(&initialize(1)).await;
-    let result = &begun.json()["result"];
+    let initialized = server.mcp(&initialize(1)).await;
+    let result = &initialized.json()["result"];
     assert_eq!(result["serverInfo"]["name"], "respondent");
     assert_eq!(result["protocolVersion"], "2025-06-18");
     assert!(
@@ -473,8 +503,8 @@ async fn tools_over_http() {
             .all(|tool| tool["annotations"]["readOnlyHint"] == true)
     );
     let id = &server.ids[0];
-    let whole = pages(id, |arguments| server.tool("artifact_read", arguments)).await;
-    assert!(whole == log, "not what was kept");
+    let whole = read_all_pages(id, |arguments| server.tool("artifact_read", arguments)).await;
+    assert!(whole == log, "the text is not the stored one");
     let found = server
         .tool("artifact_search", json!({"query": "Maß"}))
         .await;
@@ -485,16 +515,16 @@ async fn tools_over_http() {
         listed.contains(&**id) && listed.contains("call call_0"),
         "{listed}"
     );
-    let missing = call(3, "artifact_read", json!({"id": format!("art_{:032x}", 1)}));
+    let missing = tool_call(3, "artifact_read", json!({"id": format!("art_{:032x}", 1)}));
     let missing = server.mcp(&missing).await.json();
     assert_eq!(missing["result"]["isError"], true);
-    assert!(told(&missing).contains("30 days"), "{missing}");
+    assert!(tool_text(&missing).contains("30 days"), "{missing}");
 }
 
 async fn no_streams() {
     let server = server(&[]).await;
     for method in ["GET", "DELETE"] {
-        let answer = server.ask(method, "/mcp", &[], "").await;
+        let answer = server.request(method, "/mcp", &[], "").await;
         assert_eq!(
             (answer.status, answer.header("allow")),
             (405, "POST"),
@@ -510,18 +540,18 @@ async fn no_streams() {
         "{\"jsonrpc\":\"2.0\"}",
         "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\"}",
     ] {
-        let answer = server.ask("POST", "/mcp", &[], broken).await;
+        let answer = server.request("POST", "/mcp", &[], broken).await;
         assert!(answer.status < 500, "{broken}: {answer:?}");
     }
 }
 
-/// The program on standard input and output.
-struct Piped {
+/// `respondent mcp` with pipes for standard input and output.
+struct StdioClient {
     child: tokio::process::Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStdout>>,
 }
 
-impl Piped {
+impl StdioClient {
     fn start(setup: Setup, folder: &Path) -> Self {
         let mut command = setup.arg("mcp").command(folder);
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
@@ -535,8 +565,8 @@ impl Piped {
         stdin.write_all(line.as_bytes()).await.unwrap();
     }
 
-    /// The answer: the next line.
-    async fn ask(&mut self, message: &Value) -> Value {
+    /// Sends a request and returns the reply, which is the next line.
+    async fn request(&mut self, message: &Value) -> Value {
         self.send(message).await;
         let line = self.lines.next_line().await.unwrap().unwrap();
         let answer: Value = serde_json::from_str(&line).unwrap();
@@ -544,15 +574,15 @@ impl Piped {
         answer
     }
 
-    async fn begin(&mut self) {
-        let begun = self.ask(&initialize(1)).await;
-        assert_eq!(begun["result"]["serverInfo"]["name"], "respondent");
+    async fn initialize(&mut self) {
+        let reply = self.request(&initialize(1)).await;
+        assert_eq!(reply["result"]["serverInfo"]["name"], "respondent");
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
             .await;
     }
 
-    /// Ends the input: the program ends well and says no more.
-    async fn end(mut self) {
+    /// Closes standard input and checks that the program exits successfully without more output.
+    async fn close(mut self) {
         drop(self.child.stdin.take());
         assert_eq!(self.lines.next_line().await.unwrap(), None);
         assert!(self.child.wait().await.unwrap().success());
@@ -562,42 +592,42 @@ impl Piped {
 async fn tools_on_stdio() {
     let log = log();
     let server = server(&[&log]).await;
-    let mut stdio = Piped::start(server.setup(), server.folder.path());
-    stdio.begin().await;
+    let mut stdio = StdioClient::start(server.setup(), server.folder.path());
+    stdio.initialize().await;
     let tools = stdio
-        .ask(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))
+        .request(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}))
         .await;
     assert_eq!(tools["result"]["tools"].as_array().unwrap().len(), 3);
     let id = server.ids[0].clone();
     let stdio = tokio::sync::Mutex::new(stdio);
-    let whole = pages(&id, |arguments| async {
-        told(
+    let whole = read_all_pages(&id, |arguments| async {
+        tool_text(
             &stdio
                 .lock()
                 .await
-                .ask(&call(3, "artifact_read", arguments))
+                .request(&tool_call(3, "artifact_read", arguments))
                 .await,
         )
     })
     .await;
-    assert!(whole == log, "not what was kept");
-    stdio.into_inner().end().await;
+    assert!(whole == log, "the text is not the stored one");
+    stdio.into_inner().close().await;
 }
 
-/// A turn whose tool output is too long, through the real program: what the model is
-/// shown leads to the whole of it.
+/// Sends a turn with a long tool output through the real program. The id in the shortened
+/// output leads to the complete text.
 async fn shortened() {
     let log: String = log().repeat(2);
     let player = player().await;
     player.push(answer(json!([{"text": "I have seen it."}])));
     let setup = Setup::new().server("data_dir = \"data\"");
-    let mut proxy = Proxy::with(&player, setup).await;
+    let mut proxy = Proxy::start_with(&player, setup).await;
     let input = json!([
         {"role": "user", "content": "go"},
         {"type": "function_call", "call_id": "call_1", "name": "run", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "call_1", "output": log},
     ]);
-    proxy.whole(&json!({"model": "m", "input": input})).await;
+    proxy.response(&json!({"model": "m", "input": input})).await;
     let id = artifact_id(&log);
     let sent = player.requests()[0].body.clone();
     assert!(sent.len() < 20_000 && sent.contains(&id), "{sent}");
@@ -613,30 +643,32 @@ async fn shortened() {
     let listen = Some(proxy.address.to_string());
     let (code, whole, err) = show(listen).run(proxy.folder.path()).await;
     assert_eq!(code, 0, "{err}");
-    assert!(whole == log, "not what the tool said");
-    // Whoever has the data directory is to be asked.
+    assert!(whole == log, "the text is not the tool's output");
+    // The running server owns the data directory, so the command has to ask the server.
     let (code, _, err) = show(None).run(proxy.folder.path()).await;
     assert_eq!(code, 1);
     assert!(err.contains("--listen"), "{err}");
     proxy.terminate().await;
-    proxy.ended().await;
+    proxy.wait_for_exit().await;
     let (code, whole, err) = show(None).run(proxy.folder.path()).await;
     assert_eq!(code, 0, "{err}");
-    assert!(whole == log, "not what the tool said");
+    assert!(whole == log, "the text is not the tool's output");
     let setup = Setup::new().arg("artifacts").arg("list");
     let (_, out, _) = setup.run(proxy.folder.path()).await;
     assert!(
         out.starts_with("No server runs on ") && out.contains(&id),
         "{out}"
     );
-    let mut piped = Piped::start(Setup::new(), proxy.folder.path());
-    piped.begin().await;
-    let listed = piped.ask(&call(2, "artifact_list", json!({}))).await;
-    assert!(told(&listed).contains(&id), "{listed}");
-    piped.end().await;
+    let mut client = StdioClient::start(Setup::new(), proxy.folder.path());
+    client.initialize().await;
+    let listed = client
+        .request(&tool_call(2, "artifact_list", json!({})))
+        .await;
+    assert!(tool_text(&listed).contains(&id), "{listed}");
+    client.close().await;
 }
 
-async fn places() {
+async fn storage_modes() {
     let log = log().repeat(2);
     let input = json!([
         {"role": "user", "content": "go"},
@@ -647,8 +679,8 @@ async fn places() {
         let player = player().await;
         player.push(answer(json!([{"text": "I have seen it."}])));
         let tables = format!("[artifacts]\nmode = \"{mode}\"");
-        let proxy = Proxy::with(&player, Setup::new().tables(&tables)).await;
-        proxy.whole(&json!({"model": "m", "input": input})).await;
+        let proxy = Proxy::start_with(&player, Setup::new().tables(&tables)).await;
+        proxy.response(&json!({"model": "m", "input": input})).await;
         assert!(
             player.requests()[0]
                 .body

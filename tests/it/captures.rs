@@ -1,9 +1,9 @@
-//! What Codex really sends: recorded request bodies, each as a Chat request that
-//! keeps every message, call, result and tool.
+//! Request bodies recorded from the real Codex are encoded as Chat requests, which must keep
+//! every message, call, result and tool.
 //!
-//! The recordings are no part of the repository: `CAPTURES_DIR` says where they
-//! are, `../shared/captures` beside the workspace without it. A folder is one
-//! session, its files are the requests in their order.
+//! The recordings are not part of the repository. `CAPTURES_DIR` names their folder; the default
+//! is `../shared/captures` next to the workspace. Each subfolder is one session, and its files
+//! are the requests in order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,18 +21,20 @@ use serde_json::value::RawValue;
 
 use crate::trial::case_if;
 
-mod kept;
+mod transcript;
 
-/// Requests after which Codex begins anew with a summary: the history before
-/// them is not sent again.
-const COMPACTIONS: [&str; 2] = ["compaction-local/002", "compaction-endpoint-0.142/002"];
+/// Requests after which Codex starts over with a summary, so that the history before them is not
+/// sent again.
+const COMPACTION_REQUESTS: [&str; 2] = ["compaction-local/002", "compaction-endpoint-0.142/002"];
 
-/// What is refused by design, by the code of the refusal.
-const REFUSED: [(&str, &str); 1] = [("previous_response_id", "previous_response_not_found")];
+/// Features that are refused by design, with the code of the refusal.
+const EXPECTED_REFUSALS: [(&str, &str); 1] =
+    [("previous_response_id", "previous_response_not_found")];
 
 pub fn trials() -> Vec<Trial> {
     let Some(root) = root() else {
-        let absent = || Err::<(), _>("no recordings; CAPTURES_DIR says where they are".to_owned());
+        let absent =
+            || Err::<(), _>("no recordings found; set CAPTURES_DIR to their folder".to_owned());
         return vec![case_if("captures", absent, |()| async {})];
     };
     let mut sessions: Vec<PathBuf> = fs::read_dir(root)
@@ -41,7 +43,7 @@ pub fn trials() -> Vec<Trial> {
         .filter(|path| path.is_dir())
         .collect();
     sessions.sort();
-    assert!(!sessions.is_empty(), "the recordings are gone");
+    assert!(!sessions.is_empty(), "the folder has no recordings");
     sessions
         .into_iter()
         .map(|session| {
@@ -61,8 +63,8 @@ fn root() -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// A recorded request, and the Chat request that comes of it.
-struct Sent {
+/// A recorded request, encoded as a Chat request.
+struct EncodedRequest {
     name: String,
     chat: String,
     session: Value,
@@ -75,7 +77,7 @@ struct Messages<'a> {
 }
 
 fn check(folder: &Path) {
-    let mut last: Option<Sent> = None;
+    let mut last: Option<EncodedRequest> = None;
     let mut requests = 0;
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
@@ -88,50 +90,54 @@ fn check(folder: &Path) {
             folder.file_name().unwrap().to_string_lossy(),
             file.file_stem().unwrap().to_string_lossy()
         );
-        let Some(body) = body(&fs::read_to_string(&file).unwrap()) else {
-            last = last.filter(|_| !compacts(&name));
+        let Some(body) = request_body(&fs::read_to_string(&file).unwrap()) else {
+            last = last.filter(|_| !is_compaction(&name));
             continue;
         };
         requests += 1;
         let request: Value = serde_json::from_str(&body).unwrap();
-        match chat(body) {
+        match encode_as_chat(body) {
             Ok((chat, notes)) => {
-                kept::check(
+                transcript::check(
                     &name,
                     &request,
                     &serde_json::from_str(&chat).unwrap(),
                     &notes,
                 );
-                let sent = Sent {
+                let sent = EncodedRequest {
                     name,
                     chat,
                     session: request["prompt_cache_key"].clone(),
                 };
                 if let Some(before) = &last {
-                    same_beginning(before, &sent);
+                    check_prefix(before, &sent);
                 }
-                let begins_anew = compacts(&sent.name) || holds(&request, "compaction_trigger");
-                last = Some(sent).filter(|_| !begins_anew);
+                let starts_over =
+                    is_compaction(&sent.name) || contains(&request, "compaction_trigger");
+                last = Some(sent).filter(|_| !starts_over);
             }
             Err(fault) => {
-                let (what, code) = REFUSED
+                let (what, code) = EXPECTED_REFUSALS
                     .iter()
-                    .find(|(what, _)| holds(&request, what))
+                    .find(|(what, _)| contains(&request, what))
                     .unwrap_or_else(|| panic!("{name} is refused: {fault}"));
                 assert_eq!(fault.code(), Some(*code), "{name}");
-                report(&format!("{name}: refused for its {what}"));
+                report(&format!("{name}: refused because of {what}"));
             }
         }
     }
     assert!(requests > 0, "{} holds no request", folder.display());
 }
 
-fn compacts(name: &str) -> bool {
-    COMPACTIONS.iter().any(|prefix| name.starts_with(prefix))
+fn is_compaction(name: &str) -> bool {
+    COMPACTION_REQUESTS
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
 }
 
-/// The request body in a recording of `POST …/responses` or of a frame.
-fn body(recording: &str) -> Option<String> {
+/// The request body in a recording of `POST …/responses` or of a WebSocket frame; `None` for
+/// other recordings.
+fn request_body(recording: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Recording<'a> {
         method: Option<String>,
@@ -153,14 +159,15 @@ fn body(recording: &str) -> Option<String> {
         .map(|raw| raw.get().to_owned())
 }
 
-fn holds(request: &Value, what: &str) -> bool {
+/// Whether the request has an input item of this type or a field of this name.
+fn contains(request: &Value, what: &str) -> bool {
     let in_input = request["input"]
         .as_array()
         .is_some_and(|items| items.iter().any(|item| item["type"] == what));
     in_input || request.get(what).is_some_and(|value| !value.is_null())
 }
 
-fn chat(body: String) -> Result<(String, Notes), Fault> {
+fn encode_as_chat(body: String) -> Result<(String, Notes), Fault> {
     let spec: ProviderSpec = registry::build("generic", toml::Table::new()).unwrap();
     let source = TurnSource::new(body);
     let turn = source.turn()?;
@@ -174,9 +181,9 @@ fn chat(body: String) -> Result<(String, Notes), Fault> {
     Ok((String::from_utf8(encoded.body).unwrap(), encoded.notes))
 }
 
-/// Every message of the earlier request stands unchanged in the later one. (An
-/// answer could grow, but a request ends with what the client says.)
-fn same_beginning(before: &Sent, after: &Sent) {
+/// Checks that the later request begins with all messages of the earlier one, unchanged. (An
+/// answer could grow, but a request ends with a message of the client.)
+fn check_prefix(before: &EncodedRequest, after: &EncodedRequest) {
     if before.session != after.session {
         return report(&format!("{}: another session", after.name));
     }
@@ -208,7 +215,7 @@ fn same_beginning(before: &Sent, after: &Sent) {
     );
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are for people")]
+#[expect(clippy::print_stdout, reason = "people read these numbers")]
 fn report(line: &str) {
     println!("{line}");
 }

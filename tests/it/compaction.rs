@@ -1,20 +1,20 @@
-//! Histories that become summaries: through every door, whatever the provider does,
-//! and the session that goes on behind them.
+//! Compaction of a history into a summary, by every method and for every behaviour of the
+//! provider, and the session that continues afterwards.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
-//! | `session` | a client's session, and how it compacts at each door |
-//! | `cache` | what of the request the provider has in its cache |
-//! | `trouble` | providers that write no summary |
-//! | `founding` | a session that asked for more than its window to be compacted |
-//! | `small` | windows that are smaller than what a client keeps |
+//! | `session` | a client's session and its compaction by each method |
+//! | `cache` | the request for a summary reuses the provider's prompt cache |
+//! | `failures` | providers that write no summary |
+//! | `founding` | a session that is larger than the window when it is compacted |
+//! | `small_windows` | windows that are smaller than what the client keeps |
 //! | `threshold` | compaction inside a turn |
 mod cache;
+mod failures;
 mod founding;
 mod session;
-mod small;
+mod small_windows;
 mod threshold;
-mod trouble;
 
 use libtest_mimic::Trial;
 
@@ -22,9 +22,9 @@ pub fn trials() -> Vec<Trial> {
     [
         cache::trials(),
         founding::trials(),
-        small::trials(),
+        small_windows::trials(),
         threshold::trials(),
-        trouble::trials(),
+        failures::trials(),
     ]
     .into_iter()
     .flatten()

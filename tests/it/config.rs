@@ -2,7 +2,7 @@
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use crate::faults::{always, answer};
+use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, write};
 use crate::trial::case;
 
@@ -12,7 +12,10 @@ pub fn trials() -> Vec<Trial> {
             "an invalid configuration ends with 64 before the port is bound",
             bad_files,
         ),
-        case("R20 a second server on the port says so", second_server),
+        case(
+            "R20 a second server on the port reports the conflict",
+            second_server,
+        ),
         case("a valid edit is applied", good_edit),
         case(
             "an invalid edit is reported and the old configuration stays",
@@ -21,8 +24,11 @@ pub fn trials() -> Vec<Trial> {
         case("default_model is for Codex only", default_model),
         case("the directory providers/ is read", providers_dir),
         case("a new provider is one file", new_provider),
-        case("models are listed with their prices", listed_models),
-        case("flags override variables, which override the file", order),
+        case("models are listed with their prices", models_command),
+        case(
+            "flags override variables, which override the file",
+            precedence,
+        ),
     ]
 }
 
@@ -35,7 +41,7 @@ async fn bad_files() {
     let listen = taken.local_addr().unwrap().to_string();
     let base = Setup::new().arg("--listen").arg(&listen);
     for (name, setup, expected) in [
-        ("no TOML", base.clone().server("]["), "proxy-config.toml:3: "),
+        ("invalid TOML", base.clone().server("]["), "proxy-config.toml:3: "),
         (
             "an unknown key",
             base.clone().server("heartbeet = \"1s\""),
@@ -47,12 +53,12 @@ async fn bad_files() {
             "routing",
         ),
         (
-            "another type",
+            "a wrong type",
             base.clone().server("body_limit = \"large\""),
             "proxy-config.toml:3: ",
         ),
         (
-            "no duration",
+            "an invalid duration",
             base.clone().server("grace = \"soon\""),
             "proxy-config.toml:3: ",
         ),
@@ -67,13 +73,13 @@ async fn bad_files() {
             "base_url",
         ),
         (
-            "a key that is not there",
+            "a key variable that is not set",
             base.clone()
                 .tables("[providers.x]\nbase_url = \"http://127.0.0.1:1\"\napi_key_env = \"NOT_SET\""),
             "NOT_SET",
         ),
         (
-            "an alias that leads nowhere",
+            "an alias to an unknown provider",
             base.clone().tables("[routing.aliases]\na = \"nobody/x\"\n[providers.y]\nbase_url = \"http://127.0.0.1:1\"\nkey_required = false"),
             "alias 'a'",
         ),
@@ -88,7 +94,7 @@ async fn bad_files() {
             "token",
         ),
         (
-            "a file that is not there",
+            "a missing file",
             base.clone().arg("--config=absent.toml"),
             "absent.toml",
         ),
@@ -103,7 +109,7 @@ async fn bad_files() {
 }
 
 async fn second_server() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let first = Proxy::start(&player).await;
     let address = first.address.to_string();
     let setup = Setup::new().arg("--listen").arg(&address);
@@ -123,39 +129,39 @@ async fn status_and_route(proxy: &Proxy, model: &str) -> String {
 }
 
 async fn good_edit() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/quick");
     let new = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
     let text = new.config(&player.base_url());
     write(proxy.folder.path(), "proxy-config.toml", &text);
-    proxy.logged("configuration changed").await;
+    proxy.wait_for_log("configuration changed").await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/small");
 }
 
 async fn bad_edit() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new().tables("[routing.aliases]\nquick = \"up/small\"");
-    let proxy = Proxy::with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let good = setup.config(&player.base_url());
     let bad = format!("{good}\n[server2]\n");
     write(proxy.folder.path(), "proxy-config.toml", &bad);
-    proxy.logged("configuration not changed").await;
-    proxy.logged("proxy-config.toml:").await;
+    proxy.wait_for_log("configuration not changed").await;
+    proxy.wait_for_log("proxy-config.toml:").await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/small");
     // The next valid edit is applied.
     let repaired = good.replace("up/small", "up/large");
     write(proxy.folder.path(), "proxy-config.toml", &repaired);
-    proxy.logged("configuration changed").await;
+    proxy.wait_for_log("configuration changed").await;
     assert_eq!(status_and_route(&proxy, "quick").await, "200 up/large");
 }
 
 async fn default_model() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new()
         .provider("passthrough = false\n[[providers.up.models]]\nid = \"large\"")
         .tables("[routing]\ndefault_model = \"large\"");
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     let body = json!({"model": "helper-mini", "input": "go"});
     let plain = proxy.post(&body).await;
     let codex = proxy.post_with(&body, CODEX).await;
@@ -174,12 +180,12 @@ async fn default_model() {
 
 async fn providers_dir() {
     let (up, other) = (
-        always(answer(json!([{"text": "up"}]))).await,
-        always(answer(json!([{"text": "other"}]))).await,
+        repeating_player(answer(json!([{"text": "up"}]))).await,
+        repeating_player(answer(json!([{"text": "other"}]))).await,
     );
     let file = format!("base_url = \"{}\"\nkey_required = false", other.base_url());
     let setup = Setup::new().file("providers/other.toml", &file);
-    let proxy = Proxy::with(&up, setup).await;
+    let proxy = Proxy::start_with(&up, setup).await;
     assert_eq!(status_and_route(&proxy, "other/m").await, "200 other/m");
     assert_eq!(status_and_route(&proxy, "up/m").await, "200 up/m");
     assert_eq!((up.requests().len(), other.requests().len()), (1, 1));
@@ -216,14 +222,14 @@ window = 8000
 "#;
 
 async fn new_provider() {
-    let up = always(answer(json!([{"text": "here"}]))).await;
-    let acme = always(answer(json!([
+    let up = repeating_player(answer(json!([{"text": "here"}]))).await;
+    let acme = repeating_player(answer(json!([
         {"reasoning": "A file."},
         {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
     ])))
     .await;
     let file = format!("base_url = \"{}\"\n{ACME}", acme.base_url());
-    let proxy = Proxy::with(&up, Setup::new().file("providers/acme.toml", &file)).await;
+    let proxy = Proxy::start_with(&up, Setup::new().file("providers/acme.toml", &file)).await;
     let turn = |model: &str| {
         json!({
             "model": model, "instructions": "Be brief.", "input": "go",
@@ -232,49 +238,49 @@ async fn new_provider() {
             "parallel_tool_calls": true,
         })
     };
-    let response = proxy.whole(&turn("acme-2")).await;
+    let response = proxy.response(&turn("acme-2")).await;
     assert_eq!(response["output"][0]["type"], "reasoning");
     assert_eq!(response["output"][1]["name"], "look");
     let sent = acme.requests().last().unwrap().json();
     assert_eq!(sent["messages"][0]["role"], "developer");
     assert_eq!(sent["reasoning_effort"], "high");
     assert_eq!(sent["max_completion_tokens"], 1000);
-    proxy.whole(&turn("acme-old-1")).await;
+    proxy.response(&turn("acme-old-1")).await;
     let sent = acme.requests().last().unwrap().json();
     assert_eq!(sent["messages"][0]["role"], "system");
     assert_eq!(sent.get("reasoning_effort"), None);
     let labels = r#"{provider="acme",model="acme-2"}"#;
-    let cost = proxy.figure("respondent_cost_dollars_total", labels).await;
+    let cost = proxy.metric("respondent_cost_dollars_total", labels).await;
     assert!(cost > 0.0 && cost < 0.01, "{cost}");
 }
 
-async fn listed_models() {
+async fn models_command() {
     let file = format!("base_url = \"{UNUSED_URL}\"\n{ACME}");
     let setup = Setup::new().file("providers/acme.toml", &file);
     let folder = setup.folder(UNUSED_URL);
-    let ask = |args: &[&str]| {
+    let run = |args: &[&str]| {
         let setup = args
             .iter()
             .fold(setup.clone().arg("models"), |setup, arg| setup.arg(arg));
         let folder = folder.path().to_owned();
         async move { setup.run(&folder).await }
     };
-    let (code, out, _) = ask(&["--provider", "acme"]).await;
+    let (code, out, _) = run(&["--provider", "acme"]).await;
     assert_eq!(code, 0);
     assert!(out.starts_with("acme (Acme), on\n"), "{out}");
     assert!(out.contains("100k"), "{out}");
-    let (_, out, _) = ask(&["--json"]).await;
-    let read: serde_json::Value = serde_json::from_str(&out).unwrap();
-    let providers = read.as_array().unwrap();
+    let (_, out, _) = run(&["--json"]).await;
+    let listed: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let providers = listed.as_array().unwrap();
     assert!(providers.len() > 25, "{}", providers.len());
     let acme = providers.iter().find(|one| one["id"] == "acme").unwrap();
     assert_eq!(acme["models"][0]["price"]["output"], 4.0);
-    let (code, _, err) = ask(&["--provider", "acne"]).await;
+    let (code, _, err) = run(&["--provider", "acne"]).await;
     assert_eq!(code, 1);
     assert!(err.contains("near: acme"), "{err}");
 }
 
-async fn order() {
+async fn precedence() {
     let base = Setup::new().arg("check");
     let file = base.clone();
     let variable = base.env("RESPONDENT_LISTEN", "127.0.0.1:2");

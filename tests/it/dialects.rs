@@ -1,14 +1,14 @@
-//! Whatever dialect an upstream speaks, the client gets a strict stream that says what was said:
-//! every switch of the player alone, and all of them at random.
+//! Whatever dialect an upstream speaks, the client receives a valid stream with the content of
+//! the answer. Every switch of the player's dialect is tried alone, and random combinations are
+//! tried with random answers.
 //!
-//! `PROPTEST_CASES` sets how many answers are tried; 256 without it.
+//! `PROPTEST_CASES` sets the number of random answers; the default is 256.
 mod answer;
-mod read;
+mod client;
 mod switches;
 
 use std::fmt::Debug;
 
-pub use kit::drive;
 use kit::player::ChatDialect;
 use kit::player::PlayerRequest;
 use kit::player::dialect::{
@@ -20,61 +20,66 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Value, json};
 
-use self::answer::{Said, SaidCall};
-use self::read::{Reading, read};
+use self::answer::{ModelAnswer, ModelCall};
+use self::client::{ClientResult, read_as_client};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("R5 dialects: each switch alone", || async { alone() }),
-        case("R5 dialects: any switches with any answer", || async {
-            at_random();
+        case("R5 dialects: each switch alone", || async {
+            each_switch_alone()
         }),
+        case(
+            "R5 dialects: random switches with random answers",
+            || async {
+                random_switches();
+            },
+        ),
         case("R3 dialects: errors in a stream", || async { errors() }),
     ]
 }
 
-fn alone() {
+fn each_switch_alone() {
     let mut wrong = Vec::new();
-    for dialect in switches::alone() {
-        for said in answer::plain() {
-            let said = said.fit_for(&dialect);
+    for dialect in switches::single_switches() {
+        for answer in answer::examples() {
+            let answer = answer.adapted_to(&dialect);
             for sizes in [&[1_000_000][..], &[1], &[7, 3]] {
-                wrong.extend(caught(|| told(&dialect, &said, sizes)).err());
+                wrong.extend(catch_panic(|| check_answer(&dialect, &answer, sizes)).err());
             }
         }
     }
     assert!(
         wrong.is_empty(),
-        "{} wrong:\n{}",
+        "{} answers are wrong:\n{}",
         wrong.len(),
         wrong.join("\n\n")
     );
 }
 
-/// Runs something and gives the words of its panic.
-fn caught(what: impl FnOnce()) -> Result<(), String> {
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(what));
+/// Runs a closure and returns the message of its panic as an error.
+fn catch_panic(run: impl FnOnce()) -> Result<(), String> {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     result.map_err(|panic| match panic.downcast::<String>() {
-        Ok(words) => *words,
+        Ok(message) => *message,
         Err(_) => "it panicked".to_owned(),
     })
 }
 
-fn at_random() {
+fn random_switches() {
     let answers = (
-        switches::some(),
-        answer::some(),
+        switches::any_dialect(),
+        answer::any_answer(),
         proptest::collection::vec(1_usize..200, 1..8),
     );
-    run(answers, |(dialect, said, sizes)| {
-        let said = said.fit_for(&dialect);
-        told(&dialect, &said, &sizes);
+    check_property(answers, |(dialect, answer, sizes)| {
+        let answer = answer.adapted_to(&dialect);
+        check_answer(&dialect, &answer, &sizes);
     });
 }
 
-/// Tries a property and shows the smallest example that breaks it.
-fn run<S>(examples: S, property: impl Fn(S::Value))
+/// Checks a property and panics with the smallest example that violates it.
+fn check_property<S>(examples: S, property: impl Fn(S::Value))
 where
     S: Strategy,
     S::Value: Debug,
@@ -84,13 +89,13 @@ where
         max_shrink_iters: 5_000,
         ..Config::default()
     };
-    let property = |example| caught(|| property(example)).map_err(TestCaseError::fail);
+    let property = |example| catch_panic(|| property(example)).map_err(TestCaseError::fail);
     if let Err(error) = TestRunner::new(config).run(&examples, property) {
         panic!("{error}");
     }
 }
 
-/// The request that a player gets.
+/// The upstream request that the player answers.
 fn request(stream: bool) -> PlayerRequest {
     let mut body = json!({"model": "m", "messages": []});
     if stream {
@@ -100,22 +105,23 @@ fn request(stream: bool) -> PlayerRequest {
     PlayerRequest::from_body(&body.to_string())
 }
 
-/// Checks what comes out of this answer, streamed by the upstream and not.
-fn told(dialect: &ChatDialect, said: &Said, sizes: &[usize]) {
-    let answer = said.answer(dialect);
+/// Checks what the client receives of this answer, streamed by the upstream or as one document.
+fn check_answer(dialect: &ChatDialect, expected: &ModelAnswer, sizes: &[usize]) {
+    let scripted = expected.scripted(dialect);
     let outputs = [true, false].map(|stream| {
-        let bytes = answer.body_for(&request(stream));
-        // Counts behind all content: nobody counts an answer before it is whole.
-        let counted = dialect.usage == UsagePlacement::Apart && bytes.contains("\"usage\":{");
-        let counted = counted && bytes.contains("[DONE]");
-        let is_over = counted || bytes.starts_with('{');
-        let is_over = is_over && said.is_whole();
+        let bytes = scripted.body_for(&request(stream));
+        // Token counts after all content mean that the answer is complete: a provider does not
+        // count an answer before it has ended.
+        let has_counts = dialect.usage == UsagePlacement::Apart && bytes.contains("\"usage\":{");
+        let has_counts = has_counts && bytes.contains("[DONE]");
+        let is_complete = has_counts || bytes.starts_with('{');
+        let is_complete = is_complete && expected.is_whole();
         let outputs = [true, false].map(|codex| {
-            let reading = read(bytes.as_bytes(), sizes, &quirks(dialect), codex);
-            if let Err(wrong) = says(&reading, dialect, said, codex, is_over) {
-                panic!("{wrong}\n{dialect:?}\n{said:?}\ncodex {codex}, upstream:\n{bytes}\n");
+            let result = read_as_client(bytes.as_bytes(), sizes, &quirks(dialect), codex);
+            if let Err(wrong) = compare(&result, dialect, expected, codex, is_complete) {
+                panic!("{wrong}\n{dialect:?}\n{expected:?}\ncodex {codex}, upstream:\n{bytes}\n");
             }
-            reading
+            result
         });
         (bytes, outputs)
     });
@@ -124,10 +130,10 @@ fn told(dialect: &ChatDialect, said: &Said, sizes: &[usize]) {
     }
     let [(_, streamed), (_, document)] = &outputs;
     for (one, other) in streamed.iter().zip(document) {
-        if let (Reading::Answer(one), Reading::Answer(other)) = (one, other)
-            && let Err(wrong) = same_words(&one.response, &other.response)
+        if let (ClientResult::Answer(one), ClientResult::Answer(other)) = (one, other)
+            && let Err(wrong) = expect_same_output(&one.response, &other.response)
         {
-            panic!("{wrong}\n{dialect:?}\n{said:?}\n{outputs:?}");
+            panic!("{wrong}\n{dialect:?}\n{expected:?}\n{outputs:?}");
         }
     }
 }
@@ -145,60 +151,67 @@ fn quirks(dialect: &ChatDialect) -> registry::Quirks {
     }
 }
 
-/// Compares what an answer says with what was said.
-/// Without a finish reason `is_over` tells whether the end was told all the same.
-fn says(
-    reading: &Reading,
+/// Compares what the client received with the answer of the model.
+/// `is_complete`: the answer counts as complete even if the dialect sends no finish reason.
+fn compare(
+    result: &ClientResult,
     dialect: &ChatDialect,
-    said: &Said,
+    expected: &ModelAnswer,
     codex: bool,
-    is_over: bool,
+    is_complete: bool,
 ) -> Result<(), String> {
-    let answer = match reading {
-        Reading::Answer(answer) => answer,
-        Reading::Fault(_) if dialect.finish == FinishReasonForm::Missing => return Ok(()),
-        Reading::Fault(fault) => return Err(format!("a fault: {fault}")),
+    let answer = match result {
+        ClientResult::Answer(answer) => answer,
+        ClientResult::Fault(_) if dialect.finish == FinishReasonForm::Missing => return Ok(()),
+        ClientResult::Fault(fault) => return Err(format!("a fault: {fault}")),
     };
-    if dialect.finish == FinishReasonForm::Missing && !is_over {
-        return same("terminal", answer.terminal.as_str(), "response.failed");
+    if dialect.finish == FinishReasonForm::Missing && !is_complete {
+        return expect_equal("terminal", answer.terminal.as_str(), "response.failed");
     }
-    same("terminal", answer.terminal.as_str(), "response.completed")?;
-    same("reasoning", answer.reasoning(), said.reasoning.concat())?;
-    let (text, refusal) = (said.text.concat(), said.refusal.concat());
+    expect_equal("terminal", answer.terminal.as_str(), "response.completed")?;
+    expect_equal("reasoning", answer.reasoning(), expected.reasoning.concat())?;
+    let (text, refusal) = (expected.text.concat(), expected.refusal.concat());
     if codex {
-        same("text", answer.text(), text + &refusal)?;
+        expect_equal("text", answer.text(), text + &refusal)?;
     } else {
-        same("text", answer.text(), text)?;
-        same("refusal", answer.refusal(), refusal)?;
+        expect_equal("text", answer.text(), text)?;
+        expect_equal("refusal", answer.refusal(), refusal)?;
     }
     let calls = answer.calls();
-    same("number of calls", calls.len(), said.calls.len())?;
+    expect_equal("number of calls", calls.len(), expected.calls.len())?;
     let mut ids = std::collections::BTreeSet::new();
-    for (call, said) in calls.iter().zip(&said.calls) {
-        same("name", call.name.as_str(), said.name.as_str())?;
-        same(
+    for (call, expected) in calls.iter().zip(&expected.calls) {
+        expect_equal("name", call.name.as_str(), expected.name.as_str())?;
+        expect_equal(
             "arguments",
             arguments(&call.arguments),
-            arguments(&said.expected()),
+            arguments(&expected.client_arguments()),
         )?;
         if dialect.arguments != ArgumentsForm::Object {
-            same("arguments", call.arguments.as_str(), &*said.expected())?;
+            expect_equal(
+                "arguments",
+                call.arguments.as_str(),
+                &*expected.client_arguments(),
+            )?;
         }
-        same("status", call.status.as_str(), "completed")?;
+        expect_equal("status", call.status.as_str(), "completed")?;
         if matches!(
             dialect.ids,
             CallIdPlacement::First | CallIdPlacement::EmptyLater | CallIdPlacement::Repeated
         ) {
-            same("id", call.call_id.as_str(), said.id.as_str())?;
+            expect_equal("id", call.call_id.as_str(), expected.id.as_str())?;
         }
         if call.call_id.is_empty() || !ids.insert(call.call_id.clone()) {
-            return Err(format!("the call id {:?} is not its own", call.call_id));
+            return Err(format!(
+                "the call id {:?} is empty or not unique",
+                call.call_id
+            ));
         }
     }
-    // Most counts come with the finish reason.
-    let counted =
+    // Most dialects send the token counts with the finish reason.
+    let has_usage =
         dialect.usage != UsagePlacement::Nowhere && dialect.finish != FinishReasonForm::Missing;
-    if let (Some([input, cached, write, output, reasoning]), true) = (said.usage, counted) {
+    if let (Some([input, cached, write, output, reasoning]), true) = (expected.usage, has_usage) {
         let usage = json!({
             "input_tokens": input,
             "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": write},
@@ -206,15 +219,15 @@ fn says(
             "output_tokens_details": {"reasoning_tokens": reasoning},
             "total_tokens": input + output,
         });
-        same("usage", &answer.response["usage"], &usage)?;
+        expect_equal("usage", &answer.response["usage"], &usage)?;
     }
     Ok(())
 }
 
-/// Two answers with the same words; ids that were made up may differ.
-fn same_words(one: &Value, other: &Value) -> Result<(), String> {
-    let words = |response: &Value| {
-        let mut output = crate::turns::brief(response);
+/// Compares the output of two responses. Generated call ids may differ.
+fn expect_same_output(one: &Value, other: &Value) -> Result<(), String> {
+    let output = |response: &Value| {
+        let mut output = crate::turns::summarize_output(response);
         for item in output.as_array_mut().unwrap() {
             if item[0] == "function_call" {
                 item[1] = Value::Null;
@@ -222,23 +235,23 @@ fn same_words(one: &Value, other: &Value) -> Result<(), String> {
         }
         output
     };
-    same("output", words(one), words(other))
+    expect_equal("output", output(one), output(other))
 }
 
-/// Arguments as JSON; as text if they are none.
+/// Arguments as JSON, or as text if they are not valid JSON.
 fn arguments(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it reads better")]
-fn same<T: PartialEq + Debug>(what: &str, found: T, said: T) -> Result<(), String> {
-    if found == said {
+#[expect(clippy::needless_pass_by_value, reason = "calls read better")]
+fn expect_equal<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Result<(), String> {
+    if found == expected {
         return Ok(());
     }
-    Err(format!("{what} is {found:?} instead of {said:?}"))
+    Err(format!("{what} is {found:?} instead of {expected:?}"))
 }
 
-/// An error in any form ends the answer as a failure with the provider's words.
+/// An error in any form makes the answer fail with the provider's message.
 fn errors() {
     let error = json!({"message": "the engine stopped", "code": 502});
     for form in switches::error_forms() {
@@ -252,22 +265,26 @@ fn errors() {
             if begun {
                 steps.insert(0, json!({"text": "It begins"}));
             }
-            let said = kit::player::ScriptedAnswer {
+            let scripted = kit::player::ScriptedAnswer {
                 dialect: Some(dialect),
-                ..kit::player::ScriptedAnswer::steps(crate::turns::steps(steps.into()))
+                ..kit::player::ScriptedAnswer::steps(crate::turns::parse_steps(steps.into()))
             };
-            let bytes = said.body_for(&request(true));
+            let bytes = scripted.body_for(&request(true));
             for codex in [true, false] {
-                let reading = read(bytes.as_bytes(), &[11], &registry::Quirks::default(), codex);
-                let message = match &reading {
-                    Reading::Fault(fault) => fault.to_string(),
-                    Reading::Answer(answer) => {
+                let result =
+                    read_as_client(bytes.as_bytes(), &[11], &registry::Quirks::default(), codex);
+                let message = match &result {
+                    ClientResult::Fault(fault) => fault.to_string(),
+                    ClientResult::Answer(answer) => {
                         assert_eq!(answer.terminal, "response.failed", "{bytes}");
                         assert_eq!(answer.text().is_empty(), !begun || codex, "{bytes}");
                         answer.response["error"]["message"].to_string()
                     }
                 };
-                assert!(!begun || matches!(reading, Reading::Answer(_)), "{bytes}");
+                assert!(
+                    !begun || matches!(result, ClientResult::Answer(_)),
+                    "{bytes}"
+                );
                 let html = form == StreamErrorForm::Html && !begun;
                 assert!(
                     html || message.contains("the engine stopped"),
@@ -278,9 +295,9 @@ fn errors() {
     }
 }
 
-impl SaidCall {
-    /// What the client gets.
-    fn expected(&self) -> std::borrow::Cow<'_, str> {
+impl ModelCall {
+    /// The arguments that the client receives.
+    fn client_arguments(&self) -> std::borrow::Cow<'_, str> {
         match self.arguments.as_str() {
             "" => "{}".into(),
             text => text.into(),

@@ -1,8 +1,8 @@
-//! What goes wrong, and what the client is told.
+//! Faults of the upstream and the client, and what the client receives.
+mod adapting;
 mod breaks;
 mod errors;
 mod failover;
-mod healing;
 mod leaving;
 mod memory;
 mod retries;
@@ -13,15 +13,14 @@ use kit::player::{Player, PlayerScript, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::turns::steps;
+use crate::turns::parse_steps;
 
-/// All of them.
 pub fn trials() -> Vec<Trial> {
     [
         breaks::trials(),
         errors::trials(),
         failover::trials(),
-        healing::trials(),
+        adapting::trials(),
         leaving::trials(),
         memory::trials(),
         retries::trials(),
@@ -33,13 +32,13 @@ pub fn trials() -> Vec<Trial> {
     .collect()
 }
 
-/// A player without answers; tests push them.
+/// A player without answers; tests push the answers that they need.
 pub async fn player() -> Player {
     Player::start(PlayerScript::default()).await.unwrap()
 }
 
-/// A player with one answer for all.
-pub async fn always(answer: ScriptedAnswer) -> Player {
+/// A player that gives the same answer to every request.
+pub async fn repeating_player(answer: ScriptedAnswer) -> Player {
     let answers = vec![ScriptedAnswer {
         repeat: true,
         ..answer
@@ -54,10 +53,10 @@ pub async fn always(answer: ScriptedAnswer) -> Player {
 
 /// A streamed answer of these steps.
 pub fn answer(json: Value) -> ScriptedAnswer {
-    ScriptedAnswer::steps(steps(json))
+    ScriptedAnswer::steps(parse_steps(json))
 }
 
-/// A plain turn.
+/// A minimal request.
 pub fn body() -> Value {
     json!({"model": "m", "input": "go"})
 }

@@ -228,7 +228,7 @@ fn files_are_small() {
     }
 }
 
-/// The folder of the workspace.
+/// The root folder of the workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -236,12 +236,12 @@ pub fn root() -> &'static Path {
 /// The Rust files below these folders of the workspace, sorted.
 pub fn rust_files(folders: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    let mut open: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
-    while let Some(folder) = open.pop() {
+    let mut pending: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    while let Some(folder) = pending.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                open.push(path);
+                pending.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 files.push(path);
             }

@@ -1,5 +1,5 @@
-//! Tests through real sockets. Each module lists its trials; what needs a program
-//! or data that is absent reports itself as ignored, with the reason.
+//! Integration tests, most of them over real sockets. Each module lists its trials. A trial that
+//! needs data that is absent is reported as ignored, with the reason.
 #![allow(
     unreachable_pub,
     clippy::unwrap_used,
@@ -7,9 +7,10 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::string_slice,
-    reason = "clippy does not see that a program without the standard harness is a test"
+    reason = "clippy does not recognise a program without the standard harness as a test"
 )]
 
+mod adapting;
 mod artifacts;
 mod bundles;
 mod captures;
@@ -18,7 +19,6 @@ mod config;
 mod dialects;
 mod edge;
 mod faults;
-mod healing;
 mod layers;
 mod literals;
 mod prefix;
@@ -37,8 +37,8 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, run};
 
 fn main() -> ExitCode {
-    if let Some(data_dir) = store::folder_of_child() {
-        return store::child(&data_dir);
+    if let Some(data_dir) = store::child_data_dir() {
+        return store::run_child(&data_dir);
     }
     let trials = [
         artifacts::trials(),
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         dialects::trials(),
         edge::trials(),
         faults::trials(),
-        healing::trials(),
+        adapting::trials(),
         layers::trials(),
         literals::trials(),
         prefix::trials(),

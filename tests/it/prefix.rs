@@ -1,11 +1,12 @@
-//! What a request shares with the last one of its session, as header, log and
-//! metrics tell, and what is told of a request's size before it is sent.
+//! The reused prefix: how much of a request equals the last request of its session, as reported in
+//! the header, the log and the metrics. Also `POST /v1/responses/input_tokens`, which estimates
+//! the size of a request without sending it.
 
 use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::faults::{always, answer, player};
+use crate::faults::{answer, player, repeating_player};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
@@ -13,11 +14,17 @@ const HEADER: &str = "x-respondent-prefix";
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("a session's requests tell what they share", told),
-        case("the request that was answered counts", answered),
-        case("input tokens are counted without being sent", counted),
-        case("input tokens of a request that makes no sense", uncounted),
-        case("a large request is answered like any other", large),
+        case("the reused prefix of a session is reported", prefix_report),
+        case(
+            "requests are compared with the last one that was answered",
+            compared_with_answered,
+        ),
+        case("input tokens are counted without being sent", input_tokens),
+        case(
+            "input tokens of an invalid request are refused",
+            invalid_input_tokens,
+        ),
+        case("a large request is answered like any other", large_request),
     ]
 }
 
@@ -32,14 +39,14 @@ fn user(text: &str) -> Value {
     json!({"role": "user", "content": text})
 }
 
-fn counting() -> ScriptedAnswer {
+fn answer_with_usage() -> ScriptedAnswer {
     let usage = json!({"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13,
         "prompt_tokens_details": {"cached_tokens": 4}});
     answer(json!([{"text": "ho"}, {"usage": usage}]))
 }
 
-async fn told() {
-    let player = always(counting()).await;
+async fn prefix_report() {
+    let player = repeating_player(answer_with_usage()).await;
     let proxy = Proxy::start(&player).await;
     let history = [user("one"), user("two"), user("three")];
     let other = [user("one"), user("2"), user("three"), user("four")];
@@ -61,75 +68,78 @@ async fn told() {
     assert!(lines[2].contains(broken), "{log}");
     for reason in ["first", "new_turn", "client_changed_history"] {
         let label = format!("reason=\"{reason}\"");
-        let count = proxy.figure("respondent_prefixes_total", &label).await;
+        let count = proxy.metric("respondent_prefixes_total", &label).await;
         assert!((count - 1.0).abs() < 0.1, "{reason}: {count}");
     }
-    let bytes = |kind: &'static str| proxy.figure("respondent_prompt_bytes_total", kind);
+    let bytes = |kind: &'static str| proxy.metric("respondent_prompt_bytes_total", kind);
     let (sent, shared) = (bytes("sent").await, bytes("shared").await);
     assert!(0.0 < shared && shared < sent, "{shared} {sent}");
-    let tokens = |kind: &'static str| proxy.figure("respondent_input_estimates_total", kind);
+    let tokens = |kind: &'static str| proxy.metric("respondent_input_estimates_total", kind);
     assert!((tokens("counted").await - 30.0).abs() < 0.1);
     assert!(tokens("estimated").await > 30.0);
 }
 
-/// What a provider refuses it has not read: the next request is compared with the
-/// last one that was answered, in the words in which it was.
-async fn answered() {
+/// A provider has not read a request that it refused. So the next request is compared with the last
+/// one that was answered, in the form in which that one was accepted.
+async fn compared_with_answered() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let refusal = json!({"status": 400, "json": {"error": {
         "message": "Unsupported parameter: 'temperature' is not supported with this model.",
         "param": "temperature", "code": "unsupported_parameter"}}});
     let failure = json!({"status": 500, "json": {"error": {"message": "no"}}});
     let script = [json!(refusal), Value::Null, failure, Value::Null];
-    for play in script {
-        player.push(match play {
-            Value::Null => counting(),
-            play => serde_json::from_value(play).unwrap(),
+    for step in script {
+        player.push(match step {
+            Value::Null => answer_with_usage(),
+            step => serde_json::from_value(step).unwrap(),
         });
     }
-    let ask = async |items: &[Value]| {
+    let send = async |items: &[Value]| {
         let mut body = turn(items);
         body["temperature"] = json!(0.5);
         let reply = proxy.post(&body).await;
         (reply.status, reply.header(HEADER).unwrap().to_owned())
     };
     let first = (200, "shared=0.0%; reason=first".to_owned());
-    let goes_on = |status: u16| (status, "shared=100.0%; reason=new_turn".to_owned());
-    assert_eq!(ask(&[user("one")]).await, first);
-    let (status, _) = ask(&[user("something else")]).await;
+    let continued = |status: u16| (status, "shared=100.0%; reason=new_turn".to_owned());
+    assert_eq!(send(&[user("one")]).await, first);
+    let (status, _) = send(&[user("something else")]).await;
     assert_eq!(status, 500);
-    assert_eq!(ask(&[user("one"), user("two")]).await, goes_on(200));
+    assert_eq!(send(&[user("one"), user("two")]).await, continued(200));
 }
 
-/// The length of what would be sent, at 2.7 bytes a token.
-async fn counted() {
+/// The estimate is the length of the upstream request at 2.7 bytes a token.
+async fn input_tokens() {
     let player = player().await;
     let proxy = Proxy::start(&player).await;
     let mut body = turn(&[user(&"word ".repeat(2_000))]);
-    let reply = proxy.post_to("/v1/responses/input_tokens", &body).await;
+    let reply = proxy
+        .post_to("/v1/responses/input_tokens", &body, &[])
+        .await;
     assert_eq!(reply.status, 200, "{reply:?}");
     let count: Value = serde_json::from_str(&reply.body).unwrap();
     assert_eq!(count["object"], "response.input_tokens");
     let tokens = count["input_tokens"].as_u64().unwrap();
     assert!((3_700..3_900).contains(&tokens), "{tokens}");
     body["input"] = json!([user("word")]);
-    let reply = proxy.post_to("/responses/input_tokens", &body).await;
+    let reply = proxy.post_to("/responses/input_tokens", &body, &[]).await;
     let count: Value = serde_json::from_str(&reply.body).unwrap();
     assert!(count["input_tokens"].as_u64().unwrap() < 100);
     assert!(player.requests().is_empty());
     assert!(!proxy.metrics().await.contains("respondent_turns_total{"));
-    let kept: Value = serde_json::from_str(&proxy.get("/diagnostics/turns").await.body).unwrap();
-    assert!(!kept.to_string().contains("req_"), "{kept}");
-    // Nor is it what the session said last.
-    player.push(counting());
+    let captured: Value =
+        serde_json::from_str(&proxy.get("/diagnostics/turns").await.body).unwrap();
+    assert!(!captured.to_string().contains("req_"), "{captured}");
+    // Nor does it count as the last request of the session.
+    player.push(answer_with_usage());
     let reply = proxy.post(&body).await;
     assert!(reply.header(HEADER).unwrap().ends_with("reason=first"));
 }
 
-async fn uncounted() {
+async fn invalid_input_tokens() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("passthrough = false")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("passthrough = false")).await;
     for (body, status, code) in [
         (
             json!({"input": "a"}),
@@ -152,14 +162,16 @@ async fn uncounted() {
             json!("model_not_found"),
         ),
     ] {
-        let reply = proxy.post_to("/v1/responses/input_tokens", &body).await;
+        let reply = proxy
+            .post_to("/v1/responses/input_tokens", &body, &[])
+            .await;
         assert_eq!(reply.error(status)["code"], code, "{body}");
     }
 }
 
-/// It is read and written by a thread of its own.
-async fn large() {
-    let player: Player = always(counting()).await;
+/// A separate thread parses and encodes large requests.
+async fn large_request() {
+    let player: Player = repeating_player(answer_with_usage()).await;
     let proxy = Proxy::start(&player).await;
     let text = "0123456789abcdef".repeat(512 << 10);
     let reply = proxy.post(&turn(&[user(&text)])).await;

@@ -1,5 +1,5 @@
-//! The real program as a process of its own, in a folder of its own, in front of
-//! a scripted player.
+//! Runs the real program as a separate process, in a temporary folder and with a scripted player
+//! as its provider.
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -20,15 +20,15 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::Notify;
 
-/// Headers of a request by Codex.
+/// The headers of a request that make the client Codex.
 pub const CODEX: &[(&str, &str)] = &[("originator", "codex_exec")];
 
-/// What the program is started with.
+/// The configuration, files, arguments and environment with which the program is started.
 #[derive(Clone, Default)]
 pub struct Setup {
     server: String,
     provider: String,
-    rest: String,
+    tables_toml: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
     files: Vec<(String, String)>,
@@ -39,24 +39,24 @@ impl Setup {
         Self::default()
     }
 
-    /// More lines of `[server]`.
+    /// Adds lines to `[server]`.
     #[must_use]
     pub fn server(mut self, toml: &str) -> Self {
         let _ = writeln!(self.server, "{toml}");
         self
     }
 
-    /// More lines of `[providers.up]`.
+    /// Adds lines to `[providers.up]`.
     #[must_use]
     pub fn provider(mut self, toml: &str) -> Self {
         let _ = writeln!(self.provider, "{toml}");
         self
     }
 
-    /// More tables.
+    /// Adds tables to the configuration.
     #[must_use]
     pub fn tables(mut self, toml: &str) -> Self {
-        let _ = writeln!(self.rest, "{toml}");
+        let _ = writeln!(self.tables_toml, "{toml}");
         self
     }
 
@@ -72,19 +72,19 @@ impl Setup {
         self
     }
 
-    /// A file beside the configuration.
+    /// Adds a file next to the configuration.
     #[must_use]
     pub fn file(mut self, path: &str, text: &str) -> Self {
         self.files.push((path.to_owned(), text.to_owned()));
         self
     }
 
-    /// The configuration file with `up` in front of this address.
+    /// The configuration file, with this base URL for the provider `up`.
     pub fn config(&self, base_url: &str) -> String {
         let Self {
             server,
             provider,
-            rest,
+            tables_toml: rest,
             ..
         } = self;
         let key = if provider.contains("api_key") {
@@ -98,7 +98,7 @@ impl Setup {
         )
     }
 
-    /// A folder with this configuration and the other files.
+    /// Creates a folder with this configuration and the other files.
     pub fn folder(&self, base_url: &str) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), "proxy-config.toml", &self.config(base_url));
@@ -108,7 +108,7 @@ impl Setup {
         folder
     }
 
-    /// The program in this folder, which sees nothing of the environment of the test.
+    /// A command that runs the program in this folder, without the environment of the test.
     pub fn command(&self, folder: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_respondent"));
         command
@@ -124,7 +124,7 @@ impl Setup {
         command
     }
 
-    /// Runs the program to its end: exit code, standard output, standard error.
+    /// Runs the program until it exits. Returns exit code, standard output and standard error.
     pub async fn run(&self, folder: &Path) -> (i32, String, String) {
         let output = self.command(folder).output().await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -136,60 +136,61 @@ impl Setup {
     }
 }
 
+/// Writes a file and creates its parent folders.
 pub fn write(folder: &Path, path: &str, text: &str) {
     let path = folder.join(path);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
-/// The running program; it is killed on drop.
+/// The running program. It is killed when it is dropped.
 pub struct Proxy {
     pub address: SocketAddr,
     pub folder: TempDir,
     child: Child,
-    said: Arc<Said>,
+    output: Arc<OutputLog>,
 }
 
-/// What the program wrote so far, on both streams.
+/// The output of the program so far, from both streams.
 #[derive(Default)]
-struct Said {
+struct OutputLog {
     text: Mutex<String>,
-    more: Notify,
+    changed: Notify,
 }
 
-impl Said {
-    async fn keep(self: Arc<Self>, from: impl AsyncRead + Unpin) {
+impl OutputLog {
+    async fn collect(self: Arc<Self>, from: impl AsyncRead + Unpin) {
         let mut lines = BufReader::new(from).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             let mut text = self.text.lock().unwrap();
             text.push_str(&line);
             text.push('\n');
             drop(text);
-            self.more.notify_waiters();
+            self.changed.notify_waiters();
         }
     }
 }
 
 impl Proxy {
-    /// With nothing but the provider `up`, which is the player.
+    /// Starts the program with the player as its only provider, `up`.
     pub async fn start(player: &Player) -> Self {
-        Self::with(player, Setup::new()).await
+        Self::start_with(player, Setup::new()).await
     }
 
-    pub async fn with(player: &Player, setup: Setup) -> Self {
-        Self::at(&player.base_url(), setup).await
+    pub async fn start_with(player: &Player, setup: Setup) -> Self {
+        Self::start_for_url(&player.base_url(), setup).await
     }
 
-    /// In front of any address.
-    pub async fn at(base_url: &str, setup: Setup) -> Self {
-        Self::within(setup.folder(base_url), &setup).await
+    /// Starts the program with this base URL for the provider `up`.
+    pub async fn start_for_url(base_url: &str, setup: Setup) -> Self {
+        Self::start_in_folder(setup.folder(base_url), &setup).await
     }
 
-    /// In a folder that holds its configuration.
-    pub async fn within(folder: TempDir, setup: &Setup) -> Self {
+    /// Starts the program in a folder that contains its configuration.
+    pub async fn start_in_folder(folder: TempDir, setup: &Setup) -> Self {
         let mut child = setup.command(folder.path()).spawn().unwrap();
-        let said = Arc::<Said>::default();
-        tokio::spawn(Arc::clone(&said).keep(child.stderr.take().unwrap()));
+        let output = Arc::<OutputLog>::default();
+        tokio::spawn(Arc::clone(&output).collect(child.stderr.take().unwrap()));
         let mut greeting = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         greeting.read_line(&mut line).await.unwrap();
@@ -204,60 +205,65 @@ impl Proxy {
             let status = child.wait().await;
             panic!(
                 "not started, {status:?}: {line}{rest}{}",
-                said.text.lock().unwrap()
+                output.text.lock().unwrap()
             );
         };
-        tokio::spawn(Arc::clone(&said).keep(greeting));
+        tokio::spawn(Arc::clone(&output).collect(greeting));
         Self {
             address,
             folder,
             child,
-            said,
+            output,
         }
     }
 
-    /// All that it logged.
+    /// Everything that the program has logged so far.
     pub fn log(&self) -> String {
-        self.said.text.lock().unwrap().clone()
+        self.output.text.lock().unwrap().clone()
     }
 
-    /// Waits until it logged this.
-    pub async fn logged(&self, what: &str) {
+    /// Waits until the log contains this text.
+    pub async fn wait_for_log(&self, what: &str) {
         loop {
-            let more = self.said.more.notified();
+            let changed = self.output.changed.notified();
             if self.log().contains(what) {
                 return;
             }
-            more.await;
+            changed.await;
         }
     }
 
-    /// Sends a turn and reads the whole answer.
+    /// Sends a turn and reads the complete reply.
     pub async fn post(&self, body: &Value) -> Reply {
         self.post_with(body, &[]).await
     }
 
     pub async fn post_with(&self, body: &Value, headers: &[(&str, &str)]) -> Reply {
-        self.raw(body.to_string(), headers).await
+        self.post_bytes(body.to_string(), headers).await
     }
 
-    /// Sends a body to another path.
-    pub async fn post_at(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> Reply {
+    /// Sends a body to this path and reads the complete reply.
+    pub async fn post_to(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> Reply {
         let open = self.open_at(path, body.to_string(), headers).await;
-        open.rest().await
+        open.read_to_end().await
     }
 
-    /// Sends any bytes as a turn.
-    pub async fn raw(&self, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Reply {
-        self.open(body, headers).await.rest().await
+    /// Sends arbitrary bytes as a turn.
+    pub async fn post_bytes(&self, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Reply {
+        self.open(body, headers).await.read_to_end().await
     }
 
-    /// The answer to a turn, not read yet.
-    pub async fn open(&self, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Open {
+    /// Sends a turn and returns the reply before its body is read.
+    pub async fn open(&self, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> OpenReply {
         self.open_at("/v1/responses", body, headers).await
     }
 
-    async fn open_at(&self, path: &str, body: impl Into<Bytes>, headers: &[(&str, &str)]) -> Open {
+    async fn open_at(
+        &self,
+        path: &str,
+        body: impl Into<Bytes>,
+        headers: &[(&str, &str)],
+    ) -> OpenReply {
         let mut request = Request::post(path).header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -265,19 +271,12 @@ impl Proxy {
         self.send(request, body.into()).await
     }
 
-    /// Sends a body to another path.
-    pub async fn post_to(&self, path: &str, body: &Value) -> Reply {
-        let request = Request::post(path).header("content-type", "application/json");
-        let body = Bytes::from(body.to_string());
-        self.send(request, body).await.rest().await
-    }
-
     pub async fn get(&self, path: &str) -> Reply {
         let request = Request::get(path);
-        self.send(request, Bytes::new()).await.rest().await
+        self.send(request, Bytes::new()).await.read_to_end().await
     }
 
-    async fn send(&self, request: http::request::Builder, body: Bytes) -> Open {
+    async fn send(&self, request: http::request::Builder, body: Bytes) -> OpenReply {
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
@@ -292,16 +291,16 @@ impl Proxy {
             .await
             .unwrap_or_else(|error| panic!("no answer: {error}\n{}", self.log()));
         let (head, body) = answer.into_parts();
-        Open {
+        OpenReply {
             status: head.status.as_u16(),
             headers: head.headers,
             body,
             text: String::new(),
-            connection: Abort(connection.abort_handle()),
+            connection: AbortOnDrop(connection.abort_handle()),
         }
     }
 
-    /// A streamed turn to its end, checked.
+    /// Sends a streaming turn, reads it to its end and checks the stream.
     pub async fn stream(&self, body: &Value) -> kit::strict::CheckedStream {
         self.stream_with(body, &[]).await
     }
@@ -314,20 +313,20 @@ impl Proxy {
         self.post_with(&streaming(body), headers).await.stream()
     }
 
-    /// A turn that is not streamed, checked: the response object.
-    pub async fn whole(&self, body: &Value) -> Value {
+    /// Sends a turn without streaming, checks the reply and returns the response object.
+    pub async fn response(&self, body: &Value) -> Value {
         let reply = self.post(body).await;
         assert_eq!(reply.status, 200, "{reply:?}");
         kit::strict::check_response_or_panic(&reply.body)
     }
 
-    /// The figures of `/metrics`.
+    /// The text of `/metrics`.
     pub async fn metrics(&self) -> String {
         self.get("/metrics").await.body
     }
 
-    /// The sum of a figure over all labels that contain this.
-    pub async fn figure(&self, name: &str, labels: &str) -> f64 {
+    /// The sum of a metric over all series whose labels contain this text.
+    pub async fn metric(&self, name: &str, labels: &str) -> f64 {
         let metrics = self.metrics().await;
         let lines = metrics
             .lines()
@@ -339,38 +338,40 @@ impl Proxy {
             .sum()
     }
 
-    /// Asks again until a figure is this. A gauge goes back when the program sees
-    /// the end of a connection, which nobody tells us.
-    pub async fn until(&self, name: &str, labels: &str, value: f64) {
-        while (self.figure(name, labels).await - value).abs() > f64::EPSILON {
+    /// Polls until a metric has this value. A gauge falls when the program notices that a
+    /// connection has ended, and a test has no other way to see that.
+    pub async fn wait_for_metric(&self, name: &str, labels: &str, value: f64) {
+        while (self.metric(name, labels).await - value).abs() > f64::EPSILON {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
-    /// Resident memory at its peak, in KiB.
+    /// The memory use of the program.
     pub fn memory(&self) -> Memory {
-        let status = self.proc("status");
-        let of = |name: &str| {
+        let status = self.read_proc("status");
+        let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             let number = line.and_then(|line| line.split_whitespace().next());
             number.unwrap().parse().unwrap()
         };
-        Memory { peak: of("VmHWM:") }
+        Memory {
+            peak: field("VmHWM:"),
+        }
     }
 
-    /// Clock ticks that it has computed.
-    pub fn ticks(&self) -> u64 {
-        let stat = self.proc("stat");
+    /// The CPU time that the program has used, in clock ticks.
+    pub fn cpu_ticks(&self) -> u64 {
+        let stat = self.read_proc("stat");
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         let fields: Vec<&str> = fields.split(' ').collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
 
-    /// Waits until it does nothing any more.
-    pub async fn at_rest(&self) {
+    /// Waits until the program uses no CPU time.
+    pub async fn wait_until_idle(&self) {
         let mut before = u64::MAX;
         loop {
-            let now = self.ticks();
+            let now = self.cpu_ticks();
             if now == before {
                 return;
             }
@@ -379,70 +380,71 @@ impl Proxy {
         }
     }
 
-    /// How many files and sockets it has open.
-    pub fn descriptors(&self) -> usize {
+    /// The number of open files and sockets.
+    pub fn open_descriptors(&self) -> usize {
         let path = format!("/proc/{}/fd", self.child.id().unwrap());
         std::fs::read_dir(path).unwrap().count()
     }
 
-    fn proc(&self, file: &str) -> String {
+    fn read_proc(&self, file: &str) -> String {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id().unwrap())).unwrap()
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub async fn terminate(&self) {
         let kill = format!("kill -TERM {}", self.child.id().unwrap());
         let status = Command::new("/bin/sh").args(["-c", &kill]).status().await;
         assert!(status.unwrap().success());
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Sends SIGKILL.
     pub async fn kill(&mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// Waits for its end.
-    pub async fn ended(&mut self) -> ExitStatus {
+    /// Waits until the program has exited.
+    pub async fn wait_for_exit(&mut self) -> ExitStatus {
         self.child.wait().await.unwrap()
     }
 }
 
-/// KiB of resident memory at its peak.
+/// The memory use of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory {
+    /// The peak of the resident memory, in KiB.
     pub peak: u64,
 }
 
-/// The same turn, streamed.
+/// The same request with `stream: true`.
 pub fn streaming(body: &Value) -> Value {
     let mut body = body.clone();
     body["stream"] = true.into();
     body
 }
 
-/// Ends a connection with its owner.
-struct Abort(tokio::task::AbortHandle);
+/// Ends the task of a connection when its owner is dropped.
+struct AbortOnDrop(tokio::task::AbortHandle);
 
-impl Drop for Abort {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// An answer whose body is read piece by piece; dropping it closes the connection.
-pub struct Open {
+/// A reply whose body is read piece by piece. Dropping it closes the connection.
+pub struct OpenReply {
     pub status: u16,
     pub headers: HeaderMap,
-    /// What was read so far.
+    /// The part of the body that was read so far.
     pub text: String,
     body: Incoming,
-    #[expect(dead_code, reason = "it is dropped")]
-    connection: Abort,
+    #[expect(dead_code, reason = "dropping it closes the connection")]
+    connection: AbortOnDrop,
 }
 
-impl Open {
-    /// Reads on; false at the end of the body.
-    pub async fn more(&mut self) -> bool {
+impl OpenReply {
+    /// Reads the next piece. Returns false at the end of the body.
+    pub async fn read_more(&mut self) -> bool {
         match self.body.frame().await {
             Some(Ok(frame)) => {
                 let data = frame.into_data().unwrap_or_default();
@@ -454,16 +456,20 @@ impl Open {
         }
     }
 
-    /// Reads until this was said.
-    pub async fn until(&mut self, what: &str) {
+    /// Reads until the body contains this text.
+    pub async fn read_until(&mut self, what: &str) {
         while !self.text.contains(what) {
-            assert!(self.more().await, "{what} was not said: {}", self.text);
+            assert!(
+                self.read_more().await,
+                "the reply ended before {what}: {}",
+                self.text
+            );
         }
     }
 
-    /// Reads to the end.
-    pub async fn rest(mut self) -> Reply {
-        while self.more().await {}
+    /// Reads the rest of the body.
+    pub async fn read_to_end(mut self) -> Reply {
+        while self.read_more().await {}
         Reply {
             status: self.status,
             headers: std::mem::take(&mut self.headers),
@@ -472,7 +478,7 @@ impl Open {
     }
 }
 
-/// A whole answer.
+/// A complete reply.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -485,7 +491,7 @@ impl Reply {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// The body as a stream that keeps all rules.
+    /// Checks the body against all rules of an event stream and returns the stream.
     #[track_caller]
     pub fn stream(&self) -> kit::strict::CheckedStream {
         assert_eq!(self.status, 200, "{self:?}");
@@ -496,14 +502,14 @@ impl Reply {
         kit::strict::check_or_panic(&self.body)
     }
 
-    /// The same for Codex, to whom a torn item stays open.
+    /// The same for a stream to Codex, in which an incomplete item stays open.
     #[track_caller]
     pub fn stream_for_codex(&self) -> kit::strict::CheckedStream {
         assert_eq!(self.status, 200, "{self:?}");
         kit::strict::check_for_codex_or_panic(&self.body)
     }
 
-    /// The error of a refusal with this status: all four keys are there.
+    /// Checks that the reply is an error with this status and all four keys, and returns the error.
     #[track_caller]
     pub fn error(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{self:?}");

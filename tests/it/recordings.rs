@@ -1,11 +1,11 @@
-//! What providers really sent: every recorded answer is replayed and must come
-//! out as what it says, every recorded refusal must be understood, and our
-//! request for a recorded conversation must be the recorded one.
+//! Recordings of real providers. Every recorded answer is replayed and must reach the client with
+//! its content, every recorded refusal must be classified correctly, and the request that
+//! Respondent makes for a recorded conversation must be the recorded one.
 //!
-//! The recordings are no part of the repository: `RECORDINGS_DIR` says where
-//! they are, `../shared/recordings` beside the workspace without it. A folder is
-//! a provider. `<case>.sse` or `<case>.json` is the body of an answer,
-//! `<case>.meta.json` has its HTTP status, `<case>.req.json` is the request.
+//! The recordings are not part of the repository. `RECORDINGS_DIR` names their folder; the default
+//! is `../shared/recordings` next to the workspace. Each subfolder is a provider. `<case>.sse` or
+//! `<case>.json` is the body of an answer, `<case>.meta.json` has its HTTP status, and
+//! `<case>.req.json` is the request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ mod answers;
 mod body;
 mod compare;
 mod differences;
-mod known;
 mod oracle;
+mod providers;
 mod refusals;
 mod replay;
 mod requests;
@@ -27,7 +27,7 @@ mod table;
 
 use body::Recording;
 
-/// Folders of other wires.
+/// Whether the recordings of a folder use another API than Chat Completions.
 fn is_other_wire(folder: &str) -> bool {
     matches!(folder, "anthropic" | "gemini-native" | "gemini-vertex")
         || folder.ends_with("-responses")
@@ -36,17 +36,17 @@ fn is_other_wire(folder: &str) -> bool {
 pub fn trials() -> Vec<Trial> {
     let Some(root) = root() else {
         let absent =
-            || Err::<(), _>("no recordings; RECORDINGS_DIR says where they are".to_owned());
+            || Err::<(), _>("no recordings found; set RECORDINGS_DIR to their folder".to_owned());
         return vec![case_if("recordings", absent, |()| async {})];
     };
     let folders = folders(&root);
-    assert!(!folders.is_empty(), "the recordings are gone");
+    assert!(!folders.is_empty(), "the folder has no recordings");
     let mut trials: Vec<Trial> = folders
         .iter()
         .flat_map(|folder| {
             [
-                of_folder("answers", folder, answers::check),
-                of_folder("requests", folder, requests::check),
+                folder_trial("answers", folder, answers::check),
+                folder_trial("requests", folder, requests::check),
             ]
         })
         .collect();
@@ -58,13 +58,14 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-fn of_folder(what: &str, folder: &Path, check: fn(&str, &[Recording])) -> Trial {
+/// A trial that checks all recordings of a folder.
+fn folder_trial(what: &str, folder: &Path, check: fn(&str, &[Recording])) -> Trial {
     let provider = name(folder);
     let folder = folder.to_owned();
     case_if(
         &format!("recordings::{what}::{provider}"),
         || Ok::<_, String>(folder),
-        move |folder| async move { check(&provider, &body::read(&folder)) },
+        move |folder| async move { check(&provider, &body::read_recordings(&folder)) },
     )
 }
 
@@ -75,7 +76,7 @@ fn root() -> Option<PathBuf> {
     path.is_dir().then_some(path)
 }
 
-/// The folders that may speak Chat Completions, in order.
+/// The folders that may contain Chat Completions, sorted.
 fn folders(root: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(root)
         .expect("the folder of the recordings can be read")
@@ -90,12 +91,12 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// Fails with all that is wrong, one line each.
-fn fail_with(wrong: &[String]) {
+/// Panics with all problems, one per line, if there are any.
+fn assert_no_problems(problems: &[String]) {
     assert!(
-        wrong.is_empty(),
+        problems.is_empty(),
         "{} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n")
+        problems.len(),
+        problems.join("\n")
     );
 }

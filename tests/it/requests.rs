@@ -1,28 +1,28 @@
-//! Requests of all sorts to the real program: what is refused and what is not.
+//! Requests of many kinds to the real program: which are refused and which are served.
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::faults::{always, answer, body};
+use crate::faults::{answer, body, repeating_player};
 use crate::proxy::{Proxy, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("requests that make no sense are refused", refused),
-        case("requests that are odd are served", served),
+        case("invalid requests are refused", refused),
+        case("unusual but valid requests are served", served),
         case("R27 hostile JSON", hostile),
-        case("packed bodies are taken", packed),
-        case("every form of tool_choice", choices),
+        case("compressed bodies are accepted", compressed),
+        case("every form of tool_choice", tool_choices),
         case("the routes of the API", routes),
-        case("items of recent answers may be referred to", references),
+        case("items of recent answers can be referenced", references),
     ]
 }
 
 async fn references() {
-    let player = always(answer(json!([
+    let player = repeating_player(answer(json!([
         {"reasoning": "I must look."},
         {"call": {"id": "c1", "name": "look", "arguments": "{}"}}
     ])))
@@ -31,7 +31,7 @@ async fn references() {
     for store in [json!(true), Value::Null, json!(false)] {
         let mut first = body();
         first["store"] = store.clone();
-        let output = proxy.whole(&first).await["output"].clone();
+        let output = proxy.response(&first).await["output"].clone();
         let mut input = vec![json!({"role": "user", "content": "go"})];
         for item in output.as_array().unwrap() {
             input.push(json!({"type": "item_reference", "id": item["id"]}));
@@ -46,15 +46,15 @@ async fn references() {
         }
         assert_eq!(reply.status, 200, "{reply:?}");
         let sent = player.requests().last().unwrap().json();
-        let answered = &sent["messages"][1];
-        assert_eq!(answered["reasoning_content"], "I must look.");
-        assert_eq!(answered["tool_calls"][0]["id"], "c1");
+        let assistant = &sent["messages"][1];
+        assert_eq!(assistant["reasoning_content"], "I must look.");
+        assert_eq!(assistant["tool_calls"][0]["id"], "c1");
         assert_eq!(sent["messages"][2]["content"], "seen");
     }
 }
 
-/// Request, the parameter that is named, the code.
-fn senseless() -> Vec<(Value, &'static str, Value)> {
+/// Invalid requests, with the parameter and the code that the error must name.
+fn invalid_requests() -> Vec<(Value, &'static str, Value)> {
     let with = |key: &str, value: Value| {
         let mut body = body();
         body[key] = value;
@@ -63,7 +63,7 @@ fn senseless() -> Vec<(Value, &'static str, Value)> {
     let missing = || json!("missing_required_parameter");
     let pairs: serde_json::Map<String, Value> =
         (0..17).map(|n| (format!("k{n}"), json!("v"))).collect();
-    let stored =
+    let reference =
         json!([{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_1"}]);
     let file = json!([{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]);
     let image =
@@ -97,7 +97,7 @@ fn senseless() -> Vec<(Value, &'static str, Value)> {
         ),
         (with("input", file), "input", json!("unsupported_content")),
         (with("input", image), "input", json!("unsupported_content")),
-        (with("input", stored), "input", json!("item_not_found")),
+        (with("input", reference), "input", json!("item_not_found")),
         (with("metadata", json!("x")), "metadata", json!(null)),
         (with("metadata", json!({"k": 1})), "metadata", json!(null)),
         (
@@ -148,9 +148,9 @@ fn senseless() -> Vec<(Value, &'static str, Value)> {
 }
 
 async fn refused() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
-    for (request, param, code) in senseless() {
+    for (request, param, code) in invalid_requests() {
         for request in [streaming(&request), request.clone()] {
             if request["stream"] == "yes" || (param == "stream" && request["stream"] == true) {
                 continue;
@@ -170,7 +170,7 @@ async fn refused() {
 }
 
 async fn served() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let input = |items: Value| json!({"model": "m", "input": items});
     let with = |key: &str, value: Value| {
@@ -231,7 +231,7 @@ async fn served() {
         ),
     ] {
         let stream = proxy.stream(&request).await;
-        let whole = proxy.whole(&request).await;
+        let whole = proxy.response(&request).await;
         kit::strict::same_output(&stream.response, &whole).unwrap();
         assert_eq!(stream.text(), "a", "{request}");
     }
@@ -246,10 +246,10 @@ async fn served() {
 }
 
 async fn hostile() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-    let around = |value: &str| format!("{{\"model\":\"m\",\"input\":{value}}}");
+    let request_with_input = |value: &str| format!("{{\"model\":\"m\",\"input\":{value}}}");
     let tool = |parameters: &str| {
         format!(
             "{{\"model\":\"m\",\"input\":\"go\",\"tools\":[{{\"type\":\"function\",\"name\":\"f\",\"parameters\":{parameters}}}]}}"
@@ -261,8 +261,8 @@ async fn hostile() {
     }
     keys.push('}');
     let refused: Vec<(&str, Vec<u8>)> = vec![
-        ("depth in input", around(&deep(100_000)).into()),
-        ("depth, open", "[".repeat(100_000).into()),
+        ("depth in input", request_with_input(&deep(100_000)).into()),
+        ("unclosed depth", "[".repeat(100_000).into()),
         (
             "depth in an unknown parameter",
             format!(
@@ -274,17 +274,17 @@ async fn hostile() {
         ("depth in a schema", tool(&deep(100_000)).into()),
         (
             "depth in the content",
-            around(&format!(
+            request_with_input(&format!(
                 "[{{\"role\":\"user\",\"content\":{}}}]",
                 deep(100_000)
             ))
             .into(),
         ),
         (
-            "a key twice",
+            "a duplicate key",
             "{\"model\":\"m\",\"model\":\"n\",\"input\":\"go\"}".into(),
         ),
-        ("NaN", around("NaN").into()),
+        ("NaN", request_with_input("NaN").into()),
         (
             "Infinity",
             "{\"model\":\"m\",\"input\":\"go\",\"temperature\":Infinity}".into(),
@@ -293,25 +293,37 @@ async fn hostile() {
             "a huge number",
             "{\"model\":\"m\",\"input\":\"go\",\"temperature\":1e999}".into(),
         ),
-        ("half a surrogate pair", around("\"\\ud800\"").into()),
-        ("the other half", around("\"a\\udc00\"").into()),
+        (
+            "half a surrogate pair",
+            request_with_input("\"\\ud800\"").into(),
+        ),
+        (
+            "the other half of a surrogate pair",
+            request_with_input("\"a\\udc00\"").into(),
+        ),
         ("NUL outside a string", "{\"model\":\0\"m\"}".into()),
-        ("NUL inside a string", around("\"a\0b\"").into()),
+        ("NUL inside a string", request_with_input("\"a\0b\"").into()),
         (
             "a byte order mark",
             "\u{feff}{\"model\":\"m\",\"input\":\"go\"}".into(),
         ),
-        ("no UTF-8", b"{\"model\":\"m\",\"input\":\"\xff\"}".to_vec()),
+        (
+            "invalid UTF-8",
+            b"{\"model\":\"m\",\"input\":\"\xff\"}".to_vec(),
+        ),
         (
             "a surrogate in UTF-8",
             b"{\"model\":\"m\",\"input\":\"\xed\xa0\x80\"}".to_vec(),
         ),
-        ("nothing", Vec::new()),
-        ("no object", "[]".into()),
+        ("an empty body", Vec::new()),
+        ("an array", "[]".into()),
         ("a string", "\"go\"".into()),
-        ("the beginning", "{\"model\":\"m\",\"input\":\"go\"".into()),
         (
-            "more behind it",
+            "a truncated body",
+            "{\"model\":\"m\",\"input\":\"go\"".into(),
+        ),
+        (
+            "text after the end",
             "{\"model\":\"m\",\"input\":\"go\"}{}".into(),
         ),
         (
@@ -320,7 +332,7 @@ async fn hostile() {
         ),
     ];
     for (name, bytes) in refused {
-        let reply = proxy.raw(bytes, &[]).await;
+        let reply = proxy.post_bytes(bytes, &[]).await;
         assert_eq!(reply.status, 400, "{name}: {}", reply.body);
         let error = reply.error(400);
         assert_eq!(error["type"], "invalid_request_error", "{name}");
@@ -329,26 +341,26 @@ async fn hostile() {
     assert!(player.requests().is_empty());
     for (name, text) in [
         ("a million keys", keys),
-        ("NUL as an escape", around("\"a\\u0000b\"")),
-        ("a whole surrogate pair", around("\"\\ud83d\\ude00\"")),
+        ("NUL as an escape", request_with_input("\"a\\u0000b\"")),
         (
-            "white space around",
-            format!("\r\n\t {} \n", around("\"go\"")),
+            "a whole surrogate pair",
+            request_with_input("\"\\ud83d\\ude00\""),
         ),
         (
-            "depth that is usual",
-            tool(&format!("{{\"x\":{}}}", deep(100))),
+            "white space around the body",
+            format!("\r\n\t {} \n", request_with_input("\"go\"")),
         ),
+        ("usual depth", tool(&format!("{{\"x\":{}}}", deep(100)))),
     ] {
-        let reply = proxy.raw(text, &[]).await;
+        let reply = proxy.post_bytes(text, &[]).await;
         assert_eq!(reply.status, 200, "{name}: {}", reply.body);
     }
     assert!(!proxy.log().contains("panicked"));
     assert_eq!(proxy.get("/healthz").await.status, 200);
 }
 
-async fn packed() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+async fn compressed() {
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let text = streaming(&body()).to_string();
     let zstd = zstd::encode_all(text.as_bytes(), 3).unwrap();
@@ -356,14 +368,16 @@ async fn packed() {
     gzip.write_all(text.as_bytes()).unwrap();
     let gzip = gzip.finish().unwrap();
     for (coding, bytes) in [("zstd", zstd), ("gzip", gzip)] {
-        let reply = proxy.raw(bytes, &[("content-encoding", coding)]).await;
+        let reply = proxy
+            .post_bytes(bytes, &[("content-encoding", coding)])
+            .await;
         assert_eq!(reply.stream().text(), "a", "{coding}");
     }
     assert_eq!(player.requests()[0].body, player.requests()[1].body);
 }
 
-async fn choices() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+async fn tool_choices() {
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let tools = json!([
         {"type": "function", "name": "f", "parameters": {"type": "object"}},
@@ -398,11 +412,11 @@ async fn choices() {
         let mut body = body();
         body["tools"] = tools.clone();
         body["tool_choice"] = choice.clone();
-        let whole = proxy.whole(&body).await;
+        let whole = proxy.response(&body).await;
         assert_eq!(whole["tool_choice"], choice);
         let request = player.requests().last().unwrap().json();
         match sent.as_str() {
-            // It may be left out where it is the default.
+            // The default may be left out.
             Some("auto") => {
                 assert!(request["tool_choice"].is_null() || request["tool_choice"] == "auto");
             }
@@ -437,7 +451,7 @@ async fn choices() {
 }
 
 async fn routes() {
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let proxy = Proxy::start(&player).await;
     let models: Value = serde_json::from_str(&proxy.get("/v1/models").await.body).unwrap();
     assert!(models["data"].is_array() && models["models"].is_array());

@@ -1,4 +1,4 @@
-//! `docs/requirements.md` and the tests keep in step.
+//! Keeps `docs/requirements.md` consistent with the tests.
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ const PAGE: &str = "docs/requirements.md";
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("every proof of the requirements exists", proofs),
+        case("every proof in the requirements exists", proofs_exist),
         case(
             "every requirement that a test names has a row",
             rows_for_ids,
@@ -20,16 +20,16 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-/// A row of the page: `| id | what | proofs |`.
+/// A row of the page: `| id | promise | proofs |`.
 struct Row {
     id: String,
-    /// (file, text that stands in it)
+    /// (file, text that the file must contain)
     proofs: Vec<(String, String)>,
 }
 
-async fn proofs() {
+async fn proofs_exist() {
     let rows = rows();
-    assert!(rows.len() > 20, "the page has lost its rows");
+    assert!(rows.len() > 20, "the page has too few rows");
     let mut seen = BTreeSet::new();
     for row in &rows {
         assert!(seen.insert(&row.id), "{} has two rows", row.id);
@@ -37,9 +37,9 @@ async fn proofs() {
         for (file, text) in &row.proofs {
             let content = fs::read_to_string(root().join(file))
                 .unwrap_or_else(|error| panic!("{}: {file}: {error}", row.id));
-            // Long names are broken over two lines in the code, so blanks do not count.
+            // Long names are split over two lines in the code, so white space is ignored.
             assert!(
-                without_blanks(&content).contains(&without_blanks(text)),
+                without_white_space(&content).contains(&without_white_space(text)),
                 "{}: {file} has no `{text}`",
                 row.id
             );
@@ -51,12 +51,15 @@ async fn rows_for_ids() {
     let known: BTreeSet<String> = rows().into_iter().map(|row| row.id).collect();
     let mut missing = BTreeSet::new();
     for path in ["adapters", "registry", "src", "tests"].map(|folder| root().join(folder)) {
-        sources(&path, &mut |file| {
+        visit_sources(&path, &mut |file| {
             let text = fs::read_to_string(file).unwrap();
-            let named = text
+            let comments_and_strings = text
                 .lines()
                 .filter(|line| line.contains("//") || line.contains('"'));
-            for id in named.flat_map(ids).filter(|id| !known.contains(*id)) {
+            for id in comments_and_strings
+                .flat_map(ids)
+                .filter(|id| !known.contains(*id))
+            {
                 missing.insert(format!("{id} in {}", file.display()));
             }
         });
@@ -71,7 +74,7 @@ fn rows() -> Vec<Row> {
             let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
             let id = cells.next().filter(|cell| is_id(cell))?;
             let proofs = cells.next_back().and(cells.next_back())?;
-            // What stands between a pair of backticks.
+            // The texts between pairs of backticks.
             let quoted = proofs.split('`').skip(1).step_by(2);
             let proof = |quoted: &str| {
                 let (file, text) = quoted
@@ -87,14 +90,15 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// The words of a line that are ids.
+/// The ids among the words of a line.
 fn ids(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '.' | '_')))
         .map(|word| word.trim_end_matches('.'))
         .filter(|word| is_id(word))
 }
 
-/// `R6` and `S31` of the reliability and security list, `S3-1.1a` of the product.
+/// Whether a word is an id: `R6` and `S31` are about reliability and security, `S3-1.1a` is a
+/// requirement of the product.
 fn is_id(word: &str) -> bool {
     let Some(number) = word.strip_prefix(['R', 'S']) else {
         return false;
@@ -105,24 +109,25 @@ fn is_id(word: &str) -> bool {
         && (part.len() == 2 || part.bytes().any(|b| b.is_ascii_digit()))
 }
 
-/// Calls `visit` with every Rust and Python file of ours under `folder`.
-fn sources(folder: &Path, visit: &mut impl FnMut(&Path)) {
+/// Calls `visit` with every Rust and Python file below `folder`, except for dependencies and build
+/// output.
+fn visit_sources(folder: &Path, visit: &mut impl FnMut(&Path)) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
-        let foreign = ["node_modules", "target"].iter().any(|skip| name == *skip)
+        let is_excluded = ["node_modules", "target"].iter().any(|skip| name == *skip)
             || name.to_string_lossy().starts_with('.');
-        if foreign {
+        if is_excluded {
             continue;
         }
         if path.is_dir() {
-            sources(&path, visit);
+            visit_sources(&path, visit);
         } else if [Some(OsStr::new("rs")), Some(OsStr::new("py"))].contains(&path.extension()) {
             visit(&path);
         }
     }
 }
 
-fn without_blanks(text: &str) -> String {
+fn without_white_space(text: &str) -> String {
     text.split_whitespace().collect()
 }
 

@@ -9,7 +9,7 @@ use libtest_mimic::Trial;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use crate::faults::{always, answer, body, player};
+use crate::faults::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Reply, Setup, streaming};
 use crate::trial::case;
 
@@ -55,11 +55,11 @@ async fn client_head() {
         "host",
         "user-agent",
     ];
-    let player = always(answer(json!([{"text": "a"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}]))).await;
     let setup = Setup::new()
         .server("token_env = \"GATE\"")
         .env("GATE", "token-of-the-gate");
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     let sent = [
         ("authorization", "Bearer token-of-the-gate"),
         ("cookie", "session=of-the-client"),
@@ -95,7 +95,7 @@ async fn own_keys() {
             second.base_url()
         ))
         .env("OTHER", "key-of-the-second");
-    let proxy = Proxy::with(&first, setup).await;
+    let proxy = Proxy::start_with(&first, setup).await;
     for player in [&first, &second] {
         for fault in [
             ScriptedAnswer::error(401, "no"),
@@ -128,7 +128,7 @@ async fn own_keys() {
 }
 
 async fn redirect() {
-    let elsewhere = always(answer(json!([{"text": "caught"}]))).await;
+    let elsewhere = repeating_player(answer(json!([{"text": "caught"}]))).await;
     for status in [301, 302, 303, 307, 308] {
         let mut redirect = ScriptedAnswer {
             status,
@@ -137,9 +137,9 @@ async fn redirect() {
         };
         let target = format!("{}/chat/completions", elsewhere.base_url());
         redirect.headers.insert("location".into(), target);
-        let player = always(redirect).await;
+        let player = repeating_player(redirect).await;
         let setup = Setup::new().provider("api_key = \"key-of-the-first\"\nmax_retries = 0");
-        let proxy = Proxy::with(&player, setup).await;
+        let proxy = Proxy::start_with(&player, setup).await;
         let error = proxy.post(&body()).await.error(502);
         assert!(error["message"].as_str().unwrap().contains("redirect"));
         assert_eq!(player.requests().len(), 1);
@@ -214,9 +214,9 @@ async fn canaries() {
              headers = {{ X-Team-Token = \"{three}\" }}\nquery = {{ api-key = \"{three}\" }}"
         ))
         .file("gate.key", four);
-    let proxy = Proxy::with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let gate = format!("Bearer {four}");
-    let with = |more: &[(&'static str, &'static str)]| {
+    let with_token = |more: &[(&'static str, &'static str)]| {
         let mut headers = vec![("authorization", gate.as_str())];
         headers.extend(more);
         headers
@@ -250,7 +250,7 @@ async fn canaries() {
         .collect();
     let mut seen = Vec::new();
     for fault in faults {
-        for (headers, stream) in [(with(&[]), false), (with(CODEX), true)] {
+        for (headers, stream) in [(with_token(&[]), false), (with_token(CODEX), true)] {
             // One for each attempt.
             for _ in 0..2 {
                 player.push(fault.clone());
@@ -285,13 +285,13 @@ async fn canaries() {
         assert!([401, 403].contains(&reply.status));
         assert_clean("a refusal", &reply_text(&reply));
     }
-    // Secrets in the place of names.
+    // Secrets instead of names.
     for body in [
         json!({"model": "m", "input": "go", "tool_choice": {"type": "function", "name": one}}),
         json!({"model": "m", "input": "go", "previous_response_id": four}),
         json!({"model": "m", "input": [{"type": one}], "include": [two]}),
     ] {
-        let reply = proxy.post_with(&body, &with(&[])).await;
+        let reply = proxy.post_with(&body, &with_token(&[])).await;
         assert_clean("a refusal", &reply_text(&reply));
     }
     assert_clean("the log", &proxy.log());
@@ -304,7 +304,7 @@ async fn canaries() {
     );
 
     let open = Setup::new().provider(&format!("api_key = \"{one}\""));
-    let other = Proxy::with(&player, open).await;
+    let other = Proxy::start_with(&player, open).await;
     player.push(ScriptedAnswer {
         status: 401,
         body: Some(echo.clone()),
@@ -399,7 +399,7 @@ async fn one_line() {
         let setup = Setup::new()
             .server(&format!("log_format = \"{format}\"\nlog = \"debug\""))
             .provider("max_retries = 0");
-        let proxy = Proxy::with(&player, setup).await;
+        let proxy = Proxy::start_with(&player, setup).await;
         let tool = |name: &str| json!({"type": "function", "name": name, "parameters": {}});
         let forged = |key: &str| {
             let mut body = body();
@@ -445,7 +445,9 @@ async fn one_line() {
                 }
             }
         }
-        proxy.until("respondent_open_streams", "", 0.0).await;
+        proxy
+            .wait_for_metric("respondent_open_streams", "", 0.0)
+            .await;
         let metrics = proxy.metrics().await;
         assert!(!metrics.contains('\u{1b}'), "{metrics}");
         assert!(

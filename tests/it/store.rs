@@ -1,7 +1,7 @@
-//! The store of artifacts across processes: what it has after a kill, and who owns
-//! it.
+//! The artifact store across processes: what it contains after a process was killed, and which
+//! process may open it.
+mod isolation;
 mod killed;
-mod same;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -25,63 +25,70 @@ use tempfile::TempDir;
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
-/// Tells this program that it is the child, and where its data are.
-const CHILD: &str = "RESPONDENT_TEST_STORE";
+/// The variable that makes this program the child process; it names the data directory.
+const CHILD_VARIABLE: &str = "RESPONDENT_TEST_STORE";
 
-/// How often the child or the server is killed; a few times if it is not set.
-const KILLS: &str = "RESPONDENT_TEST_KILLS";
+/// The variable that says how often the child or the server is killed; the default is 5.
+const KILLS_VARIABLE: &str = "RESPONDENT_TEST_KILLS";
 
-/// How often is that.
-fn times() -> usize {
-    std::env::var(KILLS).map_or(5, |kills| kills.parse().unwrap())
+/// How often the child or the server is killed.
+fn kill_count() -> usize {
+    std::env::var(KILLS_VARIABLE).map_or(5, |kills| kills.parse().unwrap())
 }
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        // As long as it takes: there may be many kills.
+        // No timeout, because there may be many kills.
         Trial::test(
-            "S2-Dc what was committed is there after the program was killed",
+            "S2-Dc committed artifacts survive a kill of the program",
             || {
-                tokio::runtime::Runtime::new()?.block_on(kills());
+                tokio::runtime::Runtime::new()?.block_on(killed_child());
                 Ok(())
             },
         ),
         case(
-            "a second server on a data directory is refused and told what to do",
-            second,
+            "a second server on a data directory fails with advice",
+            second_server,
         ),
         case(
-            "a data directory is free when its server is gone",
-            after_the_first,
+            "a data directory can be used again after its server has ended",
+            restarted_server,
         ),
         case(
-            "a command without a server reads the store, and leaves it as it is",
+            "a command without a server reads the store and does not change it",
             offline,
         ),
         case(
-            "S2-De a server starts where it cannot keep artifacts, and says so once",
-            unwritable,
+            "S2-De a server without a usable store starts and reports it once",
+            unusable_data_dir,
         ),
-        // As long as it takes, too.
+        // No timeout here either.
         Trial::test(
-            "S2-Dc what a model was shown is there after the server was killed",
+            "S2-Dc artifacts that a model was shown survive a kill of the server",
             || {
-                tokio::runtime::Runtime::new()?.block_on(killed::shown());
+                tokio::runtime::Runtime::new()?.block_on(killed::shown_artifacts());
                 Ok(())
             },
         ),
-        case("S2-Df the home is left alone", same::home),
-        case("S2-Dh the same input is the same upstream", same::input),
+        case(
+            "S2-Df the home directory is not touched",
+            isolation::untouched_home,
+        ),
+        case(
+            "S2-Dh the same input gives the same upstream request",
+            isolation::same_input,
+        ),
     ]
 }
 
-pub fn folder_of_child() -> Option<OsString> {
-    std::env::var_os(CHILD)
+/// The data directory, if this process is the child.
+pub fn child_data_dir() -> Option<OsString> {
+    std::env::var_os(CHILD_VARIABLE)
 }
 
-/// Commits sets of artifacts until it is killed, and prints the ids of each when
-/// the commit is done: a line each.
-pub fn child(folder: &OsString) -> ExitCode {
+/// Commits sets of artifacts until the process is killed. After each commit it prints the ids of
+/// the set, one per line.
+pub fn run_child(folder: &OsString) -> ExitCode {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let artifacts = open(Path::new(folder));
@@ -90,7 +97,7 @@ pub fn child(folder: &OsString) -> ExitCode {
         for set in 0.. {
             let count = 1 + set % 3;
             let new: Vec<NewArtifact> = (0..count)
-                .map(|index| new(seed * 1_000_000 + set * 10 + index))
+                .map(|index| artifact(seed * 1_000_000 + set * 10 + index))
                 .collect();
             let ids: Vec<String> = new.iter().map(|new| new.id.clone()).collect();
             let session = format!("{seed}/{set}/{count}");
@@ -105,7 +112,7 @@ pub fn child(folder: &OsString) -> ExitCode {
 }
 
 /// An artifact of a few hundred to some hundred thousand bytes.
-fn new(seed: u64) -> NewArtifact {
+fn artifact(seed: u64) -> NewArtifact {
     let mut text = String::new();
     let lines = if seed.is_multiple_of(7) { 40_000 } else { 200 };
     for line in 0..lines {
@@ -117,7 +124,7 @@ fn new(seed: u64) -> NewArtifact {
         .unwrap();
     }
     NewArtifact {
-        id: id(&text),
+        id: artifact_id_of(&text),
         call_id: String::new(),
         kind: OutputKind::CommandOutput,
         chars: text.chars().count(),
@@ -126,7 +133,7 @@ fn new(seed: u64) -> NewArtifact {
     }
 }
 
-fn id(text: &str) -> String {
+fn artifact_id_of(text: &str) -> String {
     let mut id = "art_".to_owned();
     for byte in Sha256::digest(text).iter().take(16) {
         write!(id, "{byte:02x}").unwrap();
@@ -154,11 +161,11 @@ fn open(folder: &Path) -> Artifacts {
     )
 }
 
-/// Runs the child until it has printed so many ids, and kills it; tells all that it
+/// Runs the child until it has printed `after` ids, and kills it. Returns everything that it
 /// printed.
-fn killed(folder: &Path, after: usize) -> Vec<String> {
+fn kill_after(folder: &Path, after: usize) -> Vec<String> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .env(CHILD, folder)
+        .env(CHILD_VARIABLE, folder)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -178,18 +185,18 @@ fn id_length() -> usize {
     "art_".len() + 32
 }
 
-async fn kills() {
+async fn killed_child() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = Vec::new();
-    for kill in 0..times() {
-        let printed = killed(folder.path(), 1 + kill * 5 % 17);
+    for kill in 0..kill_count() {
+        let printed = kill_after(folder.path(), 1 + kill * 5 % 17);
         let artifacts = open(folder.path());
         assert_eq!(artifacts.retention(), Retention::Disk);
-        all_there(&artifacts, &printed).await;
+        assert_all_stored(&artifacts, &printed).await;
         all.extend(printed);
     }
     let artifacts = open(folder.path());
-    all_there(&artifacts, &all).await;
+    assert_all_stored(&artifacts, &all).await;
     let mut sets = HashMap::<String, usize>::new();
     for entry in artifacts
         .list("me", &ArtifactFilter::default())
@@ -200,68 +207,68 @@ async fn kills() {
     }
     for (set, found) in sets {
         let (_, count) = set.rsplit_once('/').unwrap();
-        assert_eq!(found.to_string(), count, "part of a set was kept");
+        assert_eq!(found.to_string(), count, "only a part of a set was stored");
     }
 }
 
-async fn all_there(artifacts: &Artifacts, printed: &[String]) {
+async fn assert_all_stored(artifacts: &Artifacts, printed: &[String]) {
     for printed in printed {
         let piece = artifacts
             .read("me", printed, &ArtifactRange::Whole)
             .await
             .unwrap();
-        let text = piece.expect("what was committed is gone").text;
-        assert_eq!(id(&text), *printed);
+        let text = piece.expect("a committed artifact is missing").text;
+        assert_eq!(artifact_id_of(&text), *printed);
     }
 }
 
-/// In front of no provider at all.
-const NOWHERE: &str = "http://127.0.0.1:1/v1";
+/// A base URL at which nothing listens.
+const UNUSED_URL: &str = "http://127.0.0.1:1/v1";
 
-/// What all servers of a test get that have the same data directory.
-fn sharing(folder: &TempDir) -> Setup {
+/// The setup of servers that share a data directory in this folder.
+fn setup_with_data_dir(folder: &TempDir) -> Setup {
     let data = folder.path().join("data");
     Setup::new().server(&format!("data_dir = \"{}\"", data.display()))
 }
 
-async fn second() {
+async fn second_server() {
     let data = tempfile::tempdir().unwrap();
-    let setup = sharing(&data);
-    let first = Proxy::at(NOWHERE, setup.clone()).await;
-    let (code, greeting, said) = setup.run(setup.folder(NOWHERE).path()).await;
-    assert_eq!((code, greeting.as_str()), (1, ""), "{said}");
-    for words in [
+    let setup = setup_with_data_dir(&data);
+    let first = Proxy::start_for_url(UNUSED_URL, setup.clone()).await;
+    let (code, out, err) = setup.run(setup.folder(UNUSED_URL).path()).await;
+    assert_eq!((code, out.as_str()), (1, ""), "{err}");
+    for text in [
         "the data directory",
         "is in use by another respondent",
         "another data_dir in [server]",
         "mode = \"memory\" in [artifacts]",
     ] {
-        assert!(said.contains(words), "{said}");
+        assert!(err.contains(text), "{err}");
     }
     let data_dir = DataDir::new(data.path().join("data"));
     let Err(OpenError::InUse(_)) = Store::open_existing(&data_dir) else {
-        panic!("a command opens the store of a running server");
+        panic!("a command opened the store of a running server");
     };
     let memory = setup.clone().tables("[artifacts]\nmode = \"memory\"");
-    Proxy::at(NOWHERE, memory).await;
+    Proxy::start_for_url(UNUSED_URL, memory).await;
     drop(first);
 }
 
-async fn after_the_first() {
+async fn restarted_server() {
     let data = tempfile::tempdir().unwrap();
-    let setup = sharing(&data);
-    let mut first = Proxy::at(NOWHERE, setup.clone()).await;
+    let setup = setup_with_data_dir(&data);
+    let mut first = Proxy::start_for_url(UNUSED_URL, setup.clone()).await;
     first.terminate().await;
-    first.ended().await;
-    let second = Proxy::at(NOWHERE, setup).await;
+    first.wait_for_exit().await;
+    let second = Proxy::start_for_url(UNUSED_URL, setup).await;
     assert!(!second.log().contains("ARTIFACT_STORE"), "{}", second.log());
 }
 
-async fn unwritable() {
+async fn unusable_data_dir() {
     let data = tempfile::tempdir().unwrap();
     std::fs::write(data.path().join("data"), "a file").unwrap();
-    let proxy = Proxy::at(NOWHERE, sharing(&data)).await;
-    proxy.logged("ARTIFACT_STORE_OPEN_FAILED").await;
+    let proxy = Proxy::start_for_url(UNUSED_URL, setup_with_data_dir(&data)).await;
+    proxy.wait_for_log("ARTIFACT_STORE_OPEN_FAILED").await;
     assert_eq!(proxy.get("/metrics").await.status, 200);
     assert_eq!(proxy.log().matches("ARTIFACT_STORE").count(), 1);
     let metrics = proxy.get("/metrics").await.body;
@@ -276,10 +283,10 @@ async fn offline() {
     assert!(Store::open_existing(&data_dir).unwrap().is_none());
     assert!(
         !config.server.data_dir.exists(),
-        "looking for a store creates none"
+        "looking for a store must not create one"
     );
 
-    let one = new(1);
+    let one = artifact(1);
     let (id, text) = (one.id.clone(), one.text.clone());
     open(folder.path()).keep("me", "s", vec![one]).wait().await;
     let store = Store::open_existing(&data_dir).unwrap().unwrap();
@@ -295,8 +302,8 @@ async fn offline() {
     let database = config.server.data_dir.join("artifacts/artifacts.db");
     std::fs::write(&database, "garbage".repeat(1000)).unwrap();
     let Err(OpenError::Unusable(_)) = Store::open_existing(&data_dir) else {
-        panic!("a command takes garbage for a store");
+        panic!("a command opened garbage as a store");
     };
     let left = std::fs::read(&database).unwrap();
-    assert!(left.starts_with(b"garbage"), "a command moves the store");
+    assert!(left.starts_with(b"garbage"), "a command moved the store");
 }

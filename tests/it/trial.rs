@@ -1,14 +1,14 @@
-//! How a test becomes a trial.
+//! Turns async functions into trials.
 use std::time::Duration;
 
 use libtest_mimic::{Completion, Trial};
 use tokio::runtime::Builder;
 use tokio::time::timeout;
 
-/// Nothing here takes this long unless it hangs.
-const HANGS: Duration = Duration::from_mins(1);
+/// The time after which a trial fails. Only a trial that hangs takes this long.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A trial on a runtime of its own. A panic is its failure.
+/// A trial that runs on its own runtime and fails if it panics.
 pub fn case<F>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial
 where
     F: Future<Output = ()>,
@@ -16,30 +16,30 @@ where
     case_if(name, || Ok(()), move |()| test())
 }
 
-/// A trial that is reported as ignored, with the reason, where `need` says what is
-/// absent; else it gets what `need` found.
+/// A trial with a requirement: if `require` returns an error, the trial is reported as ignored with
+/// that reason; otherwise the test gets the value that it returns.
 pub fn case_if<N, F>(
     name: &str,
-    need: impl FnOnce() -> Result<N, String> + Send + 'static,
+    require: impl FnOnce() -> Result<N, String> + Send + 'static,
     test: impl FnOnce(N) -> F + Send + 'static,
 ) -> Trial
 where
     F: Future<Output = ()>,
 {
     Trial::ignorable_test(name, move || {
-        let found = match need() {
-            Ok(found) => found,
-            Err(absent) => return Ok(Completion::ignored_with(absent)),
+        let value = match require() {
+            Ok(value) => value,
+            Err(reason) => return Ok(Completion::ignored_with(reason)),
         };
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let done = runtime.block_on(async { timeout(HANGS, test(found)).await });
+        let outcome = runtime.block_on(async { timeout(TIMEOUT, test(value)).await });
         runtime.shutdown_background();
-        match done {
+        match outcome {
             Ok(()) => Ok(Completion::Completed),
-            Err(_) => Err(format!("still running after {HANGS:?}").into()),
+            Err(_) => Err(format!("still running after {TIMEOUT:?}").into()),
         }
     })
 }

@@ -1,5 +1,5 @@
-//! Turns as data: what the upstream sends and what the client gets, streamed and
-//! not, for Codex and for others.
+//! Turns as data: what the upstream sends and what the client must receive, with and without
+//! streaming, for Codex and for other clients.
 mod rows;
 
 use kit::player::{Player, PlayerScript, ScriptStep, ScriptedAnswer};
@@ -7,48 +7,58 @@ use kit::strict;
 use libtest_mimic::Trial;
 use serde_json::{Map, Value, json};
 
-use self::rows::{early, functions, odd_calls, patches, tool, typed, words};
+use self::rows::{
+    early_ends, function_calls, odd_calls, other_tool_types, patch_calls, text_turns, tool,
+};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
-use crate::trial::case;
+use crate::trial;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("turns of text, reasoning and refusals", || play(words())),
-        case("turns with function calls", || play(functions())),
-        case("R5 calls that come in odd forms", || play(odd_calls())),
-        case("turns with tools of other types", || play(typed())),
-        case("apply_patch is mended where that is certain", || {
-            play(patches())
+        trial::case("turns of text, reasoning and refusals", || {
+            play(text_turns())
         }),
-        case("turns that end early", || play(early())),
-        case("usage is the provider's or an estimate", usage),
-        case("log probabilities are passed on", logprobs),
-        case("R2 the framing of the upstream does not matter", framing),
-        case(
-            "R3 an answer is complete with its finish reason",
+        trial::case("turns with function calls", || play(function_calls())),
+        trial::case("R5 calls in unusual forms", || play(odd_calls())),
+        trial::case("turns with tools of other types", || {
+            play(other_tool_types())
+        }),
+        trial::case(
+            "apply_patch is repaired where the repair is certain",
+            || play(patch_calls()),
+        ),
+        trial::case("turns that end early", || play(early_ends())),
+        trial::case("usage is the provider's or an estimate", usage),
+        trial::case("log probabilities are passed on", logprobs),
+        trial::case("R2 the framing of the upstream does not matter", framing),
+        trial::case(
+            "R3 an answer is complete once its finish reason has arrived",
             finish_reason,
         ),
-        case("an upstream that answers with JSON is read too", plain_json),
-        case("call ids are new in the conversation", known_ids),
-        case("notes and the route stand in the headers", headers),
+        trial::case("a JSON answer to a streaming request is read", plain_json),
+        trial::case("call ids are unique in the conversation", unique_call_ids),
+        trial::case(
+            "the headers contain the notes and the route",
+            response_headers,
+        ),
     ]
 }
 
-/// One turn.
-struct Row {
+/// A turn and its expected output.
+struct TurnCase {
     name: &'static str,
-    /// What the request has besides model and input.
+    /// The fields of the request besides model and input.
     request: Value,
-    /// What the upstream plays.
+    /// The steps of the upstream's answer.
     steps: Value,
-    /// The output in short, see [`brief`].
+    /// The expected output, in the form of [`summarize_output`].
     output: Value,
-    /// The same for Codex, where it differs.
+    /// The expected output for Codex, if it differs.
     codex: Option<Value>,
 }
 
-fn row(name: &'static str, request: Value, steps: Value, output: Value) -> Row {
-    Row {
+fn turn_case(name: &'static str, request: Value, steps: Value, output: Value) -> TurnCase {
+    TurnCase {
         name,
         request,
         steps,
@@ -57,18 +67,19 @@ fn row(name: &'static str, request: Value, steps: Value, output: Value) -> Row {
     }
 }
 
-impl Row {
+impl TurnCase {
     fn codex(mut self, output: Value) -> Self {
         self.codex = Some(output);
         self
     }
 }
 
-pub fn steps(json: Value) -> Vec<ScriptStep> {
+/// The steps of a player's answer, from their JSON form.
+pub fn parse_steps(json: Value) -> Vec<ScriptStep> {
     serde_json::from_value(json).unwrap()
 }
 
-/// The request with model and input.
+/// A request with model, input and these additional fields.
 fn request(more: &Value) -> Value {
     let mut body = json!({"model": "m", "input": "go"});
     let more = more.as_object().cloned().unwrap_or_default();
@@ -76,14 +87,14 @@ fn request(more: &Value) -> Value {
     body
 }
 
-/// The output as a list of lists: type, then what matters, then the status if it is
-/// not `completed`.
-pub fn brief(response: &Value) -> Value {
+/// The output as a list of lists: the type of an item, its relevant fields, and its status unless
+/// that is `completed`.
+pub fn summarize_output(response: &Value) -> Value {
     let items = response["output"].as_array().unwrap();
-    items.iter().map(brief_item).collect()
+    items.iter().map(summarize_item).collect()
 }
 
-fn brief_item(item: &Value) -> Value {
+fn summarize_item(item: &Value) -> Value {
     let text = |list: &str, key: &str| -> String {
         let parts = item[list].as_array().into_iter().flatten();
         parts.filter_map(|part| part[key].as_str()).collect()
@@ -91,11 +102,11 @@ fn brief_item(item: &Value) -> Value {
     let mut brief = match item["type"].as_str().unwrap() {
         "message" => {
             let refusal = text("content", "refusal");
-            let mut said = vec![json!(text("content", "text"))];
+            let mut content = vec![json!(text("content", "text"))];
             if !refusal.is_empty() {
-                said = vec![json!({ "refusal": refusal })];
+                content = vec![json!({ "refusal": refusal })];
             }
-            [vec![json!("message"), item["phase"].clone()], said].concat()
+            [vec![json!("message"), item["phase"].clone()], content].concat()
         }
         "reasoning" => vec![json!("reasoning"), json!(text("summary", "text"))],
         _ => {
@@ -120,45 +131,45 @@ fn brief_item(item: &Value) -> Value {
     Value::Array(brief)
 }
 
-/// Plays every row in four ways: streamed and not, for Codex and for others.
-async fn play(rows: Vec<Row>) {
+/// Runs every turn in four ways: with and without streaming, for Codex and for other clients.
+async fn play(cases: Vec<TurnCase>) {
     let player = Player::start(PlayerScript::default()).await.unwrap();
     let proxy = Proxy::start(&player).await;
-    for row in rows {
-        let body = request(&row.request);
+    for case in cases {
+        let body = request(&case.request);
         for headers in [&[], CODEX] {
-            let expected = match &row.codex {
+            let expected = match &case.codex {
                 Some(output) if !headers.is_empty() => output,
-                _ => &row.output,
+                _ => &case.output,
             };
             for _ in 0..2 {
-                player.push(ScriptedAnswer::steps(steps(row.steps.clone())));
+                player.push(ScriptedAnswer::steps(parse_steps(case.steps.clone())));
             }
             let reply = proxy.post_with(&streaming(&body), headers).await;
             let stream = match headers {
                 [] => reply.stream(),
                 _ => reply.stream_for_codex(),
             };
-            let found = brief(&stream.response);
-            assert_eq!(&found, expected, "{}", row.name);
+            let output = summarize_output(&stream.response);
+            assert_eq!(&output, expected, "{}", case.name);
             let reply = proxy.post_with(&body, headers).await;
             if stream.response["status"] == "failed" {
                 let error = reply.error(400);
                 assert_eq!(error["message"], stream.response["error"]["message"]);
                 continue;
             }
-            assert_eq!(reply.status, 200, "{}: {reply:?}", row.name);
+            assert_eq!(reply.status, 200, "{}: {reply:?}", case.name);
             let whole = strict::check_response_or_panic(&reply.body);
             strict::same_output(&stream.response, &whole).unwrap();
             strict::same_settings(&body, &whole).unwrap();
-            assert_eq!(stream.response["status"], whole["status"], "{}", row.name);
+            assert_eq!(stream.response["status"], whole["status"], "{}", case.name);
         }
     }
     assert!(!proxy.log().contains("panicked"));
 }
 
-/// A player with one answer that repeats, and the program in front of it.
-async fn repeating(answer: ScriptedAnswer) -> (Player, Proxy) {
+/// Starts a player that always gives this answer, and the program in front of it.
+async fn start_with_answer(answer: ScriptedAnswer) -> (Player, Proxy) {
     let answers = vec![ScriptedAnswer {
         repeat: true,
         ..answer
@@ -174,14 +185,14 @@ async fn repeating(answer: ScriptedAnswer) -> (Player, Proxy) {
 }
 
 async fn usage() {
-    let counted = json!([{"text": "hi"}, {"usage": {
+    let with_usage = json!([{"text": "hi"}, {"usage": {
         "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
         "prompt_tokens_details": {"cached_tokens": 60},
         "completion_tokens_details": {"reasoning_tokens": 5}
     }}]);
-    let (_player, proxy) = repeating(ScriptedAnswer::steps(steps(counted))).await;
+    let (_player, proxy) = start_with_answer(ScriptedAnswer::steps(parse_steps(with_usage))).await;
     let stream = proxy.stream(&request(&json!({}))).await;
-    let whole = proxy.whole(&request(&json!({}))).await;
+    let whole = proxy.response(&request(&json!({}))).await;
     assert_eq!(stream.response["usage"], whole["usage"]);
     let expected = json!({
         "input_tokens": 100,
@@ -198,15 +209,18 @@ async fn usage() {
         ("reasoning", 10.0),
     ] {
         let labels = format!("kind=\"{kind}\"");
-        proxy.until("respondent_tokens_total", &labels, count).await;
+        proxy
+            .wait_for_metric("respondent_tokens_total", &labels, count)
+            .await;
     }
 
-    let silent = json!([{"text": "a long enough text"}, {"finish": "stop"}, {"done": true}]);
-    let (_player, proxy) = repeating(ScriptedAnswer::steps(steps(silent))).await;
-    let usage = &proxy.whole(&request(&json!({}))).await["usage"];
+    let without_usage = json!([{"text": "a long enough text"}, {"finish": "stop"}, {"done": true}]);
+    let (_player, proxy) =
+        start_with_answer(ScriptedAnswer::steps(parse_steps(without_usage))).await;
+    let usage = &proxy.response(&request(&json!({}))).await["usage"];
     assert!(usage["input_tokens"].as_u64().unwrap() > 0);
     assert!(usage["output_tokens"].as_u64().unwrap() > 0);
-    proxy.logged("usage_estimated").await;
+    proxy.wait_for_log("usage_estimated").await;
 }
 
 async fn logprobs() {
@@ -215,11 +229,11 @@ async fn logprobs() {
         json!({"chunk": {"choices": [{"index": 0, "delta": {"content": token},
         "logprobs": {"content": [probability(token)]}, "finish_reason": null}]}})
     };
-    let answer = ScriptedAnswer::steps(steps(json!([chunk("h"), chunk("i")])));
-    let (player, proxy) = repeating(answer).await;
+    let answer = ScriptedAnswer::steps(parse_steps(json!([chunk("h"), chunk("i")])));
+    let (player, proxy) = start_with_answer(answer).await;
     let body = request(&json!({"include": ["message.output_text.logprobs"], "top_logprobs": 1}));
     let stream = proxy.stream(&body).await;
-    let whole = proxy.whole(&body).await;
+    let whole = proxy.response(&body).await;
     strict::same_output(&stream.response, &whole).unwrap();
     let tokens = &whole["output"][0]["content"][0]["logprobs"];
     assert_eq!(tokens[0]["token"], "h");
@@ -255,7 +269,7 @@ async fn framing() {
             format!("\u{feff}data: {a}\n\ndata: {b}\n\ndata: {end}\n\n"),
         ),
         (
-            "no blank behind the colon",
+            "no space after the colon",
             format!("data:{a}\n\ndata:{b}\n\ndata:{end}\n\n"),
         ),
         (
@@ -276,7 +290,7 @@ async fn framing() {
             format!("data: {a}\n\ndata: {b}\n\ndata: {end}"),
         ),
         (
-            "something behind the end",
+            "data after the end",
             format!("data: {a}\n\ndata: {b}\n\ndata: {end}\n\ndata: [DONE]\n\ndata: {a}\n\n"),
         ),
     ];
@@ -298,7 +312,7 @@ async fn framing() {
 async fn finish_reason() {
     let player = Player::start(PlayerScript::default()).await.unwrap();
     let proxy = Proxy::start(&player).await;
-    for (steps_of, terminal) in [
+    for (answer_steps, terminal) in [
         (
             json!([{"text": "a"}, {"finish": "stop"}, {"done": true}]),
             "response.completed",
@@ -323,9 +337,9 @@ async fn finish_reason() {
         (json!([{"text": "a"}, {"raw": ""}]), "response.failed"),
         (json!([{"text": "a"}, {"cut": "fin"}]), "response.failed"),
     ] {
-        player.push(ScriptedAnswer::steps(steps(steps_of.clone())));
+        player.push(ScriptedAnswer::steps(parse_steps(answer_steps.clone())));
         let stream = proxy.stream(&request(&json!({}))).await;
-        assert_eq!(stream.terminal, terminal, "{steps_of}");
+        assert_eq!(stream.terminal, terminal, "{answer_steps}");
         assert_eq!(stream.text(), "a");
     }
 }
@@ -341,7 +355,7 @@ async fn plain_json() {
         ),
         ..ScriptedAnswer::default()
     };
-    let (_player, proxy) = repeating(answer).await;
+    let (_player, proxy) = start_with_answer(answer).await;
     let body = request(&json!({"tools": [tool("look")]}));
     let stream = proxy.stream(&body).await;
     let expected = json!([
@@ -349,13 +363,13 @@ async fn plain_json() {
         ["message", "commentary", "whole"],
         ["function_call", "c1", "look", "{}"]
     ]);
-    assert_eq!(brief(&stream.response), expected);
-    let whole = proxy.whole(&body).await;
+    assert_eq!(summarize_output(&stream.response), expected);
+    let whole = proxy.response(&body).await;
     strict::same_output(&stream.response, &whole).unwrap();
     assert_eq!(whole["usage"]["total_tokens"], 7);
 }
 
-async fn known_ids() {
+async fn unique_call_ids() {
     let long = "x".repeat(65);
     let calls = json!([
         {"call": {"id": "old", "name": "look", "arguments": "{}"}},
@@ -364,7 +378,7 @@ async fn known_ids() {
         {"call": {"id": long, "name": "look", "arguments": "{}"}},
         {"call": {"id": "new", "name": "look", "arguments": "{}"}},
     ]);
-    let (_player, proxy) = repeating(ScriptedAnswer::steps(steps(calls))).await;
+    let (_player, proxy) = start_with_answer(ScriptedAnswer::steps(parse_steps(calls))).await;
     let body = json!({"model": "m", "tools": [tool("look")], "input": [
         {"role": "user", "content": "go"},
         {"type": "function_call", "call_id": "old", "name": "look", "arguments": "{}"},
@@ -381,18 +395,22 @@ async fn known_ids() {
     for id in &ids[..4] {
         assert!((1..=64).contains(&id.len()) && id != "old", "{id}");
     }
-    let again = proxy.stream(&body).await;
-    let same: Vec<String> = again.calls().into_iter().map(|call| call.call_id).collect();
+    let repeated = proxy.stream(&body).await;
+    let same: Vec<String> = repeated
+        .calls()
+        .into_iter()
+        .map(|call| call.call_id)
+        .collect();
     assert_eq!(ids, same, "the same answer gets the same ids");
-    let whole = proxy.whole(&body).await;
+    let whole = proxy.response(&body).await;
     strict::same_output(&stream.response, &whole).unwrap();
 }
 
-async fn headers() {
+async fn response_headers() {
     let setup = Setup::new().tables("[routing.aliases]\nfast = \"up/large\"");
     let answers = vec![ScriptedAnswer {
         repeat: true,
-        ..ScriptedAnswer::steps(steps(json!([{"text": "a"}])))
+        ..ScriptedAnswer::steps(parse_steps(json!([{"text": "a"}])))
     }];
     let player = Player::start(PlayerScript {
         answers,
@@ -400,7 +418,7 @@ async fn headers() {
     })
     .await
     .unwrap();
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     let body =
         json!({"model": "fast", "input": "x", "tools": [{"type": "web_search"}], "moderation": {}});
     let reply = proxy.post(&body).await;
@@ -412,8 +430,8 @@ async fn headers() {
     );
     assert!(reply.header("x-request-id").unwrap().starts_with("req_"));
     assert_eq!(player.requests()[0].json()["model"], "large");
-    proxy.logged("up/large completed").await;
+    proxy.wait_for_log("up/large completed").await;
     proxy
-        .until("respondent_turns_total", "model=\"large\"", 1.0)
+        .wait_for_metric("respondent_turns_total", "model=\"large\"", 1.0)
         .await;
 }

@@ -82,7 +82,7 @@ fn setup() -> Setup {
 
 async fn server() -> (Player, Proxy) {
     let player = player().await;
-    let proxy = Proxy::with(&player, setup()).await;
+    let proxy = Proxy::start_with(&player, setup()).await;
     (player, proxy)
 }
 
@@ -235,7 +235,7 @@ async fn tokens() {
     let player = player().await;
     let locked = setup().server("token_env = \"GATE\"");
     let with = |token: &str| locked.clone().env("GATE", token);
-    let proxy = Proxy::with(&player, with("open-sesame")).await;
+    let proxy = Proxy::start_with(&player, with("open-sesame")).await;
     let address = proxy.address.to_string();
     let folder = proxy.folder.path();
     let list = |setup: Setup| setup.arg("--listen").arg(&address);
@@ -295,7 +295,7 @@ async fn folder() {
     let second = request_id(&bad(&player, &proxy).await);
     good(&player, &proxy).await;
     proxy.terminate().await;
-    proxy.ended().await;
+    proxy.wait_for_exit().await;
     let list = run(&proxy, "bundle list").await.ok();
     assert!(list.starts_with("No server runs on "), "{list}");
     let place = |id: &String| list.find(id.as_str());

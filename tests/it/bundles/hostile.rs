@@ -116,7 +116,7 @@ const HOURS_US: u64 = 47 * 3600 * 1_000_000;
 
 async fn ends(hostile: &'static Hostile) {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new()).await;
+    let proxy = Proxy::start_with(&player, Setup::new()).await;
     player.push(ScriptedAnswer::error(503, "not now"));
     player.push(answer(json!([{"text": "begun"}, {"cut": "fin"}])));
     proxy.post(&streaming(&body())).await;

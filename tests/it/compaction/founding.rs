@@ -1,9 +1,9 @@
-//! The founding case: a session of 850 KB, many outputs of at most 40 KB, at a
-//! provider that counts 2.7 bytes a token and refuses what is more than 262,144.
+//! The founding case: a session of 850 KB with many outputs of at most 40 KB each, and a provider
+//! that counts 2.7 bytes a token and refuses requests of more than 262,144 tokens.
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use super::session::{DOORS, SUMMARY, Session, counting};
+use super::session::{METHODS, SUMMARY, Session, player_with_window};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
@@ -12,40 +12,43 @@ const WINDOW: u64 = 262_144;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "S2-Ea S2-Ec S2-P2a S2-P2h compaction: a session that is larger than its window compacts through every door and goes on",
+            "S2-Ea S2-Ec S2-P2a S2-P2h compaction: a session that is larger than its window compacts by every method and continues",
             || async {
                 let models = format!("models = [{{ id = \"m\", window = {WINDOW} }}]");
-                goes_on(&models, 0).await;
+                compacts_and_continues(&models, 0).await;
             },
         ),
-        // Here the refusals teach the window.
+        // The window is learned from the refusals.
         case(
-            "S2-Ea S2-Ec compaction: the same at a provider whose window nobody knows",
-            || goes_on("", 2),
+            "S2-Ea S2-Ec compaction: the same with a provider whose window is not configured",
+            || compacts_and_continues("", 2),
         ),
     ]
 }
 
-async fn goes_on(models: &str, refusals: usize) {
-    let session = Session::of(22, 39_000);
+async fn compacts_and_continues(models: &str, max_refusals: usize) {
+    let session = Session::with_tool_rounds(22, 39_000);
     let bytes = json!(session.items).to_string().len();
     assert!(bytes > 850_000, "{bytes}");
-    for door in DOORS {
-        let player = counting(WINDOW).await;
+    for method in METHODS {
+        let player = player_with_window(WINDOW).await;
         let setup = Setup::new()
             .provider(models)
             .tables("[context]\noutputs = \"whole\"");
-        let proxy = Proxy::with(&player, setup).await;
-        let compacted = session.compact(&proxy, door).await;
-        assert_eq!(compacted.summary, SUMMARY, "{door:?}: {}", proxy.log());
+        let proxy = Proxy::start_with(&player, setup).await;
+        let compacted = session.compact(&proxy, method).await;
+        assert_eq!(compacted.summary, SUMMARY, "{method:?}: {}", proxy.log());
         let sent = player.requests();
         let refused = sent.iter().filter(|sent| sent.refused).count();
-        assert!(refused <= refusals, "{door:?}: {refused} refused");
-        let asked = sent.last().unwrap();
-        // The summary has room, too.
-        let tokens = asked.body.len() as u64 * 10 / 27;
-        assert!(tokens <= WINDOW - 20_000, "{door:?}: {tokens}");
-        assert!(tokens > WINDOW / 2, "{door:?}: {tokens} wastes the window");
-        Session::behind(&compacted).turn(&proxy).await;
+        assert!(refused <= max_refusals, "{method:?}: {refused} refused");
+        let last = sent.last().unwrap();
+        // There is room for the summary, too.
+        let tokens = last.body.len() as u64 * 10 / 27;
+        assert!(tokens <= WINDOW - 20_000, "{method:?}: {tokens}");
+        assert!(
+            tokens > WINDOW / 2,
+            "{method:?}: {tokens} tokens waste the window"
+        );
+        Session::after_compaction(&compacted).turn(&proxy).await;
     }
 }

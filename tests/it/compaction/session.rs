@@ -1,4 +1,4 @@
-//! A session of Codex, and its compaction at each door.
+//! A session of Codex and its compaction by each method.
 use std::fmt::Write as _;
 
 use adapters::compaction_blob::CompactionBlob;
@@ -15,144 +15,155 @@ use crate::proxy::{Proxy, Reply, streaming};
 /// A good summary.
 pub const SUMMARY: &str = "The user wants the parser fixed. Read src/parse.rs (done), found that line 40 loses the last byte. Next: mend it, then run the tests.";
 
-/// What Codex puts before a summary of its own.
+/// Codex puts this before a summary that it made with its own prompt.
 const CODEX_PREFIX: &str = "Another language model started to solve this problem and produced a summary of its thinking process.";
 
 const CODEX_PROMPT: &str = "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary for another LLM that will resume the task.";
 
-const TURN: &[(&str, &str)] = &[
+/// The headers of an ordinary turn.
+const TURN_HEADERS: &[(&str, &str)] = &[
     ("originator", "codex_exec"),
     ("thread-id", "thread-1"),
     ("x-codex-turn-metadata", r#"{"request_kind":"turn"}"#),
 ];
 
-const COMPACTION: &[(&str, &str)] = &[
+/// The headers of a request for a compaction.
+const COMPACTION_HEADERS: &[(&str, &str)] = &[
     ("originator", "codex_exec"),
     ("thread-id", "thread-1"),
     ("x-codex-turn-metadata", r#"{"request_kind":"compaction"}"#),
 ];
 
-/// Where a client asks.
+/// The ways in which a client can ask for a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum CompactionMethod {
+    /// `POST /v1/responses/compact`.
     Endpoint,
-    Trigger,
-    /// Without events.
-    WholeTrigger,
-    Local,
+    /// A turn that ends with a `compaction_trigger` item.
+    TriggerItem,
+    /// The same without streaming.
+    TriggerItemUnstreamed,
+    /// A turn with Codex's own prompt for a summary.
+    LocalPrompt,
 }
 
-pub const DOORS: [Door; 4] = [
-    Door::Endpoint,
-    Door::Trigger,
-    Door::WholeTrigger,
-    Door::Local,
+pub const METHODS: [CompactionMethod; 4] = [
+    CompactionMethod::Endpoint,
+    CompactionMethod::TriggerItem,
+    CompactionMethod::TriggerItemUnstreamed,
+    CompactionMethod::LocalPrompt,
 ];
 
-/// A session: everything that was said so far.
+/// A session with its whole history.
 #[derive(Clone)]
 pub struct Session {
     pub items: Vec<Value>,
 }
 
-/// What came of a compaction.
+/// The result of a compaction.
 pub struct Compacted {
     pub reply: Reply,
-    /// What the client puts in the place of its history.
+    /// The items with which the client replaces its history.
     pub items: Vec<Value>,
-    /// What the summary says.
+    /// The text of the summary.
     pub summary: String,
     pub usage: Value,
 }
 
 impl Session {
-    /// Rounds of calls with outputs of so many bytes.
-    pub fn of(rounds: usize, bytes: usize) -> Self {
+    /// A session with this number of tool rounds, each with an output of `bytes` bytes.
+    pub fn with_tool_rounds(rounds: usize, bytes: usize) -> Self {
         let mut items = vec![
             json!({"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "You are a coding agent."}]}),
-            user("Fix the parser."),
+            user_message("Fix the parser."),
         ];
         for round in 0..rounds {
             let id = format!("call_{round}");
             items.push(json!({"type": "function_call", "call_id": id, "name": "exec_command", "arguments": "{\"cmd\":\"cat src/parse.rs\"}"}));
-            items.push(json!({"type": "function_call_output", "call_id": id, "output": output(round, bytes)}));
+            items.push(json!({"type": "function_call_output", "call_id": id, "output": tool_output(round, bytes)}));
         }
         Self { items }
     }
 
-    /// An ordinary turn of it.
+    /// Sends an ordinary turn of the session.
     pub async fn turn(&self, proxy: &Proxy) -> Value {
         let body = streaming(&request(&self.items));
-        let stream = proxy.post_with(&body, TURN).await.stream_for_codex();
+        let stream = proxy
+            .post_with(&body, TURN_HEADERS)
+            .await
+            .stream_for_codex();
         assert_eq!(stream.terminal, "response.completed");
         stream.response
     }
 
-    /// Asks for a compaction, as Codex does at this door.
-    pub async fn compact(&self, proxy: &Proxy, door: Door) -> Compacted {
+    /// Asks for a compaction in the way that Codex does.
+    pub async fn compact(&self, proxy: &Proxy, method: CompactionMethod) -> Compacted {
         let body = request(&self.items);
-        match door {
-            Door::Endpoint => {
+        match method {
+            CompactionMethod::Endpoint => {
                 let mut body = body;
                 for absent in ["store", "tool_choice", "reasoning"] {
                     body.as_object_mut().unwrap().remove(absent);
                 }
                 let reply = proxy
-                    .post_at("/v1/responses/compact", &body, COMPACTION)
+                    .post_to("/v1/responses/compact", &body, COMPACTION_HEADERS)
                     .await;
                 assert_eq!(reply.status, 200, "{reply:?}");
                 let answer: Value = serde_json::from_str(&reply.body).unwrap();
                 assert_eq!(answer["object"], "response.compaction");
                 assert!(answer["id"].as_str().unwrap().starts_with("resp_"));
                 let items = answer["output"].as_array().unwrap().clone();
-                let (item, users) = items.split_last().unwrap();
-                assert!(users == self.users(), "all user messages come back");
+                let (item, user_messages) = items.split_last().unwrap();
+                assert!(
+                    user_messages == self.user_messages(),
+                    "all user messages are returned"
+                );
                 Compacted {
-                    summary: summary(item),
+                    summary: summary_of_item(item),
                     usage: answer["usage"].clone(),
                     items,
                     reply,
                 }
             }
-            Door::Trigger | Door::WholeTrigger => {
+            CompactionMethod::TriggerItem | CompactionMethod::TriggerItemUnstreamed => {
                 let mut items = self.items.clone();
                 items.push(json!({"type": "compaction_trigger"}));
                 let body = request(&items);
-                let (reply, response) = if door == Door::Trigger {
-                    let reply = proxy.post_with(&streaming(&body), COMPACTION).await;
+                let (reply, response) = if method == CompactionMethod::TriggerItem {
+                    let reply = proxy.post_with(&streaming(&body), COMPACTION_HEADERS).await;
                     let stream = reply.stream_for_codex();
                     assert_eq!(stream.terminal, "response.completed");
                     (reply, stream.response)
                 } else {
-                    let reply = proxy.post_with(&body, COMPACTION).await;
+                    let reply = proxy.post_with(&body, COMPACTION_HEADERS).await;
                     let response = strict::check_response_or_panic(&reply.body);
                     (reply, response)
                 };
                 let output = response["output"].as_array().unwrap();
                 assert_eq!(output.len(), 1, "exactly one item: {response}");
-                let mut items = self.users();
+                let mut items = self.user_messages();
                 items.push(output[0].clone());
                 Compacted {
-                    summary: summary(&output[0]),
+                    summary: summary_of_item(&output[0]),
                     usage: response["usage"].clone(),
                     items,
                     reply,
                 }
             }
-            Door::Local => {
+            CompactionMethod::LocalPrompt => {
                 let mut items = self.items.clone();
-                items.push(user(CODEX_PROMPT));
+                items.push(user_message(CODEX_PROMPT));
                 let mut body = streaming(&request(&items));
                 body["tools"] = json!([]);
-                let reply = proxy.post_with(&body, COMPACTION).await;
+                let reply = proxy.post_with(&body, COMPACTION_HEADERS).await;
                 let stream = reply.stream_for_codex();
                 assert_eq!(stream.terminal, "response.completed");
                 let output = stream.response["output"].as_array().unwrap();
                 assert_eq!(output.len(), 1, "one message: {}", stream.response);
                 let text = stream.text();
-                let mut items = self.users();
-                items.push(user(&format!("{CODEX_PREFIX}\n{text}")));
-                // The outputs that can be read again stand behind it.
+                let mut items = self.user_messages();
+                items.push(user_message(&format!("{CODEX_PREFIX}\n{text}")));
+                // The list of stored outputs follows the summary.
                 let summary = text.split_once("\n\nTool outputs of that part");
                 let summary = summary.map_or(text.as_str(), |(summary, _)| summary);
                 let summary = summary.to_owned();
@@ -166,24 +177,24 @@ impl Session {
         }
     }
 
-    /// The session behind a compaction, with a new wish.
-    pub fn behind(compacted: &Compacted) -> Self {
+    /// The session after a compaction, with a new user message.
+    pub fn after_compaction(compacted: &Compacted) -> Self {
         let mut items = compacted.items.clone();
-        items.push(user("Now the tests."));
+        items.push(user_message("Now the tests."));
         Self { items }
     }
 
-    fn users(&self) -> Vec<Value> {
+    fn user_messages(&self) -> Vec<Value> {
         let users = self.items.iter().filter(|item| item["role"] == "user");
         users.cloned().collect()
     }
 }
 
-pub fn user(text: &str) -> Value {
+pub fn user_message(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
-/// A request as Codex makes it.
+/// A request in the form that Codex sends.
 pub fn request(items: &[Value]) -> Value {
     let command = json!({"type": "function", "name": "exec_command", "description": "Runs a command.", "parameters": {"type": "object", "properties": {"cmd": {"type": "string"}}}});
     json!({
@@ -192,8 +203,8 @@ pub fn request(items: &[Value]) -> Value {
     })
 }
 
-/// Text of so many bytes that is different in each round.
-fn output(round: usize, bytes: usize) -> String {
+/// A text of `bytes` bytes that is different in each round.
+fn tool_output(round: usize, bytes: usize) -> String {
     let mut text = String::new();
     let mut line = 0;
     while text.len() < bytes {
@@ -204,15 +215,15 @@ fn output(round: usize, bytes: usize) -> String {
     text
 }
 
-/// What a compaction item of ours says.
-fn summary(item: &Value) -> String {
+/// The summary in a compaction item that Respondent made.
+fn summary_of_item(item: &Value) -> String {
     assert_eq!(item["type"], "compaction");
     assert!(item["id"].as_str().unwrap().starts_with("cmp_"));
     let blob = item["encrypted_content"].as_str().unwrap();
     CompactionBlob::open(blob).unwrap().summary
 }
 
-/// The messages of an upstream request, as their bytes.
+/// The messages of an upstream request as raw JSON.
 pub fn messages(sent: &RecordedRequest) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Body<'a> {
@@ -226,8 +237,8 @@ pub fn messages(sent: &RecordedRequest) -> Vec<String> {
         .collect()
 }
 
-/// Refuses what has more tokens than the window, at 2.7 bytes a token.
-pub async fn counting(window: u64) -> Player {
+/// A player that refuses requests with more tokens than the window, counting 2.7 bytes a token.
+pub async fn player_with_window(window: u64) -> Player {
     let refuse = vec![ScriptedRefusal {
         rule: RefusalRule::DenseWindow(window),
         status: None,

@@ -1,9 +1,9 @@
-//! `context_management`: a history that has become too long is compacted inside the
+//! `context_management`: a history that exceeds the client's threshold is compacted inside the
 //! turn.
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use super::session::{SUMMARY, Session, messages, request, user};
+use super::session::{SUMMARY, Session, messages, request, user_message};
 use crate::faults::{answer, player};
 use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::case;
@@ -23,7 +23,7 @@ pub fn trials() -> Vec<Trial> {
             below,
         ),
         case(
-            "compaction: a turn that fails behind its compaction says so",
+            "compaction: a turn that fails after its compaction reports the failure",
             fails,
         ),
     ]
@@ -35,14 +35,14 @@ async fn inside() {
         let proxy = Proxy::start(&player).await;
         player.push(answer(json!([{"text": SUMMARY}])));
         player.push(answer(json!([{"text": "the tests pass"}])));
-        let mut items = Session::of(4, 2000).items;
-        items.push(user("Now the tests."));
+        let mut items = Session::with_tool_rounds(4, 2000).items;
+        items.push(user_message("Now the tests."));
         let mut body = request(&items);
         body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
         let response = if stream {
             proxy.post(&streaming(&body)).await.stream().response
         } else {
-            proxy.whole(&body).await
+            proxy.response(&body).await
         };
         let output = response["output"].as_array().unwrap();
         let kinds: Vec<&str> = output
@@ -54,12 +54,16 @@ async fn inside() {
         let sent = player.requests();
         assert_eq!(sent.len(), 2);
         let last = messages(&sent[1]);
-        assert_eq!(last.len(), 3, "rules, summary, wish: {last:?}");
+        assert_eq!(
+            last.len(),
+            3,
+            "instructions, summary, user message: {last:?}"
+        );
         assert!(last[0].contains("You are a coding agent."));
         assert!(last[1].contains("line 40 loses the last byte"));
         assert!(last[2].contains("Now the tests."));
         proxy
-            .until("respondent_compactions_total", "door=\"threshold\"", 1.0)
+            .wait_for_metric("respondent_compactions_total", "door=\"threshold\"", 1.0)
             .await;
     }
 }
@@ -70,22 +74,26 @@ async fn once() {
     player.push(answer(json!([{"text": SUMMARY}])));
     player.push(answer(json!([{"text": "the tests pass"}])));
     player.push(answer(json!([{"text": "it is done"}])));
-    let mut items = Session::of(4, 2000).items;
-    items.push(user("Now the tests."));
-    let ask = |items: &[serde_json::Value]| {
+    let mut items = Session::with_tool_rounds(4, 2000).items;
+    items.push(user_message("Now the tests."));
+    let request_for = |items: &[serde_json::Value]| {
         let mut body = request(items);
         body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1500}]);
         body
     };
-    let response = proxy.whole(&ask(&items)).await;
+    let response = proxy.response(&request_for(&items)).await;
     items.extend(response["output"].as_array().unwrap().iter().cloned());
-    items.push(user("Then commit."));
-    let response = proxy.whole(&ask(&items)).await;
+    items.push(user_message("Then commit."));
+    let response = proxy.response(&request_for(&items)).await;
     assert_eq!(response["output"].as_array().unwrap().len(), 1);
     let sent = player.requests();
     assert_eq!(sent.len(), 3);
     let (before, after) = (messages(&sent[1]), messages(&sent[2]));
-    assert_eq!(after[..before.len()], before, "the cache has them");
+    assert_eq!(
+        after[..before.len()],
+        before,
+        "the prompt cache has these messages"
+    );
     assert_eq!(after.len(), before.len() + 2);
 }
 
@@ -93,7 +101,7 @@ async fn below() {
     let player = player().await;
     let proxy = Proxy::start(&player).await;
     player.push(answer(json!([{"text": "the tests pass"}])));
-    let mut body = request(&Session::of(4, 2000).items);
+    let mut body = request(&Session::with_tool_rounds(4, 2000).items);
     body["context_management"] = json!([{"type": "compaction", "compact_threshold": 100_000}]);
     let response = proxy.post(&streaming(&body)).await.stream().response;
     assert_eq!(response["output"].as_array().unwrap().len(), 1);
@@ -102,8 +110,8 @@ async fn below() {
 
 async fn fails() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
-    let mut body = request(&Session::of(4, 2000).items);
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
+    let mut body = request(&Session::with_tool_rounds(4, 2000).items);
     body["context_management"] = json!([{"type": "compaction", "compact_threshold": 1000}]);
     for stream in [true, false] {
         player.push(answer(json!([{"text": SUMMARY}])));

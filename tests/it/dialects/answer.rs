@@ -1,4 +1,4 @@
-//! What a model says in one answer, as data.
+//! The content of a model's answer as data, independent of the dialect that transports it.
 use std::ops::Range;
 
 use kit::player::dialect::{CallIdPlacement, ReasoningPlacement};
@@ -7,60 +7,61 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// Thinking, text, a refusal and calls, in this order, each in its pieces.
+/// Reasoning, text, a refusal and calls, in this order; each is split into the pieces in which it
+/// is sent.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct ModelAnswer {
     pub reasoning: Vec<String>,
     pub text: Vec<String>,
     pub refusal: Vec<String>,
-    pub calls: Vec<SaidCall>,
-    /// Input, cached, written to the cache, output, reasoning.
+    pub calls: Vec<ModelCall>,
+    /// Tokens: input, cached input, input written to the cache, output, reasoning.
     pub usage: Option<[u64; 5]>,
 }
 
 #[derive(Debug, Clone)]
-pub struct SaidCall {
+pub struct ModelCall {
     pub id: String,
     pub name: String,
     pub arguments: String,
     pub pieces: usize,
 }
 
-impl Said {
-    /// The same, with what the dialect cannot do without or cannot say.
-    pub fn fit_for(&self, dialect: &ChatDialect) -> Self {
-        let mut said = self.clone();
-        // Without an opening tag only the closing one tells that there were thoughts.
-        if dialect.reasoning == ReasoningPlacement::UnopenedThink && said.reasoning.is_empty() {
-            said.reasoning.push("So".to_owned());
+impl ModelAnswer {
+    /// The same answer, changed where the dialect needs some content or cannot express it.
+    pub fn adapted_to(&self, dialect: &ChatDialect) -> Self {
+        let mut answer = self.clone();
+        // Without an opening tag, only the closing tag shows that there was reasoning.
+        if dialect.reasoning == ReasoningPlacement::UnopenedThink && answer.reasoning.is_empty() {
+            answer.reasoning.push("So".to_owned());
         }
-        // Where a name alone begins a call, the one before it has to be whole; calls of a document
-        // have no index.
+        // Where only a name marks the beginning of a call, the call before it has to be complete.
+        // Calls in a document have no index.
         if matches!(
             dialect.ids,
             CallIdPlacement::Missing | CallIdPlacement::Empty | CallIdPlacement::Late
         ) {
-            for call in &mut said.calls {
+            for call in &mut answer.calls {
                 if !is_json(&call.arguments) {
                     "{\"k\": 1}".clone_into(&mut call.arguments);
                 }
             }
         }
-        said
+        answer
     }
 
-    /// Whether something was said aloud, and all calls have arguments that make sense.
+    /// Whether there is text, a refusal or a call, and all calls have valid arguments.
     pub fn is_whole(&self) -> bool {
-        let words = [&self.text, &self.refusal];
+        let texts = [&self.text, &self.refusal];
         let calls = &self.calls;
-        (words.iter().any(|words| !words.is_empty()) || !calls.is_empty())
+        (texts.iter().any(|pieces| !pieces.is_empty()) || !calls.is_empty())
             && calls.iter().all(|call| {
                 call.arguments.is_empty() || serde_json::from_str::<Value>(&call.arguments).is_ok()
             })
     }
 
-    /// What the player plays.
-    pub fn answer(&self, dialect: &ChatDialect) -> ScriptedAnswer {
+    /// The answer as the player's script.
+    pub fn scripted(&self, dialect: &ChatDialect) -> ScriptedAnswer {
         let usage = self.usage.map(|[input, cached, write, output, reasoning]| {
             let usage = json!({
                 "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output,
@@ -79,7 +80,7 @@ impl Said {
                 extra_content: None,
             })
         });
-        let words = [
+        let texts = [
             (
                 &self.reasoning,
                 ScriptStep::Reasoning as fn(String) -> ScriptStep,
@@ -87,12 +88,12 @@ impl Said {
             (&self.text, ScriptStep::Text),
             (&self.refusal, ScriptStep::Refusal),
         ];
-        let words = words
+        let texts = texts
             .into_iter()
             .flat_map(|(pieces, step)| pieces.iter().cloned().map(step));
         ScriptedAnswer {
             dialect: Some(dialect.clone()),
-            ..ScriptedAnswer::steps(words.chain(calls).chain(usage).collect::<Vec<_>>())
+            ..ScriptedAnswer::steps(texts.chain(calls).chain(usage).collect::<Vec<_>>())
         }
     }
 }
@@ -101,10 +102,10 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<Value>(text).is_ok()
 }
 
-/// A few answers of every kind.
-pub fn plain() -> Vec<Said> {
+/// A few answers of each kind.
+pub fn examples() -> Vec<ModelAnswer> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let call = |id: &str, name: &str, arguments: &str, pieces| SaidCall {
+    let call = |id: &str, name: &str, arguments: &str, pieces| ModelCall {
         id: id.to_owned(),
         name: name.to_owned(),
         arguments: arguments.to_owned(),
@@ -112,23 +113,23 @@ pub fn plain() -> Vec<Said> {
     };
     let usage = Some([90, 30, 0, 20, 8]);
     vec![
-        Said::default(),
-        Said {
+        ModelAnswer::default(),
+        ModelAnswer {
             text: words(&["Hel", "lo, \u{e4}\u{1F600}", "\n\nend"]),
             usage,
-            ..Said::default()
+            ..ModelAnswer::default()
         },
-        Said {
+        ModelAnswer {
             reasoning: words(&["Let me", " think"]),
             text: words(&["42"]),
             usage,
-            ..Said::default()
+            ..ModelAnswer::default()
         },
-        Said {
+        ModelAnswer {
             refusal: words(&["I ", "won't"]),
-            ..Said::default()
+            ..ModelAnswer::default()
         },
-        Said {
+        ModelAnswer {
             reasoning: words(&["Look ", "first"]),
             text: words(&["I look."]),
             calls: vec![
@@ -142,27 +143,27 @@ pub fn plain() -> Vec<Said> {
                 call("call_c", "look", "{\"at\":\"b\"}", 5),
             ],
             usage,
-            ..Said::default()
+            ..ModelAnswer::default()
         },
-        Said {
+        ModelAnswer {
             reasoning: words(&["Nothing to say"]),
             calls: vec![
                 call("call_a", "look", "", 1),
                 call("call_b", "take", "{\"half\": ", 2),
             ],
             usage,
-            ..Said::default()
+            ..ModelAnswer::default()
         },
     ]
 }
 
-/// Any answer.
-pub fn some() -> impl Strategy<Value = Said> {
+/// A random answer.
+pub fn any_answer() -> impl Strategy<Value = ModelAnswer> {
     let usage = prop::option::of([0_u64..9000, 0..9000, 0..90, 0..9000, 0..9000])
         .prop_map(|counts| counts.map(|[a, b, c, d, e]| [a + b + c, b, c, d + e, e]));
     let refusal = prop_oneof![4 => Just(Vec::new()), 1 => pieces(1..4)];
     (pieces(0..6), pieces(0..6), refusal, calls(), usage).prop_map(
-        |(reasoning, text, refusal, calls, usage)| Said {
+        |(reasoning, text, refusal, calls, usage)| ModelAnswer {
             reasoning,
             text,
             refusal,
@@ -172,7 +173,7 @@ pub fn some() -> impl Strategy<Value = Said> {
     )
 }
 
-/// Words that neither begin nor end with white space, cut into pieces.
+/// A text that neither begins nor ends with white space, split into pieces.
 fn pieces(count: Range<usize>) -> impl Strategy<Value = Vec<String>> {
     const WORDS: [&str; 14] = [
         "a",
@@ -202,7 +203,7 @@ fn pieces(count: Range<usize>) -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-fn calls() -> impl Strategy<Value = Vec<SaidCall>> {
+fn calls() -> impl Strategy<Value = Vec<ModelCall>> {
     let arguments = prop_oneof![
         1 => Just(String::new()),
         1 => Just("{\"half\": \"a".to_owned()),
@@ -212,7 +213,7 @@ fn calls() -> impl Strategy<Value = Vec<SaidCall>> {
     vec((name, arguments, 1_usize..6), 0..4).prop_map(|calls| {
         let calls = calls.into_iter().enumerate();
         calls
-            .map(|(number, (name, arguments, pieces))| SaidCall {
+            .map(|(number, (name, arguments, pieces))| ModelCall {
                 id: format!("call_{number}"),
                 name: name.to_owned(),
                 arguments,

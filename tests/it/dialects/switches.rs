@@ -1,4 +1,4 @@
-//! Dialects: one switch at a time, or any of them together.
+//! Dialects of the player: with one switch set, or with a random combination of all switches.
 use kit::player::ChatDialect;
 use kit::player::dialect::{
     ArgumentsForm, CallIdPlacement, CallIndexing, CallNamePlacement, EventFraming,
@@ -73,8 +73,8 @@ pub fn error_forms() -> [StreamErrorForm; 7] {
     ]
 }
 
-/// The plain dialect, and every other value of each switch.
-pub fn alone() -> Vec<ChatDialect> {
+/// The default dialect, and one dialect for every other value of each switch.
+pub fn single_switches() -> Vec<ChatDialect> {
     let mut all = vec![ChatDialect::default()];
     let mut with = |change: &dyn Fn(&mut ChatDialect)| {
         let mut dialect = ChatDialect::default();
@@ -118,16 +118,16 @@ pub fn alone() -> Vec<ChatDialect> {
     with(&|dialect| dialect.framing.named = true);
     with(&|dialect| dialect.framing.two_lines = true);
     with(&|dialect| dialect.framing.no_done = true);
-    // A call without id and index, as its name alone tells.
+    // A call without id and index, which only its name marks as a call of its own.
     with(&|dialect| {
         dialect.ids = CallIdPlacement::Missing;
         dialect.index = CallIndexing::Missing;
     });
-    all.into_iter().map(tells_calls_apart).collect()
+    all.into_iter().map(with_distinguishable_calls).collect()
 }
 
-/// Any dialect in which calls can be told apart.
-pub fn some() -> impl Strategy<Value = ChatDialect> {
+/// A random dialect in which calls can be distinguished.
+pub fn any_dialect() -> impl Strategy<Value = ChatDialect> {
     let select = prop::sample::select::<ReasoningPlacement>;
     let call_form = (
         prop::sample::select(IDS.to_vec()),
@@ -158,7 +158,7 @@ pub fn some() -> impl Strategy<Value = ChatDialect> {
             two_lines,
             no_done,
         ] = on;
-        tells_calls_apart(ChatDialect {
+        with_distinguishable_calls(ChatDialect {
             reasoning,
             ids,
             index,
@@ -187,10 +187,10 @@ pub fn some() -> impl Strategy<Value = ChatDialect> {
     })
 }
 
-/// Takes back what would leave nothing to tell one call from the next: where the index does not
-/// say it, a piece with a new id or with a name begins a call, and calls come one after the other.
-/// An id that comes with a second name is always that of another call.
-fn tells_calls_apart(mut dialect: ChatDialect) -> ChatDialect {
+/// Resets switches that would make one call indistinguishable from the next. Where the index does
+/// not distinguish them, a piece with a new id or with a name begins a call, and calls are sent
+/// one after the other. An id that is sent with a second name always belongs to another call.
+fn with_distinguishable_calls(mut dialect: ChatDialect) -> ChatDialect {
     let whole = matches!(
         dialect.arguments,
         ArgumentsForm::Whole | ArgumentsForm::Object
@@ -201,7 +201,7 @@ fn tells_calls_apart(mut dialect: ChatDialect) -> ChatDialect {
     {
         dialect.names = CallNamePlacement::First;
     }
-    // Calls stand in the order of their names.
+    // Calls have the order in which their names arrive.
     dialect.interleaved &= dialect.names != CallNamePlacement::Late;
     match dialect.index {
         CallIndexing::Counted | CallIndexing::FromOne => return dialect,

@@ -1,4 +1,4 @@
-//! The upstream's answer breaks off at any place.
+//! The upstream's answer breaks off, at every possible event.
 use kit::player::{ConnectionCut, ScriptStep, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{answer, body, player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::case;
-use crate::turns::steps;
+use crate::turns::parse_steps;
 
 pub fn trials() -> Vec<Trial> {
     vec![
@@ -19,15 +19,15 @@ pub fn trials() -> Vec<Trial> {
         case("R6 upstream sends an error at every event", || {
             at_every_event(Break::Error)
         }),
-        case("R6 upstream sends no JSON at every event", || {
+        case("R6 upstream sends invalid JSON at every event", || {
             at_every_event(Break::NotJson)
         }),
-        case("R6 errors inside the stream keep their kind", in_stream),
-        case("R6 Codex never gets a call that broke off", held_calls),
+        case("R6 errors inside the stream keep their kind", error_kinds),
+        case("R6 Codex never gets an incomplete call", incomplete_calls),
     ]
 }
 
-/// A way to break.
+/// How the upstream breaks off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Break {
     Fin,
@@ -40,7 +40,7 @@ impl Break {
     fn steps(self) -> Vec<ScriptStep> {
         match self {
             Self::Fin => vec![ScriptStep::Cut(ConnectionCut::Fin)],
-            // The connection stays open on that side: we must close it.
+            // The upstream keeps the connection open, so the proxy has to close it.
             Self::Error => vec![
                 ScriptStep::Error(json!({"message": "upstream fell over", "code": 500})),
                 ScriptStep::Stall(true),
@@ -65,7 +65,7 @@ impl Break {
     }
 }
 
-/// Twenty events: each step is one.
+/// An answer of twenty events, one for each step.
 fn script() -> Vec<ScriptStep> {
     let reasoning = ["I ", "think ", "so"].map(|text| json!({ "reasoning": text }));
     let text = ["one ", "two ", "three ", "four ", "five ", "six ", "seven"]
@@ -86,24 +86,25 @@ fn script() -> Vec<ScriptStep> {
     ];
     let all: Vec<Value> = reasoning.into_iter().chain(text).chain(calls).collect();
     assert_eq!(all.len(), 20);
-    steps(Value::Array(all))
+    parse_steps(Value::Array(all))
 }
 
-fn said(steps: &[ScriptStep]) -> (String, String) {
-    let mut said = (String::new(), String::new());
+/// The text and the reasoning that these steps send.
+fn text_and_reasoning(steps: &[ScriptStep]) -> (String, String) {
+    let (mut text, mut reasoning) = (String::new(), String::new());
     for step in steps {
         match step {
-            ScriptStep::Text(text) => said.0.push_str(text),
-            ScriptStep::Reasoning(text) => said.1.push_str(text),
+            ScriptStep::Text(piece) => text.push_str(piece),
+            ScriptStep::Reasoning(piece) => reasoning.push_str(piece),
             _ => {}
         }
     }
-    said
+    (text, reasoning)
 }
 
-async fn at_every_event(way: Break) {
+async fn at_every_event(break_kind: Break) {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let tools = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
     let mut body = body();
     body["tools"] = tools;
@@ -112,7 +113,7 @@ async fn at_every_event(way: Break) {
         let script = script();
         let before = &script[..k];
         for (stream, headers) in [(true, &[][..]), (true, CODEX), (false, &[])] {
-            let all = [before, &way.steps()].concat();
+            let all = [before, &break_kind.steps()].concat();
             player.push(ScriptedAnswer::steps(all));
             let body = if stream {
                 streaming(&body)
@@ -122,18 +123,18 @@ async fn at_every_event(way: Break) {
             let reply = proxy.post_with(&body, headers).await;
             let turn = sent;
             sent += 1;
-            if way.stalls() {
+            if break_kind.stalls() {
                 player.wait_closed(turn).await;
             }
-            // A reset may overtake what was sent before it.
-            let early = k == 0 || (way == Break::Rst && reply.status != 200);
+            // A connection reset may arrive before data that was sent earlier.
+            let early = k == 0 || (break_kind == Break::Rst && reply.status != 200);
             let codex = !headers.is_empty();
             if !stream || (early && !codex) {
-                let error = reply.error(way.status());
+                let error = reply.error(break_kind.status());
                 assert_eq!(error["type"], "server_error", "{k}");
                 continue;
             }
-            // Codex is told in a stream even if nothing was sent.
+            // Codex gets the error in a stream even if no event was sent.
             let stream = if codex {
                 reply.stream_for_codex()
             } else {
@@ -141,8 +142,8 @@ async fn at_every_event(way: Break) {
             };
             assert_eq!(stream.terminal, "response.failed", "{k}");
             assert_eq!(stream.error_code(), Some("server_error"), "{k}");
-            let (text, reasoning) = said(before);
-            if way == Break::Rst || codex {
+            let (text, reasoning) = text_and_reasoning(before);
+            if break_kind == Break::Rst || codex {
                 assert!(text.starts_with(&stream.text()), "{k}");
                 assert!(reasoning.starts_with(&stream.reasoning()), "{k}");
                 continue;
@@ -152,7 +153,7 @@ async fn at_every_event(way: Break) {
                 (text, reasoning),
                 "{k}"
             );
-            // The first call is whole once the second has begun.
+            // The first call is complete once the second has begun.
             let calls = stream.calls();
             let first = calls.first().map(|call| call.status.as_str());
             let (whole, open) = (k > 15, k > 10);
@@ -163,14 +164,16 @@ async fn at_every_event(way: Break) {
             }
         }
     }
-    assert_eq!(player.requests().len(), sent, "nothing was sent again");
-    proxy.until("respondent_open_streams", "", 0.0).await;
+    assert_eq!(player.requests().len(), sent, "no request was retried");
+    proxy
+        .wait_for_metric("respondent_open_streams", "", 0.0)
+        .await;
     assert!(!proxy.log().contains("panicked"));
 }
 
-async fn in_stream() {
+async fn error_kinds() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     let overflow = "This model's maximum context length is 8 tokens.";
     for (error, code) in [
         (
@@ -206,15 +209,18 @@ async fn in_stream() {
         }
         assert_eq!(stream.error_code(), Some(code), "{error}");
         let message = stream.response["error"]["message"].as_str().unwrap();
-        let told = error["message"].as_str().or(error.as_str());
-        assert!(message.contains(told.unwrap_or_default()), "{message}");
+        let upstream_message = error["message"].as_str().or(error.as_str());
+        assert!(
+            message.contains(upstream_message.unwrap_or_default()),
+            "{message}"
+        );
         assert!(!message.is_empty());
     }
 }
 
-async fn held_calls() {
+async fn incomplete_calls() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 0")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
     player.push(answer(json!([
         {"text": "I look."},
         {"call": {"id": "c1", "name": "look", "arguments": "{\"path\": \"/etc"}},

@@ -1,22 +1,22 @@
-//! Clients that go away or do not read.
+//! Clients that disconnect or do not read.
 use kit::player::ScriptedAnswer;
 use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::{always, answer, body};
+use super::{answer, body, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "R8 a client that leaves mid-stream ends the upstream request",
+            "R8 a client that disconnects mid-stream cancels the upstream request",
             mid_stream,
         ),
         case(
-            "R8 a client that leaves before the headers ends the upstream request",
+            "R8 a client that disconnects before the headers cancels the upstream request",
             before_headers,
         ),
         case("R9 a slow reader slows the upstream down", slow_reader),
@@ -25,64 +25,70 @@ pub fn trials() -> Vec<Trial> {
 }
 
 const TURNS: usize = 5;
-const COUNTED: f64 = 5.0;
+/// The same number as a metric.
+const TURNS_METRIC: f64 = 5.0;
 
 async fn mid_stream() {
-    let player = always(answer(json!([{"text": "a"}, {"stall": true}]))).await;
+    let player = repeating_player(answer(json!([{"text": "a"}, {"stall": true}]))).await;
     let proxy = Proxy::start(&player).await;
     assert!(proxy.get("/healthz").await.status == 200);
-    let before = proxy.descriptors();
+    let before = proxy.open_descriptors();
     let mut opened = Vec::new();
     for _ in 0..TURNS {
-        let mut open = proxy.open(streaming(&body()).to_string(), &[]).await;
-        open.until("response.output_text.delta").await;
-        opened.push(open);
+        let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
+        reply.read_until("response.output_text.delta").await;
+        opened.push(reply);
     }
-    proxy.until("respondent_open_streams", "", COUNTED).await;
+    proxy
+        .wait_for_metric("respondent_open_streams", "", TURNS_METRIC)
+        .await;
     drop(opened);
     for n in 0..TURNS {
         player.wait_closed(n).await;
     }
-    gone(&proxy, before).await;
+    assert_nothing_left(&proxy, before).await;
 }
 
 async fn before_headers() {
-    let player = always(ScriptedAnswer {
+    let player = repeating_player(ScriptedAnswer {
         head_delay_ms: 120_000,
         ..ScriptedAnswer::default()
     })
     .await;
     let proxy = Proxy::start(&player).await;
     assert!(proxy.get("/healthz").await.status == 200);
-    let before = proxy.descriptors();
+    let before = proxy.open_descriptors();
     for n in 0..TURNS {
         let body = if n % 2 == 0 {
             body()
         } else {
             streaming(&body())
         };
-        let stream = asked(&proxy, &body.to_string()).await;
+        let stream = send_without_reading(&proxy, &body.to_string()).await;
         player.wait_requests(n + 1).await;
         drop(stream);
         player.wait_closed(n).await;
     }
-    gone(&proxy, before).await;
+    assert_nothing_left(&proxy, before).await;
 }
 
-/// Nothing is left of the turns.
-async fn gone(proxy: &Proxy, descriptors: usize) {
-    proxy.until("respondent_open_streams", "", 0.0).await;
+/// Waits until no stream is open, all turns are counted as disconnected, and their sockets are
+/// closed.
+async fn assert_nothing_left(proxy: &Proxy, descriptors: usize) {
+    proxy
+        .wait_for_metric("respondent_open_streams", "", 0.0)
+        .await;
     let turns = "respondent_turns_total";
     proxy
-        .until(turns, "outcome=\"disconnected\"", COUNTED)
+        .wait_for_metric(turns, "outcome=\"disconnected\"", TURNS_METRIC)
         .await;
-    while proxy.descriptors() > descriptors {
+    while proxy.open_descriptors() > descriptors {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
 
-/// A connection on which a turn was asked for and nothing is read.
-async fn asked(proxy: &Proxy, body: &str) -> TcpStream {
+/// Sends a turn on a new connection from which nothing is read.
+async fn send_without_reading(proxy: &Proxy, body: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(8 * 1024).unwrap();
     let mut stream = socket.connect(proxy.address).await.unwrap();
@@ -98,28 +104,28 @@ async fn asked(proxy: &Proxy, body: &str) -> TcpStream {
 
 async fn slow_reader() {
     const STREAMS: u64 = 4;
-    // So short that the answer's text, which is kept, does not count: the sockets
-    // alone take megabytes of events.
+    // The pieces of text are so short that the text of the answer, which is kept in memory, does
+    // not matter: the socket buffers alone hold megabytes of events.
     let flood = json!([{"repeat": {"times": 10_000_000, "steps": [{"text": "x"}]}}]);
-    let player = always(answer(flood)).await;
-    // Nothing is taken down: what grows is the stream's.
+    let player = repeating_player(answer(flood)).await;
+    // The capture is off, so that only the streams can use more memory.
     let setup = Setup::new().server("heartbeat = \"100ms\"");
     let setup = setup.tables("[capture]\nmode = \"off\"");
-    let proxy = Proxy::with(&player, setup).await;
-    // What is allocated once is no growth.
-    let mut first = asked(&proxy, &streaming(&body()).to_string()).await;
+    let proxy = Proxy::start_with(&player, setup).await;
+    // The first turn makes the allocations that happen only once.
+    let mut first = send_without_reading(&proxy, &streaming(&body()).to_string()).await;
     first.read_exact(&mut vec![0; 100_000]).await.unwrap();
     drop(first);
     player.wait_closed(0).await;
     let before = proxy.memory();
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
-        streams.push(asked(&proxy, &streaming(&body()).to_string()).await);
+        streams.push(send_without_reading(&proxy, &streaming(&body()).to_string()).await);
     }
     player
         .wait_requests(1 + usize::try_from(STREAMS).unwrap())
         .await;
-    proxy.at_rest().await;
+    proxy.wait_until_idle().await;
     assert!(player.requests().iter().all(|request| !request.finished));
     let growth = |peak: u64| peak.saturating_sub(before.peak);
     let limit = STREAMS * 1024 + 2048;
@@ -128,11 +134,11 @@ async fn slow_reader() {
         "{before:?} {:?}",
         proxy.memory()
     );
-    // They go on where they stood, and stop again.
+    // The streams continue where they stopped, and stop again.
     for stream in &mut streams {
         stream.read_exact(&mut vec![0; 200_000]).await.unwrap();
     }
-    proxy.at_rest().await;
+    proxy.wait_until_idle().await;
     assert!(player.requests().iter().all(|request| !request.finished));
     assert!(
         growth(proxy.memory().peak) < limit,
@@ -140,19 +146,21 @@ async fn slow_reader() {
         proxy.memory()
     );
     drop(streams);
-    proxy.until("respondent_open_streams", "", 0.0).await;
+    proxy
+        .wait_for_metric("respondent_open_streams", "", 0.0)
+        .await;
 }
 
 async fn pausing_reader() {
     let long = json!([{"repeat": {"times": 10_000, "steps": [{"text": "x".repeat(1000)}]}}]);
-    let player = always(answer(long)).await;
-    // The pause is the reader's, not the upstream's.
+    let player = repeating_player(answer(long)).await;
+    // The client pauses, not the upstream, so the idle timeout must not apply.
     let setup = Setup::new().provider("timeouts = { idle = \"250ms\" }");
-    let proxy = Proxy::with(&player, setup).await;
-    let mut open = proxy.open(streaming(&body()).to_string(), &[]).await;
-    open.until("response.created").await;
-    proxy.at_rest().await;
-    let stream = open.rest().await.stream();
+    let proxy = Proxy::start_with(&player, setup).await;
+    let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
+    reply.read_until("response.created").await;
+    proxy.wait_until_idle().await;
+    let stream = reply.read_to_end().await.stream();
     assert_eq!(stream.terminal, "response.completed");
     assert_eq!(stream.text().len(), 10_000_000);
 }

@@ -1,4 +1,4 @@
-//! Sizes that nobody should send, and the memory of the process.
+//! Excessively large messages do not make the memory of the process grow without bounds.
 use std::io::Write as _;
 
 use kit::player::{Player, ScriptStep};
@@ -10,32 +10,33 @@ use tokio::net::TcpStream;
 use super::{body, player};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
-use crate::turns::steps;
+use crate::turns::parse_steps;
 
 pub fn trials() -> Vec<Trial> {
     vec![
         case("R10 an event of 10 MB ends the answer", large_line),
         case("R10 a line that never ends ends the answer", endless_line),
         case(
-            "R10 large turns that fail keep to the memory of capture",
+            "R10 large failed turns stay within the memory of the capture",
             captured_turns,
         ),
         case("R25 large bodies do not fill the memory", large_bodies),
-        case("R26 bombs do not fill the memory", bombs),
+        case("R26 decompression bombs do not fill the memory", bombs),
     ]
 }
 
+/// A MiB in KiB.
 const MIB: u64 = 1024;
 
-/// A proxy that takes nothing down: what grows is the answer's.
-async fn uncaptured(player: &Player) -> Proxy {
+/// A proxy without capture, so that only the answers can use more memory.
+async fn proxy_without_capture(player: &Player) -> Proxy {
     let setup = Setup::new().provider("max_retries = 0");
-    Proxy::with(player, setup.tables("[capture]\nmode = \"off\"")).await
+    Proxy::start_with(player, setup.tables("[capture]\nmode = \"off\"")).await
 }
 
 async fn large_line() {
     let player = player().await;
-    let proxy = uncaptured(&player).await;
+    let proxy = proxy_without_capture(&player).await;
     let before = proxy.memory();
     let line = |size: usize| ScriptStep::Text("x".repeat(size));
     player.push(kit::player::ScriptedAnswer::steps(vec![line(10_000_000)]));
@@ -53,7 +54,7 @@ async fn large_line() {
     player.wait_closed(1).await;
     let after = proxy.memory();
     assert!(after.peak < before.peak + 32 * MIB, "{before:?} {after:?}");
-    // Below the limit it is an event like any other.
+    // An event below the limit is read like any other.
     player.push(kit::player::ScriptedAnswer::steps(vec![line(7_000_000)]));
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.text().len(), 7_000_000);
@@ -61,11 +62,11 @@ async fn large_line() {
 
 async fn endless_line() {
     let player = player().await;
-    let proxy = uncaptured(&player).await;
+    let proxy = proxy_without_capture(&player).await;
     let before = proxy.memory();
     let more = json!({"repeat": {"times": 100, "steps": [{"raw": "x".repeat(1 << 20)}]}});
     let endless = json!([{"text": "begun"}, {"raw": "data: "}, more, {"stall": true}]);
-    player.push(kit::player::ScriptedAnswer::steps(steps(endless)));
+    player.push(kit::player::ScriptedAnswer::steps(parse_steps(endless)));
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.failed");
     player.wait_closed(0).await;
@@ -74,57 +75,63 @@ async fn endless_line() {
     assert!(after.peak < before.peak + 32 * MIB, "{before:?} {after:?}");
 }
 
-/// MiB that capture may take, and what writing a turn takes: a turn has a quarter
-/// of them at most, and is copied, and told apart into its strings.
-const CAPTURED: u64 = 4;
-const WRITTEN: u64 = 8 * CAPTURED / 4;
+/// The memory of the capture in MiB.
+const CAPTURE_MEMORY: u64 = 4;
+
+/// Memory in MiB for writing a captured turn. A turn uses at most a quarter of the capture's
+/// memory; it is copied and split into its strings to be written.
+const WRITE_MEMORY: u64 = 8 * CAPTURE_MEMORY / 4;
 
 async fn captured_turns() {
-    let [off, on] = ["off", "failures"].map(grown_by_failures);
+    let [off, on] = ["off", "failures"].map(memory_growth);
     let (off, on) = tokio::join!(off, on);
     assert!(
-        on <= off + (CAPTURED + WRITTEN + SLACK) * MIB,
+        on <= off + (CAPTURE_MEMORY + WRITE_MEMORY + SLACK) * MIB,
         "{off} KiB without capture, {on} KiB with it"
     );
 }
 
-/// What turns of megabytes that fail add to the memory, in KiB.
-async fn grown_by_failures(mode: &str) -> u64 {
+/// By how many KiB the peak memory grows after 40 large failed turns.
+async fn memory_growth(mode: &str) -> u64 {
     let player = player().await;
     let setup = Setup::new().provider("max_retries = 0");
-    let memory = CAPTURED << 20;
+    let memory = CAPTURE_MEMORY << 20;
     let table = format!("[capture]\nmode = \"{mode}\"\nmemory = {memory}\nrecent = 1000");
-    let proxy = Proxy::with(&player, setup.tables(&table)).await;
+    let proxy = Proxy::start_with(&player, setup.tables(&table)).await;
     let before = proxy.memory();
     let many = json!([
         {"repeat": {"times": 10, "steps": [{"text": "x".repeat(20_000)}]}},
         {"raw": "data: {\n\n"},
     ]);
     for _ in 0..40 {
-        player.push(kit::player::ScriptedAnswer::steps(steps(many.clone())));
+        player.push(kit::player::ScriptedAnswer::steps(parse_steps(
+            many.clone(),
+        )));
         let stream = proxy.stream(&body()).await;
         assert_eq!(stream.terminal, "response.failed");
         assert_eq!(stream.text().len(), 200_000);
     }
-    proxy.at_rest().await;
+    proxy.wait_until_idle().await;
     proxy.memory().peak - before.peak
 }
 
-/// Limit of a request in MiB, and what the process may grow by above it.
+/// The limit of a request body in MiB.
 const LIMIT: u64 = 16;
+
+/// By how many MiB the process may grow in addition to the limit.
 const SLACK: u64 = 8;
 
-async fn limited() -> (Player, Proxy) {
+async fn proxy_with_body_limit() -> (Player, Proxy) {
     let player = player().await;
     let setup = Setup::new().server(&format!("body_limit = {}", LIMIT << 20));
-    let proxy = Proxy::with(&player, setup).await;
-    // A first request, so that what is allocated once is there.
-    proxy.raw("{}", &[]).await.error(400);
+    let proxy = Proxy::start_with(&player, setup).await;
+    // The first request makes the allocations that happen only once.
+    proxy.post_bytes("{}", &[]).await.error(400);
     (player, proxy)
 }
 
 async fn large_bodies() {
-    let (player, proxy) = limited().await;
+    let (player, proxy) = proxy_with_body_limit().await;
     let before = proxy.memory();
     for framing in [
         "Content-Length: 67108864",
@@ -162,9 +169,9 @@ async fn large_bodies() {
 }
 
 async fn bombs() {
-    let (player, proxy) = limited().await;
+    let (player, proxy) = proxy_with_body_limit().await;
     let before = proxy.memory();
-    // A gigabyte each, packed while it is made.
+    // A gigabyte each, compressed while it is generated.
     let blanks = vec![b' '; 1 << 20];
     let mut zstd = zstd::Encoder::new(Vec::new(), 1).unwrap();
     for _ in 0..1024 {
@@ -180,7 +187,9 @@ async fn bombs() {
     };
     for (coding, bomb) in [("zstd", zstd), ("gzip", one.repeat(16))] {
         assert!(bomb.len() < 8 << 20);
-        let reply = proxy.raw(bomb, &[("content-encoding", coding)]).await;
+        let reply = proxy
+            .post_bytes(bomb, &[("content-encoding", coding)])
+            .await;
         assert_eq!(reply.error(413)["code"], "request_too_large");
     }
     let after = proxy.memory();

@@ -1,32 +1,32 @@
-//! Tries after the first, and keys that take turns.
+//! Retries, and switching to another API key.
 use std::time::{Duration, Instant};
 
 use kit::player::{Player, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use super::{always, answer, body, player};
+use super::{answer, body, player, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("R11 a turn is tried again before content", before_content),
-        case(
-            "R11 a turn is never tried again after content",
-            after_content,
-        ),
-        case("R11 tries are counted and end", bounded),
-        case("R11 permanent faults are not tried again", permanent),
+        case("R11 a turn is retried before content", before_content),
+        case("R11 a turn is never retried after content", after_content),
+        case("R11 the number of retries is limited", bounded),
+        case("R11 permanent faults are not retried", permanent),
         case("R11 Retry-After is waited for", retry_after),
-        case("R11 a long Retry-After is the client's", long_pause),
-        case("R11 another key takes over", keys),
+        case(
+            "R11 a long Retry-After is passed on to the client",
+            long_retry_after,
+        ),
+        case("R11 a retry uses another key", keys),
     ]
 }
 
 async fn before_content() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 1")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 1")).await;
     for first in [
         ScriptedAnswer::error(503, "full"),
         ScriptedAnswer::error(500, "broken"),
@@ -44,7 +44,7 @@ async fn before_content() {
                 assert_eq!(stream.terminal, "response.completed");
                 assert_eq!(stream.text(), "there");
             } else {
-                let whole = proxy.whole(&body()).await;
+                let whole = proxy.response(&body()).await;
                 assert_eq!(whole["output"][0]["content"][0]["text"], "there");
             }
         }
@@ -52,20 +52,20 @@ async fn before_content() {
         assert_eq!(requests.len(), 4);
         assert_eq!(requests[0].body, requests[1].body);
     }
-    assert!((proxy.figure("respondent_upstream_retries_total", "").await - 12.0).abs() < 0.1);
-    proxy.logged("1 retry").await;
-    proxy.logged("retried (overloaded)").await;
+    assert!((proxy.metric("respondent_upstream_retries_total", "").await - 12.0).abs() < 0.1);
+    proxy.wait_for_log("1 retry").await;
+    proxy.wait_for_log("retried (overloaded)").await;
 }
 
 async fn after_content() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 5")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 5")).await;
     for content in [
         json!({"text": "a"}),
         json!({"reasoning": "a"}),
         json!({"refusal": "a"}),
         json!({"call": {"id": "c", "name": "look"}}),
-        // Held back for later, but content.
+        // White space is held back, but it is content.
         json!({"text": "\n"}),
     ] {
         let before = player.requests().len();
@@ -77,11 +77,11 @@ async fn after_content() {
 }
 
 async fn bounded() {
-    let player = always(ScriptedAnswer::error(503, "full")).await;
+    let player = repeating_player(ScriptedAnswer::error(503, "full")).await;
     for retries in [0, 1, 2] {
         let before = player.requests().len();
         let setup = Setup::new().provider(&format!("max_retries = {retries}"));
-        let proxy = Proxy::with(&player, setup).await;
+        let proxy = Proxy::start_with(&player, setup).await;
         let error = proxy.post(&streaming(&body())).await.error(503);
         assert_eq!(error["code"], "server_is_overloaded");
         assert_eq!(player.requests().len() - before, 1 + retries);
@@ -90,7 +90,7 @@ async fn bounded() {
 
 async fn permanent() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 3")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 3")).await;
     for status in [400, 401, 403, 404, 413, 422] {
         let before = player.requests().len();
         player.push(ScriptedAnswer::error(status, "no"));
@@ -100,7 +100,7 @@ async fn permanent() {
     }
 }
 
-fn busy(retry_after: &str) -> ScriptedAnswer {
+fn rate_limited(retry_after: &str) -> ScriptedAnswer {
     let mut answer = ScriptedAnswer::error(429, "slow down");
     answer
         .headers
@@ -110,22 +110,22 @@ fn busy(retry_after: &str) -> ScriptedAnswer {
 
 async fn retry_after() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 1")).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 1")).await;
     for (name, value) in [("retry-after", "2"), ("retry-after-ms", "1500")] {
         let mut answer = ScriptedAnswer::error(429, "slow down");
         answer.headers.insert(name.into(), value.into());
         player.push(answer);
         player.push(super::answer(json!([{"text": "there"}])));
-        let begun = Instant::now();
+        let start = Instant::now();
         assert_eq!(proxy.stream(&body()).await.text(), "there");
-        assert!(begun.elapsed() >= Duration::from_millis(1500), "{name}");
+        assert!(start.elapsed() >= Duration::from_millis(1500), "{name}");
     }
 }
 
-async fn long_pause() {
+async fn long_retry_after() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().provider("max_retries = 3")).await;
-    player.push(busy("100"));
+    let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 3")).await;
+    player.push(rate_limited("100"));
     let reply = proxy.post(&streaming(&body())).await;
     let error = reply.error(429);
     assert_eq!(error["code"], "rate_limit_exceeded");
@@ -133,7 +133,8 @@ async fn long_pause() {
     assert_eq!(player.requests().len(), 1);
 }
 
-fn key_of(player: &Player, request: usize) -> String {
+/// The `Authorization` header of an upstream request.
+fn authorization(player: &Player, request: usize) -> String {
     let head = player.requests()[request].head.clone();
     let line = head
         .lines()
@@ -145,7 +146,7 @@ fn key_of(player: &Player, request: usize) -> String {
 async fn keys() {
     for first in [
         ScriptedAnswer::error(401, "who?"),
-        busy("30"),
+        rate_limited("30"),
         ScriptedAnswer {
             json: Some(
                 json!({"error": {"message": "money", "type": "insufficient_quota", "code": "insufficient_quota"}}),
@@ -155,17 +156,17 @@ async fn keys() {
     ] {
         let player = player().await;
         let setup = Setup::new().provider("api_key = [\"key-number-one\", \"key-number-two\"]");
-        let proxy = Proxy::with(&player, setup).await;
+        let proxy = Proxy::start_with(&player, setup).await;
         player.push(first);
         for _ in 0..2 {
             player.push(answer(json!([{"text": "there"}])));
         }
         assert_eq!(proxy.stream(&body()).await.text(), "there");
-        // The first key rests: the next turn begins with the second.
+        // The first key cools down, so the next turn begins with the second.
         assert_eq!(proxy.stream(&body()).await.text(), "there");
         assert_eq!(player.requests().len(), 3);
-        assert_eq!(key_of(&player, 0), "Bearer key-number-one");
-        assert_eq!(key_of(&player, 1), "Bearer key-number-two");
-        assert_eq!(key_of(&player, 2), "Bearer key-number-two");
+        assert_eq!(authorization(&player, 0), "Bearer key-number-one");
+        assert_eq!(authorization(&player, 1), "Bearer key-number-two");
+        assert_eq!(authorization(&player, 2), "Bearer key-number-two");
     }
 }

@@ -1,32 +1,29 @@
-//! The commit point, signs of life, and the end of patience.
+//! Silent upstreams: the commit point, heartbeats and timeouts.
 use kit::player::ScriptedAnswer;
 use libtest_mimic::Trial;
 use serde_json::json;
 
-use super::{always, answer, body, player};
+use super::{answer, body, player, repeating_player};
 use crate::proxy::{CODEX, Proxy, Setup, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     vec![
-        case("R7 signs of life, then the idle timeout", idle),
-        case("R7 silence before the first byte", first_byte),
+        case("R7 heartbeats, then the idle timeout", idle),
+        case("R7 a timeout before the first byte", first_byte),
+        case("R7 heartbeats while a turn is retried", while_retrying),
         case(
-            "R7 signs of life while a turn is tried again",
-            between_tries,
+            "R7 a complete upstream answer on a connection that stays open",
+            complete_but_open,
         ),
+        case("headers are sent with the first event", first_event),
         case(
-            "R7 an upstream that said all but does not hang up",
-            said_all,
-        ),
-        case("headers go out with the first event", first_event),
-        case(
-            "headers go out after commit_after at the latest",
+            "headers are sent after commit_after at the latest",
             commit_after,
         ),
         case(
             "nothing is committed before the upstream answers",
-            not_before,
+            no_early_commit,
         ),
     ]
 }
@@ -36,8 +33,8 @@ async fn idle() {
         .server("heartbeat = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { idle = \"2s\" }");
     let silent = json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}]);
-    let player = always(answer(silent)).await;
-    let proxy = Proxy::with(&player, setup).await;
+    let player = repeating_player(answer(silent)).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.failed");
     assert_eq!(stream.error_code(), Some("server_error"));
@@ -45,13 +42,13 @@ async fn idle() {
         (stream.reasoning().as_str(), stream.text().as_str()),
         ("so far", "so good")
     );
-    let signs: Vec<_> = stream
+    let heartbeats: Vec<_> = stream
         .events
         .iter()
         .filter(|(kind, _)| kind == "response.in_progress")
         .collect();
-    assert!(signs.len() > 2, "{} signs of life", signs.len());
-    let (_, last) = signs.last().unwrap();
+    assert!(heartbeats.len() > 2, "{} heartbeats", heartbeats.len());
+    let (_, last) = heartbeats.last().unwrap();
     let reasoning = last.pointer("/response/output/0/summary/0/text");
     assert_eq!(reasoning, Some(&json!("so far")));
     player.wait_closed(0).await;
@@ -63,12 +60,12 @@ async fn first_byte() {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"\ncommit_after = \"50ms\"")
         .provider("max_retries = 0\ntimeouts = { connect = \"100ms\", first_byte = \"300ms\" }");
-    let player = always(ScriptedAnswer {
+    let player = repeating_player(ScriptedAnswer {
         head_delay_ms: 60_000,
         ..ScriptedAnswer::default()
     })
     .await;
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     for (body, headers) in [(body(), CODEX), (streaming(&body()), &[])] {
         let error = proxy.post_with(&body, headers).await.error(504);
         assert_eq!(error["code"], "upstream_timeout");
@@ -76,12 +73,12 @@ async fn first_byte() {
     player.wait_closed(1).await;
 }
 
-async fn between_tries() {
+async fn while_retrying() {
     let setup = Setup::new()
         .server("heartbeat = \"50ms\"")
         .provider("max_retries = 1");
     let player = player().await;
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     player.push(answer(json!([{"chunk": {"choices": []}}, {"cut": "fin"}])));
     player.push(answer(json!([{"text": "there"}])));
     let stream = proxy.stream(&body()).await;
@@ -91,48 +88,49 @@ async fn between_tries() {
     assert_eq!(stream.count("response.created"), 1);
 }
 
-async fn said_all() {
+async fn complete_but_open() {
     let setup = Setup::new().provider("timeouts = { idle = \"300ms\" }");
-    let player = always(answer(
+    let player = repeating_player(answer(
         json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}]),
     ))
     .await;
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     let stream = proxy.stream(&body()).await;
     assert_eq!(stream.terminal, "response.completed");
-    let whole = proxy.whole(&body()).await;
+    let whole = proxy.response(&body()).await;
     kit::strict::same_output(&stream.response, &whole).unwrap();
 }
 
 async fn first_event() {
     let setup = Setup::new().server("commit_after = \"50s\"");
-    let player = always(answer(json!([{"chunk": {"choices": []}}, {"stall": true}]))).await;
-    let proxy = Proxy::with(&player, setup).await;
-    let mut open = proxy.open(streaming(&body()).to_string(), &[]).await;
-    assert_eq!(open.status, 200);
-    open.until("response.in_progress").await;
+    let player =
+        repeating_player(answer(json!([{"chunk": {"choices": []}}, {"stall": true}]))).await;
+    let proxy = Proxy::start_with(&player, setup).await;
+    let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
+    assert_eq!(reply.status, 200);
+    reply.read_until("response.in_progress").await;
 }
 
 async fn commit_after() {
     let setup = Setup::new().server("commit_after = \"100ms\"\nheartbeat = \"50s\"");
     let silent = json!([{"raw": ": connected\n\n"}, {"stall": true}]);
-    let player = always(answer(silent)).await;
-    let proxy = Proxy::with(&player, setup).await;
-    let mut open = proxy.open(streaming(&body()).to_string(), &[]).await;
-    assert_eq!(open.status, 200);
-    open.until("response.created").await;
+    let player = repeating_player(answer(silent)).await;
+    let proxy = Proxy::start_with(&player, setup).await;
+    let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
+    assert_eq!(reply.status, 200);
+    reply.read_until("response.created").await;
 }
 
-async fn not_before() {
+async fn no_early_commit() {
     let setup = Setup::new()
         .server("commit_after = \"20ms\"\nheartbeat = \"20ms\"")
         .provider("max_retries = 0");
-    let player = always(ScriptedAnswer {
+    let player = repeating_player(ScriptedAnswer {
         head_delay_ms: 300,
         ..ScriptedAnswer::error(403, "not for you")
     })
     .await;
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     let reply = proxy.post(&streaming(&body())).await;
     let error = reply.error(403);
     let message = error["message"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! SIGTERM while turns run.
+//! SIGTERM while turns are running.
 use libtest_mimic::Trial;
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -10,34 +10,34 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case("R15 SIGTERM ends twenty streams in order", twenty_streams),
-        case("R15 SIGTERM without turns ends at once", idle),
+        case("R15 SIGTERM without turns ends the server at once", idle),
     ]
 }
 
 async fn twenty_streams() {
     let player = player().await;
-    let proxy = Proxy::with(&player, Setup::new().server("grace = \"2s\"")).await;
-    let mut open = Vec::new();
+    let proxy = Proxy::start_with(&player, Setup::new().server("grace = \"2s\"")).await;
+    let mut replies = Vec::new();
     for n in 0..20 {
-        // Half of them end by themselves within the grace.
+        // Half of the turns end by themselves within the grace period.
         player.push(if n % 2 == 0 {
             answer(json!([{"text": "begun"}, {"stall": true}]))
         } else {
             answer(json!([{"text": "begun"}, {"delay_ms": 700}, {"text": " and ended"}]))
         });
-        let mut stream = proxy.open(streaming(&body()).to_string(), &[]).await;
-        stream.until("begun").await;
-        open.push(stream);
+        let mut reply = proxy.open(streaming(&body()).to_string(), &[]).await;
+        reply.read_until("begun").await;
+        replies.push(reply);
     }
     proxy.terminate().await;
-    proxy.logged("stopping").await;
-    // The listener goes first; nobody tells when it is gone.
+    proxy.wait_for_log("stopping").await;
+    // The listener is closed first, but nothing reports when.
     while TcpStream::connect(proxy.address).await.is_ok() {
         tokio::task::yield_now().await;
     }
     let (mut completed, mut failed) = (0, 0);
-    for stream in open {
-        let stream = stream.rest().await.stream();
+    for reply in replies {
+        let stream = reply.read_to_end().await.stream();
         match stream.terminal.as_str() {
             "response.completed" => {
                 assert_eq!(stream.text(), "begun and ended");
@@ -56,7 +56,7 @@ async fn twenty_streams() {
         "{completed}, {failed}"
     );
     let mut proxy = proxy;
-    assert_eq!(proxy.ended().await.code(), Some(0));
+    assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
     let log = proxy.log();
     assert_eq!(log.matches(" failed after ").count(), failed, "{log}");
 }
@@ -64,8 +64,8 @@ async fn twenty_streams() {
 async fn idle() {
     let player = player().await;
     let setup = Setup::new().server("grace = \"10m\"");
-    let mut proxy = Proxy::with(&player, setup).await;
+    let mut proxy = Proxy::start_with(&player, setup).await;
     assert_eq!(proxy.get("/healthz").await.status, 200);
     proxy.terminate().await;
-    assert_eq!(proxy.ended().await.code(), Some(0));
+    assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
 }

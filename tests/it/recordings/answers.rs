@@ -1,146 +1,165 @@
-//! Each recorded answer comes out as what it says, however its bytes arrive.
+//! Each recorded answer reaches the client with its content, however its bytes are split.
 
 use adapters::fault::Fault;
+use kit::drive::DrivenAnswer;
 use kit::strict::{self, CheckedStream};
 use registry::Quirks;
 use serde_json::Value;
 
-use super::body::{Answer, Recording};
-use super::oracle::{self, Call, End, Said, Usage};
-use super::replay::{Client, play};
-use super::{fail_with, known, refusals};
-use crate::dialects::drive::DrivenAnswer;
+use super::body::{RecordedAnswer, Recording};
+use super::oracle::{self, AnswerEnd, ExpectedAnswer, ExpectedCall, ExpectedUsage};
+use super::replay::{ReplayClient, replay};
+use super::{assert_no_problems, providers, refusals};
 
-/// Longer bodies are not read byte by byte: that takes long and shows nothing new.
-const SHORT: usize = 20_000;
+/// The length up to which a body is also read byte by byte. For longer bodies that takes too long
+/// and shows nothing else.
+const MAX_BYTE_BY_BYTE: usize = 20_000;
 
 pub fn check(folder: &str, recordings: &[Recording]) {
-    let provider = known::provider(folder);
-    let mut wrong = Vec::new();
+    let provider = providers::provider(folder);
+    let mut problems = Vec::new();
     for recording in recordings {
         let model = recording.request.as_ref().and_then(|r| r["model"].as_str());
-        let quirks = known::model(&provider, model.unwrap_or_default()).0.quirks;
+        let quirks = providers::model(&provider, model.unwrap_or_default())
+            .0
+            .quirks;
         let chunks = match recording.answer() {
-            Answer::Stream(chunks) => chunks,
-            Answer::Document(document) => vec![document],
-            Answer::Refusal(status) => {
+            RecordedAnswer::Stream(chunks) => chunks,
+            RecordedAnswer::Document(document) => vec![document],
+            RecordedAnswer::Refusal(status) => {
                 refusals::check(status, recording, &mut |problem| {
-                    wrong.push(format!("{folder}/{}: {problem}", recording.name));
+                    problems.push(format!("{folder}/{}: {problem}", recording.name));
                 });
                 continue;
             }
-            Answer::Other => continue,
+            RecordedAnswer::Other => continue,
         };
-        let said = oracle::said(&chunks, &quirks);
-        replay(recording, &quirks, &said, &mut |problem| {
-            wrong.push(format!("{folder}/{}: {problem}", recording.name));
+        let expected = oracle::expected_answer(&chunks, &quirks);
+        check_replay(recording, &quirks, &expected, &mut |problem| {
+            problems.push(format!("{folder}/{}: {problem}", recording.name));
         });
     }
-    fail_with(&wrong);
+    assert_no_problems(&problems);
 }
 
-fn replay(recording: &Recording, quirks: &Quirks, said: &Said, tell: &mut dyn FnMut(String)) {
+fn check_replay(
+    recording: &Recording,
+    quirks: &Quirks,
+    expected: &ExpectedAnswer,
+    report: &mut dyn FnMut(String),
+) {
     let body = recording.body.as_slice();
-    let any = play(quirks, Client::Any, [body]);
-    let codex = play(quirks, Client::Codex, [body]);
-    let whole = play(quirks, Client::Unstreamed, [body]);
-    for (cut, sizes) in cuts(body) {
-        let cut_any = play(quirks, Client::Any, reads(body, &sizes));
-        if cut_any.body != any.body {
-            tell(format!("differs when it is read {cut}"));
+    let any = replay(quirks, ReplayClient::Any, [body]);
+    let codex = replay(quirks, ReplayClient::Codex, [body]);
+    let whole = replay(quirks, ReplayClient::Unstreamed, [body]);
+    for (split, sizes) in splits(body) {
+        let split_any = replay(quirks, ReplayClient::Any, reads(body, &sizes));
+        if split_any.body != any.body {
+            report(format!("differs when it is read {split}"));
         }
     }
     let stream = match strict::check(&text(&any)) {
         Ok(stream) => stream,
-        Err(broken) => return tell(format!("the stream breaks rules: {broken:?}")),
+        Err(broken) => return report(format!("the stream breaks rules: {broken:?}")),
     };
     match strict::check_for_codex(&text(&codex)) {
-        Ok(for_codex) => same_for_codex(&stream, &for_codex, tell),
-        Err(broken) => tell(format!("the stream for Codex breaks rules: {broken:?}")),
+        Ok(for_codex) => compare_for_codex(&stream, &for_codex, report),
+        Err(broken) => report(format!("the stream for Codex breaks rules: {broken:?}")),
     }
     if any.fault.is_none() {
         match strict::check_response(&text(&whole)) {
             Ok(response) if response["output"] == stream.response["output"] => {}
-            Ok(response) => tell(format!("is not the same without streaming: {response}")),
-            Err(broken) => tell(format!("the response breaks rules: {broken:?}")),
+            Ok(response) => report(format!("differs without streaming: {response}")),
+            Err(broken) => report(format!("the response breaks rules: {broken:?}")),
         }
     }
-    same(said, &stream, any.fault.as_ref(), tell);
+    compare(expected, &stream, any.fault.as_ref(), report);
 }
 
 fn text(played: &DrivenAnswer) -> String {
     String::from_utf8(played.body.clone()).unwrap()
 }
 
-/// Codex gets refusals as text, and nothing that is not whole.
-fn same_for_codex(stream: &CheckedStream, codex: &CheckedStream, tell: &mut dyn FnMut(String)) {
+/// Compares the stream for Codex, which gets refusals as text and no incomplete items.
+fn compare_for_codex(
+    stream: &CheckedStream,
+    codex: &CheckedStream,
+    report: &mut dyn FnMut(String),
+) {
     if stream.terminal != codex.terminal {
-        tell(format!("ends in {} for Codex", codex.terminal));
+        report(format!("ends in {} for Codex", codex.terminal));
     }
     if stream.terminal == "response.completed"
         && (stream.text() + &stream.refusal(), stream.calls()) != (codex.text(), codex.calls())
     {
-        tell("says something else to Codex".to_owned());
+        report("has other content for Codex".to_owned());
     }
 }
 
-fn same(said: &Said, stream: &CheckedStream, fault: Option<&Fault>, tell: &mut dyn FnMut(String)) {
-    let mut equal = |what: &str, recorded: &str, ours: &str| {
+/// Compares the stream with the expected answer.
+fn compare(
+    expected: &ExpectedAnswer,
+    stream: &CheckedStream,
+    fault: Option<&Fault>,
+    report: &mut dyn FnMut(String),
+) {
+    let mut expect_equal = |what: &str, recorded: &str, ours: &str| {
         if recorded != ours {
-            let (recorded, ours) = different(recorded, ours);
-            tell(format!("{what} is {recorded:?} and came as {ours:?}"));
+            let (recorded, ours) = around_difference(recorded, ours);
+            report(format!("{what} is {recorded:?} and came as {ours:?}"));
         }
     };
-    equal(
+    expect_equal(
         "the text",
-        visible(&said.text, &stream.text()),
+        without_dropped_white_space(&expected.text, &stream.text()),
         &stream.text(),
     );
-    let thought = stream.reasoning();
-    equal(
+    let reasoning = stream.reasoning();
+    expect_equal(
         "the reasoning",
-        visible(&said.reasoning, &thought),
-        &thought,
+        without_dropped_white_space(&expected.reasoning, &reasoning),
+        &reasoning,
     );
-    equal("the refusal", &said.refusal, &stream.refusal());
-    let end = match &said.end {
-        End::Stop => "response.completed",
-        End::Length | End::Filter => "response.incomplete",
-        End::Error(_) | End::Cut => "response.failed",
+    expect_equal("the refusal", &expected.refusal, &stream.refusal());
+    let end = match &expected.end {
+        AnswerEnd::Stop => "response.completed",
+        AnswerEnd::Length | AnswerEnd::Filter => "response.incomplete",
+        AnswerEnd::Error(_) | AnswerEnd::Cut => "response.failed",
     };
-    equal("the end", end, &stream.terminal);
-    let cited = said.citations.join(" ");
-    equal(
+    expect_equal("the end", end, &stream.terminal);
+    let cited = expected.citations.join(" ");
+    expect_equal(
         "the list of citations",
         &cited,
         &citations(&stream.response).join(" "),
     );
-    if !matches!(said.end, End::Error(_) | End::Cut) {
-        equal(
+    if !matches!(expected.end, AnswerEnd::Error(_) | AnswerEnd::Cut) {
+        expect_equal(
             "the usage",
-            &usage(said),
-            &given_usage(&stream.response["usage"]),
+            &format_expected_usage(expected),
+            &format_usage(&stream.response["usage"]),
         );
     }
-    same_calls(&said.calls, stream, tell);
-    if let End::Error(error) = &said.end {
+    compare_calls(&expected.calls, stream, report);
+    if let AnswerEnd::Error(error) = &expected.end {
         match fault {
-            Some(fault) => refusals::check_inside(error, fault, tell),
-            None => tell(format!("no fault comes of {error}")),
+            Some(fault) => refusals::check_stream_error(error, fault, report),
+            None => report(format!("no fault comes of {error}")),
         }
     }
 }
 
-/// White space at the end of a text says nothing: it may be left out.
-fn visible<'s>(said: &'s str, ours: &'s str) -> &'s str {
-    match said.strip_prefix(ours) {
+/// The expected text without trailing white space that the output leaves out: it carries no
+/// meaning.
+fn without_dropped_white_space<'s>(expected: &'s str, ours: &'s str) -> &'s str {
+    match expected.strip_prefix(ours) {
         Some(rest) if rest.trim().is_empty() => ours,
-        _ => said,
+        _ => expected,
     }
 }
 
-/// From a little before the first difference on, and not too much.
-fn different(recorded: &str, ours: &str) -> (String, String) {
+/// Short extracts of both texts from slightly before their first difference.
+fn around_difference(recorded: &str, ours: &str) -> (String, String) {
     let same = recorded
         .chars()
         .zip(ours.chars())
@@ -155,18 +174,18 @@ fn different(recorded: &str, ours: &str) -> (String, String) {
     (near(recorded), near(ours))
 }
 
-fn usage(said: &Said) -> String {
-    let told = |usage: Usage| {
+fn format_expected_usage(expected: &ExpectedAnswer) -> String {
+    let format = |usage: ExpectedUsage| {
         format!(
             "input {} cached {} output {} reasoning {}",
             usage.input, usage.cached, usage.output, usage.reasoning
         )
     };
-    said.usage.map_or_else(String::new, told)
+    expected.usage.map_or_else(String::new, format)
 }
 
-/// Without counts of the provider ours are an estimate.
-fn given_usage(usage: &Value) -> String {
+/// The usage of the response. It is an estimate if the provider sent no token counts.
+fn format_usage(usage: &Value) -> String {
     format!(
         "input {} cached {} output {} reasoning {}",
         usage["input_tokens"],
@@ -191,48 +210,52 @@ fn citations(response: &Value) -> Vec<String> {
     found
 }
 
-fn same_calls(said: &[Call], stream: &CheckedStream, tell: &mut dyn FnMut(String)) {
+fn compare_calls(
+    expected: &[ExpectedCall],
+    stream: &CheckedStream,
+    report: &mut dyn FnMut(String),
+) {
     let calls = stream.calls();
-    if said.len() != calls.len() {
-        return tell(format!("{} calls came as {}", said.len(), calls.len()));
+    if expected.len() != calls.len() {
+        return report(format!("{} calls came as {}", expected.len(), calls.len()));
     }
-    for (place, (said, call)) in said.iter().zip(&calls).enumerate() {
-        let is_free = !(1..=64).contains(&said.id.len());
+    for (place, (expected, call)) in expected.iter().zip(&calls).enumerate() {
+        let may_change = !(1..=64).contains(&expected.id.len());
         let is_new = stream
             .calls()
             .iter()
             .take(place)
-            .all(|before| before.call_id != said.id);
-        if !is_free && is_new && said.id != call.call_id {
-            tell(format!("call id {} became {}", said.id, call.call_id));
+            .all(|before| before.call_id != expected.id);
+        if !may_change && is_new && expected.id != call.call_id {
+            report(format!("call id {} became {}", expected.id, call.call_id));
         }
-        if said.name != call.name {
-            tell(format!("call {:?} became {:?}", said.name, call.name));
+        if expected.name != call.name {
+            report(format!("call {:?} became {:?}", expected.name, call.name));
         }
-        if !same_arguments(&said.arguments, &call.arguments) {
-            tell(format!(
+        if !same_arguments(&expected.arguments, &call.arguments) {
+            report(format!(
                 "arguments of {} are {:?} and came as {:?}",
-                said.name, said.arguments, call.arguments
+                expected.name, expected.arguments, call.arguments
             ));
         }
     }
 }
 
-/// No arguments are an empty object.
-fn same_arguments(said: &str, ours: &str) -> bool {
-    let said = if said.is_empty() { "{}" } else { said };
+/// Whether the arguments are equal as JSON. Empty arguments count as an empty object.
+fn same_arguments(expected: &str, ours: &str) -> bool {
+    let expected = if expected.is_empty() { "{}" } else { expected };
     match (
-        serde_json::from_str::<Value>(said),
+        serde_json::from_str::<Value>(expected),
         serde_json::from_str::<Value>(ours),
     ) {
-        (Ok(said), Ok(ours)) => said == ours,
-        _ => said == ours,
+        (Ok(expected), Ok(ours)) => expected == ours,
+        _ => expected == ours,
     }
 }
 
-/// Ways to cut a body into reads, as sizes that repeat.
-fn cuts(body: &[u8]) -> Vec<(&'static str, Vec<usize>)> {
-    // Any sizes do; these follow from the body, so that a failure comes again.
+/// Several ways to split a body into reads, as read sizes that repeat.
+fn splits(body: &[u8]) -> Vec<(&'static str, Vec<usize>)> {
+    // The sizes are arbitrary. They are derived from the body so that a failure is reproducible.
     let mut state = body.len() as u64 | 1;
     let random = std::iter::repeat_with(|| {
         state = state
@@ -240,14 +263,14 @@ fn cuts(body: &[u8]) -> Vec<(&'static str, Vec<usize>)> {
             .wrapping_add(1);
         usize::try_from(state >> 33).unwrap() % 997 + 1
     });
-    let mut cuts = vec![
+    let mut splits = vec![
         ("by seven", vec![7]),
         ("at random", random.take(64).collect()),
     ];
-    if body.len() < SHORT {
-        cuts.push(("byte by byte", vec![1]));
+    if body.len() < MAX_BYTE_BY_BYTE {
+        splits.push(("byte by byte", vec![1]));
     }
-    cuts
+    splits
 }
 
 fn reads<'b>(mut body: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {

@@ -1,5 +1,5 @@
-//! A recorded exchange, and what kind of answer it holds. The content tells,
-//! not the file's name.
+//! A recorded exchange and the kind of its answer, which is derived from the content and not from
+//! the file's name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,36 +7,36 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// One exchange.
+/// A recorded exchange.
 pub struct Recording {
     pub name: String,
-    /// The HTTP status where it was recorded.
+    /// The HTTP status, if it was recorded.
     pub status: Option<u16>,
     pub body: Vec<u8>,
-    /// What was asked, if that is a chat request.
+    /// The request, if it is a Chat request.
     pub request: Option<Value>,
 }
 
-/// What an answer is.
-pub enum Answer {
-    /// The chunks of a stream, `[DONE]` left out.
+/// A recorded answer by its kind.
+pub enum RecordedAnswer {
+    /// The chunks of a stream without `[DONE]`.
     Stream(Vec<Value>),
-    /// A whole answer.
+    /// An answer in one JSON document.
     Document(Value),
     /// An HTTP error.
     Refusal(u16),
-    /// No chat: another endpoint, another wire or a body that cannot be read.
+    /// Not a Chat answer: another endpoint, another API, or a body that cannot be read.
     Other,
 }
 
-/// Every recording of a folder, in order.
-pub fn read(folder: &Path) -> Vec<Recording> {
+/// All recordings of a folder, sorted by name.
+pub fn read_recordings(folder: &Path) -> Vec<Recording> {
     let mut names: BTreeSet<String> = BTreeSet::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let is_beside = name.ends_with(".req.json") || name.ends_with(".meta.json");
-        if path.is_file() && !is_beside {
+        let is_companion = name.ends_with(".req.json") || name.ends_with(".meta.json");
+        if path.is_file() && !is_companion {
             names.insert(name);
         }
     }
@@ -46,47 +46,47 @@ pub fn read(folder: &Path) -> Vec<Recording> {
             let case = name
                 .rsplit_once('.')
                 .map_or(name.as_str(), |(case, _)| case);
-            let beside = |end: &str| -> Option<Value> {
+            let companion = |end: &str| -> Option<Value> {
                 let text = fs::read(folder.join(format!("{case}.{end}.json"))).ok()?;
                 serde_json::from_slice(&text).ok()
             };
-            let meta = beside("meta").unwrap_or_default();
+            let meta = companion("meta").unwrap_or_default();
             Recording {
                 status: meta["status"].as_u64().and_then(|n| u16::try_from(n).ok()),
                 body: fs::read(folder.join(&name)).unwrap(),
-                request: beside("req").and_then(chat_request),
+                request: companion("req").and_then(chat_request),
                 name,
             }
         })
         .collect()
 }
 
-/// Some recordings wrap the body in the exchange around it. Ollama's own
-/// endpoint has messages too, and `options` beside them.
+/// The Chat request in a recorded request. Some recordings wrap the body in a description of the
+/// exchange. Ollama's native endpoint also has messages, but with `options` beside them.
 fn chat_request(request: Value) -> Option<Value> {
     let body = request.get("body_json").cloned().unwrap_or(request);
     (body["messages"].is_array() && body.get("options").is_none()).then_some(body)
 }
 
 impl Recording {
-    pub fn answer(&self) -> Answer {
+    pub fn answer(&self) -> RecordedAnswer {
         if let Some(status) = self.status.filter(|status| *status >= 400) {
-            return Answer::Refusal(status);
+            return RecordedAnswer::Refusal(status);
         }
         if let Ok(document) = serde_json::from_slice::<Value>(&self.body) {
             return if is_answer(&document) {
-                Answer::Document(document)
+                RecordedAnswer::Document(document)
             } else {
-                Answer::Other
+                RecordedAnswer::Other
             };
         }
         let Some(chunks) = chunks(&self.body) else {
-            return Answer::Other;
+            return RecordedAnswer::Other;
         };
         if chunks.iter().any(is_chunk) {
-            Answer::Stream(chunks)
+            RecordedAnswer::Stream(chunks)
         } else {
-            Answer::Other
+            RecordedAnswer::Other
         }
     }
 }
@@ -107,7 +107,7 @@ fn is_chunk(chunk: &Value) -> bool {
     has_delta || error(chunk).is_some()
 }
 
-/// The error that a body of status 200 tells of, wherever it stands.
+/// The error in a body with status 200, wherever the provider puts it.
 pub fn error(body: &Value) -> Option<&Value> {
     // The Gemini endpoint wraps its errors in a list.
     let body = body.get(0).unwrap_or(body);
@@ -115,7 +115,7 @@ pub fn error(body: &Value) -> Option<&Value> {
         return None;
     }
     let inner = body.get("error").filter(|error| !error.is_null());
-    // Older vLLM has no wrapper; MiniMax has a status of its own.
+    // Older versions of vLLM have no wrapper; MiniMax has its own status field.
     inner
         .or_else(|| (body["object"] == "error").then_some(body))
         .or_else(|| {
@@ -124,8 +124,8 @@ pub fn error(body: &Value) -> Option<&Value> {
         })
 }
 
-/// The data of every event, as the standard has it; the last one may lack its
-/// blank line. `None` for a body that is no event stream.
+/// The data of every event, parsed as the standard says; the last event may lack its blank line.
+/// `None` if the body is not an event stream.
 fn chunks(body: &[u8]) -> Option<Vec<Value>> {
     let text = std::str::from_utf8(body).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -1,37 +1,38 @@
-//! Two requests are the same but for explained differences.
+//! Compares two requests and ignores the differences that are explained in `differences`.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::differences::{LEAVES, REWRITES, Speech};
+use super::differences::{ALLOWED_DIFFERENCES, NORMALIZATIONS, ProviderProfile};
 
-/// What nothing explains, a line each. `used` gets the reasons that were needed.
+/// The unexplained differences, one line each. The reasons that were needed are added to `used`.
 pub fn compare(
     recorded: &Value,
     mut ours: Value,
-    speech: &Speech,
+    profile: &ProviderProfile,
     used: &mut BTreeSet<&'static str>,
 ) -> Vec<String> {
     let mut theirs = recorded.clone();
-    for rewrite in REWRITES {
+    for normalization in NORMALIZATIONS {
         let before = (theirs.clone(), ours.clone());
-        (rewrite.apply)(&mut theirs, &mut ours, speech);
+        (normalization.apply)(&mut theirs, &mut ours, profile);
         if before.0 != theirs || before.1 != ours {
-            used.insert(rewrite.why);
+            used.insert(normalization.why);
         }
     }
-    let mut found = Vec::new();
-    walk("", Some(&theirs), Some(&ours), &mut found);
+    let mut differences = Vec::new();
+    collect_differences("", Some(&theirs), Some(&ours), &mut differences);
     let mut unexplained = Vec::new();
-    for (path, theirs, ours) in found {
-        let pattern = pattern(&path);
-        let leaf = LEAVES.iter().find(|leaf| {
-            leaf.is_at(&pattern) && (leaf.when)(theirs.as_ref(), ours.as_ref(), speech)
+    for (path, theirs, ours) in differences {
+        let pattern = path_pattern(&path);
+        let allowed = ALLOWED_DIFFERENCES.iter().find(|allowed| {
+            allowed.matches_path(&pattern)
+                && (allowed.when)(theirs.as_ref(), ours.as_ref(), profile)
         });
-        match leaf {
-            Some(leaf) => {
-                used.insert(leaf.why);
+        match allowed {
+            Some(allowed) => {
+                used.insert(allowed.why);
             }
             None => unexplained.push(format!(
                 "{path} is {} and ours {}",
@@ -43,26 +44,31 @@ pub fn compare(
     unexplained
 }
 
-/// A place with both its values.
+/// A path with both its values.
 type Difference = (String, Option<Value>, Option<Value>);
 
-fn walk(path: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut Vec<Difference>) {
+fn collect_differences(
+    path: &str,
+    theirs: Option<&Value>,
+    ours: Option<&Value>,
+    found: &mut Vec<Difference>,
+) {
     match (theirs, ours) {
         (Some(Value::Object(theirs)), Some(Value::Object(ours))) => {
             let names: BTreeSet<&String> = theirs.keys().chain(ours.keys()).collect();
             for name in names {
-                let place = if path.is_empty() {
+                let path = if path.is_empty() {
                     name.clone()
                 } else {
                     format!("{path}.{name}")
                 };
-                walk(&place, theirs.get(name), ours.get(name), found);
+                collect_differences(&path, theirs.get(name), ours.get(name), found);
             }
         }
         (Some(Value::Array(theirs)), Some(Value::Array(ours))) => {
-            for place in 0..theirs.len().max(ours.len()) {
-                let path = format!("{path}[{place}]");
-                walk(&path, theirs.get(place), ours.get(place), found);
+            for index in 0..theirs.len().max(ours.len()) {
+                let path = format!("{path}[{index}]");
+                collect_differences(&path, theirs.get(index), ours.get(index), found);
             }
         }
         (Some(Value::Number(a)), Some(Value::Number(b))) if a.as_f64() == b.as_f64() => {}
@@ -71,8 +77,8 @@ fn walk(path: &str, theirs: Option<&Value>, ours: Option<&Value>, found: &mut Ve
     }
 }
 
-/// The path with `[]` for every place in a list.
-fn pattern(path: &str) -> String {
+/// The path with `[]` instead of every list index.
+fn path_pattern(path: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
     for c in path.chars() {

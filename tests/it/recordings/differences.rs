@@ -1,5 +1,6 @@
-//! Why our requests differ from recorded ones for the same conversation: the
-//! whole list, each with its reason.
+//! The complete list of differences between Respondent's requests and the recorded requests for the
+//! same conversation, each with its reason. "Theirs" is the recorded request, "ours" is the one
+//! that Respondent makes.
 
 use std::collections::HashMap;
 
@@ -9,38 +10,38 @@ use registry::{
 };
 use serde_json::{Value, json};
 
-use super::requests::{SAID, thought_and_text};
+use super::requests::{SHARED_FIELDS, reasoning_and_text};
 
-/// How the model is spoken to.
-pub struct Speech {
+/// The properties of the provider and the model that affect a request.
+pub struct ProviderProfile {
     pub quirks: Quirks,
     /// The fields that the provider's file adds to every request.
     pub extras: Vec<String>,
     pub model: Model,
 }
 
-/// Another way to say the same: both requests are brought to one form.
-pub struct Rewrite {
+/// Brings two equivalent forms of a request to the same form before the comparison.
+pub struct Normalization {
     pub why: &'static str,
-    pub apply: fn(&mut Value, &mut Value, &Speech),
+    pub apply: fn(&mut Value, &mut Value, &ProviderProfile),
 }
 
-/// A place where both differ, and when they may.
-pub struct Leaf {
-    /// `[]` is any place in a list, `*` at the end is everything below; `*`
-    /// alone is a field of the request itself, `?` one that is not [`SAID`].
+/// A path at which the requests may differ, and under which condition.
+pub struct AllowedDifference {
+    /// `[]` is any index of a list, and `*` at the end is everything below. `*` alone is any field
+    /// of the request itself, and `?` is any such field that is not in [`SHARED_FIELDS`].
     pub at: &'static str,
-    /// With the recorded value and ours; `None` is absent.
-    pub when: fn(Option<&Value>, Option<&Value>, &Speech) -> bool,
+    /// The condition, with the recorded value and ours; `None` is absent.
+    pub when: fn(Option<&Value>, Option<&Value>, &ProviderProfile) -> bool,
     pub why: &'static str,
 }
 
-impl Leaf {
-    pub fn is_at(&self, path: &str) -> bool {
+impl AllowedDifference {
+    pub fn matches_path(&self, path: &str) -> bool {
         match self.at.strip_suffix('*') {
             Some("") => is_field(path),
-            Some(above) => path.starts_with(above),
-            None if self.at == "?" => is_field(path) && !SAID.contains(&path),
+            Some(parent) => path.starts_with(parent),
+            None if self.at == "?" => is_field(path) && !SHARED_FIELDS.contains(&path),
             None => path == self.at,
         }
     }
@@ -50,39 +51,39 @@ fn is_field(path: &str) -> bool {
     !path.contains(['.', '['])
 }
 
-pub const REWRITES: &[Rewrite] = &[
-    Rewrite {
+pub const NORMALIZATIONS: &[Normalization] = &[
+    Normalization {
         why: "null is the same as absent",
         apply: |theirs, ours, _| {
             without_nulls(theirs);
             without_nulls(ours);
         },
     },
-    Rewrite {
+    Normalization {
         why: "a call may come with no text, an empty text or an empty list",
         apply: |theirs, ours, _| {
             each_message(theirs, without_empty_content);
             each_message(ours, without_empty_content);
         },
     },
-    Rewrite {
-        why: "a list of one text is the text",
+    Normalization {
+        why: "a list with a single text equals the text",
         apply: |theirs, ours, _| {
             each_message(theirs, plain_content);
             each_message(ours, plain_content);
         },
     },
-    Rewrite {
-        why: "an image is its address, in an object or not",
+    Normalization {
+        why: "an image address may be in an object or not",
         apply: |theirs, ours, _| {
             each_message(theirs, image_objects);
             each_message(ours, image_objects);
         },
     },
-    Rewrite {
-        why: "the output limit has the name that the provider's file says",
-        apply: |theirs, _, speech| {
-            let name = match speech.quirks.max_tokens_field {
+    Normalization {
+        why: "the provider's file names the field of the output limit",
+        apply: |theirs, _, profile| {
+            let name = match profile.quirks.max_tokens_field {
                 MaxTokensField::MaxTokens => "max_tokens",
                 MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
                 MaxTokensField::None => return,
@@ -94,40 +95,40 @@ pub const REWRITES: &[Rewrite] = &[
             }
         },
     },
-    Rewrite {
-        why: "arguments are compared as the JSON that they are",
+    Normalization {
+        why: "arguments are compared as JSON",
         apply: |theirs, ours, _| {
             each_message(theirs, parse_arguments);
             each_message(ours, parse_arguments);
         },
     },
-    Rewrite {
-        why: "earlier thinking goes back in the form that the provider's file says",
-        apply: |theirs, ours, speech| {
-            each_message(theirs, |message| thinking(message, speech));
+    Normalization {
+        why: "earlier reasoning is sent in the form that the provider's file sets",
+        apply: |theirs, ours, profile| {
+            each_message(theirs, |message| normalize_reasoning(message, profile));
             each_message(ours, |message| {
-                if speech.quirks.reasoning_replay == ReasoningReplay::ThinkTags {
-                    thinking(message, speech);
+                if profile.quirks.reasoning_replay == ReasoningReplay::ThinkTags {
+                    normalize_reasoning(message, profile);
                 }
             });
         },
     },
-    Rewrite {
-        why: "a word of the model stands between a tool's result and what the user says next",
-        apply: |theirs, ours, speech| {
-            if speech.quirks.answer_after_tool {
-                without_bridges(theirs, ours);
+    Normalization {
+        why: "a short assistant message separates a tool's result from the next user message",
+        apply: |theirs, ours, profile| {
+            if profile.quirks.answer_after_tool {
+                remove_inserted_messages(theirs, ours);
             }
         },
     },
-    Rewrite {
-        why: "system messages have the role that the provider's file says",
+    Normalization {
+        why: "system messages have the role that the provider's file sets",
         apply: |theirs, ours, _| {
             each_message(theirs, one_system_role);
             each_message(ours, one_system_role);
         },
     },
-    Rewrite {
+    Normalization {
         why: "the leading system messages are joined",
         apply: |theirs, ours, _| {
             if theirs["messages"].as_array().map(Vec::len)
@@ -137,25 +138,25 @@ pub const REWRITES: &[Rewrite] = &[
             }
         },
     },
-    Rewrite {
-        why: "call ids have the form that the provider's file says",
-        apply: |theirs, ours, speech| {
-            if speech.quirks.call_ids != CallIds::Any {
+    Normalization {
+        why: "call ids have the form that the provider's file sets",
+        apply: |theirs, ours, profile| {
+            if profile.quirks.call_ids != CallIds::Any {
                 number_calls(theirs);
                 number_calls(ours);
             }
         },
     },
-    Rewrite {
-        why: "tools of the provider's own have no counterpart in the Responses API",
+    Normalization {
+        why: "provider-specific tools have no counterpart in the Responses API",
         apply: |theirs, _, _| {
             if let Some(tools) = theirs.get_mut("tools").and_then(Value::as_array_mut) {
                 tools.retain(|tool| tool["function"].is_object());
             }
         },
     },
-    Rewrite {
-        why: "an empty list says nothing",
+    Normalization {
+        why: "an empty list is the same as absent",
         apply: |theirs, _, _| {
             if theirs["tools"].as_array().is_some_and(Vec::is_empty) {
                 remove(theirs, "tools");
@@ -167,8 +168,8 @@ pub const REWRITES: &[Rewrite] = &[
             });
         },
     },
-    Rewrite {
-        why: "a tool is a function, said or not",
+    Normalization {
+        why: "the type of a tool is `function` even if it is absent",
         apply: |theirs, _, _| {
             for tool in theirs
                 .get_mut("tools")
@@ -180,8 +181,8 @@ pub const REWRITES: &[Rewrite] = &[
             }
         },
     },
-    Rewrite {
-        why: "required is called any by some",
+    Normalization {
+        why: "some providers call `required` `any`",
         apply: |theirs, ours, _| {
             for request in [theirs, ours] {
                 if request["tool_choice"] == "any" {
@@ -190,10 +191,10 @@ pub const REWRITES: &[Rewrite] = &[
             }
         },
     },
-    Rewrite {
+    Normalization {
         why: "the provider's file adds fields to every request",
-        apply: |theirs, ours, speech| {
-            for name in &speech.extras {
+        apply: |theirs, ours, profile| {
+            for name in &profile.extras {
                 remove(ours, name);
                 remove(theirs, name);
             }
@@ -201,215 +202,218 @@ pub const REWRITES: &[Rewrite] = &[
     },
 ];
 
-pub const LEAVES: &[Leaf] = &[
-    Leaf {
+pub const ALLOWED_DIFFERENCES: &[AllowedDifference] = &[
+    AllowedDifference {
         at: "stream",
         when: |_, ours, _| ours == Some(&Value::Bool(true)),
         why: "we always ask for a stream",
     },
-    Leaf {
+    AllowedDifference {
         at: "stream_options",
-        when: |theirs, _, speech| theirs.is_none() == speech.quirks.stream_usage,
-        why: "we ask for the token counts wherever that is understood",
+        when: |theirs, _, profile| theirs.is_none() == profile.quirks.stream_usage,
+        why: "we ask for token counts wherever the provider supports that",
     },
-    Leaf {
+    AllowedDifference {
         at: "tool_choice",
         when: |theirs, ours, _| theirs == Some(&json!("auto")) && ours.is_none(),
         why: "auto is the default",
     },
-    Leaf {
+    AllowedDifference {
         at: "tool_choice",
-        when: |_, _, speech| speech.quirks.tool_choice != EnumSet::all(),
-        why: "the provider does not know every tool_choice",
+        when: |_, _, profile| profile.quirks.tool_choice != EnumSet::all(),
+        why: "the provider does not support every tool_choice",
     },
-    Leaf {
+    AllowedDifference {
         at: "tools[].function.strict",
-        when: |_, ours, speech| ours.is_none() && !speech.quirks.strict_tools,
-        why: "strict is sent where the provider's file says so",
+        when: |_, ours, profile| ours.is_none() && !profile.quirks.strict_tools,
+        why: "strict is sent only if the provider's file says so",
     },
-    Leaf {
+    AllowedDifference {
         at: "tools[].function.parameters*",
-        when: |_, _, speech| speech.quirks.schema != EnumSet::empty(),
-        why: "schemas are brought to what the provider understands",
+        when: |_, _, profile| profile.quirks.schema != EnumSet::empty(),
+        why: "schemas are reduced to what the provider supports",
     },
-    Leaf {
+    AllowedDifference {
         at: "tools[].cache_control",
         when: is_dropped,
-        why: "marks of a cache have no counterpart in the Responses API",
+        why: "cache markers have no counterpart in the Responses API",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].cache_control",
         when: is_dropped,
-        why: "marks of a cache have no counterpart in the Responses API",
+        why: "cache markers have no counterpart in the Responses API",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].content[].cache_control",
-        when: |theirs, ours, speech| {
-            is_dropped(theirs, ours, speech) || speech.quirks.cache_control
+        when: |theirs, ours, profile| {
+            is_dropped(theirs, ours, profile) || profile.quirks.cache_control
         },
-        why: "marks of a cache have no counterpart in the Responses API",
+        why: "cache markers have no counterpart in the Responses API",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].tool_calls[].cache_control",
         when: is_dropped,
-        why: "marks of a cache have no counterpart in the Responses API",
+        why: "cache markers have no counterpart in the Responses API",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].tool_calls[].index",
         when: is_dropped,
-        why: "the index belongs to streams",
+        why: "the index is meaningful only in streams",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].name",
-        when: |theirs, ours, speech| is_dropped(theirs, ours, speech) || speech.quirks.tool_names,
-        why: "names of speakers have no counterpart, names of tools are sent where they are wanted",
+        when: |theirs, ours, profile| {
+            is_dropped(theirs, ours, profile) || profile.quirks.tool_names
+        },
+        why: "names of participants have no counterpart, and names of tools are sent only if they are required",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].prefix",
         when: is_dropped,
-        why: "an answer to go on with has no counterpart in the Responses API",
+        why: "an answer to be continued has no counterpart in the Responses API",
     },
-    Leaf {
+    AllowedDifference {
         at: "tools[].eager_input_streaming",
         when: is_dropped,
-        why: "an extension of one model's maker",
+        why: "an extension of a single provider",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].content[].image_url.detail",
         when: |theirs, ours, _| theirs.is_none() && ours == Some(&json!("auto")),
         why: "auto is the default",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].content[].type",
-        when: |theirs, ours, speech| {
-            let is_file = theirs == Some(&json!("file")) && !speech.quirks.files;
-            let is_image = theirs == Some(&json!("image_url")) && !speech.model.images;
+        when: |theirs, ours, profile| {
+            let is_file = theirs == Some(&json!("file")) && !profile.quirks.files;
+            let is_image = theirs == Some(&json!("image_url")) && !profile.model.images;
             ours == Some(&json!("text")) && (is_file || is_image)
         },
-        why: "a line stands in for a file or an image that the model does not take",
+        why: "a line of text replaces a file or an image that the model does not support",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].content[].text",
-        when: |theirs, ours, speech| {
-            let is_line = ours
+        when: |theirs, ours, profile| {
+            let is_notice = ours
                 .and_then(Value::as_str)
                 .is_some_and(|line| line.starts_with('['));
-            let is_left_out = !speech.quirks.files || !speech.model.images;
-            theirs.is_none() && is_line && is_left_out
+            let is_unsupported = !profile.quirks.files || !profile.model.images;
+            theirs.is_none() && is_notice && is_unsupported
         },
-        why: "a line stands in for a file or an image that the model does not take",
+        why: "a line of text replaces a file or an image that the model does not support",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].content[].file",
-        when: |theirs, ours, speech| is_dropped(theirs, ours, speech) && !speech.quirks.files,
-        why: "a line stands in for a file or an image that the model does not take",
+        when: |theirs, ours, profile| is_dropped(theirs, ours, profile) && !profile.quirks.files,
+        why: "a line of text replaces a file or an image that the model does not support",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].content[].image_url",
-        when: |theirs, ours, speech| is_dropped(theirs, ours, speech) && !speech.model.images,
-        why: "a line stands in for a file or an image that the model does not take",
+        when: |theirs, ours, profile| is_dropped(theirs, ours, profile) && !profile.model.images,
+        why: "a line of text replaces a file or an image that the model does not support",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].reasoning_content",
-        when: |theirs, ours, speech| {
-            let says_nothing = |value: Option<&Value>| {
+        when: |theirs, ours, profile| {
+            let is_empty = |value: Option<&Value>| {
                 value.is_none_or(|value| value.as_str().is_some_and(|text| text.trim().is_empty()))
             };
-            let is_wanted = speech.quirks.reasoning_required != ReasoningRequired::Never;
-            says_nothing(theirs) && says_nothing(ours) && (ours.is_none() || is_wanted)
+            let is_required = profile.quirks.reasoning_required != ReasoningRequired::Never;
+            is_empty(theirs) && is_empty(ours) && (ours.is_none() || is_required)
         },
-        why: "empty thinking is sent where thinking is demanded, and nowhere else",
+        why: "empty reasoning is sent only where reasoning is required",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].tool_calls[].extra_content*",
-        when: |_, _, speech| speech.quirks.call_extra == ExtraContentReplay::Required,
-        why: "a placeholder stands in for a signature that was lost",
+        when: |_, _, profile| profile.quirks.call_extra == ExtraContentReplay::Required,
+        why: "a placeholder replaces a lost signature",
     },
-    Leaf {
+    AllowedDifference {
         at: "messages[].tool_calls[].extra_content",
-        when: |theirs, ours, speech| {
-            is_dropped(theirs, ours, speech) && speech.quirks.call_extra == ExtraContentReplay::None
+        when: |theirs, ours, profile| {
+            is_dropped(theirs, ours, profile)
+                && profile.quirks.call_extra == ExtraContentReplay::None
         },
-        why: "signatures go back to those who sent them",
+        why: "signatures are sent only to the provider that made them",
     },
-    Leaf {
+    AllowedDifference {
         at: "reasoning_effort",
-        when: |_, ours, speech| {
-            let spoken = speech.quirks.reasoning_control;
+        when: |_, ours, profile| {
+            let control = profile.quirks.reasoning_control;
             let has_field = matches!(
-                spoken,
+                control,
                 ReasoningControl::Effort | ReasoningControl::ThinkingAndEffort
             );
             let is_level = ours
                 .and_then(Value::as_str)
-                .is_some_and(|level| speech.model.reasoning.iter().any(|known| known == level));
-            (ours.is_none() && (!has_field || speech.model.reasoning.is_empty())) || is_level
+                .is_some_and(|level| profile.model.reasoning.iter().any(|known| known == level));
+            (ours.is_none() && (!has_field || profile.model.reasoning.is_empty())) || is_level
         },
-        why: "effort is said in the model's own words, and only to models that are known to have it",
+        why: "effort is sent with the model's own level names, and only to models that support it",
     },
-    Leaf {
+    AllowedDifference {
         at: "reasoning*",
-        when: |_, ours, speech| {
-            ours.is_none() || speech.quirks.reasoning_control == ReasoningControl::Reasoning
+        when: |_, ours, profile| {
+            ours.is_none() || profile.quirks.reasoning_control == ReasoningControl::Reasoning
         },
-        why: "effort is all that a client can say of thinking",
+        why: "effort is the only reasoning setting that a client can send",
     },
-    Leaf {
+    AllowedDifference {
         at: "thinking*",
-        when: |theirs, ours, speech| {
-            is_dropped(theirs, ours, speech)
+        when: |theirs, ours, profile| {
+            is_dropped(theirs, ours, profile)
                 || matches!(
-                    speech.quirks.reasoning_control,
+                    profile.quirks.reasoning_control,
                     ReasoningControl::Thinking | ReasoningControl::ThinkingAndEffort
                 )
         },
-        why: "thinking is switched by the effort that the client asks for",
+        why: "thinking is switched on or off by the effort that the client asks for",
     },
-    Leaf {
+    AllowedDifference {
         at: "*",
-        when: |theirs, ours, speech| is_dropped(theirs, ours, speech) && !speech.model.sampling,
-        why: "the model takes no sampling parameters",
+        when: |theirs, ours, profile| is_dropped(theirs, ours, profile) && !profile.model.sampling,
+        why: "the model does not support sampling parameters",
     },
-    Leaf {
+    AllowedDifference {
         at: "max_tokens",
-        when: |theirs, ours, speech| is_lower(theirs, ours, speech.model.max_output),
-        why: "the output limit stays within the model's",
+        when: |theirs, ours, profile| is_lower(theirs, ours, profile.model.max_output),
+        why: "the output limit is capped at the model's maximum",
     },
-    Leaf {
+    AllowedDifference {
         at: "max_completion_tokens",
-        when: |theirs, ours, speech| is_lower(theirs, ours, speech.model.max_output),
-        why: "the output limit stays within the model's",
+        when: |theirs, ours, profile| is_lower(theirs, ours, profile.model.max_output),
+        why: "the output limit is capped at the model's maximum",
     },
-    Leaf {
+    AllowedDifference {
         at: "max_tokens",
-        when: |theirs, _, speech| theirs.is_none() && speech.quirks.default_max_tokens.is_some(),
-        why: "the provider's own default cuts answers short",
+        when: |theirs, _, profile| theirs.is_none() && profile.quirks.default_max_tokens.is_some(),
+        why: "the provider's default limit would truncate answers",
     },
-    Leaf {
+    AllowedDifference {
         at: "response_format*",
-        when: |_, _, speech| speech.quirks.response_format != ResponseFormat::JsonSchema,
-        why: "the provider knows no schemas for answers",
+        when: |_, _, profile| profile.quirks.response_format != ResponseFormat::JsonSchema,
+        why: "the provider does not support schemas for answers",
     },
-    Leaf {
+    AllowedDifference {
         at: "service_tier",
-        when: |theirs, ours, speech| {
-            is_dropped(theirs, ours, speech) && !speech.quirks.service_tier
+        when: |theirs, ours, profile| {
+            is_dropped(theirs, ours, profile) && !profile.quirks.service_tier
         },
-        why: "tiers are the provider's own",
+        why: "service tiers are provider-specific",
     },
-    Leaf {
+    AllowedDifference {
         at: "parallel_tool_calls",
-        when: |_, ours, speech| ours.is_none() && !speech.quirks.parallel_tool_calls,
-        why: "the provider does not know parallel_tool_calls",
+        when: |_, ours, profile| ours.is_none() && !profile.quirks.parallel_tool_calls,
+        why: "the provider does not support parallel_tool_calls",
     },
-    Leaf {
+    AllowedDifference {
         at: "?",
         when: is_dropped,
         why: "no counterpart in the Responses API",
     },
 ];
 
-fn is_dropped(theirs: Option<&Value>, ours: Option<&Value>, _: &Speech) -> bool {
+fn is_dropped(theirs: Option<&Value>, ours: Option<&Value>, _: &ProviderProfile) -> bool {
     theirs.is_some() && ours.is_none()
 }
 
@@ -500,11 +504,12 @@ fn parse_arguments(message: &mut Value) {
     }
 }
 
-fn thinking(message: &mut Value, speech: &Speech) {
+/// Moves the reasoning of an assistant message to where the provider expects it.
+fn normalize_reasoning(message: &mut Value, profile: &ProviderProfile) {
     if message["role"] != "assistant" {
         return;
     }
-    let Ok((thought, text)) = thought_and_text(message, speech) else {
+    let Ok((reasoning, text)) = reasoning_and_text(message, profile) else {
         return;
     };
     let details = remove(message, "reasoning_details");
@@ -513,7 +518,7 @@ fn thinking(message: &mut Value, speech: &Speech) {
         .iter()
         .any(Option::is_some);
     let in_content = message["content"].is_array() || message["content"] != json!(text);
-    if in_content && !thought.is_empty() && !in_field && details.is_none() {
+    if in_content && !reasoning.is_empty() && !in_field && details.is_none() {
         if text.is_empty() {
             remove(message, "content");
         } else {
@@ -523,23 +528,23 @@ fn thinking(message: &mut Value, speech: &Speech) {
     if message.get("content").is_some_and(Value::is_null) {
         remove(message, "content");
     }
-    if thought.is_empty() && details.is_none() {
+    if reasoning.is_empty() && details.is_none() {
         return;
     }
-    match speech.quirks.reasoning_replay {
+    match profile.quirks.reasoning_replay {
         ReasoningReplay::None => {}
-        ReasoningReplay::ReasoningContent => message["reasoning_content"] = json!(thought),
-        ReasoningReplay::Reasoning => message["reasoning"] = json!(thought),
+        ReasoningReplay::ReasoningContent => message["reasoning_content"] = json!(reasoning),
+        ReasoningReplay::Reasoning => message["reasoning"] = json!(reasoning),
         ReasoningReplay::ReasoningDetails => match details {
             Some(details) => message["reasoning_details"] = details,
-            None => message["reasoning"] = json!(thought),
+            None => message["reasoning"] = json!(reasoning),
         },
         ReasoningReplay::ThinkTags => {
-            message["content"] = json!(format!("<think>{thought}</think>{text}"));
+            message["content"] = json!(format!("<think>{reasoning}</think>{text}"));
         }
         ReasoningReplay::ThinkingParts => {
             let mut parts = vec![json!({"type": "thinking",
-                "thinking": [{"type": "text", "text": thought}]})];
+                "thinking": [{"type": "text", "text": reasoning}]})];
             if !text.is_empty() {
                 parts.push(json!({"type": "text", "text": text}));
             }
@@ -548,20 +553,21 @@ fn thinking(message: &mut Value, speech: &Speech) {
     }
 }
 
-fn without_bridges(theirs: &Value, ours: &mut Value) {
+/// Removes the assistant messages that we insert between a tool result and a user message.
+fn remove_inserted_messages(theirs: &Value, ours: &mut Value) {
     let Some(messages) = ours["messages"].as_array_mut() else {
         return;
     };
-    let mut place = 1;
-    while place < messages.len() {
-        let is_bridge = messages[place - 1]["role"] == "tool"
-            && messages[place]["role"] == "assistant"
-            && messages[place].get("tool_calls").is_none()
-            && theirs["messages"][place]["role"] == "user";
-        if is_bridge {
-            messages.remove(place);
+    let mut index = 1;
+    while index < messages.len() {
+        let is_inserted = messages[index - 1]["role"] == "tool"
+            && messages[index]["role"] == "assistant"
+            && messages[index].get("tool_calls").is_none()
+            && theirs["messages"][index]["role"] == "user";
+        if is_inserted {
+            messages.remove(index);
         }
-        place += 1;
+        index += 1;
     }
 }
 
@@ -596,7 +602,7 @@ fn join_leading_systems(request: &mut Value) {
     messages.insert(0, json!({"role": "system", "content": texts.join("\n\n")}));
 }
 
-/// Calls and their results keep their pairing under any names.
+/// Replaces call ids by numbers, so that only the pairing of calls and results is compared.
 fn number_calls(request: &mut Value) {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut number = |id: &mut Value| {

@@ -1,35 +1,35 @@
-//! What an answer says, read in the plainest way from the whole of it. Nothing
-//! of the adapters is used: this is what they are judged by.
+//! Reads the content of a complete answer in the simplest possible way. It uses no code of the
+//! adapters, because their results are compared with it.
 
 use registry::{Quirks, ThinkTags};
 use serde_json::Value;
 
 use super::body::error;
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct ExpectedAnswer {
     pub text: String,
     pub reasoning: String,
     pub refusal: String,
-    pub calls: Vec<Call>,
-    /// The addresses that are cited, in order, each once.
+    pub calls: Vec<ExpectedCall>,
+    /// The cited addresses in order, each once.
     pub citations: Vec<String>,
-    pub usage: Option<Usage>,
-    pub end: End,
+    pub usage: Option<ExpectedUsage>,
+    pub end: AnswerEnd,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Call {
+pub struct ExpectedCall {
     pub id: String,
     pub name: String,
     pub arguments: String,
     index: Option<u64>,
 }
 
-/// Tokens in the terms of the Responses API.
+/// Token counts as the Responses API defines them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Usage {
+pub struct ExpectedUsage {
     pub input: u64,
     pub cached: u64,
     pub output: u64,
@@ -37,28 +37,28 @@ pub struct Usage {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum End {
+pub enum AnswerEnd {
     Stop,
     Length,
     Filter,
     Error(Value),
-    /// Nobody said that it was the end.
+    /// The answer ended without a finish reason.
     #[default]
     Cut,
 }
 
-/// What the chunks of an answer say, or its one document. The quirks tell
-/// whether thinking stands in the text, and what the counts leave out.
-pub fn said(chunks: &[Value], quirks: &Quirks) -> Said {
-    let mut said = Said::default();
+/// The content of an answer, from its chunks or its single document. The quirks say whether the
+/// text contains the reasoning and which tokens the counts leave out.
+pub fn expected_answer(chunks: &[Value], quirks: &Quirks) -> ExpectedAnswer {
+    let mut answer = ExpectedAnswer::default();
     for chunk in chunks {
         if let Some(error) = error(chunk) {
-            said.end = End::Error(error.clone());
+            answer.end = AnswerEnd::Error(error.clone());
             break;
         }
         for choice in items(&chunk["choices"]) {
             if choice["index"].as_u64().unwrap_or(0) == 0 {
-                said.choice(choice);
+                answer.choice(choice);
             }
         }
         for usage in [
@@ -66,26 +66,26 @@ pub fn said(chunks: &[Value], quirks: &Quirks) -> Said {
             &chunk["choices"][0]["usage"],
             &chunk["x_groq"]["usage"],
         ] {
-            said.usage = usage_of(usage, quirks.usage_apart).or(said.usage);
+            answer.usage = usage_of(usage, quirks.usage_apart).or(answer.usage);
         }
         for list in ["search_results", "web_search", "citations"] {
             for page in items(&chunk[list]) {
                 let url = page.as_str().or_else(|| page["url"].as_str());
-                said.cite(url.or_else(|| page["link"].as_str()));
+                answer.cite(url.or_else(|| page["link"].as_str()));
             }
         }
     }
     if quirks.think_tags != ThinkTags::Off {
-        said.untag(quirks.think_tags == ThinkTags::Unopened);
+        answer.move_tagged_reasoning(quirks.think_tags == ThinkTags::Unopened);
     }
-    said
+    answer
 }
 
-impl Said {
+impl ExpectedAnswer {
     fn choice(&mut self, choice: &Value) {
         let is_whole = choice["message"].is_object();
         let delta = &choice[if is_whole { "message" } else { "delta" }];
-        self.reasoning += &thinking(delta);
+        self.reasoning += &reasoning_of(delta);
         match &delta["content"] {
             Value::String(text) => self.text += text,
             Value::Array(parts) => {
@@ -107,14 +107,16 @@ impl Said {
         let end = match reason.to_lowercase().as_str() {
             "" => return,
             "length" | "max_tokens" | "model_length" | "model_context_window_exceeded" => {
-                End::Length
+                AnswerEnd::Length
             }
-            "content_filter" | "sensitive" | "safety" => End::Filter,
-            "error" | "insufficient_system_resource" | "network_error" => End::Error(Value::Null),
-            _ => End::Stop,
+            "content_filter" | "sensitive" | "safety" => AnswerEnd::Filter,
+            "error" | "insufficient_system_resource" | "network_error" => {
+                AnswerEnd::Error(Value::Null)
+            }
+            _ => AnswerEnd::Stop,
         };
-        // A later stop does not undo a cut.
-        if end != End::Stop || self.end == End::Cut {
+        // A later `stop` does not replace another finish reason.
+        if end != AnswerEnd::Stop || self.end == AnswerEnd::Cut {
             self.end = end;
         }
     }
@@ -126,28 +128,28 @@ impl Said {
         }
     }
 
-    /// A piece of a call, or a whole one.
+    /// Adds a piece of a call or a complete call.
     fn call(&mut self, piece: &Value, is_whole: bool) {
-        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (id, name) = (word(&piece["id"]), word(&piece["function"]["name"]));
+        let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (id, name) = (string(&piece["id"]), string(&piece["function"]["name"]));
         let index = piece["index"].as_u64();
         let arguments = match &piece["function"]["arguments"] {
             Value::String(text) => text.clone(),
             Value::Null => String::new(),
             object => object.to_string(),
         };
-        let goes_on = |call: &Call| {
-            let same_place = index.is_none() || call.index.is_none() || call.index == index;
+        let continues = |call: &ExpectedCall| {
+            let same_index = index.is_none() || call.index.is_none() || call.index == index;
             let same_id = id.is_empty() || call.id.is_empty() || call.id == id;
-            // With a name and no id it is a call of its own once the one before
-            // it is whole.
+            // A piece with a name and no id begins another call if the call before it is
+            // complete.
             let is_next = id.is_empty()
                 && !name.is_empty()
                 && !call.name.is_empty()
                 && serde_json::from_str::<Value>(&call.arguments).is_ok();
-            same_place && same_id && !is_next
+            same_index && same_id && !is_next
         };
-        let open = self.calls.iter_mut().rev().find(|call| goes_on(call));
+        let open = self.calls.iter_mut().rev().find(|call| continues(call));
         match open.filter(|_| !is_whole) {
             Some(call) => {
                 if call.id.is_empty() {
@@ -158,7 +160,7 @@ impl Said {
                 }
                 call.arguments += &arguments;
             }
-            None => self.calls.push(Call {
+            None => self.calls.push(ExpectedCall {
                 id,
                 name,
                 arguments,
@@ -167,28 +169,27 @@ impl Said {
         }
     }
 
-    /// Thinking at the start of the text, between tags or before the closing one.
-    fn untag(&mut self, is_unopened: bool) {
+    /// Moves reasoning from the start of the text: between think tags, or before the closing tag.
+    fn move_tagged_reasoning(&mut self, is_unopened: bool) {
         let text = self.text.trim_start();
         let inside = text.strip_prefix("<think>");
         let Some(inside) = inside.or_else(|| is_unopened.then_some(text)) else {
             return;
         };
-        let Some((thought, text)) = inside
+        let Some((reasoning, text)) = inside
             .split_once("</think>")
             .or_else(|| (!is_unopened).then_some((inside, "")))
         else {
             return;
         };
-        // White space around the tags belongs to them.
-        self.reasoning += thought.trim_start();
+        // White space around the tags is not part of the text.
+        self.reasoning += reasoning.trim_start();
         self.text = text.trim_start().to_owned();
     }
 }
 
-/// The thinking of a message or of a piece of one. Where it comes in several
-/// forms, they are the same.
-fn thinking(delta: &Value) -> String {
+/// The reasoning of a message or a delta. If it is sent in several forms, they are equal.
+fn reasoning_of(delta: &Value) -> String {
     for name in ["reasoning_content", "reasoning"] {
         if let Some(text) = delta[name].as_str().filter(|text| !text.is_empty()) {
             return text.to_owned();
@@ -215,10 +216,11 @@ fn thinking(delta: &Value) -> String {
         .collect()
 }
 
-/// The counts must add up: more cached than sent means that it was counted
-/// beside, and so was reasoning that is exactly what the total has beyond both
-/// (xAI). `apart`: the provider leaves out what it generated and did not name.
-fn usage_of(usage: &Value, apart: bool) -> Option<Usage> {
+/// The token counts, corrected so that they add up. More cached than prompt tokens means that the
+/// prompt count excludes the cached ones. Reasoning was excluded from the completion count if it
+/// is exactly the difference between the total and both counts (xAI). `apart`: the provider
+/// leaves generated tokens out of the completion count without naming them.
+fn usage_of(usage: &Value, apart: bool) -> Option<ExpectedUsage> {
     usage.as_object()?;
     let n = |path: &str| usage.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     let (prompt, completion) = (n("/prompt_tokens"), n("/completion_tokens"));
@@ -227,18 +229,18 @@ fn usage_of(usage: &Value, apart: bool) -> Option<Usage> {
         .max(n("/prompt_cache_hit_tokens"))
         .max(n("/num_cached_tokens"));
     let reasoning = n("/completion_tokens_details/reasoning_tokens");
-    let beside = n("/total_tokens").saturating_sub(prompt + completion);
-    let named = if beside == reasoning || apart {
-        beside
+    let excluded = n("/total_tokens").saturating_sub(prompt + completion);
+    let added = if excluded == reasoning || apart {
+        excluded
     } else {
         0
     };
-    Some(Usage {
+    Some(ExpectedUsage {
         input: prompt + if cached > prompt { cached } else { 0 },
         cached,
-        output: completion + named,
+        output: completion + added,
         reasoning: if apart {
-            reasoning.max(named)
+            reasoning.max(added)
         } else {
             reasoning
         },

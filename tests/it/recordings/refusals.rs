@@ -1,4 +1,5 @@
-//! What a refusal is, decided from its status and its words alone.
+//! Classifies recorded refusals by their status and their text alone, and compares the result with
+//! the fault that the adapters derive.
 
 use adapters::fault::{Fault, Retry};
 use adapters::provider_error;
@@ -6,17 +7,17 @@ use serde_json::Value;
 
 use super::body::{Recording, error};
 
-/// What a client must be told.
+/// The status, code and retry decision that a client must get.
 #[derive(Debug, PartialEq)]
-struct Told {
+struct ExpectedRefusal {
     status: u16,
     code: Option<String>,
     retry: bool,
 }
 
-/// Words of a refusal (one of `words` in its text, type or code, in small
-/// letters; or its status), and what it is. The first that fits counts.
-struct Row {
+/// A kind of refusal. It is recognised by one of `words` in its text, type or code (compared in
+/// lower case), or otherwise by its status. The first pattern that matches counts.
+struct RefusalPattern {
     words: &'static [&'static str],
     statuses: &'static [u16],
     status: u16,
@@ -24,8 +25,8 @@ struct Row {
     retry: bool,
 }
 
-const ROWS: &[Row] = &[
-    Row {
+const REFUSAL_PATTERNS: &[RefusalPattern] = &[
+    RefusalPattern {
         words: &[
             "context_length_exceeded",
             "exceed_context_size_error",
@@ -50,7 +51,7 @@ const ROWS: &[Row] = &[
         code: "context_length_exceeded",
         retry: false,
     },
-    Row {
+    RefusalPattern {
         words: &[
             "insufficient_quota",
             "exceeded_current_quota",
@@ -69,7 +70,7 @@ const ROWS: &[Row] = &[
         code: "insufficient_quota",
         retry: false,
     },
-    Row {
+    RefusalPattern {
         words: &[
             "incorrect api key",
             "invalid api key",
@@ -81,7 +82,7 @@ const ROWS: &[Row] = &[
         code: "invalid_api_key",
         retry: false,
     },
-    Row {
+    RefusalPattern {
         words: &[
             "no endpoints found for",
             "model_not_found",
@@ -94,7 +95,7 @@ const ROWS: &[Row] = &[
         code: "model_not_found",
         retry: false,
     },
-    Row {
+    RefusalPattern {
         words: &[
             "content_filter",
             "considered high risk",
@@ -108,15 +109,15 @@ const ROWS: &[Row] = &[
         code: "content_filter",
         retry: false,
     },
-    Row {
-        // The model's call was no good; the next may be.
+    RefusalPattern {
+        // The model made an invalid call; the next attempt may be valid.
         words: &["tool_use_failed"],
         statuses: &[],
         status: 400,
         code: "tool_use_failed",
         retry: true,
     },
-    Row {
+    RefusalPattern {
         words: &[
             "engine_overloaded",
             "overloaded_error",
@@ -127,14 +128,14 @@ const ROWS: &[Row] = &[
         code: "server_is_overloaded",
         retry: true,
     },
-    Row {
+    RefusalPattern {
         words: &["rate_limit", "ratelimitreached", "rate limit", "throttling"],
         statuses: &[429],
         status: 429,
         code: "rate_limit_exceeded",
         retry: true,
     },
-    Row {
+    RefusalPattern {
         words: &[],
         statuses: &[403],
         status: 403,
@@ -143,21 +144,21 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// A recorded HTTP error.
-pub fn check(status: u16, recording: &Recording, tell: &mut dyn FnMut(String)) {
+/// Checks a recorded HTTP error.
+pub fn check(status: u16, recording: &Recording, report: &mut dyn FnMut(String)) {
     let body: Value = serde_json::from_slice(&recording.body)
         .unwrap_or_else(|_| String::from_utf8_lossy(&recording.body).into());
     let body = body.get(0).unwrap_or(&body);
-    // xAI says only a sentence there, and the code beside it.
+    // xAI has only a sentence in `error`, and the code beside it.
     let inner = error(body).filter(|error| error.is_object());
     let fault = provider_error::from_reply(status, None, &recording.body);
-    let said = inner.unwrap_or(body);
-    same(&told(status, said), &fault, tell);
-    same_words(said, &fault, tell);
+    let error = inner.unwrap_or(body);
+    compare(&expected_refusal(status, error), &fault, report);
+    check_message(error, &fault, report);
 }
 
-/// An error inside an answer that began with status 200.
-pub fn check_inside(error: &Value, fault: &Fault, tell: &mut dyn FnMut(String)) {
+/// Checks an error inside an answer that began with status 200.
+pub fn check_stream_error(error: &Value, fault: &Fault, report: &mut dyn FnMut(String)) {
     if error.is_null() {
         return;
     }
@@ -174,11 +175,11 @@ pub fn check_inside(error: &Value, fault: &Fault, tell: &mut dyn FnMut(String)) 
             _ if error["status_code"] == 2013 => 400,
             _ => 500,
         });
-    same(&told(status, error), fault, tell);
-    same_words(error, fault, tell);
+    compare(&expected_refusal(status, error), fault, report);
+    check_message(error, fault, report);
 }
 
-/// GLM's and MiniMax's numbers, and the code that they mean.
+/// The error numbers of GLM and MiniMax, and the codes for which they stand.
 const NUMBERS: &[(&[&str], &str)] = &[
     (&["1261"], "context_length_exceeded"),
     (
@@ -192,7 +193,7 @@ const NUMBERS: &[(&[&str], &str)] = &[
     (&["1305", "1312"], "server_is_overloaded"),
 ];
 
-fn row_of(status: u16, error: &Value) -> Option<&'static Row> {
+fn matching_pattern(status: u16, error: &Value) -> Option<&'static RefusalPattern> {
     let words = error.to_string().to_lowercase();
     let number = [&error["code"], &error["status_code"]].map(|number| {
         number
@@ -204,59 +205,67 @@ fn row_of(status: u16, error: &Value) -> Option<&'static Row> {
             .iter()
             .any(|known| number.iter().any(|n| n == known))
     });
-    // Google says of a minute's limit what others say of an empty account.
-    let is_googles = words.contains("resource_exhausted");
+    // Google describes a limit per minute in words that other providers use for an empty account.
+    let is_google = words.contains("resource_exhausted");
     match numbered {
-        Some((_, code)) => ROWS.iter().find(|row| row.code == *code),
-        None if is_googles => ROWS.iter().find(|row| row.code == "rate_limit_exceeded"),
-        None => ROWS
+        Some((_, code)) => REFUSAL_PATTERNS
             .iter()
-            .find(|row| row.words.iter().any(|word| words.contains(word)))
-            .or_else(|| ROWS.iter().find(|row| row.statuses.contains(&status))),
+            .find(|pattern| pattern.code == *code),
+        None if is_google => REFUSAL_PATTERNS
+            .iter()
+            .find(|pattern| pattern.code == "rate_limit_exceeded"),
+        None => REFUSAL_PATTERNS
+            .iter()
+            .find(|pattern| pattern.words.iter().any(|word| words.contains(word)))
+            .or_else(|| {
+                REFUSAL_PATTERNS
+                    .iter()
+                    .find(|pattern| pattern.statuses.contains(&status))
+            }),
     }
 }
 
-fn told(status: u16, error: &Value) -> Told {
-    let row = row_of(status, error);
-    if let Some(row) = row {
-        return Told {
-            status: row.status,
-            code: Some(row.code.to_owned()),
-            retry: row.retry,
+fn expected_refusal(status: u16, error: &Value) -> ExpectedRefusal {
+    let pattern = matching_pattern(status, error);
+    if let Some(pattern) = pattern {
+        return ExpectedRefusal {
+            status: pattern.status,
+            code: Some(pattern.code.to_owned()),
+            retry: pattern.retry,
         };
     }
     if status >= 500 {
-        return Told {
+        return ExpectedRefusal {
             status,
             code: Some("upstream_error".to_owned()),
             retry: true,
         };
     }
-    let says_model = error.to_string().to_lowercase().contains("model");
+    let mentions_model = error.to_string().to_lowercase().contains("model");
     let code = match error["code"].as_str() {
-        _ if status == 404 && says_model => Some("model_not_found"),
+        _ if status == 404 && mentions_model => Some("model_not_found"),
         code => code.filter(|code| code.parse::<u32>().is_err()),
     };
-    Told {
+    ExpectedRefusal {
         status,
         code: code.map(str::to_owned),
         retry: false,
     }
 }
 
-fn same(told: &Told, fault: &Fault, tell: &mut dyn FnMut(String)) {
-    let ours = Told {
+fn compare(expected: &ExpectedRefusal, fault: &Fault, report: &mut dyn FnMut(String)) {
+    let ours = ExpectedRefusal {
         status: fault.status(false),
         code: fault.code().map(str::to_owned),
         retry: !matches!(fault.retry, Retry::Never),
     };
-    if *told != ours {
-        tell(format!("is {told:?} and came as {ours:?}"));
+    if *expected != ours {
+        report(format!("is {expected:?} and came as {ours:?}"));
     }
 }
 
-/// The client reads what the provider said.
-fn same_words(error: &Value, fault: &Fault, tell: &mut dyn FnMut(String)) {
+/// Checks that the client gets the provider's message.
+fn check_message(error: &Value, fault: &Fault, report: &mut dyn FnMut(String)) {
     let message = error["message"]
         .as_str()
         .or_else(|| error["status_msg"].as_str())
@@ -266,6 +275,6 @@ fn same_words(error: &Value, fault: &Fault, tell: &mut dyn FnMut(String)) {
     if let Some(message) = message
         && !fault.message.contains(message)
     {
-        tell(format!("{message:?} became {:?}", fault.message));
+        report(format!("{message:?} became {:?}", fault.message));
     }
 }

@@ -1,26 +1,26 @@
-//! A recorded body through the reader and the assembler.
+//! Replays a recorded body through the adapter that reads answers.
 
 use adapters::responses::request::TurnSource;
+use kit::drive::{self, DrivenAnswer};
 use registry::Quirks;
 
-use crate::dialects::drive::{self, DrivenAnswer};
-
-/// Who gets it.
+/// The client that receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Client {
+pub enum ReplayClient {
     Any,
     Codex,
-    /// Wants the response alone.
+    /// A client that does not stream.
     Unstreamed,
 }
 
-pub fn play<'b>(
+/// Replays a body that arrives in these reads.
+pub fn replay<'b>(
     quirks: &Quirks,
-    client: Client,
+    client: ReplayClient,
     reads: impl IntoIterator<Item = &'b [u8]>,
 ) -> DrivenAnswer {
     let source = TurnSource::new(r#"{"model":"m","stream":true,"input":"go"}"#.to_owned());
     let turn = source.turn().unwrap();
-    let settings = drive::settings(&turn, client == Client::Codex, false);
-    drive::read(settings, quirks, reads, client != Client::Unstreamed)
+    let settings = drive::settings(&turn, client == ReplayClient::Codex, false);
+    drive::read(settings, quirks, reads, client != ReplayClient::Unstreamed)
 }

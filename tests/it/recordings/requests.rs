@@ -1,5 +1,6 @@
-//! A recorded conversation as a client of ours would have sent it becomes the
-//! request that was recorded, but for what `differences` explains.
+//! A recorded Chat request is converted into the Responses request that a client would have sent.
+//! Encoding that must give the recorded request again, except for the differences that
+//! `differences` explains.
 
 use std::collections::BTreeSet;
 
@@ -12,12 +13,12 @@ use serde_json::{Map, Value, json};
 
 use super::body::Recording;
 use super::compare::compare;
-use super::differences::Speech;
-use super::{fail_with, known};
+use super::differences::ProviderProfile;
+use super::{assert_no_problems, providers};
 
-/// Fields of a chat request that the Responses API has too. The others say
-/// something that a client of ours cannot say.
-pub const SAID: &[&str] = &[
+/// The fields of a Chat request that have a counterpart in the Responses API. A client cannot send
+/// the others.
+pub const SHARED_FIELDS: &[&str] = &[
     "frequency_penalty",
     "logprobs",
     "max_completion_tokens",
@@ -42,45 +43,45 @@ pub const SAID: &[&str] = &[
 ];
 
 pub fn check(folder: &str, recordings: &[Recording]) {
-    let provider = known::provider(folder);
-    let mut wrong = Vec::new();
+    let provider = providers::provider(folder);
+    let mut problems = Vec::new();
     for recording in recordings {
         if let Some(request) = &recording.request {
-            let unexplained = differences(&provider, request, &mut BTreeSet::new());
+            let unexplained = unexplained_differences(&provider, request, &mut BTreeSet::new());
             for problem in unexplained.unwrap_or_default() {
-                wrong.push(format!("{folder}/{}: {problem}", recording.name));
+                problems.push(format!("{folder}/{}: {problem}", recording.name));
             }
         }
     }
-    fail_with(&wrong);
+    assert_no_problems(&problems);
 }
 
-/// What nothing explains; `None` for a request that no client of ours can send.
-/// `used` gets the reasons that were needed.
-pub fn differences(
+/// The unexplained differences; `None` for a request that no client of the Responses API can send.
+/// The reasons that were needed are added to `used`.
+pub fn unexplained_differences(
     provider: &Provider,
     recorded: &Value,
     used: &mut BTreeSet<&'static str>,
 ) -> Option<Vec<String>> {
     let name = recorded["model"].as_str().unwrap_or_default();
-    let (dialect, model) = known::model(provider, name);
-    let speech = Speech {
+    let (dialect, model) = providers::model(provider, name);
+    let profile = ProviderProfile {
         quirks: dialect.quirks,
         extras: dialect.body.iter().map(|(name, _)| name.clone()).collect(),
         model,
     };
     let origin = format!("{}/{name}", provider.id);
-    let said = match as_responses(recorded, &origin, &speech) {
-        Ok(said) => said,
+    let request = match as_responses(recorded, &origin, &profile) {
+        Ok(request) => request,
         Err(why) => {
             used.insert(why);
             return None;
         }
     };
-    let source = TurnSource::new(said.to_string());
+    let source = TurnSource::new(request.to_string());
     let options = EncodeOptions {
         origin: &origin,
-        ..EncodeOptions::new(&dialect, &speech.model, name)
+        ..EncodeOptions::new(&dialect, &profile.model, name)
     };
     let encoded = source
         .turn()
@@ -88,17 +89,20 @@ pub fn differences(
     Some(match encoded {
         Ok(encoded) => {
             let ours = serde_json::from_slice(&encoded.body).unwrap();
-            compare(recorded, ours, &speech, used)
+            compare(recorded, ours, &profile, used)
         }
-        Err(fault) => vec![format!("is refused: {fault}; {said}")],
+        Err(fault) => vec![format!("is refused: {fault}; {request}")],
     })
 }
 
-/// The request of a client of ours for the same. The error is what no client
-/// of ours can send.
-fn as_responses(chat: &Value, origin: &str, speech: &Speech) -> Result<Value, &'static str> {
-    let mut said = Map::new();
-    said.insert("model".to_owned(), chat["model"].clone());
+/// The equivalent Responses request. The error names what the Responses API cannot express.
+fn as_responses(
+    chat: &Value,
+    origin: &str,
+    profile: &ProviderProfile,
+) -> Result<Value, &'static str> {
+    let mut converted = Map::new();
+    converted.insert("model".to_owned(), chat["model"].clone());
     for (theirs, ours) in [
         ("temperature", "temperature"),
         ("top_p", "top_p"),
@@ -113,11 +117,11 @@ fn as_responses(chat: &Value, origin: &str, speech: &Speech) -> Result<Value, &'
         ("stream", "stream"),
     ] {
         if let Some(value) = chat.get(theirs).filter(|value| !value.is_null()) {
-            said.insert(ours.to_owned(), value.clone());
+            converted.insert(ours.to_owned(), value.clone());
         }
     }
     if chat["logprobs"] == true {
-        said.insert(
+        converted.insert(
             "include".to_owned(),
             json!(["message.output_text.logprobs"]),
         );
@@ -126,7 +130,7 @@ fn as_responses(chat: &Value, origin: &str, speech: &Speech) -> Result<Value, &'
         .into_iter()
         .find(|effort| effort.is_string());
     if let Some(effort) = effort {
-        said.insert("reasoning".to_owned(), json!({"effort": effort}));
+        converted.insert("reasoning".to_owned(), json!({"effort": effort}));
     }
     let mut text = Map::new();
     if let Some(format) = format(&chat["response_format"]) {
@@ -136,49 +140,49 @@ fn as_responses(chat: &Value, origin: &str, speech: &Speech) -> Result<Value, &'
         text.insert("verbosity".to_owned(), chat["verbosity"].clone());
     }
     if !text.is_empty() {
-        said.insert("text".to_owned(), Value::Object(text));
+        converted.insert("text".to_owned(), Value::Object(text));
     }
     let tools: Vec<Value> = list(&chat["tools"]).filter_map(tool).collect();
     if !tools.is_empty() {
-        said.insert("tools".to_owned(), Value::Array(tools));
+        converted.insert("tools".to_owned(), Value::Array(tools));
     }
     if let Some(choice) = tool_choice(&chat["tool_choice"]) {
-        said.insert("tool_choice".to_owned(), choice);
+        converted.insert("tool_choice".to_owned(), choice);
     }
     let mut input = Vec::new();
     for message in list(&chat["messages"]) {
-        push_items(&mut input, message, origin, speech)?;
+        push_items(&mut input, message, origin, profile)?;
     }
-    said.insert("input".to_owned(), Value::Array(input));
-    Ok(Value::Object(said))
+    converted.insert("input".to_owned(), Value::Array(input));
+    Ok(Value::Object(converted))
 }
 
 fn format(format: &Value) -> Option<Value> {
     if format["type"] != "json_schema" {
         return (format["type"] == "json_object").then(|| json!({"type": "json_object"}));
     }
-    let mut said = Map::new();
-    said.insert("type".to_owned(), json!("json_schema"));
+    let mut converted = Map::new();
+    converted.insert("type".to_owned(), json!("json_schema"));
     for (name, value) in format["json_schema"].as_object()? {
-        said.insert(name.clone(), value.clone());
+        converted.insert(name.clone(), value.clone());
     }
-    Some(Value::Object(said))
+    Some(Value::Object(converted))
 }
 
 fn tool(tool: &Value) -> Option<Value> {
-    let mut said = Map::new();
-    said.insert("type".to_owned(), json!("function"));
+    let mut converted = Map::new();
+    converted.insert("type".to_owned(), json!("function"));
     for (name, value) in tool["function"].as_object()? {
-        said.insert(name.clone(), value.clone());
+        converted.insert(name.clone(), value.clone());
     }
-    Some(Value::Object(said))
+    Some(Value::Object(converted))
 }
 
 fn tool_choice(choice: &Value) -> Option<Value> {
     match choice.as_str() {
-        // What Mistral calls it.
+        // Mistral's name for it.
         Some("any") => Some(json!("required")),
-        Some(word) => Some(json!(word)),
+        Some(mode) => Some(json!(mode)),
         None => {
             let name = choice["function"]["name"].as_str()?;
             Some(json!({"type": "function", "name": name}))
@@ -190,15 +194,15 @@ fn push_items(
     input: &mut Vec<Value>,
     message: &Value,
     origin: &str,
-    speech: &Speech,
+    profile: &ProviderProfile,
 ) -> Result<(), &'static str> {
     match message["role"].as_str().unwrap_or_default() {
         "assistant" => {
-            let (thought, text) = thought_and_text(message, speech)?;
+            let (reasoning, text) = reasoning_and_text(message, profile)?;
             let details = &message["reasoning_details"];
-            if !thought.is_empty() || details.is_array() {
+            if !reasoning.is_empty() || details.is_array() {
                 let baggage = Baggage {
-                    reasoning: thought.clone(),
+                    reasoning: reasoning.clone(),
                     origin: origin.to_owned(),
                     reasoning_details: if details.is_array() {
                         details.to_string()
@@ -209,7 +213,7 @@ fn push_items(
                 };
                 input.push(json!({
                     "type": "reasoning", "id": format!("rs_{}", input.len()),
-                    "summary": [{"type": "summary_text", "text": thought}],
+                    "summary": [{"type": "summary_text", "text": reasoning}],
                     "encrypted_content": baggage.seal(),
                 }));
             }
@@ -236,7 +240,7 @@ fn push_items(
         }
         "tool" => input.push(json!({"type": "function_call_output",
             "call_id": message["tool_call_id"], "output": content(&message["content"])?})),
-        "function" => return Err("functions of the first days are not tools"),
+        "function" => return Err("messages of the deprecated functions are not tool results"),
         role => input.push(json!({"type": "message", "role": role,
             "content": content(&message["content"])?})),
     }
@@ -252,22 +256,22 @@ fn content(content: &Value) -> Result<Value, &'static str> {
         "image_url" => {
             let image = &part["image_url"];
             let url = image.get("url").unwrap_or(image);
-            let mut said = json!({"type": "input_image", "image_url": url});
+            let mut converted = json!({"type": "input_image", "image_url": url});
             if image["detail"].is_string() {
-                said["detail"] = image["detail"].clone();
+                converted["detail"] = image["detail"].clone();
             }
-            Ok(said)
+            Ok(converted)
         }
         "file" if part["file"]["file_data"].is_string() => {
-            let mut said = part["file"].clone();
-            said["type"] = json!("input_file");
-            Ok(said)
+            let mut converted = part["file"].clone();
+            converted["type"] = json!("input_file");
+            Ok(converted)
         }
-        "file" => Err("a file by its id or address is stored with the provider"),
-        "document_url" => Err("a document by its address has no form in the Responses API"),
-        "input_audio" | "audio_url" => Err("sound has no form in our requests"),
-        "video_url" => Err("film has no form in the Responses API"),
-        _ => Err("a kind of content that is no part of the Responses API"),
+        "file" => Err("a file given by id or address is stored at the provider"),
+        "document_url" => Err("the Responses API has no documents by address"),
+        "input_audio" | "audio_url" => Err("audio is not supported in requests"),
+        "video_url" => Err("the Responses API does not support video"),
+        _ => Err("a content type that the Responses API does not have"),
     };
     parts
         .iter()
@@ -276,12 +280,12 @@ fn content(content: &Value) -> Result<Value, &'static str> {
         .map(Value::Array)
 }
 
-/// What an assistant message thought and said: a client of ours got it apart.
-pub fn thought_and_text(
+/// The reasoning and the text of an assistant message, which a client receives separately.
+pub fn reasoning_and_text(
     message: &Value,
-    speech: &Speech,
+    profile: &ProviderProfile,
 ) -> Result<(String, String), &'static str> {
-    let mut thought = String::new();
+    let mut reasoning = String::new();
     let mut text = String::new();
     match &message["content"] {
         Value::Array(parts) => {
@@ -290,7 +294,7 @@ pub fn thought_and_text(
                     Some("text") => text += part["text"].as_str().unwrap_or_default(),
                     Some("thinking") => {
                         for piece in list(&part["thinking"]) {
-                            thought += piece["text"].as_str().unwrap_or_default();
+                            reasoning += piece["text"].as_str().unwrap_or_default();
                         }
                     }
                     _ => return Err("an assistant message with more than text"),
@@ -300,12 +304,12 @@ pub fn thought_and_text(
         content => text += content.as_str().unwrap_or_default(),
     }
     for name in ["reasoning_content", "reasoning"] {
-        if thought.is_empty() {
-            thought += message[name].as_str().unwrap_or_default();
+        if reasoning.is_empty() {
+            reasoning += message[name].as_str().unwrap_or_default();
         }
     }
-    if thought.is_empty() {
-        thought = list(&message["reasoning_details"])
+    if reasoning.is_empty() {
+        reasoning = list(&message["reasoning_details"])
             .filter_map(|detail| {
                 detail["text"]
                     .as_str()
@@ -313,8 +317,8 @@ pub fn thought_and_text(
             })
             .collect();
     }
-    let has_tags = speech.quirks.think_tags != ThinkTags::Off
-        || speech.quirks.reasoning_replay == ReasoningReplay::ThinkTags;
+    let has_tags = profile.quirks.think_tags != ThinkTags::Off
+        || profile.quirks.reasoning_replay == ReasoningReplay::ThinkTags;
     if has_tags
         && let Some((tagged, rest)) = text
             .strip_prefix("<think>")
@@ -322,7 +326,7 @@ pub fn thought_and_text(
     {
         return Ok((tagged.trim().to_owned(), rest.trim_start().to_owned()));
     }
-    Ok((thought, text))
+    Ok((reasoning, text))
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -1,17 +1,17 @@
-//! What the recordings hold, counted; the same table stands in the docs.
+//! Counts the contents of the recordings. The documentation has the same table.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::body::{self, Answer, Recording};
-use super::differences::{LEAVES, REWRITES};
-use super::oracle::{self, End};
-use super::{known, name, requests};
+use super::body::{self, RecordedAnswer, Recording};
+use super::differences::{ALLOWED_DIFFERENCES, NORMALIZATIONS};
+use super::oracle::{self, AnswerEnd};
+use super::{name, providers, requests};
 
-/// The size of the list of the recordings that the docs speak of. With others
-/// the table is printed and not compared.
-const INDEX: u64 = 473_486;
+/// The size of the index file of the recordings that the documentation describes. For other
+/// recordings the table is only printed.
+const INDEX_SIZE: u64 = 473_486;
 
 const DOCS: &str = "docs/recordings.md";
 
@@ -35,7 +35,7 @@ pub fn check(root: &Path, folders: &[PathBuf]) {
     ];
     for folder in folders {
         let name = name(folder);
-        let counts = count(&name, &body::read(folder), &mut used);
+        let counts = count(&name, &body::read_recordings(folder), &mut used);
         lines.push(line(&name, counts));
         for (sum, count) in sum.iter_mut().zip(counts) {
             *sum += count;
@@ -44,16 +44,17 @@ pub fn check(root: &Path, folders: &[PathBuf]) {
     lines.push(line("all", sum));
     let table = lines.join("\n");
     report(&table);
-    let unused: Vec<&str> = REWRITES
+    let unused: Vec<&str> = NORMALIZATIONS
         .iter()
-        .map(|rewrite| rewrite.why)
-        .chain(LEAVES.iter().map(|leaf| leaf.why))
+        .map(|normalization| normalization.why)
+        .chain(ALLOWED_DIFFERENCES.iter().map(|allowed| allowed.why))
         .filter(|why| !used.contains(why))
         .collect();
     report(&format!("not needed: {}", unused.join("; ")));
-    let is_known = fs::metadata(root.join("INDEX.csv")).is_ok_and(|index| index.len() == INDEX);
+    let is_known =
+        fs::metadata(root.join("INDEX.csv")).is_ok_and(|index| index.len() == INDEX_SIZE);
     if is_known {
-        same_in_docs(&table);
+        compare_with_docs(&table);
     }
 }
 
@@ -61,8 +62,8 @@ fn line(name: &str, counts: [usize; 8]) -> String {
     format!("| {name} | {} |", counts.map(|n| n.to_string()).join(" | "))
 }
 
-/// With `BLESS=1` the docs get the table.
-fn same_in_docs(table: &str) {
+/// Compares the table with the one in the documentation, or replaces that one if `BLESS` is set.
+fn compare_with_docs(table: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(DOCS);
     let docs = fs::read_to_string(&path).unwrap();
     let start = docs.find("| provider |").expect("the docs have the table");
@@ -78,7 +79,7 @@ fn same_in_docs(table: &str) {
 }
 
 fn count(folder: &str, recordings: &[Recording], used: &mut BTreeSet<&'static str>) -> [usize; 8] {
-    let provider = known::provider(folder);
+    let provider = providers::provider(folder);
     let mut counts = [0; 8];
     let [
         streams,
@@ -92,38 +93,41 @@ fn count(folder: &str, recordings: &[Recording], used: &mut BTreeSet<&'static st
     ] = &mut counts;
     for recording in recordings {
         if let Some(request) = &recording.request {
-            *compared += usize::from(requests::differences(&provider, request, used).is_some());
+            *compared +=
+                usize::from(requests::unexplained_differences(&provider, request, used).is_some());
         }
         let chunks = match recording.answer() {
-            Answer::Refusal(_) => {
+            RecordedAnswer::Refusal(_) => {
                 *errors += 1;
                 continue;
             }
-            Answer::Other => {
+            RecordedAnswer::Other => {
                 *other += 1;
                 continue;
             }
-            Answer::Stream(chunks) => {
+            RecordedAnswer::Stream(chunks) => {
                 *streams += 1;
                 chunks
             }
-            Answer::Document(document) => {
+            RecordedAnswer::Document(document) => {
                 *documents += 1;
                 vec![document]
             }
         };
         let model = recording.request.as_ref().and_then(|r| r["model"].as_str());
-        let quirks = known::model(&provider, model.unwrap_or_default()).0.quirks;
-        let said = oracle::said(&chunks, &quirks);
-        *calls += usize::from(!said.calls.is_empty());
-        *reasoning += usize::from(!said.reasoning.is_empty());
-        *citations += usize::from(!said.citations.is_empty());
-        *errors += usize::from(matches!(said.end, End::Error(_)));
+        let quirks = providers::model(&provider, model.unwrap_or_default())
+            .0
+            .quirks;
+        let answer = oracle::expected_answer(&chunks, &quirks);
+        *calls += usize::from(!answer.calls.is_empty());
+        *reasoning += usize::from(!answer.reasoning.is_empty());
+        *citations += usize::from(!answer.citations.is_empty());
+        *errors += usize::from(matches!(answer.end, AnswerEnd::Error(_)));
     }
     counts
 }
 
-#[expect(clippy::print_stdout, reason = "the figures are for people")]
+#[expect(clippy::print_stdout, reason = "people read these numbers")]
 fn report(line: &str) {
     println!("{line}");
 }

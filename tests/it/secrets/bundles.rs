@@ -253,7 +253,7 @@ pub(super) async fn canaries_in_bundles() {
              [capture]\nmode = \"all\"\npatterns = [\"customer-(\\\\w+)\"]"
         ))
         .file("gate.key", token);
-    let proxy = Proxy::with(&player, setup.clone()).await;
+    let proxy = Proxy::start_with(&player, setup.clone()).await;
     let gate = format!("Bearer {token}");
     let cookie = format!("session={}", CLIENT_HEADERS[0]);
     let mut headers = vec![
@@ -329,8 +329,8 @@ pub(super) async fn canaries_in_bundles() {
     assert_clean("a refusal", &proxy.post_with(&refused, &headers).await.body);
     turns += 1;
 
-    let kept = || proxy.log().matches("turn kept: ").count();
-    while kept() < turns {
+    let captured_turns = || proxy.log().matches("turn kept: ").count();
+    while captured_turns() < turns {
         tokio::task::yield_now().await;
     }
     assert_clean("the log", &proxy.log());
@@ -348,14 +348,14 @@ pub(super) async fn canaries_in_bundles() {
         assert_clean(args, &err);
         (code, out + &err)
     };
-    let (code, told) =
+    let (code, output) =
         run("bundle create --since 1h --images --encrypted --output all.tar.zst").await;
-    assert_eq!(code, 0, "{told}");
+    assert_eq!(code, 0, "{output}");
     for (entry, text) in entries(&folder.join("all.tar.zst")) {
         assert_clean(&entry, &text);
     }
     run("bundle show all.tar.zst").await;
     run("bundle diff all.tar.zst all.tar.zst").await;
-    let (code, told) = run("replay all.tar.zst --events").await;
-    assert_eq!(code, 0, "{told}");
+    let (code, output) = run("replay all.tar.zst --events").await;
+    assert_eq!(code, 0, "{output}");
 }

@@ -1,4 +1,4 @@
-//! A server that is killed in the middle of turns with long outputs.
+//! A server is killed in the middle of turns with long outputs.
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -16,22 +16,22 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::{id_length, sharing, times};
+use super::{id_length, kill_count, setup_with_data_dir};
 use crate::proxy::Proxy;
-use crate::turns::steps;
+use crate::turns::parse_steps;
 
-/// Sessions that have turns at the same time.
+/// The number of sessions that send turns at the same time.
 const SESSIONS: u64 = 4;
 
-/// The ids of artifacts that stood in any request to the model.
+/// The ids of all artifacts that occurred in requests to the model.
 #[derive(Default)]
-struct Seen {
+struct SeenArtifactIds {
     ids: Mutex<BTreeSet<String>>,
-    more: Notify,
+    changed: Notify,
 }
 
-impl Seen {
-    fn read(&self, request: &str) {
+impl SeenArtifactIds {
+    fn record(&self, request: &str) {
         let ids = request.match_indices("art_").filter_map(|(at, prefix)| {
             let id = request.get(at..at + id_length())?;
             let digits = id.get(prefix.len()..)?;
@@ -39,75 +39,81 @@ impl Seen {
             hex.then(|| id.to_owned())
         });
         self.ids.lock().unwrap().extend(ids);
-        self.more.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     fn all(&self) -> BTreeSet<String> {
         self.ids.lock().unwrap().clone()
     }
 
-    /// Waits until there are so many.
-    async fn until(&self, count: usize) {
+    /// Waits until there are at least `count` ids.
+    async fn wait_for_count(&self, count: usize) {
         loop {
-            let more = self.more.notified();
+            let changed = self.changed.notified();
             if self.ids.lock().unwrap().len() >= count {
                 return;
             }
-            more.await;
+            changed.await;
         }
     }
 }
 
-pub async fn shown() {
+pub async fn shown_artifacts() {
     let data = tempfile::tempdir().unwrap();
-    let setup = sharing(&data);
-    let seen = Arc::<Seen>::default();
-    let reader = Arc::clone(&seen);
-    let answered = Player::serve(
+    let setup = setup_with_data_dir(&data);
+    let seen = Arc::<SeenArtifactIds>::default();
+    let recorder = Arc::clone(&seen);
+    let player = Player::serve(
         vec!["m".to_owned()],
         Box::new(move |request| {
-            reader.read(&request.body);
-            ScriptedAnswer::steps(steps(json!([{"text": "go on"}])))
+            recorder.record(&request.body);
+            ScriptedAnswer::steps(parse_steps(json!([{"text": "go on"}])))
         }),
     );
-    let player = answered.await.unwrap();
+    let player = player.await.unwrap();
     let mut checked = BTreeSet::new();
-    for kill in 0..times() {
-        let mut proxy = Proxy::with(&player, setup.clone()).await;
+    for kill in 0..kill_count() {
+        let mut proxy = Proxy::start_with(&player, setup.clone()).await;
         let before = seen.all();
-        all_back(&proxy, before.difference(&checked)).await;
+        assert_all_readable(&proxy, before.difference(&checked)).await;
         checked.clone_from(&before);
         let mut sessions = JoinSet::new();
         for session in 0..SESSIONS {
             let number = kill as u64 * SESSIONS + session;
             sessions.spawn(self::session(proxy.address, number));
         }
-        seen.until(before.len() + 1 + kill * 7 % 23).await;
-        // Somewhere in the turns after it.
+        seen.wait_for_count(before.len() + 1 + kill * 7 % 23).await;
+        // Kill the server at varying points of the turns that follow.
         tokio::time::sleep(Duration::from_micros(kill as u64 * 7_919 % 30_000)).await;
         proxy.kill().await;
         sessions.abort_all();
         while let Some(ended) = sessions.join_next().await {
-            assert!(!ended.is_err_and(|error| error.is_panic()), "see above");
+            assert!(
+                !ended.is_err_and(|error| error.is_panic()),
+                "a session panicked, see above"
+            );
         }
     }
-    let proxy = Proxy::with(&player, setup).await;
+    let proxy = Proxy::start_with(&player, setup).await;
     let all = seen.all();
-    all_back(&proxy, all.iter()).await;
+    assert_all_readable(&proxy, all.iter()).await;
 }
 
-/// Each is on the disk, whole.
-async fn all_back(proxy: &Proxy, ids: impl Iterator<Item = &String>) {
+/// Checks that each artifact is stored on disk and complete.
+async fn assert_all_readable(proxy: &Proxy, ids: impl Iterator<Item = &String>) {
     assert!(!proxy.log().contains("ARTIFACT_STORE"), "{}", proxy.log());
-    for shown in ids {
-        let reply = proxy.get(&format!("/v1/artifacts/{shown}")).await;
-        assert_eq!(reply.status, 200, "{shown} was shown and is gone");
+    for id in ids {
+        let reply = proxy.get(&format!("/v1/artifacts/{id}")).await;
+        assert_eq!(
+            reply.status, 200,
+            "{id} was shown to the model and is missing"
+        );
         assert_eq!(reply.header("x-artifact-persistent"), Some("true"));
-        assert_eq!(artifact_id(&reply.body), *shown);
+        assert_eq!(artifact_id(&reply.body), *id);
     }
 }
 
-/// A session whose tool says too much in each turn, until its server is gone.
+/// Sends the turns of a session with a long tool output each, until the server is gone.
 async fn session(server: SocketAddr, number: u64) {
     let mut input = vec![json!({"role": "user", "content": format!("session {number}")})];
     for turn in 0.. {
@@ -115,7 +121,7 @@ async fn session(server: SocketAddr, number: u64) {
         input.push(
             json!({"type": "function_call", "call_id": call, "name": "run", "arguments": "{}"}),
         );
-        let output = output(number * 1_000 + turn);
+        let output = tool_output(number * 1_000 + turn);
         input.push(json!({"type": "function_call_output", "call_id": call, "output": output}));
         if send(server, &json!({"model": "m", "input": input}))
             .await
@@ -126,8 +132,8 @@ async fn session(server: SocketAddr, number: u64) {
     }
 }
 
-/// Beyond every limit: 50,000 bytes or ten times that.
-fn output(seed: u64) -> String {
+/// A text that exceeds every limit on outputs: 50,000 bytes or ten times that.
+fn tool_output(seed: u64) -> String {
     let lines = if seed.is_multiple_of(5) {
         16_000
     } else {
@@ -141,7 +147,7 @@ fn output(seed: u64) -> String {
     text
 }
 
-/// A turn; nothing where the server is gone.
+/// Sends a turn. Returns `None` if the server is gone.
 async fn send(server: SocketAddr, turn: &Value) -> Option<()> {
     let stream = TcpStream::connect(server).await.ok()?;
     let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;

@@ -1,20 +1,20 @@
-//! The turns: what is asked, what the upstream says, what comes out.
+//! The turns: the request, the answer of the upstream, and the output that the client receives.
 use serde_json::{Value, json};
 
-use super::{Row, row};
+use super::{TurnCase, turn_case};
 
-pub fn words() -> Vec<Row> {
+pub fn text_turns() -> Vec<TurnCase> {
     let none = json!({});
     vec![
-        row(
+        turn_case(
             "text",
             none.clone(),
             json!([{"text": "Hel"}, {"text": "lo"}]),
             json!([["message", "final_answer", "Hello"]]),
         ),
-        row("nothing at all", none.clone(), json!([]), json!([])),
-        row(
-            "characters of all sorts",
+        turn_case("an empty answer", none.clone(), json!([]), json!([])),
+        turn_case(
+            "special characters",
             none.clone(),
             json!([{"text": "\"quoted\" \\ \u{1F600} \u{6f22}"}, {"text": "\u{0}\u{1b}[31m\r\n\t\u{2028}"}]),
             json!([[
@@ -23,8 +23,8 @@ pub fn words() -> Vec<Row> {
                 "\"quoted\" \\ \u{1F600} \u{6f22}\u{0}\u{1b}[31m\r\n\t\u{2028}"
             ]]),
         ),
-        row(
-            "a character in two chunks",
+        turn_case(
+            "a character split over two chunks",
             none.clone(),
             json!([
                 {"raw": "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\\ud83d\"}}]}\n\n"},
@@ -33,7 +33,7 @@ pub fn words() -> Vec<Row> {
             ]),
             json!([["message", "final_answer", "a\u{1F600}b"]]),
         ),
-        row(
+        turn_case(
             "reasoning before text",
             none.clone(),
             json!([{"reasoning": "Let me"}, {"reasoning": " think"}, {"text": "42"}]),
@@ -42,19 +42,19 @@ pub fn words() -> Vec<Row> {
                 ["message", "final_answer", "42"]
             ]),
         ),
-        row(
+        turn_case(
             "white space between reasoning and text belongs to the text",
             none.clone(),
             json!([{"reasoning": "hm"}, {"text": "\n\n"}, {"text": "yes"}]),
             json!([["reasoning", "hm"], ["message", "final_answer", "\n\nyes"]]),
         ),
-        row(
+        turn_case(
             "white space alone is no message",
             none.clone(),
             json!([{"reasoning": "hm"}, {"text": "\n\n"}]),
             json!([["reasoning", "hm"]]),
         ),
-        row(
+        turn_case(
             "reasoning between texts",
             none.clone(),
             json!([{"text": "a"}, {"reasoning": "b"}, {"text": "c"}]),
@@ -64,14 +64,14 @@ pub fn words() -> Vec<Row> {
                 ["message", "final_answer", "c"]
             ]),
         ),
-        row(
+        turn_case(
             "a refusal",
             none.clone(),
             json!([{"refusal": "I "}, {"refusal": "won't"}]),
             json!([["message", "final_answer", {"refusal": "I won't"}]]),
         )
         .codex(json!([["message", "final_answer", "I won't"]])),
-        row(
+        turn_case(
             "other choices are left out",
             none.clone(),
             json!([
@@ -80,8 +80,8 @@ pub fn words() -> Vec<Row> {
             ]),
             json!([["message", "final_answer", "mine"]]),
         ),
-        row(
-            "keys that are null or unknown",
+        turn_case(
+            "null and unknown keys",
             none,
             json!([
                 {"chunk": {"choices": [{"index": 0, "delta": {"role": "assistant", "content": null, "tool_calls": null, "reasoning_content": null, "x": [1]}, "finish_reason": null, "logprobs": null}], "usage": null, "y": {}}},
@@ -98,16 +98,16 @@ pub fn tool(name: &str) -> Value {
     json!({"type": "function", "name": name, "parameters": {"type": "object", "properties": {}}})
 }
 
-pub fn functions() -> Vec<Row> {
+pub fn function_calls() -> Vec<TurnCase> {
     let tools = json!({"tools": [tool("look"), tool("take")]});
     vec![
-        row(
+        turn_case(
             "a call in pieces",
             tools.clone(),
             json!([{"call": {"id": "c1", "name": "look", "arguments": "{\"at\": \"\u{e4}\\\"\"}", "pieces": 5}}]),
             json!([["function_call", "c1", "look", "{\"at\": \"\u{e4}\\\"\"}"]]),
         ),
-        row(
+        turn_case(
             "text before a call is commentary",
             tools.clone(),
             json!([{"text": "I look."}, {"call": {"id": "c1", "name": "look", "arguments": "{}"}}]),
@@ -116,14 +116,14 @@ pub fn functions() -> Vec<Row> {
                 ["function_call", "c1", "look", "{}"]
             ]),
         ),
-        row(
+        turn_case(
             "reasoning and white space before a call",
             tools.clone(),
             json!([{"reasoning": "so"}, {"text": "\n\n"}, {"call": {"id": "c1", "name": "look", "arguments": "{}"}}, {"text": "\n"}]),
             json!([["reasoning", "so"], ["function_call", "c1", "look", "{}"]]),
         ),
-        row(
-            "text behind a call",
+        turn_case(
+            "text after a call",
             tools.clone(),
             json!([{"call": {"id": "c1", "name": "look", "arguments": "{}"}}, {"text": "done"}]),
             json!([
@@ -131,7 +131,7 @@ pub fn functions() -> Vec<Row> {
                 ["message", "final_answer", "done"]
             ]),
         ),
-        row(
+        turn_case(
             "parallel calls",
             tools.clone(),
             json!([
@@ -145,7 +145,7 @@ pub fn functions() -> Vec<Row> {
                 ["function_call", "c3", "look", "{\"n\":3}"]
             ]),
         ),
-        row(
+        turn_case(
             "interleaved calls",
             tools.clone(),
             json!([
@@ -161,7 +161,7 @@ pub fn functions() -> Vec<Row> {
                 ["function_call", "c2", "take", "{\"b\":2}"]
             ]),
         ),
-        row(
+        turn_case(
             "text while calls are interleaved",
             tools,
             json!([
@@ -179,25 +179,25 @@ pub fn functions() -> Vec<Row> {
     ]
 }
 
-pub fn odd_calls() -> Vec<Row> {
+pub fn odd_calls() -> Vec<TurnCase> {
     let tools = json!({"tools": [tool("look")]});
     let chunk = |call: Value| json!({"chunk": {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": null}]}});
     vec![
-        row(
-            "no arguments are an empty object",
+        turn_case(
+            "empty arguments become an empty object",
             tools.clone(),
             json!([{"call": {"id": "c1", "name": "look", "arguments": ""}}]),
             json!([["function_call", "c1", "look", "{}"]]),
         ),
-        row(
-            "arguments that are an object",
+        turn_case(
+            "arguments as an object",
             tools.clone(),
             json!([chunk(
                 json!({"index": 0, "id": "c1", "function": {"name": "look", "arguments": {"a": [1, "x"]}}})
             )]),
             json!([["function_call", "c1", "look", "{\"a\":[1,\"x\"]}"]]),
         ),
-        row(
+        turn_case(
             "a whole call in one chunk, without type",
             tools.clone(),
             json!([chunk(
@@ -205,7 +205,7 @@ pub fn odd_calls() -> Vec<Row> {
             )]),
             json!([["function_call", "c1", "look", "{\"a\":1}"]]),
         ),
-        row(
+        turn_case(
             "calls without an index",
             tools.clone(),
             json!([
@@ -218,7 +218,7 @@ pub fn odd_calls() -> Vec<Row> {
                 ["function_call", "c2", "look", "{}"]
             ]),
         ),
-        row(
+        turn_case(
             "the id and the index in every chunk",
             tools.clone(),
             json!([
@@ -231,7 +231,7 @@ pub fn odd_calls() -> Vec<Row> {
             ]),
             json!([["function_call", "c1", "look", "{\"a\":1}"]]),
         ),
-        row(
+        turn_case(
             "every call at index 0",
             tools.clone(),
             json!([
@@ -247,7 +247,7 @@ pub fn odd_calls() -> Vec<Row> {
                 ["function_call", "c2", "look", "{\"b\":2}"]
             ]),
         ),
-        row(
+        turn_case(
             "a tool that was not offered",
             tools,
             json!([{"call": {"id": "c1", "name": "fly", "arguments": "{}"}}]),
@@ -256,43 +256,43 @@ pub fn odd_calls() -> Vec<Row> {
     ]
 }
 
-pub fn typed() -> Vec<Row> {
+pub fn other_tool_types() -> Vec<TurnCase> {
     let with = |tool: Value| json!({"tools": [tool]});
     let call = |name: &str, arguments: Value| json!([{"call": {"id": "c1", "name": name, "arguments": arguments.to_string(), "pieces": 4}}]);
     let demo =
         with(json!({"type": "namespace", "name": "mcp__demo", "tools": [tool("echo"), tool("x")]}));
     vec![
-        row(
+        turn_case(
             "a custom tool",
             with(json!({"type": "custom", "name": "note"})),
             call("note", json!({"input": "say \"hi\"\n\u{1F600}"})),
             json!([["custom_tool_call", "c1", "note", "say \"hi\"\n\u{1F600}"]]),
         ),
-        row(
-            "a custom tool that is given bare text",
+        turn_case(
+            "a custom tool called with bare text",
             with(json!({"type": "custom", "name": "note"})),
             json!([{"call": {"id": "c1", "name": "note", "arguments": "bare text", "pieces": 2}}]),
             json!([["custom_tool_call", "c1", "note", "bare text"]]),
         ),
-        row(
-            "a namespace",
+        turn_case(
+            "a tool of a namespace",
             demo.clone(),
             call("mcp__demo__echo", json!({"a": 1})),
             json!([["function_call", "c1", "mcp__demo", "echo", "{\"a\":1}"]]),
         ),
-        row(
-            "a namespace, called by the bare name",
+        turn_case(
+            "a tool of a namespace, called by its bare name",
             demo,
             call("echo", json!({})),
             json!([["function_call", "c1", "mcp__demo", "echo", "{}"]]),
         ),
-        row(
+        turn_case(
             "tool_search",
             with(json!({"type": "tool_search", "execution": "client"})),
             call("tool_search", json!({"query": "mail", "limit": 3})),
             json!([["tool_search_call", "c1", {"query": "mail", "limit": 3}]]),
         ),
-        row(
+        turn_case(
             "local_shell",
             with(json!({"type": "local_shell"})),
             call(
@@ -301,13 +301,13 @@ pub fn typed() -> Vec<Row> {
             ),
             json!([["local_shell_call", "c1", {"type": "exec", "command": ["ls", "-l"], "timeout_ms": 5}]]),
         ),
-        row(
+        turn_case(
             "shell",
             with(json!({"type": "shell"})),
             call("shell", json!({"commands": ["ls", "pwd"]})),
             json!([["shell_call", "c1", {"commands": ["ls", "pwd"]}]]),
         ),
-        row(
+        turn_case(
             "the hosted form of apply_patch",
             with(json!({"type": "apply_patch"})),
             call(
@@ -316,7 +316,7 @@ pub fn typed() -> Vec<Row> {
             ),
             json!([["apply_patch_call", "c1", {"type": "create_file", "path": "a", "diff": "+x"}]]),
         ),
-        row(
+        turn_case(
             "hosted tools are left out",
             json!({"tools": [{"type": "web_search"}, tool("look")]}),
             call("look", json!({})),
@@ -327,61 +327,66 @@ pub fn typed() -> Vec<Row> {
 
 const PATCH: &str = "*** Begin Patch\n*** Update File: a.rs\n@@ fn main() {\n-    old();\n+    new();\n }\n*** End Patch\n";
 
-pub fn patches() -> Vec<Row> {
+pub fn patch_calls() -> Vec<TurnCase> {
     let tools = json!({"tools": [{"type": "custom", "name": "apply_patch", "description": "Edits",
         "format": {"type": "grammar", "syntax": "lark", "definition": "start: \"*** Begin Patch\""}}]});
-    let given = |input: &str| {
+    let upstream = |input: &str| {
         let arguments = json!({"input": input}).to_string();
         json!([{"call": {"id": "c1", "name": "apply_patch", "arguments": arguments, "pieces": 7}}])
     };
-    let got = |input: &str| json!([["custom_tool_call", "c1", "apply_patch", input]]);
+    let expected = |input: &str| json!([["custom_tool_call", "c1", "apply_patch", input]]);
     vec![
-        row("as it should be", tools.clone(), given(PATCH), got(PATCH)),
-        row(
-            "in a fence",
+        turn_case(
+            "a valid patch",
             tools.clone(),
-            given(&format!("```diff\n{PATCH}```\n")),
-            got(PATCH),
+            upstream(PATCH),
+            expected(PATCH),
         ),
-        row(
-            "without its end",
+        turn_case(
+            "a patch in a code fence",
             tools.clone(),
-            given(&PATCH.replace("*** End Patch\n", "")),
-            got(PATCH),
+            upstream(&format!("```diff\n{PATCH}```\n")),
+            expected(PATCH),
         ),
-        row(
-            "no patch at all",
+        turn_case(
+            "a patch without its last line",
+            tools.clone(),
+            upstream(&PATCH.replace("*** End Patch\n", "")),
+            expected(PATCH),
+        ),
+        turn_case(
+            "a text that is not a patch",
             tools,
-            given("please edit a.rs"),
-            got("please edit a.rs"),
+            upstream("please edit a.rs"),
+            expected("please edit a.rs"),
         ),
     ]
 }
 
-pub fn early() -> Vec<Row> {
+pub fn early_ends() -> Vec<TurnCase> {
     let tools = json!({"tools": [tool("look")]});
     vec![
-        row(
-            "at the length, in a text",
+        turn_case(
+            "at the length limit, in a text",
             json!({}),
             json!([{"text": "half a"}, {"finish": "length"}, {"done": true}]),
             json!([["message", "final_answer", "half a", "incomplete"]]),
         ),
-        row(
-            "at the length, in reasoning",
+        turn_case(
+            "at the length limit, in reasoning",
             json!({}),
             json!([{"reasoning": "half a"}, {"finish": "length"}, {"done": true}]),
             json!([["reasoning", "half a", "incomplete"]]),
         ),
-        row(
-            "at the length, in a call: Codex would run it",
+        turn_case(
+            "at the length limit, in a call, which Codex would run",
             tools,
             json!([{"call": {"id": "c1", "name": "look", "arguments": "{\"a\": "}}, {"finish": "length"}, {"done": true}]),
             json!([["function_call", "c1", "look", "{\"a\": ", "incomplete"]]),
         )
         .codex(json!([])),
-        row(
-            "by a filter",
+        turn_case(
+            "by a content filter",
             json!({}),
             json!([{"text": "I will"}, {"finish": "content_filter"}, {"done": true}]),
             json!([["message", "final_answer", "I will", "incomplete"]]),

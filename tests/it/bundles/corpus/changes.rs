@@ -6,7 +6,7 @@ use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
 use super::recording::{Bundle, RecordingProxy, replay};
-use crate::faults::{always, answer};
+use crate::faults::{answer, repeating_player};
 use crate::proxy::{CODEX, Setup, streaming};
 use crate::trial::case;
 
@@ -60,7 +60,7 @@ fn body() -> Value {
 
 async fn bundle() -> Bundle {
     let cut = answer(json!([{"text": "begun"}, {"cut": "fin"}]));
-    let player = always(cut).await;
+    let player = repeating_player(cut).await;
     let recording = RecordingProxy::start(&player, Setup::new().provider("max_retries = 0")).await;
     recording.turn(&streaming(&body()), CODEX).await;
     recording.bundle("changed").await

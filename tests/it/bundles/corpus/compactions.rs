@@ -80,7 +80,7 @@ async fn compactions() -> BundleFiles {
         let plain = body(None);
         let endpoint = recording
             .proxy
-            .post_at("/v1/responses/compact", &plain, CODEX);
+            .post_to("/v1/responses/compact", &plain, CODEX);
         assert_eq!(endpoint.await.status, 200);
 
         player.push(answer(json!([{"text": "a turn"}])));

@@ -11,8 +11,8 @@ use registry::{
 use serde_json::{Value, json};
 
 use super::recording::RecordingProxy;
-use crate::healing::strict::{Preset, every};
-use crate::healing::{poisoned, talk};
+use crate::adapting::strict::{Preset, start_all};
+use crate::adapting::{run_tool_loop, send_broken_history};
 use crate::proxy::{CODEX, Setup, streaming};
 use crate::trial::case;
 
@@ -95,11 +95,11 @@ fn id(place: usize, way: &str) -> String {
 
 /// A tool loop, and a history that breaks every rule, with every strict provider.
 async fn strict(name: &str, define: fn(&Preset, &str) -> (String, String)) {
-    let (setup, models, _players) = every(define).await;
+    let (setup, models, _players) = start_all(define).await;
     let recording = RecordingProxy::start_at("http://127.0.0.1:9/v1", setup).await;
     for model in &models {
-        let turns = talk(&recording.proxy, model).await;
-        poisoned(&recording.proxy, model).await;
+        let turns = run_tool_loop(&recording.proxy, model).await;
+        send_broken_history(&recording.proxy, model).await;
         recording.count_turns(turns + 1);
     }
     recording.assert_replays(&format!("strict-{name}")).await;

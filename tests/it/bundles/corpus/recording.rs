@@ -35,7 +35,7 @@ impl RecordingProxy {
     }
 
     pub async fn start_at(base_url: &str, setup: Setup) -> Self {
-        let proxy = Proxy::at(base_url, setup.tables(CAPTURE_ALL)).await;
+        let proxy = Proxy::start_for_url(base_url, setup.tables(CAPTURE_ALL)).await;
         Self {
             address: proxy.address.to_string(),
             proxy,
@@ -46,7 +46,7 @@ impl RecordingProxy {
     /// Waits for the program to exit after it was asked to. The commands then read the
     /// folder of bundles.
     pub async fn stop(&mut self) {
-        assert_eq!(self.proxy.ended().await.code(), Some(0));
+        assert_eq!(self.proxy.wait_for_exit().await.code(), Some(0));
         // Another program may have the port now.
         "127.0.0.1:9".clone_into(&mut self.address);
     }
@@ -59,7 +59,7 @@ impl RecordingProxy {
     /// Like [`Self::turn`], with a body that need not be JSON.
     pub async fn raw_turn(&self, body: String, headers: &[(&str, &str)]) -> Reply {
         self.turns.fetch_add(1, Ordering::Relaxed);
-        self.proxy.raw(body, headers).await
+        self.proxy.post_bytes(body, headers).await
     }
 
     /// Counts turns that were run on [`Self::proxy`] directly.

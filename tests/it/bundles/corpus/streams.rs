@@ -8,7 +8,7 @@ use super::recording::RecordingProxy;
 use super::{Group, group};
 use crate::faults::{answer, body, player};
 use crate::proxy::{Setup, streaming};
-use crate::turns::steps;
+use crate::turns::parse_steps;
 
 pub fn groups() -> Vec<Group> {
     vec![
@@ -64,12 +64,12 @@ fn beginnings() -> Vec<Vec<ScriptStep>> {
         json!([{"reasoning": "I think"}, {"text": "one \u{6f22} "}, {"text": "two"}]),
         json!([{"text": "I look."}, call]),
     ]
-    .map(steps)
+    .map(parse_steps)
     .into()
 }
 
 fn each(end: &Value) -> Vec<ScriptedAnswer> {
-    let end = steps(end.clone());
+    let end = parse_steps(end.clone());
     let answers = beginnings().into_iter();
     answers
         .map(|said| ScriptedAnswer::steps([said, end.clone()].concat()))

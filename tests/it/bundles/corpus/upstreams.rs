@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use super::bundle_files::BundleFiles;
 use super::recording::{CALLERS, RecordingProxy};
 use super::{Group, group};
-use crate::faults::{always, answer, body, player};
+use crate::faults::{answer, body, player, repeating_player};
 use crate::proxy::{Setup, streaming};
 
 pub fn groups() -> Vec<Group> {
@@ -64,21 +64,22 @@ fn provider_table(id: &str, base_url: &str, more: &str) -> String {
 }
 
 async fn silent() -> BundleFiles {
-    let late = always(ScriptedAnswer {
+    let late = repeating_player(ScriptedAnswer {
         head_delay_ms: 60_000,
         ..ScriptedAnswer::default()
     })
     .await;
-    let stops = always(answer(
+    let stops = repeating_player(answer(
         json!([{"reasoning": "so far"}, {"text": "so good"}, {"stall": true}]),
     ))
     .await;
-    let never = always(answer(json!([{"raw": ": connected\n\n"}, {"stall": true}]))).await;
-    let no_usage = always(answer(
+    let never =
+        repeating_player(answer(json!([{"raw": ": connected\n\n"}, {"stall": true}]))).await;
+    let no_usage = repeating_player(answer(
         json!([{"text": "all"}, {"finish": "stop"}, {"stall": true}]),
     ))
     .await;
-    let slow = always(answer(
+    let slow = repeating_player(answer(
         json!([{"delay_ms": 150}, {"text": "a"}, {"delay_ms": 150}, {"text": "b"}]),
     ))
     .await;
@@ -261,7 +262,7 @@ async fn failed_over() -> BundleFiles {
         for way in 0..CALLERS.len() {
             let mut names = Vec::new();
             for answer in &chain.answers {
-                let player = always(answer.clone()).await;
+                let player = repeating_player(answer.clone()).await;
                 let id = format!("p{}", players.len());
                 setup = setup.tables(&provider_table(&id, &player.base_url(), ""));
                 names.push(format!("\"{id}/m\""));
@@ -291,8 +292,8 @@ async fn failed_over() -> BundleFiles {
 }
 
 async fn shutdown() -> BundleFiles {
-    let begun = always(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
-    let silent = always(ScriptedAnswer {
+    let begun = repeating_player(answer(json!([{"text": "begun"}, {"stall": true}]))).await;
+    let silent = repeating_player(ScriptedAnswer {
         head_delay_ms: 60_000,
         ..ScriptedAnswer::default()
     })

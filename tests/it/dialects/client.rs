@@ -1,23 +1,23 @@
-//! What a client gets of the bytes of an upstream.
+//! Runs the bytes of an upstream answer through the adapter as a client would receive them.
 use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
+use kit::drive;
 use kit::strict::{self, CheckedStream};
 use registry::Quirks;
 use serde_json::json;
 
-use super::drive;
-
-/// What a client gets.
+/// What a client receives.
 #[derive(Debug)]
-pub enum Reading {
-    /// A stream that kept every rule, and the same without events.
+pub enum ClientResult {
+    /// A valid stream; the unstreamed response has the same content.
     Answer(Box<CheckedStream>),
     /// A fault before the first event.
     Fault(Box<Fault>),
 }
 
-/// Reads an answer that comes in pieces of these sizes, over and over.
-pub fn read(bytes: &[u8], sizes: &[usize], quirks: &Quirks, codex: bool) -> Reading {
+/// Reads an answer that arrives in pieces of these sizes, which repeat. Panics if the stream is
+/// invalid or differs from the unstreamed response.
+pub fn read_as_client(bytes: &[u8], sizes: &[usize], quirks: &Quirks, codex: bool) -> ClientResult {
     let tool =
         |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}});
     let body = json!({
@@ -26,14 +26,14 @@ pub fn read(bytes: &[u8], sizes: &[usize], quirks: &Quirks, codex: bool) -> Read
     let source = TurnSource::new(body.to_string());
     let turn = source.turn().unwrap();
     let settings = || drive::settings(&turn, codex, true);
-    let sent = match drive::stream(settings(), quirks, cut(bytes, sizes)) {
-        Ok(sent) => sent,
-        Err(fault) => return Reading::Fault(Box::new(fault)),
+    let events = match drive::stream(settings(), quirks, cut(bytes, sizes)) {
+        Ok(events) => events,
+        Err(fault) => return ClientResult::Fault(Box::new(fault)),
     };
     let stream = if codex {
-        strict::check_for_codex_or_panic(&sent)
+        strict::check_for_codex_or_panic(&events)
     } else {
-        strict::check_or_panic(&sent)
+        strict::check_or_panic(&events)
     };
     match drive::whole(settings(), quirks, [bytes]) {
         Ok(whole) => {
@@ -42,7 +42,7 @@ pub fn read(bytes: &[u8], sizes: &[usize], quirks: &Quirks, codex: bool) -> Read
         }
         Err(_) => assert_eq!(stream.terminal, "response.failed"),
     }
-    Reading::Answer(Box::new(stream))
+    ClientResult::Answer(Box::new(stream))
 }
 
 fn cut<'b>(mut bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {

@@ -1,10 +1,10 @@
-//! How the providers behind the folders are spoken to.
+//! The providers and models behind the folders of the recordings.
 
 use std::sync::Arc;
 
 use registry::{Dialect, Model, Provider};
 
-/// Names that are not those of the providers' files.
+/// Folder names that differ from the provider ids, as (folder, id).
 const NAMES: [(&str, &str); 13] = [
     ("alibaba", "qwen"),
     ("ark", "volcengine-ark"),
@@ -21,8 +21,8 @@ const NAMES: [(&str, &str); 13] = [
     ("zhipu", "bigmodel"),
 ];
 
-/// The provider of a folder: the one of its name or of a part of it, else the
-/// generic one.
+/// The provider of a folder: the one whose id is the folder's name or a part of it, or the generic
+/// one.
 pub fn provider(folder: &str) -> Provider {
     let parts = [
         Some(folder),
@@ -44,7 +44,7 @@ pub fn provider(folder: &str) -> Provider {
         .to_provider(id)
 }
 
-/// How a model is spoken to, and what is known of it.
+/// The dialect and the properties of a model.
 pub fn model(provider: &Provider, id: &str) -> (Arc<Dialect>, Model) {
     let model = match provider.model(id) {
         Some(model) => Model::clone(model),

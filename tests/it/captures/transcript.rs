@@ -1,5 +1,4 @@
-//! What a request says and what the Chat request of it says, both as flat
-//! lists that must be the same.
+//! Flattens a request and the Chat request made from it into transcripts, which must be equal.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +6,24 @@ use adapters::compaction_blob::UNREADABLE_SUMMARY;
 use adapters::notes::Notes;
 use serde_json::Value;
 
-const IMAGE: &str = "(The image stands in the next user message.)";
+/// The text in a result that stands for an image.
+const IMAGE_NOTICE: &str = "(The image stands in the next user message.)";
+/// The beginning of the text before an image that a tool returned.
 const CAPTION: &str = "Output of the tool call ";
 
-/// Tools that nobody here runs, and items that say nothing to a Chat model.
+/// Hosted tools, which a Chat model cannot use.
 const DROPPED_TOOLS: [&str; 1] = ["web_search"];
-const SILENT_ITEMS: [&str; 3] = ["additional_tools", "web_search_call", "compaction_trigger"];
+/// Items that have no counterpart in a Chat request.
+const IGNORED_ITEMS: [&str; 3] = ["additional_tools", "web_search_call", "compaction_trigger"];
 
-/// One thing that is said, in its order.
+/// A text, a call or a result of the conversation.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum TranscriptEntry {
     Text {
         role: &'static str,
         text: String,
     },
-    /// Calls are counted: an id may recur in a session.
+    /// Calls are numbered, because an id can recur in a session.
     Call {
         call: usize,
         name: String,
@@ -34,8 +36,8 @@ enum Said {
 }
 
 #[derive(Default)]
-struct Content {
-    said: Vec<Said>,
+struct Transcript {
+    entries: Vec<TranscriptEntry>,
     images: Vec<String>,
     reasoning: Vec<String>,
     tools: BTreeSet<String>,
@@ -43,26 +45,31 @@ struct Content {
     ids: Vec<String>,
 }
 
-/// Compares the two.
+/// Asserts that both requests have the same transcript.
 pub fn check(name: &str, request: &Value, chat: &Value, notes: &Notes) {
-    let (mut wanted, got) = (of_request(request), of_chat(chat));
-    wanted.said = one_system_message(wanted.said);
-    for (at, (wanted, got)) in wanted.said.iter().zip(&got.said).enumerate() {
-        assert_eq!(wanted, got, "{name}: at {at}");
+    let (mut expected, actual) = (request_transcript(request), chat_transcript(chat));
+    expected.entries = with_one_system_message(expected.entries);
+    for (at, (expected, actual)) in expected.entries.iter().zip(&actual.entries).enumerate() {
+        assert_eq!(expected, actual, "{name}: at {at}");
     }
-    assert_eq!(wanted.said.len(), got.said.len(), "{name}");
-    for (at, (id, sent)) in wanted.ids.iter().zip(&got.ids).enumerate() {
-        let recurs = wanted.ids.iter().take(at).any(|earlier| earlier == id);
+    assert_eq!(expected.entries.len(), actual.entries.len(), "{name}");
+    for (at, (id, sent)) in expected.ids.iter().zip(&actual.ids).enumerate() {
+        let recurs = expected.ids.iter().take(at).any(|earlier| earlier == id);
         assert_eq!(recurs, id != sent, "{name}: {id} is sent as {sent}");
     }
-    let different: BTreeSet<&String> = got.ids.iter().collect();
-    assert_eq!(different.len(), got.ids.len(), "{name}: {:?}", got.ids);
-    assert_eq!(wanted.images, got.images, "{name}");
-    let reasoning = got.reasoning.concat();
-    for text in &wanted.reasoning {
+    let different: BTreeSet<&String> = actual.ids.iter().collect();
+    assert_eq!(
+        different.len(),
+        actual.ids.len(),
+        "{name}: {:?}",
+        actual.ids
+    );
+    assert_eq!(expected.images, actual.images, "{name}");
+    let reasoning = actual.reasoning.concat();
+    for text in &expected.reasoning {
         assert!(reasoning.contains(text), "{name}: lost reasoning {text:?}");
     }
-    assert_eq!(wanted.tools, got.tools, "{name}");
+    assert_eq!(expected.tools, actual.tools, "{name}");
     let skipped = |kind: &str| items(request).iter().any(|item| item["type"] == kind);
     assert_eq!(
         skipped("compaction"),
@@ -71,8 +78,8 @@ pub fn check(name: &str, request: &Value, chat: &Value, notes: &Notes) {
     );
 }
 
-fn of_request(request: &Value) -> Content {
-    let mut content = Content::default();
+fn request_transcript(request: &Value) -> Transcript {
+    let mut content = Transcript::default();
     if let Some(text) = request["instructions"].as_str() {
         content.text("system", text);
     }
@@ -83,31 +90,31 @@ fn of_request(request: &Value) -> Content {
     content
 }
 
-/// What the provider of these tests takes: the system text in one message at the
-/// start, a later one in a user message that says what it is.
-fn one_system_message(said: Vec<Said>) -> Vec<Said> {
+/// Rewrites the system messages as they are sent to the provider of these tests: the leading ones
+/// are joined into one message, and a later one becomes a user message with a heading.
+fn with_one_system_message(entries: Vec<TranscriptEntry>) -> Vec<TranscriptEntry> {
     let mut head = Vec::new();
     let mut rest = Vec::new();
-    for said in said {
-        match said {
-            Said::Text {
+    for entry in entries {
+        match entry {
+            TranscriptEntry::Text {
                 role: "system",
                 text,
             } if rest.is_empty() => head.push(text),
-            Said::Text {
+            TranscriptEntry::Text {
                 role: "system",
                 text,
-            } => rest.push(Said::Text {
+            } => rest.push(TranscriptEntry::Text {
                 role: "user",
                 text: format!("[System instruction]\n{text}"),
             }),
-            said => rest.push(said),
+            other => rest.push(other),
         }
     }
     if !head.is_empty() {
         let role = "system";
         let text = head.join("\n\n");
-        rest.insert(0, Said::Text { role, text });
+        rest.insert(0, TranscriptEntry::Text { role, text });
     }
     rest
 }
@@ -116,14 +123,14 @@ fn items(request: &Value) -> &[Value] {
     request["input"].as_array().expect("a list of items")
 }
 
-impl Content {
+impl Transcript {
     fn text(&mut self, role: &'static str, text: &str) {
         let text = text.to_owned();
-        self.said.push(Said::Text { role, text });
+        self.entries.push(TranscriptEntry::Text { role, text });
     }
 
     fn call(&mut self, id: String, name: String, arguments: Value) {
-        self.said.push(Said::Call {
+        self.entries.push(TranscriptEntry::Call {
             call: self.ids.len(),
             name,
             arguments,
@@ -135,20 +142,20 @@ impl Content {
     fn result(&mut self, id: &str, text: String) {
         let call = self.ids.iter().rposition(|known| known == id);
         let call = call.expect("a result has a call");
-        self.said.push(Said::Output { call, text });
+        self.entries.push(TranscriptEntry::Output { call, text });
     }
 
     fn item(&mut self, item: &Value) {
         match item["type"].as_str().unwrap_or("message") {
             "message" => self.message(item),
             "reasoning" => {
-                // The thinking itself, or what is left of it.
+                // The reasoning itself or, without it, its summary.
                 let parts = [&item["content"], &item["summary"]].map(list);
                 let parts = parts.into_iter().find(|parts| !parts.is_empty());
                 self.reasoning.extend(texts(parts.unwrap_or_default()));
             }
             "function_call" => {
-                let name = flat(item["namespace"].as_str(), &string(item, "name"));
+                let name = flat_name(item["namespace"].as_str(), &string(item, "name"));
                 self.call(
                     string(item, "call_id"),
                     name,
@@ -156,7 +163,7 @@ impl Content {
                 );
             }
             "custom_tool_call" => {
-                let name = flat(item["namespace"].as_str(), &string(item, "name"));
+                let name = flat_name(item["namespace"].as_str(), &string(item, "name"));
                 self.call(
                     string(item, "call_id"),
                     name,
@@ -167,7 +174,7 @@ impl Content {
                 let id = string(item, "call_id");
                 self.call(id, "tool_search".into(), item["arguments"].clone());
             }
-            // Their server sealed it.
+            // OpenAI's server encrypted it.
             "compaction" => self.text("user", UNREADABLE_SUMMARY),
             "function_call_output" | "custom_tool_call_output" => self.output(item),
             "tool_search_output" => {
@@ -179,7 +186,7 @@ impl Content {
             }
             other => {
                 assert!(
-                    SILENT_ITEMS.contains(&other),
+                    IGNORED_ITEMS.contains(&other),
                     "an item of a new type: {other}"
                 );
                 self.offer(&item["tools"], None);
@@ -220,17 +227,19 @@ impl Content {
         self.images
             .extend(images.map(|part| string(part, "image_url")));
         if self.images.len() > count {
-            texts.push(IMAGE.to_owned());
+            texts.push(IMAGE_NOTICE.to_owned());
         }
         self.result(&id, texts.join("\n"));
     }
 
+    /// Adds the tools that the model is offered.
     fn offer(&mut self, tools: &Value, namespace: Option<&str>) {
         for tool in list(tools) {
             match tool["type"].as_str().expect("a tool has a type") {
                 "namespace" => self.offer(&tool["tools"], tool["name"].as_str()),
                 "function" | "custom" => {
-                    self.tools.insert(flat(namespace, &string(tool, "name")));
+                    self.tools
+                        .insert(flat_name(namespace, &string(tool, "name")));
                 }
                 "tool_search" => {
                     self.tools.insert("tool_search".to_owned());
@@ -244,13 +253,13 @@ impl Content {
     }
 }
 
-/// The Chat request in the same terms.
-fn of_chat(chat: &Value) -> Content {
-    let mut content = Content::default();
+/// The transcript of a Chat request.
+fn chat_transcript(chat: &Value) -> Transcript {
+    let mut content = Transcript::default();
     for tool in list(&chat["tools"]) {
         assert!(
             content.tools.insert(string(&tool["function"], "name")),
-            "offered twice"
+            "a tool is offered twice"
         );
     }
     for message in list(&chat["messages"]) {
@@ -265,12 +274,12 @@ fn of_chat(chat: &Value) -> Content {
                     .reasoning
                     .extend(message["reasoning_content"].as_str().map(str::to_owned));
                 for call in list(&message["tool_calls"]) {
-                    let (name, arguments) = called(&call["function"]);
+                    let (name, arguments) = chat_call(&call["function"]);
                     content.call(string(call, "id"), name, arguments);
                 }
             }
             "tool" => {
-                let text = found(&string(message, "content"));
+                let text = normalized_result(&string(message, "content"));
                 content.result(&string(message, "tool_call_id"), text);
             }
             other => panic!("a message of the role {other}"),
@@ -279,7 +288,7 @@ fn of_chat(chat: &Value) -> Content {
     content
 }
 
-fn user(content: &mut Content, value: &Value) {
+fn user(content: &mut Transcript, value: &Value) {
     if let Some(text) = value.as_str() {
         return content.text("user", text);
     }
@@ -292,8 +301,9 @@ fn user(content: &mut Content, value: &Value) {
     }
 }
 
-/// Arguments of forms that are no functions are compared by value.
-fn called(function: &Value) -> (String, Value) {
+/// The name and the arguments of a call in a Chat request. The arguments of custom tools and of
+/// `tool_search` are compared as JSON, all others as text.
+fn chat_call(function: &Value) -> (String, Value) {
     let (name, arguments) = (string(function, "name"), string(function, "arguments"));
     let value: Option<Value> = serde_json::from_str(&arguments).ok();
     let is_custom = value.as_ref().is_some_and(|value| {
@@ -307,8 +317,8 @@ fn called(function: &Value) -> (String, Value) {
     }
 }
 
-/// The result of a tool search as the names in it, any other as it is.
-fn found(text: &str) -> String {
+/// The result of a tool search as a list of names; any other result unchanged.
+fn normalized_result(text: &str) -> String {
     match text.strip_prefix("These tools can be called now: ") {
         Some(names) => {
             let names: BTreeSet<&str> = names.split(", ").collect();
@@ -318,7 +328,7 @@ fn found(text: &str) -> String {
     }
 }
 
-fn flat(namespace: Option<&str>, name: &str) -> String {
+fn flat_name(namespace: Option<&str>, name: &str) -> String {
     match namespace {
         Some(namespace) => format!("{namespace}__{name}"),
         None => name.to_owned(),

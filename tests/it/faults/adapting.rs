@@ -1,126 +1,136 @@
-//! A turn that a provider refuses for a known reason mends itself, and the next one
-//! needs no mending.
+//! If a provider refuses a turn for a known reason, the proxy adapts the request and sends it
+//! again. The next turn is adapted from the start. In notes, logs and metrics this is `healed`.
 use kit::player::{Player, PlayerScript, RequestCondition, ScriptedAnswer};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use super::{always, answer};
+use super::{answer, repeating_player};
 use crate::proxy::{Proxy, Setup, streaming};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = REFUSALS
+    let mut trials: Vec<Trial> = ADAPTATION_CASES
         .iter()
-        .map(|refusal| case(&format!("heals: {}", refusal.name), || heals(refusal)))
+        .map(|refusal| case(&format!("adapts: {}", refusal.name), || adapts(refusal)))
         .collect();
     trials.extend([
-        case("reasoning that is missed goes back", missed),
-        case("reasoning goes back for a client without it", forgetful),
-        case("a learned window is shown and kept to", window),
-        case("a lesson that does not help is forgotten", in_vain),
-        case("a turn heals at the fallback", elsewhere),
+        case(
+            "reasoning that the provider demands is sent",
+            missing_reasoning,
+        ),
+        case(
+            "cached reasoning is sent for a client that does not send it",
+            reasoning_cache,
+        ),
+        case("a learned window is listed and respected", learned_window),
+        case(
+            "an adaptation that does not help is dropped",
+            unhelpful_adaptation,
+        ),
+        case("a turn is adapted at the fallback", at_fallback),
     ]);
     trials
 }
 
-/// What a provider refuses, and what it says.
-struct Refusal {
+/// What a provider refuses, its error, and the adapted request.
+struct AdaptationCase {
     name: &'static str,
-    /// More lines of the provider.
+    /// Additional settings of the provider.
     settings: &'static str,
-    /// More fields of the turn.
+    /// Additional fields of the turn.
     turn: &'static str,
-    /// A request that holds this is refused.
+    /// A request that contains this is refused.
     refused: &'static str,
     error: &'static str,
-    /// What the mended request holds.
-    mended: &'static str,
+    /// What the adapted request contains.
+    adapted: &'static str,
 }
 
-const REFUSALS: &[Refusal] = &[
-    Refusal {
+const ADAPTATION_CASES: &[AdaptationCase] = &[
+    AdaptationCase {
         name: "max_tokens",
         settings: "",
         turn: r#"{"max_output_tokens": 99}"#,
         refused: r#""max_tokens""#,
         error: r#"{"message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", "param": "max_tokens", "code": "unsupported_parameter"}"#,
-        mended: r#""max_completion_tokens":99"#,
+        adapted: r#""max_completion_tokens":99"#,
     },
-    Refusal {
+    AdaptationCase {
         name: "max_completion_tokens",
         settings: "quirks = { max_tokens_field = \"max_completion_tokens\" }",
         turn: r#"{"max_output_tokens": 99}"#,
         refused: r#""max_completion_tokens""#,
         error: r#"{"message": "Unrecognized request argument supplied: max_completion_tokens"}"#,
-        mended: r#""max_tokens":99"#,
+        adapted: r#""max_tokens":99"#,
     },
-    Refusal {
+    AdaptationCase {
         name: "an output limit that is too high",
         settings: "",
         turn: r#"{"max_output_tokens": 99000}"#,
         refused: ":99000",
         error: r#"{"message": "max_tokens is too large: 99000. This model supports at most 8192 completion tokens, whereas you provided 99000."}"#,
-        mended: r#""max_tokens":8192"#,
+        adapted: r#""max_tokens":8192"#,
     },
-    Refusal {
+    AdaptationCase {
         name: "the role developer",
         settings: "quirks = { system_role = \"developer\" }",
         turn: r#"{"instructions": "Be brief."}"#,
         refused: r#""developer""#,
         error: r#"{"message": "messages[0].role: unknown variant `developer`, expected one of `system`, `user`, `assistant`, `tool`"}"#,
-        mended: r#""role":"system""#,
+        adapted: r#""role":"system""#,
     },
-    Refusal {
+    AdaptationCase {
         name: "the role system",
         settings: "",
         turn: r#"{"instructions": "Be brief."}"#,
         refused: r#""system""#,
         error: r#"{"message": "System role not supported"}"#,
-        mended: "Be brief.",
+        adapted: "Be brief.",
     },
-    Refusal {
+    AdaptationCase {
         name: "a parameter",
         settings: "",
         turn: r#"{"parallel_tool_calls": false, "tools": [{"type": "function", "name": "f", "parameters": {"type": "object"}}]}"#,
         refused: r#""parallel_tool_calls""#,
         error: r#"{"message": "Unknown parameter: 'parallel_tool_calls'.", "param": "parallel_tool_calls", "code": "unknown_parameter"}"#,
-        mended: r#""tools""#,
+        adapted: r#""tools""#,
     },
-    Refusal {
+    AdaptationCase {
         name: "stream_options",
         settings: "",
         turn: "{}",
         refused: r#""stream_options""#,
         error: r#"{"message": "body.stream_options: Extra inputs are not permitted"}"#,
-        mended: r#""stream":true"#,
+        adapted: r#""stream":true"#,
     },
 ];
 
+/// Refuses every request that contains `when`.
 fn refusal(when: &str, error: &str) -> ScriptedAnswer {
     let error: Value = serde_json::from_str(error).unwrap();
     ScriptedAnswer {
         repeat: true,
-        when: holding(when),
+        when: body_contains(when),
         json: Some(json!({ "error": error })),
         ..ScriptedAnswer::error(400, "")
     }
 }
 
-fn holding(text: &str) -> RequestCondition {
+fn body_contains(text: &str) -> RequestCondition {
     RequestCondition {
         body_contains: Some(text.to_owned()),
         ..RequestCondition::default()
     }
 }
 
-fn says(text: &str) -> ScriptedAnswer {
+fn repeating_text(text: &str) -> ScriptedAnswer {
     ScriptedAnswer {
         repeat: true,
         ..answer(json!([{ "text": text }]))
     }
 }
 
-async fn player(answers: Vec<ScriptedAnswer>) -> Player {
+async fn player_with(answers: Vec<ScriptedAnswer>) -> Player {
     let script = PlayerScript {
         answers,
         ..PlayerScript::default()
@@ -128,47 +138,47 @@ async fn player(answers: Vec<ScriptedAnswer>) -> Player {
     Player::start(script).await.unwrap()
 }
 
-/// A turn ends well; whether it was healed.
-async fn healed(proxy: &Proxy, body: &Value) -> bool {
+/// Sends a turn, which must succeed. Returns whether the request was adapted.
+async fn was_adapted(proxy: &Proxy, body: &Value) -> bool {
     let reply = proxy.post(&streaming(body)).await;
     assert_eq!(reply.status, 200, "{reply:?}");
     let notes = reply.header("x-respondent-notes").unwrap_or_default();
-    let healed = notes.split(',').any(|note| note.trim() == "healed");
+    let adapted = notes.split(',').any(|note| note.trim() == "healed");
     assert_eq!(reply.stream().terminal, "response.completed");
-    healed
+    adapted
 }
 
-/// The turn is healed by one more request, and another one needs none.
-async fn heals_once(player: &Player, proxy: &Proxy, body: &Value) {
+/// Checks that the first turn needs one additional request, and the second turn none.
+async fn adapts_once(player: &Player, proxy: &Proxy, body: &Value) {
     let before = player.requests().len();
-    assert!(healed(proxy, body).await);
+    assert!(was_adapted(proxy, body).await);
     assert_eq!(player.requests().len(), before + 2);
-    assert!(!healed(proxy, body).await);
+    assert!(!was_adapted(proxy, body).await);
     assert_eq!(player.requests().len(), before + 3);
-    let figure = proxy.figure("respondent_healed_total", "provider=\"up\",model=\"m\"");
-    assert!((figure.await - 1.0).abs() < f64::EPSILON);
-    proxy.logged("healed (").await;
+    let count = proxy.metric("respondent_healed_total", "provider=\"up\",model=\"m\"");
+    assert!((count.await - 1.0).abs() < f64::EPSILON);
+    proxy.wait_for_log("healed (").await;
 }
 
-async fn heals(refusal: &'static Refusal) {
-    let player = player(vec![
+async fn adapts(refusal: &'static AdaptationCase) {
+    let player = player_with(vec![
         self::refusal(refusal.refused, refusal.error),
-        says("well"),
+        repeating_text("well"),
     ])
     .await;
-    let proxy = Proxy::with(&player, Setup::new().provider(refusal.settings)).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider(refusal.settings)).await;
     let mut body = super::body();
     let more: Value = serde_json::from_str(refusal.turn).unwrap();
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
     }
-    heals_once(&player, &proxy, &body).await;
+    adapts_once(&player, &proxy, &body).await;
     for request in &player.requests()[1..] {
-        assert!(request.body.contains(refusal.mended), "{}", request.body);
+        assert!(request.body.contains(refusal.adapted), "{}", request.body);
     }
 }
 
-/// A conversation in a tool loop, without any reasoning.
+/// A conversation in a tool loop whose items have no reasoning.
 fn loop_without_reasoning() -> Value {
     json!({
         "model": "m",
@@ -181,9 +191,9 @@ fn loop_without_reasoning() -> Value {
     })
 }
 
-const MISSED: &str = r#"{"message": "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"}"#;
+const MISSING_REASONING_ERROR: &str = r#"{"message": "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1"}"#;
 
-async fn missed() {
+async fn missing_reasoning() {
     for replay in [
         "none",
         "reasoning_content",
@@ -192,44 +202,49 @@ async fn missed() {
         "think_tags",
         "thinking_parts",
     ] {
-        let fine = ScriptedAnswer {
-            when: holding("reasoning_content"),
-            ..says("well")
+        let accepted = ScriptedAnswer {
+            when: body_contains("reasoning_content"),
+            ..repeating_text("well")
         };
-        let player = player(vec![fine, refusal("tool_calls", MISSED)]).await;
+        let player = player_with(vec![
+            accepted,
+            refusal("tool_calls", MISSING_REASONING_ERROR),
+        ])
+        .await;
         let quirks = format!("quirks = {{ reasoning_replay = \"{replay}\" }}");
-        let proxy = Proxy::with(&player, Setup::new().provider(&quirks)).await;
-        heals_once(&player, &proxy, &loop_without_reasoning()).await;
+        let proxy = Proxy::start_with(&player, Setup::new().provider(&quirks)).await;
+        adapts_once(&player, &proxy, &loop_without_reasoning()).await;
     }
 }
 
-async fn forgetful() {
+async fn reasoning_cache() {
     let thinks = answer(json!([
         {"reasoning": "I must look."},
         {"call": {"id": "c1", "name": "f", "arguments": "{}"}}
     ]));
-    let player = player(vec![thinks, says("well")]).await;
+    let player = player_with(vec![thinks, repeating_text("well")]).await;
     let quirks = "quirks = { reasoning_replay = \"reasoning_content\" }";
-    let proxy = Proxy::with(&player, Setup::new().provider(quirks)).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider(quirks)).await;
     let mut first = loop_without_reasoning();
     first["input"].as_array_mut().unwrap().truncate(1);
     proxy.stream(&first).await;
     let mut other = loop_without_reasoning();
     other["input"][0]["content"] = json!("Look elsewhere.");
-    for (body, comes_back) in [(loop_without_reasoning(), true), (other, false)] {
+    for (body, has_reasoning) in [(loop_without_reasoning(), true), (other, false)] {
         proxy.stream(&body).await;
         let sent = player.requests().pop().unwrap().body;
-        assert_eq!(sent.contains("I must look."), comes_back, "{sent}");
+        assert_eq!(sent.contains("I must look."), has_reasoning, "{sent}");
     }
 }
 
-async fn window() {
+async fn learned_window() {
     let overflow = r#"{"message": "This model's maximum context length is 8192 tokens. However, you requested 9010 tokens (10 in the messages, 9000 in the completion).", "code": "context_length_exceeded"}"#;
-    let player = player(vec![refusal(":9000", overflow), says("well")]).await;
-    let proxy = Proxy::with(&player, Setup::new().provider("models = [{ id = \"m\" }]")).await;
+    let player = player_with(vec![refusal(":9000", overflow), repeating_text("well")]).await;
+    let proxy =
+        Proxy::start_with(&player, Setup::new().provider("models = [{ id = \"m\" }]")).await;
     let mut body = super::body();
     body["max_output_tokens"] = json!(9000);
-    heals_once(&player, &proxy, &body).await;
+    adapts_once(&player, &proxy, &body).await;
     let sent: Value = serde_json::from_str(&player.requests()[2].body).unwrap();
     let limit = sent["max_tokens"].as_u64().unwrap();
     assert!((7_000..8_192).contains(&limit), "{limit}");
@@ -237,10 +252,10 @@ async fn window() {
     assert_eq!(models["models"][0]["context_window"], 8192);
 }
 
-/// Who refuses the same again has not been understood.
-async fn in_vain() {
+/// If the adapted request is refused for the same reason, the refusal was misunderstood.
+async fn unhelpful_adaptation() {
     let blind = r#"{"message": "This model does not support image input."}"#;
-    let player = player(vec![refusal("first", blind), says("well")]).await;
+    let player = player_with(vec![refusal("first", blind), repeating_text("well")]).await;
     let proxy = Proxy::start(&player).await;
     let turn = |text: &str| {
         let image =
@@ -249,27 +264,27 @@ async fn in_vain() {
     };
     assert_eq!(proxy.post(&turn("first")).await.status, 400);
     assert_eq!(player.requests().len(), 2);
-    assert!(!healed(&proxy, &turn("second")).await);
+    assert!(!was_adapted(&proxy, &turn("second")).await);
     assert!(player.requests()[2].body.contains("image_url"));
 }
 
-async fn elsewhere() {
+async fn at_fallback() {
     let quota = ScriptedAnswer {
         json: Some(json!({"error": {"message": "No money.", "code": "insufficient_quota"}})),
         ..ScriptedAnswer::error(429, "")
     };
-    let up = always(quota).await;
+    let up = repeating_player(quota).await;
     let strict = refusal("\"system\"", r#"{"message": "System role not supported"}"#);
-    let other = player(vec![strict, says("well")]).await;
+    let other = player_with(vec![strict, repeating_text("well")]).await;
     let setup = Setup::new().tables(&format!(
         "[routing.fallbacks]\n\"up/m\" = [\"other/m2\"]\n\
          [providers.other]\nwire = \"chat\"\nbase_url = \"{}\"\nkey_required = false",
         other.base_url()
     ));
-    let proxy = Proxy::with(&up, setup).await;
+    let proxy = Proxy::start_with(&up, setup).await;
     let body = json!({"model": "up/m", "instructions": "Be brief.", "input": "go"});
-    assert!(healed(&proxy, &body).await);
+    assert!(was_adapted(&proxy, &body).await);
     assert_eq!(other.requests().len(), 2);
-    assert!(!healed(&proxy, &body).await);
+    assert!(!was_adapted(&proxy, &body).await);
     assert_eq!((up.requests().len(), other.requests().len()), (1, 3));
 }

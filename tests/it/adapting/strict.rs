@@ -1,4 +1,4 @@
-//! Upstreams that refuse what a provider refuses, and speak as it does.
+//! Upstreams with the refusals and the dialect of real providers.
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 
 use crate::proxy::Setup;
 
-/// What stands in one file of fixtures/strict.
+/// The content of a file in `fixtures/strict`.
 #[derive(Clone)]
 pub struct Preset {
     pub name: String,
     provider: String,
     model: String,
-    /// The window, where the provider's file has no models.
+    /// The window, if the provider's file lists no models.
     window: Option<u64>,
     call: Value,
     dialect: Value,
     refuse: Value,
 }
 
-/// All of them.
+/// All presets, sorted by name.
 pub fn presets() -> Vec<Preset> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/strict");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
@@ -45,7 +45,7 @@ pub fn presets() -> Vec<Preset> {
 }
 
 impl Preset {
-    /// The upstream: it calls, is content with the result, and ends.
+    /// The upstream. It makes a call, answers its result with text, and then ends the conversation.
     pub async fn player(&self) -> Player {
         let mut call = json!({"name": "look", "arguments": "{\"at\": \"the wall\"}", "pieces": 2});
         call.as_object_mut()
@@ -63,7 +63,7 @@ impl Preset {
         Player::start(script).await.unwrap()
     }
 
-    /// A provider of which nothing is known: table and model.
+    /// The provider without a provider file: its configuration table and the model to ask for.
     pub fn unknown(&self, base_url: &str) -> (String, String) {
         let id = format!("any_{}", self.name);
         let table = format!(
@@ -72,7 +72,7 @@ impl Preset {
         (table, format!("{id}/m"))
     }
 
-    /// The provider with its own file: table and model.
+    /// The provider with its own file: its configuration table and the model to ask for.
     pub fn known(&self, base_url: &str) -> (String, String) {
         let Self {
             provider, model, ..
@@ -88,14 +88,15 @@ impl Preset {
         (table, format!("{provider}/{model}"))
     }
 
-    /// Whether it refuses something that is sent to a provider of which nothing is known.
-    pub fn teaches(&self) -> bool {
+    /// Whether it refuses something that is sent to a provider without a provider file.
+    pub fn needs_adaptation(&self) -> bool {
         self.name != "xai"
     }
 }
 
-/// All of them, each defined as told: their tables, the models to ask for, and who plays them.
-pub async fn every(
+/// Starts a player for every preset. Returns a setup with their tables as `define` writes them,
+/// the models to ask for, and the players.
+pub async fn start_all(
     define: fn(&Preset, &str) -> (String, String),
 ) -> (Setup, Vec<String>, Vec<Player>) {
     let mut players = Vec::new();

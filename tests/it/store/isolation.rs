@@ -1,16 +1,16 @@
-//! What does not change: the home of the user, and what the same input becomes.
+//! The home directory is not touched, and the upstream request does not depend on the store.
 use std::fs;
 use std::path::Path;
 
 use adapters::plan::output::artifact_id;
 use serde_json::{Value, json};
 
-use super::sharing;
-use crate::faults::{always, answer};
+use super::setup_with_data_dir;
+use crate::faults::{answer, repeating_player};
 use crate::literals::{root, rust_files};
 use crate::proxy::{Proxy, Setup};
 
-/// A turn with an output that is too long, and the id of it.
+/// A turn with a long tool output, and the id of its artifact.
 fn turn() -> (Value, String) {
     let log = "a line of a long log\n".repeat(5_000);
     let input = json!([
@@ -21,15 +21,15 @@ fn turn() -> (Value, String) {
     (json!({"model": "m", "input": input}), artifact_id(&log))
 }
 
-/// Twice on one server, once on another one that knows nothing of it.
-pub async fn input() {
-    let player = always(answer(json!([{"text": "seen"}]))).await;
+/// Sends the same turn twice to one server and once to another server with an empty store.
+pub async fn same_input() {
+    let player = repeating_player(answer(json!([{"text": "seen"}]))).await;
     let (turn, id) = turn();
     for times in [2, 1] {
         let data = tempfile::tempdir().unwrap();
-        let proxy = Proxy::with(&player, sharing(&data)).await;
+        let proxy = Proxy::start_with(&player, setup_with_data_dir(&data)).await;
         for _ in 0..times {
-            proxy.whole(&turn).await;
+            proxy.response(&turn).await;
         }
     }
     let requests = player.requests();
@@ -41,31 +41,31 @@ pub async fn input() {
     assert_eq!(first.body, third.body);
 }
 
-/// A server whose data directory is elsewhere writes nothing to the home, and tests
-/// never learn where the user's own is.
-pub async fn home() {
+/// A server whose data directory is elsewhere writes nothing to the home directory, and the tests
+/// never use the home directory of the user who runs them.
+pub async fn untouched_home() {
     let home = tempfile::tempdir().unwrap();
     let data = tempfile::tempdir().unwrap();
-    let player = always(answer(json!([{"text": "seen"}]))).await;
+    let player = repeating_player(answer(json!([{"text": "seen"}]))).await;
     let (turn, id) = turn();
-    let setup = sharing(&data).env("HOME", home.path().to_str().unwrap());
-    let mut proxy = Proxy::with(&player, setup).await;
-    proxy.whole(&turn).await;
-    let kept = proxy.get(&format!("/v1/artifacts/{id}")).await;
-    assert_eq!(kept.header("x-artifact-persistent"), Some("true"));
+    let setup = setup_with_data_dir(&data).env("HOME", home.path().to_str().unwrap());
+    let mut proxy = Proxy::start_with(&player, setup).await;
+    proxy.response(&turn).await;
+    let artifact = proxy.get(&format!("/v1/artifacts/{id}")).await;
+    assert_eq!(artifact.header("x-artifact-persistent"), Some("true"));
     proxy.terminate().await;
-    proxy.ended().await;
+    proxy.wait_for_exit().await;
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
 
-    // Without one it is in the home that the program is given.
-    let mut proxy = Proxy::with(&player, Setup::new()).await;
+    // Without `data_dir` the store is in the home directory that the program is given.
+    let mut proxy = Proxy::start_with(&player, Setup::new()).await;
     let database = ".local/share/respondent/artifacts/artifacts.db";
     assert!(proxy.folder.path().join(database).exists());
     proxy.kill().await;
 
-    // The program alone asks where the user's home is, and tests start it in one
-    // place, which gives it another.
-    for (asks, files) in [
+    // Only the program looks up the user's home directory, and tests start it in a single place,
+    // which sets another home directory.
+    for (call, files) in [
         (
             concat!("choose_base", "_strategy("),
             vec!["src/config/inputs.rs"],
@@ -80,11 +80,12 @@ pub async fn home() {
             vec!["tests/it/proxy.rs"],
         ),
     ] {
-        assert_eq!(files_with(asks), files, "{asks}");
+        assert_eq!(files_with(call), files, "{call}");
     }
 }
 
-fn files_with(words: &str) -> Vec<String> {
+/// The source files that contain this text.
+fn files_with(text: &str) -> Vec<String> {
     let mut files: Vec<String> = rust_files(&[
         "src",
         "adapters/src",
@@ -93,7 +94,7 @@ fn files_with(words: &str) -> Vec<String> {
         "tests/kit",
     ])
     .into_iter()
-    .filter(|file| fs::read_to_string(file).unwrap().contains(words))
+    .filter(|file| fs::read_to_string(file).unwrap().contains(text))
     .map(|file| relative(&file))
     .collect();
     files.sort();

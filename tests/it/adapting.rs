@@ -1,23 +1,23 @@
-//! Tool loops over upstreams that refuse what each provider refuses (fixtures/strict): without a
-//! word of configuration, because the proxy learns from the refusal, and with the provider's own
-//! file, which leaves nothing to refuse.
+//! Tool loops with upstreams that refuse what each provider refuses (`fixtures/strict`). Without
+//! configuration the proxy learns from the refusals and adapts its requests; with the provider's
+//! own file nothing is refused.
 pub mod strict;
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use self::strict::{Preset, every, presets};
+use self::strict::{Preset, presets, start_all};
 use crate::proxy::{Proxy, Setup};
 use crate::trial::case;
 
 pub fn trials() -> Vec<Trial> {
     let mut trials = vec![
         case(
-            "healing: from any provider to any other in a tool loop",
+            "adapting: a tool loop moves from any provider to any other",
             || pairs(Preset::unknown),
         ),
         case(
-            "with their own files from any provider to any other",
+            "provider files: a tool loop moves from any provider to any other",
             || pairs(Preset::known),
         ),
     ];
@@ -25,62 +25,67 @@ pub fn trials() -> Vec<Trial> {
         let known = preset.clone();
         let name = &preset.name;
         trials.push(case(
-            &format!("with its own file nothing is refused: {name}"),
+            &format!("provider files: nothing is refused: {name}"),
             || nothing_refused(known),
         ));
-        let name = format!("healing: a tool loop without configuration: {name}");
-        trials.push(case(&name, || learned(preset)));
+        let name = format!("adapting: a tool loop without configuration: {name}");
+        trials.push(case(&name, || adapts_once(preset)));
     }
     trials
 }
 
-/// The first conversation pays for each lesson with one request, the second for none.
-async fn learned(preset: Preset) {
+/// In the first conversation each adaptation costs one additional request, in the second none.
+async fn adapts_once(preset: Preset) {
     let player = preset.player().await;
     let proxy = Proxy::start(&player).await;
-    let mut lessons = 0;
-    for paid in [true, false] {
+    let mut adaptations = 0;
+    for is_first in [true, false] {
         let before = player.requests().len();
-        let turns = talk(&proxy, "up/m").await;
+        let turns = run_tool_loop(&proxy, "up/m").await;
         let requests = player.requests().split_off(before);
         let refused = requests.iter().filter(|request| request.refused).count();
         assert_eq!(requests.len(), turns + refused, "{}", proxy.log());
-        if paid {
-            lessons = refused;
+        if is_first {
+            adaptations = refused;
         } else {
-            assert_eq!(refused, 0, "a lesson was forgotten: {}", proxy.log());
+            assert_eq!(refused, 0, "an adaptation was forgotten: {}", proxy.log());
         }
     }
-    assert_eq!(lessons > 0, preset.teaches(), "{}", proxy.log());
-    if lessons > 0 {
-        proxy.logged("healed").await;
+    assert_eq!(
+        adaptations > 0,
+        preset.needs_adaptation(),
+        "{}",
+        proxy.log()
+    );
+    if adaptations > 0 {
+        proxy.wait_for_log("healed").await;
     }
-    poisoned(&proxy, "up/m").await;
+    send_broken_history(&proxy, "up/m").await;
 }
 
 async fn nothing_refused(preset: Preset) {
     let player = preset.player().await;
     let (table, model) = preset.known(&player.base_url());
-    let proxy = Proxy::with(&player, Setup::new().tables(&table)).await;
-    talk(&proxy, &model).await;
-    poisoned(&proxy, &model).await;
+    let proxy = Proxy::start_with(&player, Setup::new().tables(&table)).await;
+    run_tool_loop(&proxy, &model).await;
+    send_broken_history(&proxy, &model).await;
     for request in player.requests() {
         assert!(!request.refused, "{}\n{}", request.body, proxy.log());
     }
 }
 
-/// A call is made at one provider and its result goes to another.
+/// For every pair of providers: one makes a call, the other gets the result.
 async fn pairs(define: fn(&Preset, &str) -> (String, String)) {
-    let (setup, models, _players) = every(define).await;
-    let proxy = Proxy::at("http://127.0.0.1:9/v1", setup).await;
+    let (setup, models, _players) = start_all(define).await;
+    let proxy = Proxy::start_for_url("http://127.0.0.1:9/v1", setup).await;
     for from in &models {
         for to in models.iter().filter(|to| *to != from) {
-            let asked = turn(&proxy, from, &opening()).await;
-            let answered = turn(&proxy, to, &with_result(&opening(), &asked)).await;
-            assert_eq!(text(&answered), "Seen.", "{from} to {to}");
-            let more = and_now(&with_result(&opening(), &asked));
+            let first = turn(&proxy, from, &opening()).await;
+            let second = turn(&proxy, to, &with_result(&opening(), &first)).await;
+            assert_eq!(text(&second), "Seen.", "{from} to {to}");
+            let follow_up = with_follow_up(&with_result(&opening(), &first));
             assert_eq!(
-                text(&turn(&proxy, from, &more).await),
+                text(&turn(&proxy, from, &follow_up).await),
                 "Done.",
                 "{from} to {to}"
             );
@@ -88,21 +93,24 @@ async fn pairs(define: fn(&Preset, &str) -> (String, String)) {
     }
 }
 
-/// A conversation with a tool loop; how many turns it has.
-pub async fn talk(proxy: &Proxy, model: &str) -> usize {
-    let asked = turn(proxy, model, &opening()).await;
-    let items = asked["output"].as_array().unwrap();
+/// Runs a conversation with a tool loop and returns the number of its turns.
+pub async fn run_tool_loop(proxy: &Proxy, model: &str) -> usize {
+    let first = turn(proxy, model, &opening()).await;
+    let items = first["output"].as_array().unwrap();
     let call = items.last().unwrap();
-    assert_eq!(call["type"], "function_call", "{asked}");
-    assert_eq!(items[0]["type"], "reasoning", "{asked}");
-    let looked = with_result(&opening(), &asked);
+    assert_eq!(call["type"], "function_call", "{first}");
+    assert_eq!(items[0]["type"], "reasoning", "{first}");
+    let looked = with_result(&opening(), &first);
     assert_eq!(text(&turn(proxy, model, &looked).await), "Seen.");
-    assert_eq!(text(&turn(proxy, model, &and_now(&looked)).await), "Done.");
+    assert_eq!(
+        text(&turn(proxy, model, &with_follow_up(&looked)).await),
+        "Done."
+    );
     3
 }
 
-/// A history that no provider takes as it is.
-pub async fn poisoned(proxy: &Proxy, model: &str) {
+/// Sends a history that every provider would refuse if it were not repaired.
+pub async fn send_broken_history(proxy: &Proxy, model: &str) {
     let call = |id: &str, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": arguments});
     let output =
         |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "a wall"});
@@ -128,6 +136,7 @@ pub async fn poisoned(proxy: &Proxy, model: &str) {
     assert_eq!(text(&turn(proxy, model, &input).await), "Done.");
 }
 
+/// The first messages of a conversation.
 fn opening() -> Vec<Value> {
     vec![
         json!({"role": "developer", "content": "Use the tools."}),
@@ -135,8 +144,9 @@ fn opening() -> Vec<Value> {
     ]
 }
 
-fn with_result(input: &[Value], asked: &Value) -> Vec<Value> {
-    let output = asked["output"].as_array().unwrap();
+/// The input with the output of the response and the result of its call.
+fn with_result(input: &[Value], response: &Value) -> Vec<Value> {
+    let output = response["output"].as_array().unwrap();
     let call = &output.last().unwrap()["call_id"];
     let result = json!({"type": "function_call_output", "call_id": call, "output": "a wall"});
     input
@@ -147,7 +157,8 @@ fn with_result(input: &[Value], asked: &Value) -> Vec<Value> {
         .collect()
 }
 
-fn and_now(input: &[Value]) -> Vec<Value> {
+/// The input with another developer and user message.
+fn with_follow_up(input: &[Value]) -> Vec<Value> {
     let more = [
         json!({"role": "developer", "content": "The time is noon."}),
         json!({"role": "user", "content": "and now?"}),
@@ -155,7 +166,7 @@ fn and_now(input: &[Value]) -> Vec<Value> {
     input.iter().cloned().chain(more).collect()
 }
 
-/// Sends a turn with everything that is refused somewhere, and gives the response.
+/// Sends a turn with every field that some provider refuses, and returns the response.
 async fn turn(proxy: &Proxy, model: &str, input: &[Value]) -> Value {
     let body = json!({
         "model": model, "input": input, "instructions": "You look around.",

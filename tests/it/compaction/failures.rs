@@ -1,0 +1,195 @@
+//! Providers that write no summary. The client still gets a valid compaction item.
+use kit::player::{RecordedRequest, ScriptedAnswer};
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::session::{CompactionMethod, METHODS, SUMMARY, Session};
+use crate::faults::{answer, player, repeating_player};
+use crate::proxy::{Proxy, Setup, streaming};
+use crate::trial::case;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        case(
+            "S2-Ca compaction: an answer without a summary leads to a second request",
+            second_request,
+        ),
+        case(
+            "compaction: without a summary from the provider an extract is used",
+            extract,
+        ),
+        case(
+            "compaction: invalid requests for a compaction are refused",
+            invalid_requests,
+        ),
+        case(
+            "compaction: a silent provider leads to heartbeats and, after the timeout, to an extract",
+            silence,
+        ),
+        case(
+            "compaction: a shutdown fails it without inventing an item",
+            shutdown,
+        ),
+    ]
+}
+
+fn call() -> ScriptedAnswer {
+    answer(
+        json!([{"call": {"index": 0, "id": "c9", "name": "exec_command", "arguments": "{\"cmd\":\"ls\"}"}}]),
+    )
+}
+
+fn overflow() -> ScriptedAnswer {
+    ScriptedAnswer::error(
+        400,
+        "This model's maximum context length is 100000 tokens. However, your messages resulted in 100010 tokens.",
+    )
+}
+
+/// Answers that contain no summary, with a name for each.
+fn answers_without_summary() -> Vec<(&'static str, ScriptedAnswer)> {
+    vec![
+        ("a tool call", call()),
+        (
+            "nothing",
+            answer(json!([{"finish": "stop"}, {"done": true}])),
+        ),
+        ("reasoning only", answer(json!([{"reasoning": "hm"}]))),
+        ("white space", answer(json!([{"text": " \n "}]))),
+        ("an overflow", overflow()),
+        (
+            "a refusal",
+            ScriptedAnswer::error(400, "unsupported something"),
+        ),
+        ("a broken server", ScriptedAnswer::error(500, "no")),
+        (
+            "a broken stream",
+            answer(json!([{"text": "The user"}, {"cut": "rst"}])),
+        ),
+    ]
+}
+
+fn has_tools(sent: &RecordedRequest) -> bool {
+    sent.json()
+        .get("tools")
+        .is_some_and(|tools| *tools != json!([]))
+}
+
+async fn second_request() {
+    for method in METHODS {
+        for (name, first) in answers_without_summary() {
+            let player = player().await;
+            let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
+            let session = Session::with_tool_rounds(3, 200);
+            player.push(answer(json!([{"text": "a turn"}])));
+            session.turn(&proxy).await;
+            player.push(first);
+            player.push(answer(json!([{"text": SUMMARY}])));
+            let compacted = session.compact(&proxy, method).await;
+            assert_eq!(compacted.summary, SUMMARY, "{method:?}: {name}");
+            let sent = player.requests();
+            assert_eq!(sent.len(), 3, "{method:?}: {name}");
+            assert!(has_tools(&sent[1]), "{method:?}: {name}");
+            assert!(
+                !has_tools(&sent[2]),
+                "{method:?}: {name}: no tools in the second request"
+            );
+            proxy.wait_for_log("cut: ").await;
+            assert!(!proxy.log().contains("panicked"));
+        }
+    }
+}
+
+async fn extract() {
+    for method in METHODS {
+        for (name, answer) in answers_without_summary() {
+            let player = player().await;
+            let proxy = Proxy::start_with(&player, Setup::new().provider("max_retries = 0")).await;
+            for _ in 0..2 {
+                player.push(answer.clone());
+            }
+            let compacted = Session::with_tool_rounds(3, 200)
+                .compact(&proxy, method)
+                .await;
+            assert!(!compacted.summary.trim().is_empty(), "{method:?}: {name}");
+            assert_eq!(player.requests().len(), 2, "{method:?}: {name}");
+            proxy.wait_for_log("compaction_extracted").await;
+        }
+        let proxy = Proxy::start_for_url(
+            "http://127.0.0.1:9/v1",
+            Setup::new().provider("max_retries = 0"),
+        )
+        .await;
+        let compacted = Session::with_tool_rounds(3, 200)
+            .compact(&proxy, method)
+            .await;
+        assert!(!compacted.summary.trim().is_empty(), "{method:?}");
+        assert_eq!(compacted.usage["output_tokens"], 0);
+        proxy
+            .wait_for_log("compaction_extracted (unreachable)")
+            .await;
+        proxy
+            .wait_for_metric("respondent_compactions_total", "result=\"extract\"", 1.0)
+            .await;
+        proxy
+            .wait_for_metric("respondent_turns_total", "outcome=\"completed\"", 1.0)
+            .await;
+    }
+}
+
+async fn invalid_requests() {
+    let player = player().await;
+    let proxy = Proxy::start(&player).await;
+    let post = |body: Value| {
+        let proxy = &proxy;
+        async move { proxy.post_to("/v1/responses/compact", &body, &[]).await }
+    };
+    post(json!({"input": "a"})).await.error(400);
+    post(json!({"model": "m", "input": "a", "previous_response_id": "resp_1"}))
+        .await
+        .error(400);
+    let trigger =
+        json!({"model": "m", "input": [{"type": "compaction_trigger"}], "temperature": "hot"});
+    proxy.post(&trigger).await.error(400);
+    assert!(player.requests().is_empty());
+}
+
+async fn silence() {
+    for method in METHODS {
+        let player = repeating_player(answer(json!([{"stall": true}]))).await;
+        let setup = Setup::new()
+            .server("heartbeat = \"50ms\"")
+            .provider("max_retries = 0\ntimeouts = { idle = \"400ms\" }");
+        let proxy = Proxy::start_with(&player, setup).await;
+        let compacted = Session::with_tool_rounds(1, 200)
+            .compact(&proxy, method)
+            .await;
+        assert!(compacted.summary.contains("Fix the parser."), "{method:?}");
+        assert_eq!(player.requests().len(), 2, "{method:?}");
+        if matches!(
+            method,
+            CompactionMethod::TriggerItem | CompactionMethod::LocalPrompt
+        ) {
+            let heartbeats = compacted.reply.body.matches("event: response.in_progress");
+            assert!(heartbeats.count() > 2, "{method:?}");
+        }
+        proxy.wait_for_log("compaction_extracted (timeout)").await;
+    }
+}
+
+async fn shutdown() {
+    let player = repeating_player(answer(json!([{"stall": true}]))).await;
+    let setup = Setup::new().server("grace = \"10ms\"");
+    let mut proxy = Proxy::start_with(&player, setup).await;
+    let mut items = Session::with_tool_rounds(1, 10).items;
+    items.push(json!({"type": "compaction_trigger"}));
+    let body = streaming(&super::session::request(&items));
+    let mut reply = proxy.open(body.to_string(), &[]).await;
+    reply.read_until("response.created").await;
+    player.wait_requests(1).await;
+    proxy.terminate().await;
+    let stream = reply.read_to_end().await.stream();
+    assert_eq!(stream.terminal, "response.failed");
+    assert_eq!(stream.response["output"], json!([]));
+    assert_eq!(proxy.wait_for_exit().await.code(), Some(0));
+}
