@@ -29,7 +29,6 @@ pub struct ToolCallResult {
     pub failed: bool,
 }
 
-/// Why a call fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ToolCallError {
     #[error("There is no tool of this name; there are {READ}, {SEARCH} and {LIST}.")]

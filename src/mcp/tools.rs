@@ -18,7 +18,6 @@ pub(super) const SEARCH: &str = "artifact_search";
 /// The name of the tool that lists.
 pub(super) const LIST: &str = "artifact_list";
 
-/// All tools.
 pub(super) fn definitions() -> Vec<Tool> {
     vec![
         tool(
