@@ -1,9 +1,36 @@
 //! The service: everything that does I/O around the pure [`adapters`].
 //!
-//! [`serve`] is the HTTP edge, [`turn`] the one engine behind it, [`upstream`]
-//! the way to the provider. [`config`] and [`secrets`] say with whom and how,
-//! [`codex`] and [`sandbox`] are what a user meets first, [`control`] is how the
-//! commands reach the running server.
+//! The modules form layers. A module imports modules of its own layer and of the layers above
+//! it in this table, never of those below; a test checks this.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`clock`] | the wall clock and randomness |
+//! | [`log`] | the log of the process |
+//! | [`net`] | response bodies, request ids, and long computations |
+//! | [`secrets`] | holds keys and tokens, and finds secrets in text |
+//! | [`config`] | reads and checks the configuration |
+//! | | |
+//! | [`store`] | the SQLite database |
+//! | | |
+//! | [`artifacts`] | keeps shortened tool outputs whole, to be read back |
+//! | [`upstream`] | sends requests to the providers: keys, health, concurrency |
+//! | [`metrics`] | the metrics of the process |
+//! | | |
+//! | [`turn`] | the engine: from a client's request to the end of its answer |
+//! | | |
+//! | [`mcp`] | the tools with which a model reads artifacts |
+//! | | |
+//! | [`diagnostics`] | records, redacts, exports and replays turns |
+//! | | |
+//! | [`serve`] | the HTTP edge: connections, guard, routing, request bodies |
+//! | | |
+//! | [`app`] | the handlers of all routes |
+//! | | |
+//! | [`control`] | the HTTP client with which commands reach the running server |
+//! | [`codex`] | the setup of the Codex CLI |
+//! | [`commands`] | the command line and what each command does |
+//! | [`sandbox`] | the offline model for users without a provider |
 
 pub mod app;
 pub mod artifacts;

@@ -43,7 +43,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The exit code for an error.
 fn exit_code(error: &anyhow::Error) -> u8 {
     if error.is::<ConfigError>() {
         return EXIT_BAD_USAGE;

@@ -66,7 +66,6 @@ pub(crate) enum MessagePart<'a> {
 }
 
 impl<'a> MessageContent<'a> {
-    /// Content that is one text.
     pub(crate) fn from_text(text: Text<'a>) -> Self {
         Self {
             parts: vec![MessagePart::Text(text)],

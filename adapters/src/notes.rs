@@ -9,7 +9,7 @@ pub struct Note {
     /// A stable identifier, such as `tool_dropped`, for the response header, log
     /// and metrics.
     pub code: &'static str,
-    /// What exactly was changed, for people.
+    /// The exact change, for people.
     pub detail: String,
 }
 

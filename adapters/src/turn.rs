@@ -49,7 +49,7 @@ pub struct Turn<'a> {
     pub controls: Controls<'a>,
     /// Parameters that the response object repeats unchanged.
     pub echo: EchoedParams<'a>,
-    /// What the upstream request is made for: an answer or a summary.
+    /// The purpose of the upstream request: an answer or a summary.
     pub purpose: Purpose,
     /// `truncation: "auto"`: the oldest items may be dropped if the history does not
     /// fit into the window.
@@ -57,7 +57,7 @@ pub struct Turn<'a> {
     /// The `compact_threshold` of `context_management` in tokens; `u64::MAX` if
     /// compaction is wanted without a threshold, `None` if it is not wanted.
     pub compact_threshold: Option<u64>,
-    /// What the parser ignored or changed.
+    /// The parameters and items that the parser ignored or changed.
     pub notes: Notes,
 }
 

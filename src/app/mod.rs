@@ -1,8 +1,8 @@
-//! The application behind the HTTP edge: the handlers of all [`routes`].
+//! The application behind the HTTP edge: the handlers of all routes.
 //!
 //! | module | handlers |
 //! |---|---|
-//! | [`responses`] | turns |
+//! | `responses` | turns |
 //! | [`models`] | the model list and its entries |
 //! | [`artifacts`] | stored tool outputs, read back |
 //! | [`diagnostics`] | recent turns |
@@ -29,7 +29,7 @@ use crate::turn::{Caller, Service};
 
 pub use routes::{answer_artifact_request, routes};
 
-/// What the handlers share. Cloning it is cheap.
+/// The state that the handlers share. Cloning it is cheap.
 #[derive(Clone)]
 pub struct AppState {
     /// Runs turns.

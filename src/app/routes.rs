@@ -66,7 +66,6 @@ where
 /// Paths of other APIs that clients ask for by mistake.
 const OTHER_APIS: [&str; 3] = ["/chat/completions", "/completions", "/messages"];
 
-/// The message of a 404.
 fn not_found_message(path: &str, served: &str) -> String {
     let asked = path.strip_suffix('/').unwrap_or(path);
     let mut below = API_PREFIXES.iter().filter_map(|it| asked.strip_prefix(it));

@@ -21,7 +21,7 @@ pub(super) struct DiskBackend {
 }
 
 struct DiskState {
-    /// What the disk did not take.
+    /// The artifacts that could not be written to the disk.
     memory: MemoryBackend,
     written: WrittenReferences,
     counts: ArtifactCounts,

@@ -45,7 +45,7 @@ const CONCURRENT_SEARCHES: usize = 2;
 pub struct ArtifactError {
     /// A stable id, such as `ARTIFACT_STORE_READ_FAILED`.
     pub warning: &'static str,
-    /// What went wrong, for people.
+    /// A description for people.
     pub message: String,
 }
 
@@ -139,7 +139,7 @@ impl Artifacts {
         Self::new(Retention::Memory, backend, 30, Arc::new(System))
     }
 
-    /// Keeps nothing, while excerpts say what they said in the recorded turn. For replays.
+    /// Keeps nothing. For replays: excerpts claim the `retention` of the recorded turn.
     pub fn without_store(retention: Retention) -> Self {
         Self::new(retention, Backend::Off, 0, Arc::new(System))
     }
@@ -246,7 +246,7 @@ impl Artifacts {
         }
     }
 
-    /// Writes to the disk what it did not take before, if it works again.
+    /// Writes the artifacts to disk that could not be written before, if the disk works again.
     pub async fn flush_to_disk(&self) {
         match &self.0.backend {
             Backend::Off | Backend::Memory(_) => {}

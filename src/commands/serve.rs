@@ -28,19 +28,19 @@ use crate::serve::{
 use crate::store::{DataDir, OpenError, Store, SweepResult, UnusableStore};
 use crate::turn::Service;
 
-/// Serves until a signal asks to stop, and returns when all turns have ended.
+/// Starts the server and runs it until SIGTERM or SIGINT. Returns when all turns have ended.
 pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()> {
     let listener = bind(config.server.listen).await?;
     let address = listener.local_addr()?;
     let _sandbox = if config.sandbox {
-        Some(sandbox(&mut config).await?)
+        Some(start_sandbox(&mut config).await?)
     } else {
         None
     };
     let program = std::env::args().next();
     let program = program.as_deref().unwrap_or("respondent");
-    let codex_print = codex_print(program, &inputs.flags, &config, address);
-    // Edits count from here on, before anyone is told that we run.
+    let codex_print = codex_print_command(program, &inputs.flags, &config, address);
+    // Watches the files before the greeting, so that every edit after it takes effect.
     let watch = ConfigWatcher::new(inputs, config);
     let live = watch.live();
     let config = live.load_full();
@@ -65,8 +65,8 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
     };
     let shutdown = Shutdown::new(config.server.grace);
     let capture = TurnCapture::default();
-    let (kept, limited) = (capture.clone(), capture.clone());
-    tokio::spawn(tidy(Arc::clone(&live), artifacts.clone()));
+    let (flushed, limited) = (capture.clone(), capture.clone());
+    tokio::spawn(clean_up(Arc::clone(&live), artifacts.clone()));
     let service = Service::new(
         live,
         metrics,
@@ -90,60 +90,11 @@ pub async fn run_server(inputs: Inputs, mut config: Config) -> anyhow::Result<()
     tokio::spawn(watch.run(crate::config::watch::POLL_INTERVAL, applied));
     tokio::spawn(drain_on_signal(shutdown.drain.clone())?);
     serve::serve(listener, edge, limits, shutdown).await;
-    tokio::task::spawn_blocking(move || kept.flush()).await.ok();
+    tokio::task::spawn_blocking(move || flushed.flush())
+        .await
+        .ok();
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Opens the store if anything is to be kept in it. A store that cannot be used is left to its users
-/// to report; a data directory that another server uses ends the start.
-fn open_store(config: &Config) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
-    match config.artifacts.mode {
-        ArtifactMode::Off | ArtifactMode::Memory => return Ok(None),
-        ArtifactMode::Disk => {}
-    }
-    let data_dir = DataDir::new(&config.server.data_dir);
-    match Store::open(&data_dir, System.unix()) {
-        Ok(store) => Ok(Some(Ok(Arc::new(store)))),
-        Err(OpenError::Unusable(error)) => Ok(Some(Err(error))),
-        Err(OpenError::InUse(in_use)) => anyhow::bail!(
-            "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
-        ),
-    }
-}
-
-/// Deletes kept turns and artifacts that are too old, whether or not new ones come,
-/// and artifacts that are too much soon after they are.
-async fn tidy(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
-    let mut hours = tokio::time::interval(Duration::from_hours(1));
-    let mut minutes = tokio::time::interval(Duration::from_mins(1));
-    loop {
-        tokio::select! {
-            _ = hours.tick() => {}
-            () = artifacts.over_quota() => {}
-            _ = minutes.tick() => {
-                artifacts.flush_to_disk().await;
-                continue;
-            }
-        }
-        let folder = BundleFolder::from_config(&live.load());
-        let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
-        if let Ok(Err(error)) = pruned {
-            tracing::warn!(target: log::CAPTURE_TARGET, "old turns cannot be deleted: {error}");
-        }
-        // A failure was told already.
-        if let Ok(swept) = artifacts.sweep().await
-            && swept.artifacts > 0
-        {
-            let SweepResult { artifacts, bytes } = swept;
-            tracing::info!("deleted {artifacts} artifacts of {bytes} bytes");
-        }
-    }
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -154,7 +105,7 @@ async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
 }
 
 /// Starts the offline model on a free port.
-async fn sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
+async fn start_sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
     let models = config
         .registry
         .provider(registry::SANDBOX)
@@ -171,6 +122,24 @@ async fn sandbox(config: &mut Config) -> anyhow::Result<Sandbox> {
         .context("cannot start the offline model")?;
     config.set_sandbox_address(sandbox.address());
     Ok(sandbox)
+}
+
+/// Opens the store if the configuration keeps artifacts on disk. A store that cannot be used is
+/// returned as an error for [`Artifacts`], which logs a warning; a data directory that another
+/// server uses is an error of the start.
+fn open_store(config: &Config) -> anyhow::Result<Option<Result<Arc<Store>, UnusableStore>>> {
+    match config.artifacts.mode {
+        ArtifactMode::Off | ArtifactMode::Memory => return Ok(None),
+        ArtifactMode::Disk => {}
+    }
+    let data_dir = DataDir::new(&config.server.data_dir);
+    match Store::open(&data_dir, System.unix()) {
+        Ok(store) => Ok(Some(Ok(Arc::new(store)))),
+        Err(OpenError::Unusable(error)) => Ok(Some(Err(error))),
+        Err(OpenError::InUse(in_use)) => anyhow::bail!(
+            "{in_use}; stop that one, or give this one another data_dir in [server], or let it keep nothing there with mode = \"memory\" in [artifacts]"
+        ),
+    }
 }
 
 fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSettings> {
@@ -198,7 +167,7 @@ fn edge_settings(config: &Config, address: SocketAddr) -> anyhow::Result<EdgeSet
     })
 }
 
-/// What a user reads first: what is served, and how to use it.
+/// The text that is printed at the start: the models that are served, and how to use them.
 fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
     let mut lines = vec![format!(
         "Respondent {} serves the Responses API on http://{address}/v1",
@@ -239,7 +208,12 @@ fn greeting(config: &Config, address: SocketAddr, codex_print: &str) -> String {
 
 /// The command that prints Codex's configuration for this server, with the flags
 /// that this one was started with.
-fn codex_print(program: &str, flags: &Flags, config: &Config, address: SocketAddr) -> String {
+fn codex_print_command(
+    program: &str,
+    flags: &Flags,
+    config: &Config,
+    address: SocketAddr,
+) -> String {
     let file = match &flags.config {
         Some(file) => format!(" --config {}", file.display()),
         None => String::new(),
@@ -250,6 +224,35 @@ fn codex_print(program: &str, flags: &Flags, config: &Config, address: SocketAdd
         String::new()
     };
     format!("{program}{file}{listen} codex print")
+}
+
+/// Deletes old recorded turns and artifacts, and artifacts beyond the size limit: every hour, and
+/// at once when artifacts exceed the limit by much. Every minute it retries writes that failed.
+async fn clean_up(live: Arc<ArcSwap<Config>>, artifacts: Artifacts) {
+    let mut hours = tokio::time::interval(Duration::from_hours(1));
+    let mut minutes = tokio::time::interval(Duration::from_mins(1));
+    loop {
+        tokio::select! {
+            _ = hours.tick() => {}
+            () = artifacts.over_quota() => {}
+            _ = minutes.tick() => {
+                artifacts.flush_to_disk().await;
+                continue;
+            }
+        }
+        let folder = BundleFolder::from_config(&live.load());
+        let pruned = tokio::task::spawn_blocking(move || folder.prune(SystemTime::now())).await;
+        if let Ok(Err(error)) = pruned {
+            tracing::warn!(target: log::CAPTURE_TARGET, "old turns cannot be deleted: {error}");
+        }
+        // `sweep` has already reported a failure.
+        if let Ok(swept) = artifacts.sweep().await
+            && swept.artifacts > 0
+        {
+            let SweepResult { artifacts, bytes } = swept;
+            tracing::info!("deleted {artifacts} artifacts of {bytes} bytes");
+        }
+    }
 }
 
 /// Cancels the token at the first SIGTERM or SIGINT.
@@ -266,6 +269,11 @@ fn drain_on_signal(drain: CancellationToken) -> io::Result<impl Future<Output = 
     })
 }
 
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -273,7 +281,7 @@ mod tests {
     use super::*;
     use crate::config::{self, UserDirs};
 
-    fn without_a_file(flags: &Flags) -> Config {
+    fn default_config(flags: &Flags) -> Config {
         let folder = tempfile::tempdir().unwrap();
         config::load(&Inputs {
             flags: flags.clone(),
@@ -285,7 +293,7 @@ mod tests {
 
     #[test]
     fn the_greeting_says_what_is_served_and_how_to_use_it() {
-        let config = without_a_file(&Flags::default());
+        let config = default_config(&Flags::default());
         let text = greeting(&config, config.server.listen, "respondent codex print");
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].ends_with(" serves the Responses API on http://127.0.0.1:8787/v1"));
@@ -301,7 +309,7 @@ mod tests {
 
     #[test]
     fn an_open_server_is_used_through_loopback() {
-        let config = without_a_file(&Flags::default());
+        let config = default_config(&Flags::default());
         let text = greeting(&config, "0.0.0.0:9".parse().unwrap(), "");
         assert!(text.contains("whoever has the token may use it"), "{text}");
         assert!(text.contains("base_url http://127.0.0.1:9/v1"), "{text}");
@@ -314,8 +322,8 @@ mod tests {
                 listen: listen.map(str::to_owned),
                 ..Flags::default()
             };
-            let config = without_a_file(&flags);
-            codex_print("respondent", &flags, &config, address.parse().unwrap())
+            let config = default_config(&flags);
+            codex_print_command("respondent", &flags, &config, address.parse().unwrap())
         };
         assert_eq!(command(None, "127.0.0.1:8787"), "respondent codex print");
         assert_eq!(

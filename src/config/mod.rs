@@ -131,7 +131,7 @@ pub struct CaptureConfig {
     pub keep_size: u64,
     /// Days until a turn on disk is deleted.
     pub keep_days: u32,
-    /// What to redact as a secret besides keys and tokens.
+    /// Patterns of further secrets to redact, besides keys and tokens.
     pub patterns: Vec<Regex>,
     /// Whether images are stored as they are; otherwise only their hash is.
     pub images: bool,

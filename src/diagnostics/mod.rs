@@ -1,4 +1,4 @@
-//! Turns that can be looked at and run again after they are over.
+//! Records turns, so that they can be inspected and run again after they have ended.
 //!
 //! | module | what it does |
 //! |---|---|

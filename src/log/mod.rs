@@ -1,6 +1,6 @@
 //! The log of the process on standard error.
 //!
-//! [`safe_text`] keeps every record on one line, whatever a field holds; [`human`] turns the record
+//! `safe_text` keeps every record on one line, whatever a field holds; `human` turns the record
 //! of a turn into a sentence for people.
 
 mod human;
@@ -20,7 +20,7 @@ pub use safe_text::SafeText;
 use human::HumanFormat;
 use safe_text::SafeWriter;
 
-/// The target of the record that is written when a turn ends. [`human`] knows its fields.
+/// The target of the record that is written when a turn ends. `human` reads its fields.
 pub const TURN_TARGET: &str = "respondent::turn";
 
 /// The target of records about turns that are kept on disk.

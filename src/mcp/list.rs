@@ -21,7 +21,6 @@ const BEGINNING_BYTES: u64 = 1_000;
 /// Characters of the first line that are shown.
 const BEGINNING_CHARS: usize = 100;
 
-/// The arguments of a list.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "struct Ask")]
 pub(super) struct ListArguments {

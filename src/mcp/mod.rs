@@ -2,10 +2,10 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`tools`] | the definitions of the tools |
-//! | [`read`] | reads a page of an artifact |
-//! | [`search`] | searches one artifact or the most recent ones |
-//! | [`list`] | lists artifacts |
+//! | `tools` | the definitions of the tools |
+//! | `read` | reads a page of an artifact |
+//! | `search` | searches one artifact or the most recent ones |
+//! | `list` | lists artifacts |
 //! | [`call`] | checks and answers a tool call |
 //! | [`stdio`] | the protocol on standard input and output |
 //!

@@ -19,7 +19,6 @@ pub(super) const MAX_CHARS: usize = 30_000;
 /// bytes each, and a page has lines around the text.
 const MAX_BYTES: usize = 36_000;
 
-/// The arguments of a read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "struct Ask")]
 pub(super) struct ReadArguments {

@@ -27,7 +27,6 @@ const MAX_RECENT_BYTES: u64 = 128 << 20;
 /// Matches shown of each of them.
 const MAX_OF_EACH: usize = 10;
 
-/// The arguments of a search.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "struct Ask")]
 pub(super) struct SearchArguments {

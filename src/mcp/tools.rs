@@ -12,7 +12,6 @@ use super::read::{DEFAULT_CHARS, MAX_CHARS};
 use super::search::{DEFAULT_LIMIT, MAX_LIMIT};
 use crate::artifacts::search::MAX_CONTEXT_LINES;
 
-/// All tools.
 pub(super) fn definitions() -> Vec<Tool> {
     vec![
         tool(

@@ -1,7 +1,7 @@
-//! Helpers for I/O that know nothing of turns, providers or the configuration.
+//! Helpers for I/O that do not depend on turns, providers or the configuration.
 //!
 //! [`Body`] is the body of every response of the server, [`RequestId`] the id of a request, and
-//! [`blocking`] runs long computations without blocking other turns.
+//! `blocking` runs long computations without blocking other turns.
 
 pub(crate) mod blocking;
 mod body;

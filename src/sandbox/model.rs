@@ -76,7 +76,7 @@ pub(super) fn reply(request: &ChatRequest) -> SandboxReply {
     SandboxReply::Steps(steps)
 }
 
-/// What the last user message asks the model to demonstrate.
+/// The features that the last user message asks the model to demonstrate.
 #[derive(Debug, Default)]
 #[expect(
     clippy::struct_excessive_bools,

@@ -18,14 +18,12 @@ pub(super) enum SandboxReply {
     Error(StatusCode, Value),
 }
 
-/// One step of an answer.
 #[derive(Debug)]
 pub(super) enum ReplyStep {
     /// A piece of the text.
     Text(String),
     /// A piece of the reasoning.
     Reasoning(String),
-    /// A tool call.
     Call(SandboxCall),
     /// An error in the middle of the answer, which ends it.
     Error(Value),

@@ -75,7 +75,6 @@ impl Layers {
         self.json
     }
 
-    /// The bytes of a layer.
     pub(crate) fn bytes(&self, layer: usize) -> &[u8] {
         match layer.checked_sub(1) {
             None => &self.text,

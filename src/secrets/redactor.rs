@@ -80,7 +80,6 @@ impl Redactor {
         self
     }
 
-    /// The known secrets.
     pub(crate) fn secrets(&self) -> &[Secret] {
         &self.secrets
     }

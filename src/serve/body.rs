@@ -68,7 +68,7 @@ impl<S: Send + Sync> FromRequest<S> for DecodedRequest {
     }
 }
 
-/// A request whose body was refused. Its response carries a [`RefusedBody`].
+/// A request whose body was refused. Its response carries a `RefusedBody`.
 #[derive(Debug)]
 pub struct BodyRejection {
     error: BodyError,

@@ -1,4 +1,4 @@
-//! What happens to every request around its handler.
+//! The checks before a handler and the headers after it, the same for every request.
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

@@ -14,7 +14,7 @@ pub const SERVER_ERROR: &str = "server_error";
 /// The content of an error response.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct ErrorBody<'a> {
-    /// What went wrong, for people.
+    /// A description for people.
     pub message: &'a str,
     /// The family, such as `invalid_request_error`.
     #[serde(rename = "type")]

@@ -86,7 +86,7 @@ impl Shutdown {
 
 /// A source of connections: a listener, or in a test a script.
 pub trait Accept: Send {
-    /// The next connection.
+    /// Accepts the next connection.
     fn accept(&self) -> impl Future<Output = io::Result<(TcpStream, SocketAddr)>> + Send;
 }
 

@@ -23,7 +23,7 @@ pub struct SweepLimits {
 /// The result of one step of a sweep.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SweepStep {
-    /// What was deleted.
+    /// The number and the bytes of the deleted artifacts.
     pub swept: SweepResult,
     /// Whether references were deleted, with or without their texts.
     pub references_deleted: bool,

@@ -50,7 +50,6 @@ impl TokenCalibration {
 }
 
 impl CalibrationCache {
-    /// Replaces the calibration of a session.
     pub(super) fn put(&self, owner: &str, session: &str, calibration: TokenCalibration) {
         let key = (owner.to_owned(), session.to_owned());
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +63,6 @@ impl CalibrationCache {
         }
     }
 
-    /// The calibration of a session.
     pub(super) fn find(&self, owner: &str, session: &str) -> Option<TokenCalibration> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.by_session

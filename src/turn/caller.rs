@@ -12,13 +12,13 @@ pub struct Caller {
     /// The client is Codex or builds on it. Codex gets some faults in another form than other
     /// clients: see [`Fault::status`](adapters::fault::Fault::status).
     pub codex: bool,
-    /// What the request is for, according to Codex's turn metadata.
+    /// The purpose of the request, according to Codex's turn metadata.
     pub kind: TurnKind,
     /// Codex's id of the conversation.
     thread_id: Option<String>,
 }
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TurnKind {
     /// A turn of the conversation.

@@ -29,7 +29,8 @@ pub struct TurnContext {
     pub observer: Option<Arc<dyn TurnObserver>>,
 }
 
-/// What a turn may take from nowhere else: clock, randomness and observer.
+/// The clock, the randomness and the observer of a turn. It has no other source of them, so that
+/// a replay can replace them.
 pub struct TurnEnvironment {
     /// See [`TurnContext::clock`].
     pub clock: Arc<dyn Clock>,

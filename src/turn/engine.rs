@@ -74,7 +74,6 @@ pub(super) async fn run<S: Sink>(
 
 struct Engine<'e, S> {
     ctx: &'e TurnContext,
-    /// The request that is sent.
     attempt: PreparedAttempt,
     failover: Failover,
     /// Chooses the API key, so that a session keeps the same one.

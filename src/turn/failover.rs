@@ -63,9 +63,9 @@ pub(super) struct PreparedAttempt {
     /// The JSON body of the upstream request. Emptied once content has arrived.
     pub(super) body: Bytes,
     pub(super) fingerprint: Arc<RequestFingerprint>,
-    /// What the assembler has to know about the provider.
+    /// The facts about the provider that the assembler needs.
     pub(super) answer_params: AnswerParams,
-    /// What was changed to fit this route.
+    /// The changes that this route requires.
     pub(super) notes: Notes,
     /// Storing of the outputs that the request shows as excerpts. It has to be done before the
     /// request is sent, because the request names their artifact ids.

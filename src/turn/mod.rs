@@ -2,22 +2,22 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | [`service`] | what all turns need: configuration, metrics, [`shared`] state |
-//! | [`context`] | who asks, and the clock, randomness and [`observer`] of one turn |
-//! | [`respond`] | runs one turn, as a [`stream`] or as a whole; [`reply`] makes the HTTP response |
-//! | [`caller`] | the client, and the session that the turn belongs to |
-//! | [`prepare`] | parses and routes the request; the result is a [`prepared`] turn or a compaction |
-//! | [`failover`] | chooses the route, plans the turn and encodes the upstream request ([`spelling`]) |
-//! | [`compact`] | replaces a history with a summary, which it gets by running the engine |
-//! | [`engine`] | sends the request, reads the answer, retries, adapts and fails over |
-//! | [`recovery`] | what to do after a fault |
-//! | [`sink`] | where events go |
-//! | [`response_headers`] | the `x-respondent-*` headers |
-//! | [`record`] | the log line and the metrics of the turn, with its [`outcome`] |
+//! | `service` | what all turns need: configuration, metrics, `shared` state |
+//! | `context` | who asks, and the clock, randomness and `observer` of one turn |
+//! | `respond` | runs one turn, as a `stream` or as a whole; `reply` makes the HTTP response |
+//! | `caller` | the client, and the session that the turn belongs to |
+//! | `prepare` | parses and routes the request; the result is a `prepared` turn or a compaction |
+//! | `failover` | chooses the route, plans the turn and encodes the upstream request (`spelling`) |
+//! | `compact` | replaces a history with a summary, which it gets by running the engine |
+//! | `engine` | sends the request, reads the answer, retries, adapts and fails over |
+//! | `recovery` | what to do after a fault |
+//! | `sink` | where events go |
+//! | `response_headers` | the `x-respondent-*` headers |
+//! | `record` | the log line and the metrics of the turn, with its `outcome` |
 //!
-//! What outlives a turn is in [`shared`], bounded and in memory: [`session_routes`] (the route of a
-//! session), [`prefix`] (its last requests, as fingerprints), [`calibration`] (its last token
-//! count), [`tool_cache`], [`item_cache`], [`reasoning_cache`] and [`output_cache`]. [`state`] is
+//! State that outlives a turn is in `shared`, bounded and in memory: `session_routes` (the route of a
+//! session), `prefix` (its last requests, as fingerprints), `calibration` (its last token
+//! count), `tool_cache`, `item_cache`, `reasoning_cache` and `output_cache`. `state` is
 //! the part of it that a recorder stores with a turn and a replay restores.
 
 mod calibration;

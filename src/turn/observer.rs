@@ -1,4 +1,4 @@
-//! What an observer of a turn sees. A recorder implements [`TurnObserver`] to capture a turn, a
+//! The events of a turn for its observer. A recorder implements [`TurnObserver`] to capture a turn, a
 //! replay to drive one. Nothing here may wait: events are sent from the path of the answer.
 
 use std::collections::HashMap;
@@ -66,7 +66,7 @@ pub enum TurnEvent<'a> {
         upstream: &'a Arc<Upstream>,
         /// The route, with the learned quirks applied.
         route: &'a Route,
-        /// What the assembler has to know about the provider.
+        /// The facts about the provider that the assembler needs.
         answer_params: &'a AnswerParams,
         /// The JSON body. Cloning it is cheap.
         body: &'a Bytes,
@@ -101,7 +101,7 @@ pub enum TurnEvent<'a> {
     Ended {
         /// How it ended.
         outcome: Outcome,
-        /// What was changed between the client's request and the provider's.
+        /// The differences between the client's request and the provider's.
         notes: &'a Notes,
         /// The tokens that were counted or estimated.
         usage: Option<Usage>,

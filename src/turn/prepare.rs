@@ -16,9 +16,8 @@ use super::prepared::{PreparedTurn, RoutedHistory, first_attempt, new_assembler,
 use super::shared::SharedState;
 use crate::config::Config;
 
-/// What has to be done for a request.
+/// The work that a request requires.
 pub(super) enum PreparedTask {
-    /// Answer it.
     Answer(Box<PreparedTurn>),
     /// Compact its history, alone or before the answer.
     Compaction(Box<Compaction>),

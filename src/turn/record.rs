@@ -1,5 +1,5 @@
-//! What one turn did, for its log line, the metrics and the observer. `report` writes these when
-//! the record is dropped.
+//! The record of one turn, for its log line, the metrics and the observer. `report` writes these
+//! when the record is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +23,8 @@ use crate::secrets::Redactor;
 
 mod report;
 
-/// What one turn did. Created with the turn. It reports when it is dropped, because a client that
-/// disconnects drops the turn at any point.
+/// The record of one turn. Created with the turn. It reports when it is dropped, because a client
+/// that disconnects drops the turn at any point.
 pub(super) struct Record {
     pub(super) metrics: Arc<Metrics>,
     config: Arc<Config>,

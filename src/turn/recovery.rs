@@ -12,18 +12,16 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Our own pause before the first retry. It doubles with each further one.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 
-/// What the engine does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecoveryAction {
     /// Send the same request again after this pause.
     Retry(Duration),
-    /// Go to the next route.
     FailOver,
     /// Return the fault to the client.
     GiveUp,
 }
 
-/// What was tried so far and what is left to try.
+/// The attempts so far and the options that are left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecoveryState {
     /// Retries on this route.

@@ -19,12 +19,10 @@ pub(super) struct ReplyBuilder {
 }
 
 impl ReplyBuilder {
-    /// A stream of events.
     pub(super) fn stream(&self, events: Body) -> Response<Body> {
         self.finish("text/event-stream; charset=utf-8", Response::new(events))
     }
 
-    /// A whole JSON document.
     pub(super) fn json(&self, json: Vec<u8>) -> Response<Body> {
         self.observe(TurnEvent::ClientBody(&json));
         self.finish("application/json", Response::new(Body::full(json)))

@@ -99,7 +99,6 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
     }
 }
 
-/// Answers with a stream of events.
 async fn stream(
     ctx: TurnContext,
     task: PreparedTask,

@@ -10,7 +10,7 @@ use super::prefix::PrefixReport;
 
 /// The provider and the model that answer.
 const ROUTE_HEADER: HeaderName = HeaderName::from_static("x-respondent-route");
-/// What was changed between the client's request and the provider's: the codes of the notes.
+/// The codes of the notes: how the client's request was changed for the provider.
 const NOTES_HEADER: HeaderName = HeaderName::from_static("x-respondent-notes");
 
 /// How the upstream request compares with the previous one of its session; see `turn::prefix`.

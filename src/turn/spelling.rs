@@ -28,7 +28,6 @@ pub(crate) struct Spelling<'s> {
 }
 
 impl Spelling<'_> {
-    /// The bounds of the plan.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds::for_model(self.model, self.outputs, self.retention).for_dialect(self.dialect)
     }
@@ -37,9 +36,9 @@ impl Spelling<'_> {
     pub(crate) fn request(
         &self,
         turn: &Turn<'_>,
-        memo: &dyn PlanCache,
+        cache: &dyn PlanCache,
     ) -> Result<(Plan, Encoded), Fault> {
-        let plan = plan::plan_with_cache(turn, &self.bounds(), memo);
+        let plan = plan::plan_with_cache(turn, &self.bounds(), cache);
         let encoded = match self.wire {
             Wire::Chat => {
                 let options = EncodeOptions {

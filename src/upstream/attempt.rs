@@ -22,7 +22,7 @@ const ERROR_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_DRAIN_BYTES: usize = 64 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What an observer sees of a request to a provider before its answer is read.
+/// An event of a request to a provider, for observers. All come before the answer is read.
 pub enum AttemptEvent<'a> {
     /// The provider answered with this head.
     Head {

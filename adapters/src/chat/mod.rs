@@ -1,4 +1,4 @@
-//! The Chat Completions wire: [`encode`] writes a request, [`decode`] reads the
+//! The Chat Completions wire: [`encode`] writes a request, `decode` reads the
 //! answer.
 //!
 //! | module | contents |

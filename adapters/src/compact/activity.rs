@@ -48,7 +48,6 @@ pub(super) fn describe_call(item: &Item<'_>, max_chars: usize) -> String {
     one_line(&format!("{name} {what}"), max_chars)
 }
 
-/// The files that a call patches.
 pub(super) fn patched_files(item: &Item<'_>) -> Vec<String> {
     const MARKS: [&str; 4] = [
         "*** Add File: ",

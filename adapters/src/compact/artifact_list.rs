@@ -19,7 +19,6 @@ const LINE_BYTES: usize = 200;
 /// An output that is sent whole is listed if it has at least so many characters.
 const MIN_LISTED_CHARS: usize = 2_000;
 
-/// The maximum characters of [`ArtifactLine::made_by`].
 const MAX_MADE_BY_CHARS: usize = 160;
 
 /// An output of the history that has to be kept whole and listed in the summary.

@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `error` | [`ProviderError`]: an error in any shape as one struct |
+//! | `error` | `ProviderError`: an error in any shape as one struct |
 //! | `kind` | the kind of fault, by numbers, codes, phrases and status |
 //! | `overflow` | requests that are too long, and the size of the window |
 //! | [`delay`] | how long to wait |

@@ -93,7 +93,6 @@ const WITHOUT_WINDOW: &[&str] = &[
     "please reduce the length of the messages or completion",
 ];
 
-/// Recognizes a context overflow.
 pub(super) fn detect(status: u16, error: &ProviderError, lower: &str) -> Option<Overflow> {
     let is_one = contains_any(lower, BEFORE_WINDOW)
         || contains_any(lower, WITHOUT_WINDOW)
@@ -131,7 +130,7 @@ fn exceeds_minute_limit(lower: &str) -> bool {
         && number_after(lower, "requested") > number_after(lower, "limit")
 }
 
-/// The phrases of [`SIZE_FOLLOWS_BESIDE`] that a text means.
+/// The phrases of [`BEFORE_WINDOW_IF`] that mean an overflow in this text.
 fn matching_conditionals(lower: &str) -> impl Iterator<Item = &'static str> {
     BEFORE_WINDOW_IF
         .iter()

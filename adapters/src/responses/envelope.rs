@@ -84,7 +84,6 @@ impl ResponseEnvelope {
     }
 }
 
-/// Appends a `usage` object.
 pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
     out.push(b'{');
     json::field(out, "input_tokens", &usage.input);

@@ -22,7 +22,6 @@ const RULE_ORDER: [SchemaRule; 13] = [
     SchemaRule::NoBounds,
 ];
 
-/// One node of a schema.
 pub(super) struct SchemaNode<'s> {
     pub(super) schema: &'s mut Map<String, Value>,
     pub(super) is_root: bool,

@@ -29,7 +29,6 @@ struct DeletedArtifact<'a> {
     deleted: bool,
 }
 
-/// Deletes one artifact.
 pub(in crate::app) async fn remove(
     State(owned): State<OwnerArtifacts>,
     ArtifactId(id): ArtifactId,

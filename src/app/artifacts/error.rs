@@ -16,11 +16,9 @@ pub const STORE_ERROR: &str = "artifact_store_error";
 /// Seconds after which a request to a store that failed is worth repeating.
 const RETRY_SECONDS: u32 = 1;
 
-/// Why a request for artifacts fails.
 pub(in crate::app) enum ArtifactHttpError {
     /// A parameter of the query cannot be used.
     Parameter(ParameterError),
-    /// The artifact cannot be read.
     Unread(ReadError),
     /// The range begins beyond the end of the artifact, which has this many bytes.
     Range(u64),

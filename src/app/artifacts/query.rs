@@ -9,7 +9,6 @@ use percent_encoding::percent_decode_str;
 pub(in crate::app) struct ParameterError {
     /// Its name; `None` for an unknown one, because the name is the client's text.
     pub(super) name: Option<&'static str>,
-    /// What is wrong with it.
     pub(super) message: String,
 }
 
@@ -23,7 +22,6 @@ impl ParameterError {
     }
 }
 
-/// The decoded parameters of a query.
 pub(super) struct QueryParams(Vec<(&'static str, String)>);
 
 impl QueryParams {

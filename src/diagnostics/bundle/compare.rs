@@ -28,7 +28,7 @@ const MOST: usize = 20;
 /// Which differences count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// What a replay must reproduce: plan, upstream requests, how the attempts ended, the
+    /// Everything that a replay must reproduce: plan, upstream requests, how the attempts ended, the
     /// response to the client, notes, outcome and token counts.
     Replay,
     /// Everything that distinguishes two turns, causes before consequences. Differences

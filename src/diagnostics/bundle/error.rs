@@ -58,7 +58,7 @@ pub enum BundleError {
     /// The bundle, or a part of it, exceeds a limit.
     #[error("the bundle is too large ({what} are more than {limit}): put fewer turns into it")]
     TooLarge {
-        /// What exceeds the limit.
+        /// The part that exceeds the limit.
         what: &'static str,
         /// The limit.
         limit: u64,
@@ -71,7 +71,7 @@ pub enum BundleError {
     Inconsistent {
         /// The number of the turn, from 1.
         turn: usize,
-        /// What is wrong with it.
+        /// The problem.
         what: &'static str,
     },
     /// Compressing or encoding failed.

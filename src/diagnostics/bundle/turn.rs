@@ -33,7 +33,7 @@ pub struct BundleTurn {
     pub outcome: Option<Outcome>,
     /// Why the turn failed.
     pub fault: Option<Fault>,
-    /// What was changed or noticed on the way, as (code, detail).
+    /// The notes of the turn, as (code, detail).
     pub notes: Vec<(String, String)>,
     /// Token counts.
     pub usage: Option<Usage>,

@@ -3,8 +3,8 @@
 //!
 //! A [`Recorder`] observes one turn. It copies streamed chunks and shares request
 //! bodies; that is all the work it adds to a running turn. When the turn ends, the
-//! recording goes to the [`ring`] in memory and, if the configuration asks for it,
-//! to the [`writer`], which redacts it and stores it as a bundle. [`query`] lists
+//! recording goes to the `ring` in memory and, if the configuration asks for it,
+//! to the `writer`, which redacts it and stores it as a bundle. `query` lists
 //! the recorded turns and packs selected ones.
 
 mod headers;

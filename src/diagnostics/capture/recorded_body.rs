@@ -47,7 +47,6 @@ impl RecordedBody {
         &self.chunks
     }
 
-    /// The recorded bytes.
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.blocks.concat()
     }

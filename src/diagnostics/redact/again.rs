@@ -254,7 +254,6 @@ impl<'t> TurnSide<'t> {
     }
 }
 
-/// Whether the plan shortens a text.
 fn shortens(plan: &Plan) -> bool {
     use adapters::plan::ReplacementKind;
     let shown = plan.replacements.values().any(|shown| match shown.kind {

@@ -21,7 +21,7 @@ const INDICES: [&[u8]; 6] = [
 /// The strings of a body, as byte ranges.
 #[derive(Default)]
 pub(super) struct BodyStrings {
-    /// What can be overwritten without breaking the syntax: the contents of strings and
+    /// The ranges that can be overwritten without breaking the syntax: the contents of strings and
     /// member names, and everything that is not JSON.
     pub(super) free: Vec<Range<usize>>,
     /// The values that are strings.

@@ -88,10 +88,9 @@ const EXTRA_BYTES: u64 = 16 << 20;
 /// How many times larger than all recorded responses the response may be.
 const MAX_GROWTH: u64 = 8;
 
-/// What can end a turn from outside.
+/// An event from outside that ends a turn.
 #[derive(Clone, Copy)]
 enum ExternalStop {
-    /// The program shuts down.
     Shutdown,
     /// The client closes its connection.
     ClientLeaves,
@@ -108,7 +107,7 @@ pub(super) struct ReplayDriver {
     streams: bool,
     /// A longer response counts as endless and is given up.
     max_client_bytes: u64,
-    /// What is still to come from outside, with its recorded time, the next one last.
+    /// The events that are still to come, with their recorded times, the next one last.
     stops: Vec<(u64, ExternalStop)>,
     /// An instant of the paused clock and the recorded time that it corresponds to.
     time_base: (Instant, u64),

@@ -19,9 +19,7 @@ use crate::turn::{TurnEvent, TurnObserver};
 /// How far the replayed turn is, as its observer saw it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TurnProgress {
-    /// Attempts that have begun.
     pub(super) attempts_begun: usize,
-    /// Attempts that are over.
     pub(super) attempts_over: usize,
     /// When the head of the current attempt's response arrived.
     pub(super) head_at: Option<Instant>,
@@ -35,11 +33,10 @@ pub(super) struct TurnProgress {
     pub(super) client_bytes: u64,
     /// When the last chunk was sent to the client.
     pub(super) last_client_chunk: Option<Instant>,
-    /// Whether the turn is over.
     pub(super) ended: bool,
 }
 
-/// What the replayed turn and its driver share: the recording, the progress, and the
+/// The state that the replayed turn and its driver share: the recording, the progress, and the
 /// new recording once the turn is over.
 pub(super) struct ReplayEnv {
     recorded: Arc<BundleTurn>,

@@ -18,7 +18,7 @@ pub enum ReplayError {
     /// The replay made no progress.
     #[error("the replay stood still for {seconds} seconds {at}")]
     Stuck {
-        /// What it was waiting for.
+        /// The event that it was waiting for.
         at: &'static str,
         /// How long it waited.
         seconds: u64,

@@ -1,5 +1,5 @@
-//! The provider of a replay, on loopback. It sends recorded bytes when the driver
-//! asks for it. Every connection serves one request.
+//! The upstream of a replay: a server on loopback that stands in for the providers and
+//! sends recorded bytes when the driver asks for them. Every connection serves one request.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,8 +11,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::diagnostics::bundle::BundleResponseHead;
 
-/// Bytes of the head of a request at most.
-const HEAD_LIMIT: usize = 64 * 1024;
+/// The maximum bytes of the head of a request.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Recorded headers that are not sent, because they describe a connection or framing
 /// that is not the recorded one.
@@ -78,8 +78,9 @@ impl UpstreamConnection {
         self.bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let mut text = format!("HTTP/1.1 {} \r\n", head.status);
         for (name, value) in &head.headers {
-            let sound = HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
-            if sound && !CONNECTION_HEADERS.contains(&name.as_str()) {
+            let is_valid =
+                HeaderName::try_from(name).is_ok() && HeaderValue::try_from(value).is_ok();
+            if is_valid && !CONNECTION_HEADERS.contains(&name.as_str()) {
                 // Writing to a String cannot fail.
                 let _ = write!(text, "{name}: {value}\r\n");
             }
@@ -92,7 +93,6 @@ impl UpstreamConnection {
         self.send(text.as_bytes()).await;
     }
 
-    /// Sends a chunk of the body.
     pub(super) async fn send_chunk(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() && !self.bodiless {
             let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();
@@ -134,7 +134,7 @@ async fn read_request(socket: &mut TcpStream) -> io::Result<bool> {
         if let Some(length) = request_length(&buffer)? {
             break length.saturating_sub(buffer.len());
         }
-        if buffer.len() > HEAD_LIMIT {
+        if buffer.len() > MAX_HEAD_BYTES {
             return Err(invalid("the head is too large"));
         }
     };

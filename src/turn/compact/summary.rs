@@ -30,7 +30,6 @@ const MAX_EXTRACT_CHARS: usize = 24_000;
 /// The most characters of the newest user message that are appended to a summary.
 const MAX_NEWEST_MESSAGE_CHARS: usize = 8_000;
 
-/// A summary of a history.
 pub(super) struct Summary {
     /// The `encrypted_content` of the compaction item.
     pub(super) blob: Arc<str>,

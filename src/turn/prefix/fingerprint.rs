@@ -16,14 +16,13 @@ pub(in crate::turn) struct RequestFingerprint {
     parts: Vec<PartHash>,
 }
 
-/// What has to be known about a request to explain a difference.
+/// The facts about a request that can explain why its prefix differs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::turn) struct FingerprintContext {
     /// The full name of the route: provider and model.
     pub(in crate::turn) route: String,
     /// See [`Plan::epochs`](adapters::plan::Plan).
     pub(in crate::turn) epochs: u32,
-    /// The request asks for a summary.
     pub(in crate::turn) asks_for_summary: bool,
     /// The number of summaries in the history.
     pub(in crate::turn) summaries: usize,
@@ -152,7 +151,6 @@ impl RequestFingerprint {
     }
 }
 
-/// Hashes parts of a body.
 struct PartHasher<'b> {
     body: &'b [u8],
     /// The cache marks in their order; they are left out.

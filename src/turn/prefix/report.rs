@@ -6,7 +6,6 @@ use std::fmt;
 /// without its end, which differs every time, and without cache marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::turn) struct PrefixReport {
-    /// The size of this request.
     pub(in crate::turn) request_bytes: u64,
     /// The size of the previous one; 0 if there is none.
     pub(in crate::turn) previous_bytes: u64,
@@ -42,7 +41,6 @@ pub enum PrefixReason {
     ModelChanged,
 }
 
-/// A part of an upstream request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::turn) enum RequestPart {
     Parameters,

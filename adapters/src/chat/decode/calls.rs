@@ -18,7 +18,6 @@ const MAX_NAMELESS_ARGUMENTS: usize = 1 << 20;
 pub(super) struct StreamedCalls {
     /// The position of a call is its slot in [`Event::CallStart`].
     list: Vec<StreamedCall>,
-    /// Whether `extra_content` is emitted.
     emit_extra: bool,
 }
 
@@ -33,7 +32,6 @@ struct StreamedCall {
     extra: ExtraContent,
 }
 
-/// The `extra_content` of a call.
 #[derive(Debug, Default, PartialEq)]
 enum ExtraContent {
     #[default]

@@ -3,16 +3,13 @@
 use crate::event::Finish;
 use crate::fault::{Fault, Kind};
 
-/// The meaning of a finish reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FinishMeaning {
-    /// There is no finish reason.
     Absent,
     /// The answer is complete or was limited.
     Finish(Finish),
     /// The same, but the meaning of the reason is a guess.
     Guessed(Finish),
-    /// The answer failed.
     Failed(Fault),
 }
 

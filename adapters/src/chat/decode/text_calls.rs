@@ -25,7 +25,6 @@ pub(super) struct TextCallParser {
     searched: usize,
 }
 
-/// A piece of the text.
 #[derive(Debug, PartialEq)]
 pub(super) enum TextPiece {
     /// Escaped.

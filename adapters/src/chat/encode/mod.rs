@@ -4,9 +4,9 @@
 //! the same precedes it. So two requests of a session share the longest possible
 //! prefix. Large strings are copied without being unescaped.
 //!
-//! [`parameters`], [`effort`], [`format`] and [`tools`] each write one part of the
-//! body, `history` writes the messages, and [`limit`] computes the output limit
-//! from the size of the rest.
+//! `parameters`, `effort`, `format` and `tools` each write one part of the body,
+//! `history` writes the messages, and `limit` computes the output limit from the
+//! size of the rest.
 
 mod body;
 mod effort;

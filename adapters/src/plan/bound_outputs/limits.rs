@@ -20,7 +20,6 @@ pub(super) struct OutputLimits {
     pub(super) whole_bytes: usize,
     /// Whether the lines that Codex writes above an output count against these two.
     pub(super) counts_codex_header: bool,
-    /// Characters of an excerpt.
     pub(super) excerpt_chars: usize,
     pub(super) excerpt_style: ExcerptStyle,
     /// All outputs together.

@@ -5,7 +5,6 @@ use crate::json;
 use crate::plan::{Bounds, OutputPolicy};
 use crate::turn::Turn;
 
-/// The budget of a request.
 pub(super) struct ByteBudget {
     /// The bytes of the instructions and all messages.
     pub(super) bytes: usize,
@@ -48,7 +47,6 @@ impl ByteBudget {
         }
     }
 
-    /// For a request for an answer.
     pub(super) fn for_answer(turn: &Turn<'_>, bounds: &Bounds) -> Self {
         Self {
             bytes: message_bytes(turn, bounds),

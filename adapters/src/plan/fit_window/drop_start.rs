@@ -6,7 +6,6 @@ use super::{omission_notice, remove_units};
 use crate::plan::{Bounds, Plan, SequenceEntry};
 use crate::turn::Turn;
 
-/// The maximum bytes of the notice.
 const NOTICE_BYTES: usize = 2_000;
 
 /// Drops whole units from the start. System text, the newest summary and the newest user

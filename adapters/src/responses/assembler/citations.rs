@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 /// Upper bound of the citations that wait for a text.
 const MAX_PENDING: usize = 1000;
 
-/// The citations of an answer.
 #[derive(Debug, Default)]
 pub(super) struct Citations {
     /// The URLs that were cited, to list a source page only once.

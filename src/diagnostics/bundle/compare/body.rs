@@ -60,7 +60,6 @@ pub(super) fn answer(
     found
 }
 
-/// One server-sent event.
 struct StreamEvent {
     /// Its index in the stream, from 0 as in `sequence_number`.
     number: usize,

@@ -12,7 +12,6 @@ pub(super) struct JsonScan {
     open: Vec<bool>,
     /// Finished objects and arrays at the top level.
     documents: usize,
-    /// Bytes that were valid JSON.
     valid_bytes: usize,
 }
 

@@ -35,9 +35,7 @@ pub(super) struct LineVotes {
     tags: usize,
     /// Base64 and hexadecimal dumps.
     encoded: usize,
-    /// Header lines of a diff.
     diff_headers: usize,
-    /// Changed lines of a diff.
     diff_changes: usize,
     last_number: usize,
     /// Whether there is a URL in the current block.

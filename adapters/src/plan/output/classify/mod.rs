@@ -35,7 +35,6 @@ pub(super) struct Classifier {
     non_ascii: usize,
     /// U+FFFD characters, which replace bytes that are not UTF-8.
     replacement_chars: usize,
-    /// Bytes in long lines.
     long_line_bytes: usize,
     /// Bytes of the line that the last block left open.
     open_line: usize,

@@ -12,7 +12,6 @@ const SECTIONS: usize = 32;
 /// The maximum number of lines from a section: of strong lines and of weak ones.
 const MAX_LINES: [usize; 2] = [4, 2];
 
-/// The maximum characters of a line.
 const MAX_LINE_CHARS: usize = 200;
 
 /// The lines that were found so far.

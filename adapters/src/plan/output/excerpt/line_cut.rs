@@ -26,7 +26,6 @@ pub(super) fn char_count(text: &str) -> usize {
     count_bytes(text.as_bytes(), |byte| byte & 0xc0 != 0x80)
 }
 
-/// The first `limit` characters.
 pub(super) fn first_chars(text: &str, limit: usize) -> &str {
     if text.len() <= limit {
         return text;
@@ -37,7 +36,6 @@ pub(super) fn first_chars(text: &str, limit: usize) -> &str {
     }
 }
 
-/// The last `limit` characters.
 fn last_chars(text: &str, limit: usize) -> &str {
     let Some(back) = limit.checked_sub(1) else {
         return "";

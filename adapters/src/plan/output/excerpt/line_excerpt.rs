@@ -8,7 +8,6 @@ use crate::plan::output::paths;
 /// Characters of the labels of an excerpt.
 const LABEL_CHARS: usize = 110;
 
-/// The maximum number of listed paths.
 const MAX_PATHS: usize = 12;
 
 /// How an excerpt of lines is laid out.

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use super::line_cut::{self, char_count, one_line};
 use super::{ExcerptBody, ExcerptInput, ExcerptStyle, html};
 
-/// The maximum number of listed links.
 const MAX_LINKS: usize = 40;
 
 /// How many bytes of a text are searched for links.
