@@ -22,12 +22,12 @@ pub(crate) struct Conn {
 pub(crate) struct RawResponse {
     /// The HTTP status.
     pub(crate) status: u16,
-    framing: BodyFraming,
+    framing: RawFraming,
     /// Body bytes that arrived together with the head, and the time of their arrival in ns.
     early: (Vec<u8>, u64),
 }
 
-enum BodyFraming {
+enum RawFraming {
     Chunked(Dechunker),
     Length(u64),
     Close,
@@ -81,7 +81,7 @@ impl Conn {
         let (piece, at) = self.read().await?;
         if piece.is_empty() {
             ensure!(
-                matches!(reply.framing, BodyFraming::Close),
+                matches!(reply.framing, RawFraming::Close),
                 "closed inside the body"
             );
             return Ok(false);
@@ -111,7 +111,7 @@ impl Conn {
     }
 }
 
-impl BodyFraming {
+impl RawFraming {
     fn is_done(&self) -> bool {
         match self {
             Self::Chunked(dechunker) => dechunker.is_done(),
@@ -139,23 +139,23 @@ impl BodyFraming {
 }
 
 /// The status, framing and length of a response head; `None` while it is incomplete.
-fn parse(bytes: &[u8]) -> anyhow::Result<Option<(u16, BodyFraming, usize)>> {
+fn parse(bytes: &[u8]) -> anyhow::Result<Option<(u16, RawFraming, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut head = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(len) = head.parse(bytes)? else {
         return Ok(None);
     };
     let status = head.code.context("a head without a status")?;
-    let mut framing = BodyFraming::Close;
+    let mut framing = RawFraming::Close;
     for header in head.headers.iter() {
         if header.name.eq_ignore_ascii_case("transfer-encoding") {
             ensure!(header.value.eq_ignore_ascii_case(b"chunked"), "coding");
-            framing = BodyFraming::Chunked(Dechunker::new());
+            framing = RawFraming::Chunked(Dechunker::new());
         } else if header.name.eq_ignore_ascii_case("content-length") {
             let Ok(length) = std::str::from_utf8(header.value)?.trim().parse() else {
                 bail!("content-length is not a number");
             };
-            framing = BodyFraming::Length(length);
+            framing = RawFraming::Length(length);
         }
     }
     Ok(Some((status, framing, len)))
@@ -173,6 +173,6 @@ mod tests {
         }
         let (status, framing, len) = parse(head).unwrap().unwrap();
         assert_eq!((status, len), (200, head.len()));
-        assert!(matches!(framing, BodyFraming::Chunked(_)));
+        assert!(matches!(framing, RawFraming::Chunked(_)));
     }
 }
