@@ -70,9 +70,9 @@ pub async fn untouched_home() {
             concat!("choose_base", "_strategy("),
             vec!["src/config/inputs.rs"],
         ),
-        (concat!("of_", "user()"), vec!["src/config/inputs.rs"]),
+        (concat!("of_", "process()"), vec!["src/config/inputs.rs"]),
         (
-            concat!("of_", "process("),
+            concat!("from_", "process("),
             vec!["src/config/inputs.rs", "src/main.rs"],
         ),
         (
