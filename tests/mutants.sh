@@ -271,7 +271,7 @@ row S2-BV "a request shows more of an earlier round than before" $plan/bound_out
   adapters what_a_request_sent_stays_until_an_epoch
 row S2-Ca "an answer that is not a summary is not asked for again" src/turn/compact/summary.rs \
   's/for mode in \[SummaryMode::NextTurn, SummaryMode::FitWindow\]/for mode in [SummaryMode::NextTurn]/' \
-  it "compaction: what is no summary is asked for once more"
+  it "compaction: an answer without a summary leads to a second request"
 row S2-P2a "the escapes of the body do not count" adapters/src/shorten.rs \
   's/(Self::Once, _) => json::escaped_byte_len(byte),/(Self::Once, _) => 1,/' \
   adapters any_history_is_cut_to_fit_and_stays_sound

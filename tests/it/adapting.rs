@@ -14,11 +14,11 @@ pub fn trials() -> Vec<Trial> {
     let mut trials = vec![
         case(
             "adapting: a tool loop moves from any provider to any other",
-            || pairs(Preset::unknown),
+            || pairs(Preset::without_provider_file),
         ),
         case(
             "provider files: a tool loop moves from any provider to any other",
-            || pairs(Preset::known),
+            || pairs(Preset::with_provider_file),
         ),
     ];
     for preset in presets() {
@@ -65,7 +65,7 @@ async fn adapts_once(preset: Preset) {
 
 async fn nothing_refused(preset: Preset) {
     let player = preset.player().await;
-    let (table, model) = preset.known(&player.base_url());
+    let (table, model) = preset.with_provider_file(&player.base_url());
     let proxy = Proxy::start_with(&player, Setup::new().tables(&table)).await;
     run_tool_loop(&proxy, &model).await;
     send_broken_history(&proxy, &model).await;
@@ -100,10 +100,10 @@ pub async fn run_tool_loop(proxy: &Proxy, model: &str) -> usize {
     let call = items.last().unwrap();
     assert_eq!(call["type"], "function_call", "{first}");
     assert_eq!(items[0]["type"], "reasoning", "{first}");
-    let looked = with_result(&opening(), &first);
-    assert_eq!(text(&turn(proxy, model, &looked).await), "Seen.");
+    let with_call_result = with_result(&opening(), &first);
+    assert_eq!(text(&turn(proxy, model, &with_call_result).await), "Seen.");
     assert_eq!(
-        text(&turn(proxy, model, &with_follow_up(&looked)).await),
+        text(&turn(proxy, model, &with_follow_up(&with_call_result)).await),
         "Done."
     );
     3

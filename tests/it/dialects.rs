@@ -255,14 +255,14 @@ fn expect_equal<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Resu
 fn errors() {
     let error = json!({"message": "the engine stopped", "code": 502});
     for form in switches::error_forms() {
-        for (done, begun) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (done, has_text) in [(false, false), (false, true), (true, false), (true, true)] {
             let dialect = ChatDialect {
                 error: form,
                 error_done: done,
                 ..ChatDialect::default()
             };
             let mut steps = vec![json!({"error": error})];
-            if begun {
+            if has_text {
                 steps.insert(0, json!({"text": "It begins"}));
             }
             let scripted = kit::player::ScriptedAnswer {
@@ -277,15 +277,15 @@ fn errors() {
                     ClientResult::Fault(fault) => fault.to_string(),
                     ClientResult::Answer(answer) => {
                         assert_eq!(answer.terminal, "response.failed", "{bytes}");
-                        assert_eq!(answer.text().is_empty(), !begun || codex, "{bytes}");
+                        assert_eq!(answer.text().is_empty(), !has_text || codex, "{bytes}");
                         answer.response["error"]["message"].to_string()
                     }
                 };
                 assert!(
-                    !begun || matches!(result, ClientResult::Answer(_)),
+                    !has_text || matches!(result, ClientResult::Answer(_)),
                     "{bytes}"
                 );
-                let html = form == StreamErrorForm::Html && !begun;
+                let html = form == StreamErrorForm::Html && !has_text;
                 assert!(
                     html || message.contains("the engine stopped"),
                     "{message}\n{bytes}"

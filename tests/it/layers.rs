@@ -219,7 +219,7 @@ fn collect_rooms(tokens: TokenStream, depth: usize, rooms: &mut BTreeSet<String>
     }
 }
 
-/// The token behind `::`, if that stands here.
+/// The token behind `::`, if it is at this position.
 fn after_colons(tokens: &[TokenTree], at: usize) -> Option<&TokenTree> {
     let is_colon =
         |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ':');

@@ -84,7 +84,7 @@ impl Setup {
         let Self {
             server,
             provider,
-            tables_toml: rest,
+            tables_toml,
             ..
         } = self;
         let key = if provider.contains("api_key") {
@@ -94,7 +94,7 @@ impl Setup {
         };
         format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n{server}\n\
-             [providers.up]\nwire = \"chat\"\nbase_url = \"{base_url}\"\n{key}\n{provider}\n{rest}\n"
+             [providers.up]\nwire = \"chat\"\nbase_url = \"{base_url}\"\n{key}\n{provider}\n{tables_toml}\n"
         )
     }
 

@@ -64,7 +64,7 @@ impl Preset {
     }
 
     /// The provider without a provider file: its configuration table and the model to ask for.
-    pub fn unknown(&self, base_url: &str) -> (String, String) {
+    pub fn without_provider_file(&self, base_url: &str) -> (String, String) {
         let id = format!("any_{}", self.name);
         let table = format!(
             "[providers.{id}]\nwire = \"chat\"\nbase_url = \"{base_url}\"\nkey_required = false"
@@ -73,7 +73,7 @@ impl Preset {
     }
 
     /// The provider with its own file: its configuration table and the model to ask for.
-    pub fn known(&self, base_url: &str) -> (String, String) {
+    pub fn with_provider_file(&self, base_url: &str) -> (String, String) {
         let Self {
             provider, model, ..
         } = self;

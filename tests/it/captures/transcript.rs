@@ -79,15 +79,15 @@ pub fn check(name: &str, request: &Value, chat: &Value, notes: &Notes) {
 }
 
 fn request_transcript(request: &Value) -> Transcript {
-    let mut content = Transcript::default();
+    let mut transcript = Transcript::default();
     if let Some(text) = request["instructions"].as_str() {
-        content.text("system", text);
+        transcript.text("system", text);
     }
-    content.offer(&request["tools"], None);
+    transcript.offer(&request["tools"], None);
     for item in items(request) {
-        content.item(item);
+        transcript.item(item);
     }
-    content
+    transcript
 }
 
 /// Rewrites the system messages as they are sent to the provider of these tests: the leading ones
@@ -255,48 +255,48 @@ impl Transcript {
 
 /// The transcript of a Chat request.
 fn chat_transcript(chat: &Value) -> Transcript {
-    let mut content = Transcript::default();
+    let mut transcript = Transcript::default();
     for tool in list(&chat["tools"]) {
         assert!(
-            content.tools.insert(string(&tool["function"], "name")),
+            transcript.tools.insert(string(&tool["function"], "name")),
             "a tool is offered twice"
         );
     }
     for message in list(&chat["messages"]) {
         match message["role"].as_str().expect("a message has a role") {
-            "system" => content.text("system", &string(message, "content")),
-            "user" => user(&mut content, &message["content"]),
+            "system" => transcript.text("system", &string(message, "content")),
+            "user" => user(&mut transcript, &message["content"]),
             "assistant" => {
                 if let Some(text) = message["content"].as_str() {
-                    content.text("assistant", text);
+                    transcript.text("assistant", text);
                 }
-                content
+                transcript
                     .reasoning
                     .extend(message["reasoning_content"].as_str().map(str::to_owned));
                 for call in list(&message["tool_calls"]) {
                     let (name, arguments) = chat_call(&call["function"]);
-                    content.call(string(call, "id"), name, arguments);
+                    transcript.call(string(call, "id"), name, arguments);
                 }
             }
             "tool" => {
                 let text = normalized_result(&string(message, "content"));
-                content.result(&string(message, "tool_call_id"), text);
+                transcript.result(&string(message, "tool_call_id"), text);
             }
             other => panic!("a message of the role {other}"),
         }
     }
-    content
+    transcript
 }
 
-fn user(content: &mut Transcript, value: &Value) {
+fn user(transcript: &mut Transcript, value: &Value) {
     if let Some(text) = value.as_str() {
-        return content.text("user", text);
+        return transcript.text("user", text);
     }
     for part in list(value) {
         match part["type"].as_str().expect("a part has a type") {
-            "image_url" => content.images.push(string(&part["image_url"], "url")),
+            "image_url" => transcript.images.push(string(&part["image_url"], "url")),
             _ if string(part, "text").starts_with(CAPTION) => {}
-            _ => content.text("user", &string(part, "text")),
+            _ => transcript.text("user", &string(part, "text")),
         }
     }
 }

@@ -160,21 +160,21 @@ async fn adapts_once(player: &Player, proxy: &Proxy, body: &Value) {
     proxy.wait_for_log("healed (").await;
 }
 
-async fn adapts(refusal: &'static AdaptationCase) {
+async fn adapts(case: &'static AdaptationCase) {
     let player = player_with(vec![
-        self::refusal(refusal.refused, refusal.error),
+        refusal(case.refused, case.error),
         repeating_text("well"),
     ])
     .await;
-    let proxy = Proxy::start_with(&player, Setup::new().provider(refusal.settings)).await;
+    let proxy = Proxy::start_with(&player, Setup::new().provider(case.settings)).await;
     let mut body = super::body();
-    let more: Value = serde_json::from_str(refusal.turn).unwrap();
+    let more: Value = serde_json::from_str(case.turn).unwrap();
     for (key, value) in more.as_object().unwrap() {
         body[key] = value.clone();
     }
     adapts_once(&player, &proxy, &body).await;
     for request in &player.requests()[1..] {
-        assert!(request.body.contains(refusal.adapted), "{}", request.body);
+        assert!(request.body.contains(case.adapted), "{}", request.body);
     }
 }
 

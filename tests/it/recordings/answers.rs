@@ -106,7 +106,9 @@ fn compare(
     let mut expect_equal = |what: &str, recorded: &str, ours: &str| {
         if recorded != ours {
             let (recorded, ours) = around_difference(recorded, ours);
-            report(format!("{what} is {recorded:?} and came as {ours:?}"));
+            report(format!(
+                "{what} is {recorded:?} and was received as {ours:?}"
+            ));
         }
     };
     expect_equal(
@@ -144,7 +146,7 @@ fn compare(
     if let AnswerEnd::Error(error) = &expected.end {
         match fault {
             Some(fault) => refusals::check_stream_error(error, fault, report),
-            None => report(format!("no fault comes of {error}")),
+            None => report(format!("there is no fault for {error}")),
         }
     }
 }
@@ -217,7 +219,11 @@ fn compare_calls(
 ) {
     let calls = stream.calls();
     if expected.len() != calls.len() {
-        return report(format!("{} calls came as {}", expected.len(), calls.len()));
+        return report(format!(
+            "{} calls were received as {}",
+            expected.len(),
+            calls.len()
+        ));
     }
     for (place, (expected, call)) in expected.iter().zip(&calls).enumerate() {
         let may_change = !(1..=64).contains(&expected.id.len());
@@ -234,7 +240,7 @@ fn compare_calls(
         }
         if !same_arguments(&expected.arguments, &call.arguments) {
             report(format!(
-                "arguments of {} are {:?} and came as {:?}",
+                "arguments of {} are {:?} and were received as {:?}",
                 expected.name, expected.arguments, call.arguments
             ));
         }

@@ -260,7 +260,7 @@ fn compare(expected: &ExpectedRefusal, fault: &Fault, report: &mut dyn FnMut(Str
         retry: !matches!(fault.retry, Retry::Never),
     };
     if *expected != ours {
-        report(format!("is {expected:?} and came as {ours:?}"));
+        report(format!("is {expected:?} and was received as {ours:?}"));
     }
 }
 

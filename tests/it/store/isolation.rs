@@ -70,8 +70,9 @@ pub async fn untouched_home() {
             concat!("choose_base", "_strategy("),
             vec!["src/config/inputs.rs"],
         ),
+        (concat!("of_", "process()"), vec!["src/config/inputs.rs"]),
         (
-            concat!("UserDirs::from_", "process("),
+            concat!("from_", "process("),
             vec!["src/config/inputs.rs"],
         ),
         (concat!("Inputs::from_", "process("), vec!["src/main.rs"]),

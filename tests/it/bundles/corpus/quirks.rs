@@ -27,10 +27,10 @@ pub fn trials() -> Vec<Trial> {
             complete();
         }),
         case("corpus: strict providers of which nothing is known", || {
-            strict("unknown", Preset::unknown)
+            strict("unknown", Preset::without_provider_file)
         }),
         case("corpus: strict providers with their own files", || {
-            strict("known", Preset::known)
+            strict("known", Preset::with_provider_file)
         }),
     ]
 }
