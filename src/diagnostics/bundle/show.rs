@@ -41,7 +41,6 @@ pub fn show(turns: &[BundleTurn]) -> String {
         page.line(format_args!(
             "  respondent replay FILE --live PROVIDER/MODEL"
         ));
-        page.line(format_args!("  respondent bundle to-fixture FILE FOLDER"));
     } else {
         page.line(format_args!(
             "  no replay: a turn that lacks something cannot be run again"

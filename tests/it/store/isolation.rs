@@ -70,9 +70,8 @@ pub async fn untouched_home() {
             concat!("choose_base", "_strategy("),
             vec!["src/config/inputs.rs"],
         ),
-        (concat!("of_", "process()"), vec!["src/config/inputs.rs"]),
         (
-            concat!("from_", "process("),
+            concat!("UserDirs::from_", "process("),
             vec!["src/config/inputs.rs"],
         ),
         (concat!("Inputs::from_", "process("), vec!["src/main.rs"]),

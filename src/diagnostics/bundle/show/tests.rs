@@ -35,7 +35,6 @@ Secrets are replaced by fillers of the same length. What was said is in the file
 next:
   respondent replay FILE
   respondent replay FILE --live PROVIDER/MODEL
-  respondent bundle to-fixture FILE FOLDER
   respondent bundle diff FILE OTHER
 "#;
 
