@@ -88,7 +88,7 @@ impl BundleQuery {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             match name {
                 "select" => {
-                    wanted.selection = Selection::from_query_value(value).ok_or(BAD_SELECT)?
+                    wanted.selection = Selection::from_query_value(value).ok_or(BAD_SELECT)?;
                 }
                 "images" => wanted.images = parse_flag(value, "images")?,
                 "encrypted" => wanted.encrypted = parse_flag(value, "encrypted")?,

@@ -159,7 +159,7 @@ impl TurnEnvironmentFactory for ReplayEnvFactory {
             random: Arc::clone(&recorder) as _,
             observer: Some(Arc::new(ObservedRecorder {
                 env: Arc::clone(env),
-                recorder: recorder,
+                recorder,
             })),
         }
     }
