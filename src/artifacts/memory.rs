@@ -268,8 +268,8 @@ impl HeldTexts {
         Some(held.bytes)
     }
 
-    /// Drops the references for which `stays` is false. Returns whether there were any, and how many
-    /// bytes are freed if no reference to the text is left.
+    /// Drops the references for which `stays` is false. Returns whether there were any, and how
+    /// many bytes are freed if no reference to the text is left.
     fn retain(
         &mut self,
         id: &str,

@@ -34,7 +34,8 @@ impl ReferenceKey {
     }
 }
 
-/// The references that are on disk. Bounded: the older generation is dropped when the newer is full.
+/// The references that are on disk. Bounded: the older generation is dropped when the newer is
+/// full.
 #[derive(Default)]
 pub(super) struct WrittenReferences(Mutex<ReferenceGenerations>);
 

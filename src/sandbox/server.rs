@@ -26,8 +26,8 @@ use super::request::ChatRequest;
 /// A larger request body ends the connection.
 const BODY_LIMIT: usize = 64 * 1024 * 1024;
 
-/// The running server. `commands::serve::run_server` starts it when the sandbox is on; dropping it ends the
-/// listener and all connections.
+/// The running server. `commands::serve::run_server` starts it when the sandbox is on; dropping it
+/// ends the listener and all connections.
 #[derive(Debug)]
 pub struct Sandbox {
     address: SocketAddr,

@@ -1,5 +1,6 @@
 //! The context of a turn: who asks, and everything that would differ if the same turn ran again.
-//! Clock and randomness come from here alone, and all timers are tokio's, so a turn can be replayed.
+//! Clock and randomness come from here alone, and all timers are tokio's, so a turn can be
+//! replayed.
 
 use std::sync::Arc;
 

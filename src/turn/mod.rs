@@ -15,10 +15,10 @@
 //! | `response_headers` | the `x-respondent-*` headers |
 //! | `record` | the log line and the metrics of the turn, with its `outcome` |
 //!
-//! State that outlives a turn is in `shared`, bounded and in memory: `session_routes` (the route of a
-//! session), `prefix` (its last requests, as fingerprints), `calibration` (its last token
-//! count), `tool_cache`, `item_cache`, `reasoning_cache` and `output_cache`. `state` is
-//! the part of it that a recorder stores with a turn and a replay restores.
+//! State that outlives a turn is in `shared`, bounded and in memory: `session_routes` (the route of
+//! a session), `prefix` (its last requests, as fingerprints), `calibration` (its last token count),
+//! `tool_cache`, `item_cache`, `reasoning_cache` and `output_cache`. `state` is the part of it that
+//! a recorder stores with a turn and a replay restores.
 
 mod calibration;
 mod caller;

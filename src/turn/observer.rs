@@ -1,5 +1,5 @@
-//! The events of a turn for its observer. A recorder implements [`TurnObserver`] to capture a turn, a
-//! replay to drive one. Nothing here may wait: events are sent from the path of the answer.
+//! The events of a turn for its observer. A recorder implements [`TurnObserver`] to capture a turn,
+//! a replay to drive one. Nothing here may wait: events are sent from the path of the answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -82,7 +82,8 @@ impl ReasoningCache {
         }
     }
 
-    /// Finds the blobs of these calls of a session. `calls` is only evaluated if anything is cached.
+    /// Finds the blobs of these calls of a session. `calls` is only evaluated if anything is
+    /// cached.
     pub(super) fn find(
         &self,
         owner: &str,

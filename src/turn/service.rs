@@ -20,7 +20,8 @@ use crate::metrics::Metrics;
 use crate::net::RequestId;
 use crate::upstream::LearnedQuirks;
 
-/// The state and the settings that all turns share. Made at the start of the process, and for each replay.
+/// The state and the settings that all turns share. Made at the start of the process, and for each
+/// replay.
 pub struct Service {
     /// The current configuration. A turn keeps the one that it began with.
     pub config: Arc<ArcSwap<Config>>,

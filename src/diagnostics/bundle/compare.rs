@@ -28,8 +28,8 @@ const MOST: usize = 20;
 /// Which differences count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Everything that a replay must reproduce: plan, upstream requests, how the attempts ended, the
-    /// response to the client, notes, outcome and token counts.
+    /// Everything that a replay must reproduce: plan, upstream requests, how the attempts ended,
+    /// the response to the client, notes, outcome and token counts.
     Replay,
     /// Everything that distinguishes two turns, causes before consequences. Differences
     /// that any two turns have do not count: corresponding ids, times, and how texts are

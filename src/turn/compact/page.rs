@@ -1,5 +1,5 @@
-//! The client's stream during a compaction: its beginning, the heartbeats while the summary is made,
-//! and its end.
+//! The client's stream during a compaction: its beginning, the heartbeats while the summary is
+//! made, and its end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -48,8 +48,8 @@ impl<'p, S: Sink> Page<'p, S> {
         }
     }
 
-    /// Sends `response.created` at once. A summary takes long, and a client that gets no event sends
-    /// its request again.
+    /// Sends `response.created` at once. A summary takes long, and a client that gets no event
+    /// sends its request again.
     pub(super) async fn begin(&mut self, record: &mut Record) {
         self.assembler.begin(&mut self.frames);
         self.begun = true;
@@ -118,7 +118,8 @@ impl<'p, S: Sink> Page<'p, S> {
         Ok(())
     }
 
-    /// Hands the answer over to the engine: the assembler, and whether `response.created` was written.
+    /// Hands the answer over to the engine: the assembler, and whether `response.created` was
+    /// written.
     pub(super) fn into_assembler(self) -> (Box<Assembler>, bool) {
         (self.assembler, self.begun)
     }

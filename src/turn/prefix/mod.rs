@@ -1,6 +1,6 @@
 //! Compares each upstream request with the previous one of its session: how many bytes both begin
-//! with, where they first differ, and why. Providers cache prompts by prefix, so this shows how much
-//! of a request may be cached.
+//! with, where they first differ, and why. Providers cache prompts by prefix, so this shows how
+//! much of a request may be cached.
 //!
 //! [`tracker`] remembers the last requests of each session as a [`fingerprint`]: hashes of their
 //! parts. The result of a comparison is a [`report`].
