@@ -27,7 +27,7 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case("R5 dialects: each switch alone", || async {
-            each_switch_alone()
+            each_switch_alone();
         }),
         case(
             "R5 dialects: random switches with random answers",
