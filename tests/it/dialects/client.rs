@@ -6,7 +6,7 @@ use kit::strict::{self, CheckedStream};
 use registry::Quirks;
 use serde_json::json;
 
-/// What a client receives.
+/// The result that a client receives.
 #[derive(Debug)]
 pub enum ClientResult {
     /// A valid stream; the unstreamed response has the same content.

@@ -32,7 +32,7 @@ pub fn trials() -> Vec<Trial> {
     trials
 }
 
-/// What a provider refuses, its error, and the adapted request.
+/// A refusal of a provider: the refused request, the error, and the adapted request.
 struct AdaptationCase {
     name: &'static str,
     /// Additional settings of the provider.
@@ -42,7 +42,7 @@ struct AdaptationCase {
     /// A request that contains this is refused.
     refused: &'static str,
     error: &'static str,
-    /// What the adapted request contains.
+    /// A part of the adapted request.
     adapted: &'static str,
 }
 
