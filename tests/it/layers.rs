@@ -130,7 +130,8 @@ fn module_path(path: &Path) -> Vec<String> {
 /// The code of a file without its tests.
 fn parsed(file: &Path) -> Vec<Item> {
     let text = std::fs::read_to_string(file).unwrap();
-    let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"));
+    let parsed =
+        syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let mut items = parsed.items;
     items.retain(|item| !is_test(item));
     items
