@@ -260,26 +260,26 @@ fn route(turn: &BundleTurn, number: Option<usize>, shown: Option<&BundleAttempt>
         upstream_model: recorded.upstream_model.clone(),
         resolved_by: ResolvedBy::Exact,
     };
-    let lessons = LearnedQuirks::default();
-    for lesson in &turn.state_before.model_patches {
-        if (&lesson.provider, &lesson.model) == (&recorded.provider, &recorded.upstream_model) {
-            for mend in &lesson.patches {
-                lessons.learn(&route, *mend);
+    let learned = LearnedQuirks::default();
+    for known in &turn.state_before.model_patches {
+        if (&known.provider, &known.model) == (&recorded.provider, &recorded.upstream_model) {
+            for patch in &known.patches {
+                learned.learn(&route, *patch);
             }
         }
     }
     let before = turn.attempts.iter().take(number.unwrap_or_default());
     for (tried, next) in before.clone().zip(before.skip(1)) {
         // The engine sends a route another body only after it learned a patch of its quirks.
-        let learned = tried.route == next.route && tried.body != next.body;
-        if let Some(mend) = tried.fault.as_ref().and_then(|fault| fault.patch)
-            && learned
+        let was_adapted = tried.route == next.route && tried.body != next.body;
+        if let Some(patch) = tried.fault.as_ref().and_then(|fault| fault.patch)
+            && was_adapted
             && tried.route == recorded.full_name()
         {
-            lessons.learn(&route, mend);
+            learned.learn(&route, patch);
         }
     }
-    lessons.apply(&mut route);
+    learned.apply(&mut route);
     Arc::make_mut(&mut route.model)
         .id
         .clone_from(&recorded.upstream_model);
