@@ -109,14 +109,14 @@ pub(super) fn new_assembler(
     id: &str,
     created_at: u64,
     codex: bool,
-    terms: AnswerParams,
+    params: AnswerParams,
 ) -> Box<Assembler> {
     Box::new(Assembler::new(AssemblerSettings {
         envelope: ResponseEnvelope::new(turn, id, created_at),
         tool_names: turn.tools.names(),
         known_call_ids: turn.call_ids(),
         caller_is_codex: codex,
-        params: terms,
+        params,
         max_bytes: MAX_ANSWER_BYTES,
     }))
 }

@@ -52,7 +52,7 @@ impl Service {
     }
 
     /// The quirk patches learned from the errors of providers.
-    pub fn learned_patches(&self) -> &LearnedQuirks {
+    pub fn learned_quirks(&self) -> &LearnedQuirks {
         self.shared.upstreams.learned_quirks()
     }
 

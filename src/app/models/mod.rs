@@ -25,7 +25,7 @@ pub(super) async fn list(State(app): State<AppState>) -> Response<Body> {
     let config = app.service.config.load();
     let instructions = config.codex.instructions.as_deref();
     let body = list::build(
-        &catalog(&config, Some(app.service.learned_patches())),
+        &catalog(&config, Some(app.service.learned_quirks())),
         instructions.unwrap_or(prompt::PROMPT),
     );
     if body.shortened + body.dropped > 0 {
