@@ -328,7 +328,7 @@ pub enum ReasoningRequired {
     Always,
 }
 
-/// What is sent back of the `extra_content` of a call, which contains Gemini's thought
+/// The part that is sent back of the `extra_content` of a call, which contains Gemini's thought
 /// signature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,7 +14,7 @@ pub struct ConfigError {
     pub file: Option<PathBuf>,
     /// The line number, counted from 1.
     pub line: Option<usize>,
-    /// What is wrong and what is expected.
+    /// The message: the mistake, and what is expected instead.
     pub message: String,
 }
 

@@ -4,7 +4,7 @@ use adapters::turn::{ItemKind, Turn};
 
 use crate::turn::caller::{Caller, TurnKind};
 
-/// What made a compaction begin.
+/// The kind of request that started a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::turn) enum CompactionTrigger {
     /// `POST /v1/responses/compact`, used by older Codex versions and OpenAI's own clients.

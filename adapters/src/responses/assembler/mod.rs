@@ -39,7 +39,7 @@ use crate::json;
 use crate::notes::Notes;
 use crate::tools::ToolNames;
 
-/// What an [`Assembler`] needs to know of the turn. Built by the engine before the first
+/// The properties of a turn that an [`Assembler`] depends on. Built by the engine before the first
 /// upstream request.
 #[derive(Debug)]
 pub struct AssemblerSettings {
@@ -314,7 +314,7 @@ impl Assembler {
         self.usage
     }
 
-    /// What was repaired or dropped in the answer.
+    /// The repairs and omissions in the answer.
     pub fn notes(&self) -> &Notes {
         &self.notes
     }
