@@ -52,6 +52,8 @@ pub enum Event<'a> {
         /// The title of the page; empty if unknown.
         title: Cow<'a, str>,
     },
+    /// A piece of an answer that is made of Responses items already.
+    Native(NativeEvent<'a>),
     /// Token counts of the whole answer so far; they replace earlier ones.
     Usage(Usage),
     /// The code and detail of a [`crate::notes::Note`]: the decoder repaired or skipped
@@ -76,12 +78,98 @@ impl Event<'_> {
             | Self::CallStart { .. }
             | Self::CallArguments(..)
             | Self::Annotation(_)
-            | Self::Source { .. } => true,
+            | Self::Source { .. }
+            | Self::Native(_) => true,
             Self::Started | Self::Usage(_) | Self::Note(..) | Self::Finish(_) | Self::Failed(_) => {
                 false
             }
         }
     }
+}
+
+/// A piece of an answer that is made of Responses items already, from an upstream that
+/// speaks the Responses API.
+///
+/// `slot` is a number that the decoder chooses for an item, unique within the answer and
+/// larger for a later item. The pieces of an item come between its `ItemAdded` and its
+/// `ItemDone`, but the pieces of two items may be mixed, and an `ItemDone` may be missing.
+#[derive(Debug)]
+pub enum NativeEvent<'a> {
+    /// An item begins.
+    ItemAdded {
+        /// The item's slot.
+        slot: u32,
+        /// The item as JSON: an object with a `type`.
+        item: Cow<'a, str>,
+    },
+    /// A part of an item begins.
+    PartAdded {
+        /// The item's slot.
+        slot: u32,
+        /// The kind of the part.
+        text: NativeText,
+    },
+    /// The next piece of a text of an item.
+    Delta {
+        /// The item's slot.
+        slot: u32,
+        /// The kind of text.
+        text: NativeText,
+        /// Which part of the item it belongs to, as the upstream counts them.
+        index: u32,
+        /// The piece.
+        fragment: Fragment<'a>,
+        /// The `logprobs` list of the piece.
+        logprobs: Option<&'a RawValue>,
+    },
+    /// The whole of a text that was sent in pieces, or at once.
+    TextDone {
+        /// The item's slot.
+        slot: u32,
+        /// The kind of text.
+        text: NativeText,
+        /// The text.
+        whole: Fragment<'a>,
+    },
+    /// An annotation of the text that was sent last.
+    Annotation {
+        /// The item's slot.
+        slot: u32,
+        /// The annotation, an object of the Responses API.
+        annotation: &'a RawValue,
+    },
+    /// An event of a tool that runs at the upstream, such as
+    /// `response.web_search_call.searching`.
+    Progress {
+        /// The item's slot.
+        slot: u32,
+        /// The type of the event.
+        name: &'static str,
+        /// The event as JSON.
+        document: &'a str,
+    },
+    /// An item is complete.
+    ItemDone {
+        /// The item's slot.
+        slot: u32,
+        /// The complete item as JSON.
+        item: Cow<'a, str>,
+    },
+}
+
+/// The texts that items of the Responses API stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NativeText {
+    /// `output_text` of a message.
+    Output,
+    /// `refusal` of a message.
+    Refusal,
+    /// `reasoning_text` of a reasoning item.
+    Reasoning,
+    /// `summary_text` of a reasoning item.
+    Summary,
+    /// The `arguments` or the `input` of a call.
+    Body,
 }
 
 /// Why an answer ended.

@@ -36,11 +36,15 @@ pub fn field<T: Serialize + ?Sized>(out: &mut Vec<u8>, name: &str, value: &T) {
     push(out, value);
 }
 
-/// Appends a key and a value that is JSON already. Line ends, which JSON allows only between
-/// tokens, become spaces, because a line end would end the `data` field of a server-sent
-/// event.
+/// Appends a key and a value that is JSON already, on one line.
 pub fn raw_field(out: &mut Vec<u8>, name: &str, json: &str) {
     key(out, name);
+    push_one_line(out, json);
+}
+
+/// Appends JSON. Line ends, which JSON allows only between tokens, become spaces, because a
+/// line end would end the `data` field of a server-sent event.
+pub fn push_one_line(out: &mut Vec<u8>, json: &str) {
     let mut rest = json.as_bytes();
     while let Some((line, after)) = memchr::memchr2(b'\n', b'\r', rest)
         .and_then(|at| Some((rest.get(..at)?, rest.get(at + 1..)?)))

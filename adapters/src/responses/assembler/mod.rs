@@ -12,6 +12,7 @@
 //! | `message`, `reasoning` | the items of text |
 //! | `call_queue`, `call` | the items of tool calls |
 //! | `custom_input` | the text input of custom tools, taken out of JSON arguments |
+//! | `native` | items of an upstream that speaks the Responses API itself |
 //! | `citations` | annotations that wait for the text they belong to |
 
 mod call;
@@ -19,6 +20,7 @@ mod call_queue;
 mod citations;
 mod custom_input;
 mod message;
+mod native;
 mod reasoning;
 mod writer;
 
@@ -28,6 +30,7 @@ use self::call::CallItem;
 use self::call_queue::CallQueue;
 use self::citations::Citations;
 use self::message::MessageItem;
+use self::native::NativeItems;
 use self::reasoning::ReasoningItem;
 use self::writer::ItemWriter;
 use super::envelope::{ResponseEnvelope, ResponseState};
@@ -86,6 +89,7 @@ pub struct Assembler {
     writer: ItemWriter,
     open: OpenItem,
     calls: CallQueue,
+    native: NativeItems,
     /// The `reasoning_details` that no item carries yet: JSON objects, separated by
     /// commas.
     reasoning_details: String,
@@ -135,6 +139,7 @@ impl Assembler {
             settings,
             open: OpenItem::Nothing,
             calls: CallQueue::default(),
+            native: NativeItems::default(),
             reasoning_details: String::new(),
             extra_content: None,
             citations: Citations::default(),
@@ -233,6 +238,7 @@ impl Assembler {
                     self.add_annotation(annotation, events);
                 }
             }
+            Event::Native(event) => self.native_event(event, events),
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Note(code, detail) => self.notes.add(code, detail),
             Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
@@ -281,6 +287,7 @@ impl Assembler {
             self.waiting_text.clear();
             self.reasoning_details.clear();
         }
+        self.fail_native(events);
         self.close_text("incomplete", true, events);
         self.calls.fail(&mut self.writer, &mut self.notes, events);
         self.flush_waiting_text(events);
@@ -542,6 +549,7 @@ impl Assembler {
 
     fn finish(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
         let complete = finish == Finish::Stop;
+        self.finish_native(complete, events);
         let had_calls = !self.calls.is_empty();
         let status = if complete { "completed" } else { "incomplete" };
         self.calls

@@ -58,6 +58,13 @@ impl ItemWriter {
         }
     }
 
+    /// Assigns the next output index to an item that has an id.
+    pub(super) fn position_with_id(&mut self, id: String) -> ItemPosition {
+        let index = self.next_index;
+        self.next_index += 1;
+        ItemPosition { id, index }
+    }
+
     /// Writes `response.output_item.added`.
     pub(super) fn item_added(
         &mut self,

@@ -1,0 +1,145 @@
+//! Which upstream made an item, told from the item alone.
+//!
+//! An upstream that speaks the Responses API gets the items that it made back as it made
+//! them, and no other upstream may see its ids and its encrypted reasoning: it would refuse
+//! them. The proxy stores nothing for this. It writes the origin into the two places that
+//! clients send back unchanged:
+//!
+//! - the item id gets a suffix ([`tag_id`]), and loses it on the way back ([`untag_id`]);
+//! - `encrypted_content` gets an envelope around the upstream's own string
+//!   ([`wrap`], [`unwrap`]): `rse1.<crc32>.<base64 of the origin>.<the string>`.
+//!
+//! The string inside is not encoded again, because it is base64 already and long.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+const VERSION: &str = "rse1";
+
+/// The longest item id that OpenAI accepts: "string too long. Expected a string with
+/// maximum length 64".
+const MAX_ID: usize = 64;
+
+/// The suffix of an id that the upstream made as it is.
+const KEPT: &str = "-r";
+/// The suffix of an id to which a prefix such as `msg_` was added.
+const PREFIXED: &str = "-p";
+
+/// Puts the origin around an upstream's `encrypted_content`. The result can be written
+/// into a JSON string wherever `content` can.
+pub(crate) fn wrap(origin: &str, content: &str) -> String {
+    let origin = URL_SAFE_NO_PAD.encode(origin);
+    let sum = crc32fast::hash(content.as_bytes());
+    format!("{VERSION}.{sum:08x}.{origin}.{content}")
+}
+
+/// Whether a string is an envelope of [`wrap`], damaged or not.
+pub(crate) fn is_wrapped(content: &str) -> bool {
+    content
+        .strip_prefix(VERSION)
+        .is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// The upstream's own string, if [`wrap`] made the envelope for this origin.
+pub(crate) fn unwrap<'c>(origin: &str, wrapped: &'c str) -> Option<&'c str> {
+    let rest = wrapped.strip_prefix(VERSION)?.strip_prefix('.')?;
+    let (sum, rest) = rest.split_once('.')?;
+    let (made_by, content) = rest.split_once('.')?;
+    let sum = u32::from_str_radix(sum, 16).ok()?;
+    let is_own = made_by == URL_SAFE_NO_PAD.encode(origin);
+    (is_own && crc32fast::hash(content.as_bytes()) == sum).then_some(content)
+}
+
+/// The id under which the client sees an item of this origin. `prefix` is the one that
+/// clients expect for the type of the item, such as `msg_`; an empty one means any lower-case
+/// word. `None` if the id cannot be kept: it is too long or has unusual characters.
+pub(crate) fn tag_id(origin: &str, id: &str, prefix: &str) -> Option<String> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    if id.is_empty() || !id.bytes().all(allowed) {
+        return None;
+    }
+    let tag = tag(origin);
+    let tagged = if has_prefix(id, prefix) {
+        format!("{id}{KEPT}{tag}")
+    } else if prefix.is_empty() {
+        return None;
+    } else {
+        format!("{prefix}{id}{PREFIXED}{tag}")
+    };
+    (tagged.len() <= MAX_ID).then_some(tagged)
+}
+
+/// The upstream's own id, if [`tag_id`] made this one for the same origin.
+pub(crate) fn untag_id<'i>(origin: &str, id: &'i str) -> Option<&'i str> {
+    let rest = id.strip_suffix(tag(origin).as_str())?;
+    if let Some(kept) = rest.strip_suffix(KEPT) {
+        return Some(kept);
+    }
+    let (_, own) = rest.strip_suffix(PREFIXED)?.split_once('_')?;
+    Some(own)
+}
+
+fn has_prefix(id: &str, prefix: &str) -> bool {
+    let Some((word, rest)) = id.split_once('_') else {
+        return false;
+    };
+    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    !rest.is_empty() && is_word && id.starts_with(prefix)
+}
+
+fn tag(origin: &str) -> String {
+    format!("{:08x}", crc32fast::hash(origin.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_unwrapped_byte_for_byte_by_its_origin_alone() {
+        for content in ["", "gAAAAAB==", r"a.b\u00e9.c"] {
+            let wrapped = wrap("acme/m", content);
+            assert!(is_wrapped(&wrapped));
+            assert_eq!(unwrap("acme/m", &wrapped), Some(content));
+            assert_eq!(unwrap("acme/n", &wrapped), None);
+            assert_eq!(unwrap("acme/m", &format!("{wrapped}x")), None);
+        }
+        for foreign in [
+            "",
+            "gAAAA",
+            "rse1",
+            "rse1.",
+            "rse1.0.x",
+            "rsp1.00000000.e30",
+        ] {
+            assert_eq!(unwrap("acme/m", foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn an_id_comes_back_to_its_origin_alone() {
+        let long = "x".repeat(60);
+        for (id, prefix, seen) in [
+            ("msg_1", "msg_", Some("msg_1-r")),
+            ("62bf-7", "fc_", Some("fc_62bf-7-p")),
+            ("x_1", "msg_", Some("msg_x_1-p")),
+            ("xs_call_1", "", Some("xs_call_1-r")),
+            ("62bf", "", None),
+            ("", "msg_", None),
+            ("msg 1", "msg_", None),
+            (long.as_str(), "msg_", None),
+        ] {
+            let tagged = tag_id("acme/m", id, prefix);
+            assert_eq!(
+                tagged.as_deref().map(|id| &id[..id.len() - 8]),
+                seen,
+                "{id}"
+            );
+            if let Some(tagged) = tagged {
+                assert_eq!(untag_id("acme/m", &tagged), Some(id));
+                assert_eq!(untag_id("acme/n", &tagged), None);
+            }
+        }
+        assert_eq!(untag_id("acme/m", "msg_0123456789abcdef_0"), None);
+    }
+}

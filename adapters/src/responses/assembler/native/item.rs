@@ -1,0 +1,516 @@
+//! One native item, from its first event to its last.
+
+use super::super::writer::{ItemPosition, location_fields};
+use super::item_types::{BodyType, ItemType};
+use super::part::{NativePart, kind_of_part};
+use super::{NativeOutput, client_id};
+use crate::event::{Fragment, NativeText};
+use crate::json;
+use crate::members::{Members, rewrite};
+use crate::origin;
+use serde_json::value::RawValue;
+
+/// Changes of an item's members, see [`rewrite`].
+type MemberChanges = Vec<(&'static str, Option<String>)>;
+
+/// An item that the upstream made. Made when it begins, and consumed when it is closed.
+#[derive(Debug)]
+pub(super) struct NativeItem {
+    item_type: ItemType,
+    /// The item as it was added.
+    added: String,
+    /// The complete item, once the upstream has sent it.
+    done: Option<String>,
+    /// The call id that replaces the item's own.
+    call_id: Option<String>,
+    /// Whether nothing is written before the item is complete, because the client runs
+    /// every call that it sees.
+    held_back: bool,
+    /// The texts in order. All but the last are closed once they are written.
+    parts: Vec<NativePart>,
+    /// The JSON of the closed parts, separated by commas, and their number.
+    closed: (Vec<u8>, usize),
+    /// Events of the tool that wait until the item is written, as (type, document).
+    waiting: Vec<(&'static str, String)>,
+    position: Option<ItemPosition>,
+}
+
+impl NativeItem {
+    pub(super) fn new(
+        item_type: ItemType,
+        added: String,
+        call_id: Option<String>,
+        held_back: bool,
+    ) -> Self {
+        Self {
+            item_type,
+            added,
+            done: None,
+            call_id,
+            held_back,
+            parts: Vec::new(),
+            closed: (Vec::new(), 0),
+            waiting: Vec::new(),
+            position: None,
+        }
+    }
+
+    /// Begins another part of this kind, unless the open one is empty.
+    pub(super) fn add_part(&mut self, kind: NativeText) {
+        let is_fresh = |part: &NativePart| part.kind == kind && part.text().is_empty();
+        if self.takes(kind) && kind != NativeText::Body && !self.parts.last().is_some_and(is_fresh)
+        {
+            self.parts.push(NativePart::new(kind, None));
+        }
+    }
+
+    pub(super) fn push(
+        &mut self,
+        kind: NativeText,
+        index: u32,
+        fragment: &Fragment<'_>,
+        logprobs: &str,
+    ) {
+        if let Some(part) = self.part_for(kind, index) {
+            part.push(fragment.escaped(), logprobs);
+        }
+    }
+
+    /// Takes the whole of the text that was sent last.
+    pub(super) fn complete_text(&mut self, kind: NativeText, whole: &Fragment<'_>) {
+        if whole.is_empty() || !self.takes(kind) {
+            return;
+        }
+        if self.parts.last().is_none_or(|part| part.kind != kind) {
+            self.parts.push(NativePart::new(kind, None));
+        }
+        if let Some(part) = self.parts.last_mut() {
+            part.complete(whole);
+        }
+    }
+
+    pub(super) fn annotate(&mut self, annotation: &str) {
+        let last = self.parts.last_mut();
+        if let Some(part) = last.filter(|part| part.kind == NativeText::Output) {
+            part.annotate(annotation);
+        }
+    }
+
+    pub(super) fn progress(&mut self, name: &'static str, document: &str) {
+        self.waiting.push((name, document.to_owned()));
+    }
+
+    pub(super) fn set_done(&mut self, item: String) {
+        self.done = Some(item);
+    }
+
+    /// Whether the item can be closed: the phase of a message depends on what follows it,
+    /// unless the upstream says it.
+    pub(super) fn is_closable(&self, followed: bool) -> bool {
+        let Some(done) = &self.done else {
+            return false;
+        };
+        followed
+            || self.item_type != ItemType::Message
+            || Members::read(done).is_some_and(|members| phase(&members).is_some())
+    }
+
+    /// Writes what can be written now.
+    pub(super) fn advance(&mut self, out: &mut NativeOutput<'_>) {
+        let is_blank = self.item_type == ItemType::Message
+            && self.position.is_none()
+            && self.parts.iter().all(NativePart::is_blank);
+        if self.held_back || is_blank {
+            return;
+        }
+        self.write(out);
+    }
+
+    fn write(&mut self, out: &mut NativeOutput<'_>) {
+        let position = self.start(out);
+        let delta = self.body_type().map_or("", |body| body.delta);
+        // The closed ones are written already.
+        while self.closed.1 + 1 < self.parts.len() {
+            self.close_part(&position, None, out);
+        }
+        if let Some(part) = self.parts.get_mut(self.closed.1) {
+            part.advance(&position, self.closed.1, delta, out);
+        }
+        for (name, document) in std::mem::take(&mut self.waiting) {
+            write_progress(name, &document, &position, out);
+        }
+    }
+
+    /// Writes the end of the item. Without the upstream's complete item it is made from what
+    /// came, and complete only if the answer is. `last` means that no item follows.
+    pub(super) fn close(mut self, complete: bool, last: bool, out: &mut NativeOutput<'_>) {
+        let done = self.done.take();
+        let base = done.clone().unwrap_or_else(|| self.added.clone());
+        let Some(members) = Members::read(&base) else {
+            return;
+        };
+        let status = members.text("status");
+        let has_body = matches!(self.item_type, ItemType::Body(_));
+        let is_cut = match &done {
+            Some(_) => status.as_deref() == Some("incomplete"),
+            None => !complete || has_body && !self.has_whole_body(),
+        };
+        if is_cut && self.held_back {
+            let name = members.text("name").unwrap_or_default();
+            return out.notes.add("call_truncated", name.into_owned());
+        }
+        let mut changes: MemberChanges = Vec::new();
+        if done.is_none() {
+            out.notes
+                .add("item_closed", members.text("type").unwrap_or_default());
+        }
+        let new_status = match status.as_deref() {
+            _ if is_cut => Some("incomplete"),
+            Some("completed" | "incomplete" | "failed") => None,
+            Some(_) => Some("completed"),
+            None => self.item_type.has_status().then_some("completed"),
+        };
+        changes.extend(new_status.map(|status| ("status", Some(quoted(status)))));
+        match self.item_type.clone() {
+            ItemType::Message => {
+                let Some(content) = self.close_parts(&members, "content", out) else {
+                    return out.notes.add("blank_message_dropped", "it is white space");
+                };
+                changes.extend(content.map(|list| ("content", Some(list))));
+                if members.text("role").is_none_or(|role| role != "assistant") {
+                    changes.push(("role", Some(quoted("assistant"))));
+                }
+                if phase(&members).is_none() {
+                    let phase = if last { "final_answer" } else { "commentary" };
+                    changes.push(("phase", Some(quoted(phase))));
+                }
+            }
+            ItemType::Reasoning => self.close_reasoning(&members, &mut changes, out),
+            ItemType::Compaction => changes.extend(wrapped_content(&members, out.origin)),
+            ItemType::Body(body) => {
+                let text = self.close_body(body, &members, (is_cut, done.is_none()), out);
+                changes.extend(text.map(|text| (body.field, Some(text))));
+            }
+            ItemType::Whole(_) => {}
+        }
+        let position = self.start(out);
+        self.write(out);
+        self.add_ids(&position, &mut changes);
+        let mut item = Vec::with_capacity(base.len() + 64);
+        rewrite(&mut item, &members, &changes);
+        out.writer.item_done(&position, &item, out.events);
+    }
+
+    /// Ends the item because the answer broke off.
+    pub(super) fn fail(mut self, out: &mut NativeOutput<'_>) {
+        if self.done.is_some() {
+            self.advance(out);
+            self.close(true, false, out);
+        } else if self.position.is_some() && !out.for_codex {
+            self.advance(out);
+            self.close(false, true, out);
+        }
+    }
+
+    /// The part that a piece belongs to. An index that changes without a new part is an
+    /// error of some servers, except in a summary.
+    fn part_for(&mut self, kind: NativeText, index: u32) -> Option<&mut NativePart> {
+        if !self.takes(kind) {
+            return None;
+        }
+        let is_same = |part: &NativePart| {
+            part.kind == kind
+                && (kind != NativeText::Summary
+                    || part.upstream_index.is_none_or(|known| known == index))
+        };
+        if !self.parts.last().is_some_and(is_same) {
+            self.parts.push(NativePart::new(kind, None));
+        }
+        let part = self.parts.last_mut()?;
+        part.upstream_index = Some(index);
+        Some(part)
+    }
+
+    /// Whether the item takes text of this kind. Reasoning has either a summary or raw
+    /// text; the kind that comes first is kept.
+    fn takes(&self, kind: NativeText) -> bool {
+        let first = self.parts.first().map(|part| part.kind);
+        let is_other_reasoning =
+            self.item_type == ItemType::Reasoning && first.is_some_and(|first| first != kind);
+        self.item_type.has_text(kind) && !is_other_reasoning
+    }
+
+    fn body_type(&self) -> Option<&'static BodyType> {
+        match self.item_type {
+            ItemType::Body(body) => Some(body),
+            ItemType::Message | ItemType::Reasoning | ItemType::Compaction | ItemType::Whole(_) => {
+                None
+            }
+        }
+    }
+
+    fn has_whole_body(&self) -> bool {
+        let text = self.parts.first().map_or("", NativePart::text);
+        serde_json::from_str::<serde::de::IgnoredAny>(&json::unescape(text)).is_ok()
+    }
+
+    /// Writes `response.output_item.added` if that was not done yet.
+    fn start(&mut self, out: &mut NativeOutput<'_>) -> ItemPosition {
+        if let Some(position) = &self.position {
+            return position.clone();
+        }
+        let added = self.added.clone();
+        let members = Members::read(&added).unwrap_or_default();
+        let own = members.text("id");
+        let id = client_id(out, &self.item_type, own.as_deref());
+        let position = match id {
+            Some(id) => out.writer.position_with_id(id),
+            None => out.writer.next_position(self.item_type.minted_prefix()),
+        };
+        let mut changes: MemberChanges = Vec::new();
+        let mut set = |name: &'static str, json: &str| changes.push((name, Some(json.to_owned())));
+        match &self.item_type {
+            ItemType::Message => {
+                set("status", r#""in_progress""#);
+                set("role", r#""assistant""#);
+                set("content", "[]");
+            }
+            ItemType::Reasoning => {
+                if members.get("status").is_some() {
+                    set("status", r#""in_progress""#);
+                }
+                set("summary", "[]");
+                changes.extend([("content", None), ("encrypted_content", None)]);
+            }
+            ItemType::Body(body) => {
+                set("status", r#""in_progress""#);
+                set(body.field, r#""""#);
+            }
+            ItemType::Compaction => changes.extend(wrapped_content(&members, out.origin)),
+            ItemType::Whole(_) => {}
+        }
+        if members.get("phase").is_some() && phase(&members).is_none() {
+            changes.push(("phase", None));
+        }
+        self.add_ids(&position, &mut changes);
+        let mut item = Vec::with_capacity(added.len() + 64);
+        rewrite(&mut item, &members, &changes);
+        out.writer.item_added(&position, &item, out.events);
+        self.position = Some(position.clone());
+        position
+    }
+
+    fn add_ids(&self, position: &ItemPosition, changes: &mut MemberChanges) {
+        changes.push(("id", Some(quoted(&position.id))));
+        if let Some(call_id) = &self.call_id {
+            changes.push(("call_id", Some(quoted(call_id))));
+        }
+    }
+
+    /// Closes the next part.
+    fn close_part(
+        &mut self,
+        position: &ItemPosition,
+        upstream: Option<&str>,
+        out: &mut NativeOutput<'_>,
+    ) {
+        let (closed, count) = &mut self.closed;
+        if let Some(part) = self.parts.get_mut(*count) {
+            let json = part.close(position, *count, upstream, out);
+            if !closed.is_empty() {
+                closed.push(b',');
+            }
+            closed.extend_from_slice(&json);
+            *count += 1;
+        }
+    }
+
+    /// Closes all parts, with those of the complete item. Returns the list of parts if it
+    /// differs from the upstream's; `None` if a message has nothing but white space.
+    #[expect(clippy::option_option, reason = "no message, or an unchanged list")]
+    fn close_parts(
+        &mut self,
+        members: &Members<'_>,
+        list: &str,
+        out: &mut NativeOutput<'_>,
+    ) -> Option<Option<String>> {
+        let raw = members.present(list);
+        let upstream: Vec<&RawValue> = raw
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .unwrap_or_default();
+        let only = raw.and_then(Fragment::from_raw);
+        if let Some(text) = &only {
+            self.complete_text(NativeText::Output, text);
+        }
+        let mut documents: Vec<Option<&str>> = vec![None; self.closed.1];
+        for (index, part) in upstream.iter().enumerate() {
+            let fields = Members::read(part.get());
+            let kind = fields
+                .as_ref()
+                .and_then(|fields| kind_of_part(&fields.text("type")?));
+            let (Some(fields), Some(kind)) = (fields, kind) else {
+                out.notes
+                    .add("content_skipped", "a part of an unknown type");
+                continue;
+            };
+            let shown = if kind == NativeText::Refusal && out.for_codex {
+                NativeText::Output
+            } else {
+                kind
+            };
+            if index < self.closed.1 {
+                continue;
+            }
+            if index >= self.parts.len() {
+                self.parts.push(NativePart::new(shown, None));
+            }
+            let Some(own) = self.parts.get_mut(index) else {
+                continue;
+            };
+            if own.kind == kind {
+                documents.resize(index, None);
+                documents.push(Some(part.get()));
+            } else if own.kind == shown
+                && let Some(text) = fields.get("refusal").and_then(Fragment::from_raw)
+            {
+                own.complete(&text);
+            }
+        }
+        // A refusal goes to Codex as text, which is written here without the upstream's part.
+        if self.item_type == ItemType::Message
+            && self.position.is_none()
+            && self.all_blank(&documents)
+        {
+            return None;
+        }
+        let position = self.start(out);
+        while self.closed.1 < self.parts.len() {
+            let upstream = documents.get(self.closed.1).copied().flatten();
+            self.close_part(&position, upstream, out);
+        }
+        let written = format!("[{}]", String::from_utf8_lossy(&self.closed.0));
+        let is_same = raw.is_some_and(|raw| raw.get() == written);
+        Some((!is_same).then_some(written))
+    }
+
+    /// Whether neither the parts nor their documents have text.
+    fn all_blank(&self, documents: &[Option<&str>]) -> bool {
+        let is_blank = |document: &Option<&str>| {
+            let members = document.and_then(Members::read).unwrap_or_default();
+            let text = members.get("text").or_else(|| members.get("refusal"));
+            let text = text.and_then(Fragment::from_raw);
+            text.is_none_or(|text| text.is_blank())
+        };
+        self.parts.iter().all(NativePart::is_blank) && documents.iter().all(is_blank)
+    }
+
+    fn close_reasoning(
+        &mut self,
+        members: &Members<'_>,
+        changes: &mut MemberChanges,
+        out: &mut NativeOutput<'_>,
+    ) {
+        let has = |name: &str| {
+            let list = members.present(name).map(RawValue::get);
+            list.is_some_and(|json| !super::list_content(json).is_empty())
+        };
+        let is_raw = match self.parts.first() {
+            Some(part) => part.kind == NativeText::Reasoning,
+            None => !has("summary") && has("content"),
+        };
+        let (shown, other) = if is_raw {
+            ("content", "summary")
+        } else {
+            ("summary", "content")
+        };
+        let list = self.close_parts(members, shown, out).flatten();
+        changes.extend(list.map(|list| (shown, Some(list))));
+        if has(other) {
+            out.notes.add("reasoning_dropped", other);
+        }
+        if is_raw {
+            if has(other) || members.present(other).is_none() {
+                changes.push(("summary", Some("[]".to_owned())));
+            }
+        } else if has(other) || members.present(other).is_none() {
+            changes.push(("content", None));
+        }
+        changes.extend(wrapped_content(members, out.origin));
+    }
+
+    /// Closes the body of a call. Returns its text as JSON if that differs from the
+    /// upstream's.
+    fn close_body(
+        &mut self,
+        body: &'static BodyType,
+        members: &Members<'_>,
+        (is_cut, is_only_added): (bool, bool),
+        out: &mut NativeOutput<'_>,
+    ) -> Option<String> {
+        // The body of an item that was only added is its beginning.
+        let own = members.get(body.field).filter(|_| !is_only_added);
+        let whole = own.and_then(Fragment::from_raw);
+        if self.parts.is_empty() {
+            self.parts.push(NativePart::new(NativeText::Body, None));
+        }
+        let position = self.start(out);
+        let part = self.parts.first_mut()?;
+        let mut is_same = whole.as_ref().is_some_and(|whole| part.complete(whole));
+        if whole.is_some() && !is_same {
+            out.notes
+                .add("arguments_differ", "the deltas are not the whole text");
+        }
+        if part.is_blank() && !is_cut && !body.empty.is_empty() && part.text().is_empty() {
+            part.push(body.empty, "");
+            is_same = false;
+        }
+        part.advance(&position, 0, body.delta, out);
+        part.close_body(body.done, body.field, out);
+        (!is_same).then(|| format!("\"{}\"", part.text()))
+    }
+}
+
+/// The phase of a message, if it is one that clients know.
+fn phase(members: &Members<'_>) -> Option<()> {
+    let phase = members.text("phase")?;
+    matches!(phase.as_ref(), "commentary" | "final_answer").then_some(())
+}
+
+/// The change that puts the origin around `encrypted_content`, or removes an empty one.
+fn wrapped_content(members: &Members<'_>, made_by: &str) -> Option<(&'static str, Option<String>)> {
+    members.get("encrypted_content")?;
+    let content = members.text("encrypted_content");
+    let wrapped = content
+        .filter(|content| !content.is_empty())
+        .map(|content| quoted(&origin::wrap(made_by, &content)));
+    Some(("encrypted_content", wrapped))
+}
+
+/// Writes an event of the upstream's tool under our numbers.
+fn write_progress(
+    name: &'static str,
+    document: &str,
+    position: &ItemPosition,
+    out: &mut NativeOutput<'_>,
+) {
+    let Some(members) = Members::read(document) else {
+        return;
+    };
+    let location = location_fields(position, None);
+    out.writer.event(name, &location, out.events, |out| {
+        for (name, value) in members.iter() {
+            let is_ours = ["type", "sequence_number", "output_index", "item_id"].contains(&name);
+            // Padding against an observer of the connection to the upstream.
+            if !is_ours && name != "obfuscation" {
+                out.push(b',');
+                json::push(out, name);
+                out.push(b':');
+                json::push_one_line(out, value.get());
+            }
+        }
+    });
+}
+
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", json::escape(text))
+}

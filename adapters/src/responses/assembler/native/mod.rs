@@ -1,0 +1,409 @@
+//! Items of an upstream that speaks the Responses API itself. They reach the client with
+//! the upstream's bytes, but under our `sequence_number`, `output_index` and item ids, and
+//! in the form that clients rely on: one item at a time, every part opened and closed,
+//! deltas that add up to the text of the item.
+//!
+//! A later item waits in the queue until the one before it is complete, because its
+//! encrypted reasoning comes last. A call of a tool that was offered in another form is
+//! restored by the code that restores it for Chat Completions.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `item` | one item, from its first event to its last |
+//! | `part` | one text of an item |
+//! | `item_types` | what is known about the types of items |
+
+mod item;
+mod item_types;
+mod part;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use self::item::NativeItem;
+use self::item_types::ItemType;
+use super::super::event_buffer::EventBuffer;
+use super::Assembler;
+use super::call::CallItem;
+use super::writer::ItemWriter;
+use crate::event::{Fragment, NativeEvent, NativeText};
+use crate::json;
+use crate::members::Members;
+use crate::notes::Notes;
+use crate::origin;
+use crate::tools::{ToolKind, ToolTarget};
+
+/// The items of an answer that are not closed, in the order in which they began. Made with
+/// the assembler.
+#[derive(Debug, Default)]
+pub(super) struct NativeItems {
+    /// Ordered by slot. Only the first item is written.
+    queue: VecDeque<QueuedItem>,
+    /// The item ids that the client has seen.
+    used_ids: HashSet<String>,
+    /// The call ids that had to be changed, for the outputs that name them.
+    changed_call_ids: HashMap<String, String>,
+}
+
+#[derive(Debug)]
+struct QueuedItem {
+    slot: u32,
+    form: ItemForm,
+}
+
+#[derive(Debug)]
+enum ItemForm {
+    /// The item goes to the client as it is.
+    Native(Box<NativeItem>),
+    /// A function call that stands for a call of another tool.
+    Restored(Box<RestoredCall>),
+}
+
+#[derive(Debug)]
+struct RestoredCall {
+    call: CallItem,
+    /// The arguments so far, escaped.
+    arguments: String,
+    /// Whether the upstream says that it is complete; `None` while it goes on.
+    complete: Option<bool>,
+}
+
+/// What closing and writing items needs besides the items.
+pub(super) struct NativeOutput<'o> {
+    pub(super) writer: &'o mut ItemWriter,
+    pub(super) notes: &'o mut Notes,
+    pub(super) events: &'o mut EventBuffer,
+    pub(super) used_ids: &'o mut HashSet<String>,
+    /// The provider and model, see [`super::AnswerParams::origin`].
+    pub(super) origin: &'o str,
+    /// See [`super::AssemblerSettings::caller_is_codex`].
+    pub(super) for_codex: bool,
+}
+
+impl Assembler {
+    /// Handles one piece of a native answer.
+    pub(super) fn native_event(&mut self, event: NativeEvent<'_>, events: &mut EventBuffer) {
+        match event {
+            NativeEvent::ItemAdded { slot, item } => {
+                self.count_bytes(item.len());
+                self.add_native(slot, item);
+            }
+            NativeEvent::ItemDone { slot, item } => {
+                self.count_bytes(item.len());
+                if self.native.find(slot).is_none() {
+                    self.add_native(slot, Cow::Borrowed(item.as_ref()));
+                }
+                if let Some(queued) = self.native.find(slot) {
+                    queued.done(item);
+                }
+            }
+            NativeEvent::PartAdded { slot, text } => {
+                if let Some(ItemForm::Native(item)) = self.native.form(slot) {
+                    item.add_part(text);
+                }
+            }
+            NativeEvent::Delta {
+                slot,
+                text,
+                index,
+                fragment,
+                logprobs,
+            } => {
+                let logprobs = logprobs.map_or("", |raw| list_content(raw.get()));
+                self.count_bytes(fragment.escaped().len() + logprobs.len());
+                match self.native.form(slot) {
+                    Some(ItemForm::Native(item)) => item.push(text, index, &fragment, logprobs),
+                    Some(ItemForm::Restored(restored)) => restored.push(&fragment),
+                    None => {}
+                }
+            }
+            NativeEvent::TextDone { slot, text, whole } => match self.native.form(slot) {
+                Some(ItemForm::Native(item)) => item.complete_text(text, &whole),
+                Some(ItemForm::Restored(restored)) if text == NativeText::Body => {
+                    restored.complete_arguments(&whole);
+                }
+                Some(ItemForm::Restored(_)) | None => {}
+            },
+            NativeEvent::Annotation { slot, annotation } => {
+                self.count_bytes(annotation.get().len());
+                if let Some(ItemForm::Native(item)) = self.native.form(slot) {
+                    item.annotate(annotation.get());
+                }
+            }
+            NativeEvent::Progress {
+                slot,
+                name,
+                document,
+            } => {
+                self.count_bytes(document.len());
+                if let Some(ItemForm::Native(item)) = self.native.form(slot) {
+                    item.progress(name, document);
+                }
+            }
+        }
+        self.with_native(events, |items, out| items.advance(out));
+    }
+
+    /// Closes the items at the end of an answer. `complete` is false if a limit cut it off.
+    pub(super) fn finish_native(&mut self, complete: bool, events: &mut EventBuffer) {
+        self.with_native(events, |items, out| {
+            for queued in std::mem::take(items.queue) {
+                let last = queued.slot == items.last_slot;
+                queued.form.finish(complete, last, out);
+            }
+        });
+    }
+
+    /// Ends the items because the answer broke off. What the client has not seen is dropped.
+    pub(super) fn fail_native(&mut self, events: &mut EventBuffer) {
+        self.with_native(events, |items, out| {
+            if let Some(first) = items.queue.pop_front() {
+                first.form.fail(out);
+            }
+            items.queue.clear();
+        });
+    }
+
+    fn with_native(
+        &mut self,
+        events: &mut EventBuffer,
+        act: impl FnOnce(&mut NativeQueue<'_>, &mut NativeOutput<'_>),
+    ) {
+        let last_slot = self.native.queue.back().map_or(0, |item| item.slot);
+        let mut queue = NativeQueue {
+            queue: &mut self.native.queue,
+            last_slot,
+        };
+        let mut out = NativeOutput {
+            writer: &mut self.writer,
+            notes: &mut self.notes,
+            events,
+            used_ids: &mut self.native.used_ids,
+            origin: &self.settings.params.origin,
+            for_codex: self.settings.caller_is_codex,
+        };
+        act(&mut queue, &mut out);
+    }
+
+    /// Puts a new item at the end of the queue.
+    fn add_native(&mut self, slot: u32, item: Cow<'_, str>) {
+        let Some(members) = Members::read(&item) else {
+            return self.notes.add("item_dropped", "it is no JSON object");
+        };
+        let Some(kind) = members.text("type").filter(|kind| !kind.is_empty()) else {
+            return self.notes.add("item_dropped", "it has no type");
+        };
+        let item_type = ItemType::of(&kind);
+        let call_id = self.native_call_id(&item_type, &members, slot);
+        let form = match self.restored_target(&item_type, &members) {
+            Some(target) => ItemForm::Restored(Box::new(RestoredCall {
+                call: CallItem::new(
+                    slot,
+                    call_id.unwrap_or_default(),
+                    target,
+                    self.settings.caller_is_codex,
+                    None,
+                ),
+                arguments: String::new(),
+                complete: None,
+            })),
+            None => {
+                let held_back = item_type.is_call() && self.settings.caller_is_codex;
+                drop(members);
+                ItemForm::Native(Box::new(NativeItem::new(
+                    item_type,
+                    item.into_owned(),
+                    call_id,
+                    held_back,
+                )))
+            }
+        };
+        self.native.queue.push_back(QueuedItem { slot, form });
+    }
+
+    /// The call id that the client gets; `None` if the item has none.
+    fn native_call_id(
+        &mut self,
+        item_type: &ItemType,
+        members: &Members<'_>,
+        slot: u32,
+    ) -> Option<String> {
+        if !item_type.is_call() {
+            let id = members.text("call_id")?;
+            return self.native.changed_call_ids.get(id.as_ref()).cloned();
+        }
+        let id = match members.text("call_id") {
+            Some(id) => id,
+            // A tool search that the upstream runs itself has no call id.
+            None if members.get("call_id").is_some() && members.get("name").is_none() => {
+                return None;
+            }
+            None => Cow::Borrowed(""),
+        };
+        let name = members.text("name").unwrap_or_default();
+        let unique = self.unique_call_id(&id, &name, slot);
+        if unique != id {
+            let ids = &mut self.native.changed_call_ids;
+            ids.insert(id.into_owned(), unique.clone());
+        }
+        Some(unique)
+    }
+
+    /// The tool that a function call stands for, if it is not a function of that name.
+    fn restored_target(
+        &mut self,
+        item_type: &ItemType,
+        members: &Members<'_>,
+    ) -> Option<ToolTarget> {
+        if !item_type.is_function_call() || members.present("namespace").is_some() {
+            return None;
+        }
+        let name = members.text("name").unwrap_or_default();
+        let resolved = self.settings.tool_names.resolve(&name);
+        if resolved.name_repaired {
+            let detail = format!("{name} to {}", resolved.target.name);
+            self.notes.add("tool_name_repaired", detail);
+        }
+        let target = resolved.target;
+        let is_same =
+            target.kind == ToolKind::Function && target.name == name && target.namespace.is_none();
+        (!is_same).then_some(target)
+    }
+}
+
+impl NativeItems {
+    fn find(&mut self, slot: u32) -> Option<&mut QueuedItem> {
+        let at = self.queue.binary_search_by_key(&slot, |item| item.slot);
+        self.queue.get_mut(at.ok()?)
+    }
+
+    fn form(&mut self, slot: u32) -> Option<&mut ItemForm> {
+        self.find(slot).map(|queued| &mut queued.form)
+    }
+}
+
+/// The queue while it is written.
+struct NativeQueue<'q> {
+    queue: &'q mut VecDeque<QueuedItem>,
+    last_slot: u32,
+}
+
+impl NativeQueue<'_> {
+    /// Writes what is new of the first item, and closes the items that are complete.
+    fn advance(&mut self, out: &mut NativeOutput<'_>) {
+        while let Some(first) = self.queue.front_mut() {
+            first.form.advance(out);
+            if !first.form.is_closable(first.slot != self.last_slot) {
+                return;
+            }
+            if let Some(first) = self.queue.pop_front() {
+                first.form.finish(true, first.slot == self.last_slot, out);
+            }
+        }
+    }
+}
+
+impl QueuedItem {
+    fn done(&mut self, item: Cow<'_, str>) {
+        match &mut self.form {
+            ItemForm::Native(native) => native.set_done(item.into_owned()),
+            ItemForm::Restored(restored) => {
+                if let Some(members) = Members::read(&item) {
+                    if let Some(whole) = members.get("arguments").and_then(Fragment::from_raw) {
+                        restored.complete_arguments(&whole);
+                    }
+                    let cut = members.text("status").is_some_and(|s| s == "incomplete");
+                    restored.complete = Some(!cut);
+                }
+            }
+        }
+    }
+}
+
+impl ItemForm {
+    fn advance(&mut self, out: &mut NativeOutput<'_>) {
+        match self {
+            Self::Native(item) => item.advance(out),
+            Self::Restored(restored) => restored.call.advance(out.writer, out.events),
+        }
+    }
+
+    /// Whether the item can be closed. `followed` means that another one waits behind it.
+    fn is_closable(&self, followed: bool) -> bool {
+        match self {
+            Self::Native(item) => item.is_closable(followed),
+            Self::Restored(restored) => restored.complete.is_some(),
+        }
+    }
+
+    /// Closes the item. One that the upstream has not closed is complete only if the answer
+    /// is.
+    fn finish(mut self, complete: bool, last: bool, out: &mut NativeOutput<'_>) {
+        self.advance(out);
+        match self {
+            Self::Native(item) => item.close(complete, last, out),
+            Self::Restored(restored) => {
+                let whole = restored.complete.unwrap_or(complete);
+                if whole || restored.call.is_complete() {
+                    restored
+                        .call
+                        .close("completed", out.writer, out.notes, out.events);
+                } else {
+                    restored
+                        .call
+                        .close_incomplete(out.writer, out.notes, out.events);
+                }
+            }
+        }
+    }
+
+    fn fail(self, out: &mut NativeOutput<'_>) {
+        match self {
+            Self::Native(item) => item.fail(out),
+            Self::Restored(restored) if restored.call.is_started() => {
+                restored
+                    .call
+                    .close_incomplete(out.writer, out.notes, out.events);
+            }
+            Self::Restored(_) => {}
+        }
+    }
+}
+
+impl RestoredCall {
+    fn push(&mut self, fragment: &Fragment<'_>) {
+        self.arguments.push_str(fragment.escaped());
+        self.call.push(fragment);
+    }
+
+    /// Adds what the pieces lack of the whole arguments.
+    fn complete_arguments(&mut self, whole: &Fragment<'_>) {
+        let whole = json::escape(&whole.decoded());
+        let so_far = json::escape(&json::unescape(&self.arguments));
+        if let Some(rest) = whole.strip_prefix(so_far.as_str())
+            && !rest.is_empty()
+        {
+            self.push(&Fragment::from_escaped(rest));
+        }
+    }
+}
+
+/// The elements of a JSON list, without its brackets; empty for other values.
+fn list_content(json: &str) -> &str {
+    let inner = json
+        .strip_prefix('[')
+        .and_then(|list| list.strip_suffix(']'));
+    inner.unwrap_or_default().trim()
+}
+
+/// The id that the client gets for an item of this type.
+fn client_id(
+    out: &mut NativeOutput<'_>,
+    item_type: &ItemType,
+    own: Option<&str>,
+) -> Option<String> {
+    let tagged = origin::tag_id(out.origin, own?, item_type.id_prefix())?;
+    out.used_ids.insert(tagged.clone()).then_some(tagged)
+}

@@ -1,0 +1,309 @@
+//! One text of a native item: a content part, a part of a summary, or the body of a call.
+
+use super::super::writer::{ItemPosition, StreamedText, location_fields, push_escaped};
+use super::NativeOutput;
+use crate::event::{Fragment, NativeText};
+use crate::json;
+use crate::members::{Members, rewrite};
+
+/// A text that arrives in pieces, and how much of it was written. Made with the first
+/// piece, or with the item if it came whole.
+#[derive(Debug)]
+pub(super) struct NativePart {
+    pub(super) kind: NativeText,
+    /// The upstream's index of the part, where it counts parts.
+    pub(super) upstream_index: Option<u32>,
+    text: StreamedText,
+    /// How many bytes of the text were written.
+    sent: usize,
+    /// The log probabilities of all pieces as JSON, separated by commas.
+    logprobs: String,
+    sent_logprobs: usize,
+    annotations: Vec<String>,
+    sent_annotations: usize,
+    /// The fields that locate the part; empty until it is open.
+    location: Vec<u8>,
+}
+
+/// The names in the API of a kind of text.
+struct TextNames {
+    /// The type of the part; empty for a body, which has no part.
+    part: &'static str,
+    field: &'static str,
+    added: &'static str,
+    closed: &'static str,
+    index: &'static str,
+    delta: &'static str,
+    done: &'static str,
+}
+
+fn names(kind: NativeText) -> TextNames {
+    let content = TextNames {
+        part: "output_text",
+        field: "text",
+        added: "response.content_part.added",
+        closed: "response.content_part.done",
+        index: "content_index",
+        delta: "response.output_text.delta",
+        done: "response.output_text.done",
+    };
+    match kind {
+        NativeText::Output => content,
+        NativeText::Refusal => TextNames {
+            part: "refusal",
+            field: "refusal",
+            delta: "response.refusal.delta",
+            done: "response.refusal.done",
+            ..content
+        },
+        NativeText::Reasoning => TextNames {
+            part: "reasoning_text",
+            delta: "response.reasoning_text.delta",
+            done: "response.reasoning_text.done",
+            ..content
+        },
+        NativeText::Summary => TextNames {
+            part: "summary_text",
+            added: "response.reasoning_summary_part.added",
+            closed: "response.reasoning_summary_part.done",
+            index: "summary_index",
+            delta: "response.reasoning_summary_text.delta",
+            done: "response.reasoning_summary_text.done",
+            ..content
+        },
+        // The item knows the names of its body's events.
+        NativeText::Body => TextNames {
+            part: "",
+            ..content
+        },
+    }
+}
+
+/// The kind of a part of a finished item, by its type.
+pub(super) fn kind_of_part(name: &str) -> Option<NativeText> {
+    [
+        NativeText::Output,
+        NativeText::Refusal,
+        NativeText::Reasoning,
+        NativeText::Summary,
+    ]
+    .into_iter()
+    .find(|kind| names(*kind).part == name)
+}
+
+impl NativePart {
+    pub(super) fn new(kind: NativeText, upstream_index: Option<u32>) -> Self {
+        Self {
+            kind,
+            upstream_index,
+            text: StreamedText::default(),
+            sent: 0,
+            logprobs: String::new(),
+            sent_logprobs: 0,
+            annotations: Vec::new(),
+            sent_annotations: 0,
+            location: Vec::new(),
+        }
+    }
+
+    /// The text so far, escaped.
+    pub(super) fn text(&self) -> &str {
+        &self.text.text
+    }
+
+    pub(super) fn is_blank(&self) -> bool {
+        Fragment::from_escaped(self.text()).is_blank()
+    }
+
+    pub(super) fn push(&mut self, escaped: &str, logprobs: &str) {
+        self.text.push(escaped);
+        push_list(&mut self.logprobs, logprobs);
+    }
+
+    pub(super) fn annotate(&mut self, annotation: &str) {
+        self.annotations.push(annotation.to_owned());
+    }
+
+    /// Adds what the pieces lack of the whole text. Returns false if the whole text does not
+    /// continue them.
+    pub(super) fn complete(&mut self, whole: &Fragment<'_>) -> bool {
+        if self.text() == whole.escaped() {
+            return true;
+        }
+        let whole = whole.decoded();
+        let so_far = json::unescape(self.text());
+        let Some(rest) = whole.strip_prefix(so_far.as_ref()).map(json::escape) else {
+            return false;
+        };
+        self.text.push(&rest);
+        true
+    }
+
+    /// Opens the part if need be and writes what is new of it. `index` is its index in the
+    /// item.
+    pub(super) fn advance(
+        &mut self,
+        position: &ItemPosition,
+        index: usize,
+        delta: &str,
+        out: &mut NativeOutput<'_>,
+    ) {
+        let names = names(self.kind);
+        if self.location.is_empty() {
+            if self.kind == NativeText::Body {
+                self.location = location_fields(position, None);
+            } else {
+                self.location = location_fields(position, Some((names.index, index)));
+                let empty = self.json("", "", "");
+                out.writer
+                    .event(names.added, &self.location, out.events, |out| {
+                        out.extend_from_slice(b",\"part\":");
+                        out.extend_from_slice(&empty);
+                    });
+            }
+        }
+        let new = self.text.text.get(self.sent..).unwrap_or_default();
+        if !new.is_empty() {
+            let logprobs = self.logprobs.get(self.sent_logprobs..).unwrap_or_default();
+            let logprobs = logprobs.strip_prefix(',').unwrap_or(logprobs);
+            let is_output = self.kind == NativeText::Output;
+            let name = if delta.is_empty() { names.delta } else { delta };
+            out.writer.event(name, &self.location, out.events, |out| {
+                push_escaped(out, "delta", new);
+                if is_output {
+                    out.extend_from_slice(b",\"logprobs\":[");
+                    out.extend_from_slice(logprobs.as_bytes());
+                    out.push(b']');
+                }
+            });
+            self.sent = self.text.text.len();
+            self.sent_logprobs = self.logprobs.len();
+        }
+        self.write_annotations(out);
+    }
+
+    fn write_annotations(&mut self, out: &mut NativeOutput<'_>) {
+        for annotation in self.annotations.iter().skip(self.sent_annotations) {
+            let index = self.sent_annotations;
+            let name = "response.output_text.annotation.added";
+            out.writer.event(name, &self.location, out.events, |out| {
+                json::field(out, "annotation_index", &index);
+                json::raw_field(out, "annotation", annotation);
+            });
+            self.sent_annotations += 1;
+        }
+    }
+
+    /// Writes the end of a body: `done` is the event and `field` its field.
+    pub(super) fn close_body(&self, done: &str, field: &str, out: &mut NativeOutput<'_>) {
+        out.writer.event(done, &self.location, out.events, |out| {
+            push_escaped(out, field, self.text());
+        });
+    }
+
+    /// Writes the end of the part and returns its JSON. `upstream` is the part of the
+    /// finished item, if the upstream sent one.
+    pub(super) fn close(
+        &mut self,
+        position: &ItemPosition,
+        index: usize,
+        upstream: Option<&str>,
+        out: &mut NativeOutput<'_>,
+    ) -> Vec<u8> {
+        self.text.flush();
+        let names = names(self.kind);
+        let members = upstream.and_then(Members::read);
+        let is_same = members.as_ref().is_some_and(|members| {
+            let text = members.get(names.field).and_then(Fragment::from_raw);
+            text.is_some_and(|text| self.complete(&text))
+        });
+        let members = members.filter(|_| is_same);
+        if let Some(members) = members.as_ref().filter(|_| self.kind == NativeText::Output) {
+            self.add_later_lists(members);
+        }
+        self.advance(position, index, "", out);
+        out.writer
+            .event(names.done, &self.location, out.events, |out| {
+                push_escaped(out, names.field, self.text());
+                if self.kind == NativeText::Output {
+                    json::raw_field(out, "logprobs", &format!("[{}]", self.logprobs));
+                }
+            });
+        let part = match members {
+            Some(members) => self.with_lists(&members),
+            None => self.json(self.text(), &self.annotations.join(","), &self.logprobs),
+        };
+        out.writer
+            .event(names.closed, &self.location, out.events, |out| {
+                out.extend_from_slice(b",\"part\":");
+                out.extend_from_slice(&part);
+            });
+        part
+    }
+
+    /// Takes the annotations and log probabilities of the finished part that did not come
+    /// in events.
+    fn add_later_lists(&mut self, members: &Members<'_>) {
+        let list = members.get("annotations").map(|raw| raw.get());
+        let list: Vec<&serde_json::value::RawValue> = list
+            .and_then(|json| serde_json::from_str(json).ok())
+            .unwrap_or_default();
+        for annotation in list.iter().skip(self.annotations.len()) {
+            self.annotations.push(annotation.get().to_owned());
+        }
+        if self.logprobs.is_empty() && self.sent == 0 {
+            let logprobs = members.get("logprobs").map_or("", |raw| raw.get());
+            push_list(&mut self.logprobs, super::list_content(logprobs));
+        }
+    }
+
+    /// The upstream's part, with the lists that clients expect.
+    fn with_lists(&self, members: &Members<'_>) -> Vec<u8> {
+        let mut changes = Vec::new();
+        if self.kind == NativeText::Output {
+            let is_list = |name: &str| {
+                let list = members.get(name).map(|raw| raw.get());
+                list.is_some_and(|json| json.starts_with('['))
+            };
+            let count = members
+                .get("annotations")
+                .and_then(|raw| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(raw.get()).ok());
+            if count.is_none_or(|list| list.len() != self.annotations.len()) {
+                changes.push((
+                    "annotations",
+                    Some(format!("[{}]", self.annotations.join(","))),
+                ));
+            }
+            if !is_list("logprobs") {
+                changes.push(("logprobs", Some(format!("[{}]", self.logprobs))));
+            }
+        }
+        let mut out = Vec::new();
+        rewrite(&mut out, members, &changes);
+        out
+    }
+
+    fn json(&self, escaped: &str, annotations: &str, logprobs: &str) -> Vec<u8> {
+        let names = names(self.kind);
+        let mut out = Vec::with_capacity(escaped.len() + 80);
+        out.push(b'{');
+        json::field(&mut out, "type", names.part);
+        push_escaped(&mut out, names.field, escaped);
+        if self.kind == NativeText::Output {
+            json::raw_field(&mut out, "annotations", &format!("[{annotations}]"));
+            json::raw_field(&mut out, "logprobs", &format!("[{logprobs}]"));
+        }
+        out.push(b'}');
+        out
+    }
+}
+
+/// Appends elements to a list without brackets.
+fn push_list(list: &mut String, elements: &str) {
+    if !elements.is_empty() {
+        if !list.is_empty() {
+            list.push(',');
+        }
+        list.push_str(elements);
+    }
+}
