@@ -6,7 +6,7 @@
 //! 1. [`responses::request`] parses the client's request body into a [`turn::Turn`];
 //! 2. [`compact`] inserts and reads the summaries of a compacted history;
 //! 3. [`plan`] decides for each item of the turn whether and how much of it is sent;
-//! 4. a wire ([`chat`]) encodes turn and plan into [`encoded::Encoded`];
+//! 4. a wire (`chat`, `relay`) encodes turn and plan into a [`wire::WireRequest`];
 //! 5. [`reader`] and [`sse`] split the bytes of the answer into chunks, which the wire decodes
 //!    into [`event::Event`]s;
 //! 6. [`responses::assembler`] writes the Responses events for the client.
@@ -18,26 +18,32 @@
 //! [`quirk_patch::QuirkPatch`] if the request can be adapted.
 
 pub mod baggage;
-pub mod chat;
+mod body_writer;
+mod chat;
 pub mod compact;
 pub mod compaction_blob;
 mod content;
+mod effort;
 pub mod encoded;
 pub mod event;
 mod fair_share;
 pub mod fault;
 mod item_text;
 pub mod json;
+mod media;
 mod members;
 pub mod notes;
 mod origin;
 mod output_kind;
+mod output_limit;
 pub mod plan;
 pub mod provider_error;
 pub mod purpose;
 pub mod quirk_patch;
 pub mod reader;
+mod relay;
 pub mod responses;
+mod result_text;
 mod schema;
 mod sealed;
 mod shorten;
@@ -45,3 +51,4 @@ pub mod sse;
 pub mod text;
 pub mod tools;
 pub mod turn;
+pub mod wire;

@@ -29,6 +29,12 @@ impl Notes {
         }
     }
 
+    /// Removes the notes with this code and detail.
+    pub(crate) fn remove(&mut self, code: &str, detail: &str) {
+        self.0
+            .retain(|note| note.code != code || note.detail != detail);
+    }
+
     /// Adds the notes of `other`.
     pub fn extend(&mut self, other: &Notes) {
         for note in &other.0 {

@@ -20,10 +20,9 @@ const VERSION: &str = "rse1";
 /// maximum length 64".
 const MAX_ID: usize = 64;
 
-/// The suffix of an id that the upstream made as it is.
-const KEPT: &str = "-r";
-/// The suffix of an id to which a prefix such as `msg_` was added.
-const PREFIXED: &str = "-p";
+/// The mark of an id that the upstream made as it is, and of one to which a prefix such as
+/// `msg_` was added; without and with a `phase` that was added to the item.
+const MARKS: [[&str; 2]; 2] = [["-r", "-s"], ["-p", "-t"]];
 
 /// Puts the origin around an upstream's `encrypted_content`. The result can be written
 /// into a JSON string wherever `content` can.
@@ -31,13 +30,6 @@ pub(crate) fn wrap(origin: &str, content: &str) -> String {
     let origin = URL_SAFE_NO_PAD.encode(origin);
     let sum = crc32fast::hash(content.as_bytes());
     format!("{VERSION}.{sum:08x}.{origin}.{content}")
-}
-
-/// Whether a string is an envelope of [`wrap`], damaged or not.
-pub(crate) fn is_wrapped(content: &str) -> bool {
-    content
-        .strip_prefix(VERSION)
-        .is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The upstream's own string, if [`wrap`] made the envelope for this origin.
@@ -52,31 +44,41 @@ pub(crate) fn unwrap<'c>(origin: &str, wrapped: &'c str) -> Option<&'c str> {
 
 /// The id under which the client sees an item of this origin. `prefix` is the one that
 /// clients expect for the type of the item, such as `msg_`; an empty one means any lower-case
-/// word. `None` if the id cannot be kept: it is too long or has unusual characters.
-pub(crate) fn tag_id(origin: &str, id: &str, prefix: &str) -> Option<String> {
+/// word. `adds_phase` says that the item gets a `phase` from us. `None` if the id cannot be
+/// kept: it is too long or has unusual characters.
+pub(crate) fn tag_id(origin: &str, id: &str, prefix: &str, adds_phase: bool) -> Option<String> {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if id.is_empty() || !id.bytes().all(allowed) {
         return None;
     }
-    let tag = tag(origin);
-    let tagged = if has_prefix(id, prefix) {
-        format!("{id}{KEPT}{tag}")
-    } else if prefix.is_empty() {
+    let keeps = has_prefix(id, prefix);
+    if !keeps && prefix.is_empty() {
         return None;
-    } else {
-        format!("{prefix}{id}{PREFIXED}{tag}")
-    };
+    }
+    let added = if keeps { "" } else { prefix };
+    let [kept, prefixed] = MARKS;
+    let [plain, with_phase] = if keeps { kept } else { prefixed };
+    let mark = if adds_phase { with_phase } else { plain };
+    let tagged = format!("{added}{id}{mark}{}", tag(origin));
     (tagged.len() <= MAX_ID).then_some(tagged)
 }
 
-/// The upstream's own id, if [`tag_id`] made this one for the same origin.
-pub(crate) fn untag_id<'i>(origin: &str, id: &'i str) -> Option<&'i str> {
+/// The upstream's own id and whether the item got a `phase` from us, if [`tag_id`] made this
+/// id for the same origin.
+pub(crate) fn untag_id<'i>(origin: &str, id: &'i str) -> Option<(&'i str, bool)> {
     let rest = id.strip_suffix(tag(origin).as_str())?;
-    if let Some(kept) = rest.strip_suffix(KEPT) {
-        return Some(kept);
+    let [kept, prefixed] = MARKS;
+    for (adds_phase, mark) in [false, true].into_iter().zip(kept) {
+        if let Some(own) = rest.strip_suffix(mark) {
+            return Some((own, adds_phase));
+        }
     }
-    let (_, own) = rest.strip_suffix(PREFIXED)?.split_once('_')?;
-    Some(own)
+    for (adds_phase, mark) in [false, true].into_iter().zip(prefixed) {
+        if let Some((_, own)) = rest.strip_suffix(mark).and_then(|id| id.split_once('_')) {
+            return Some((own, adds_phase));
+        }
+    }
+    None
 }
 
 fn has_prefix(id: &str, prefix: &str) -> bool {
@@ -99,7 +101,6 @@ mod tests {
     fn content_is_unwrapped_byte_for_byte_by_its_origin_alone() {
         for content in ["", "gAAAAAB==", r"a.b\u00e9.c"] {
             let wrapped = wrap("acme/m", content);
-            assert!(is_wrapped(&wrapped));
             assert_eq!(unwrap("acme/m", &wrapped), Some(content));
             assert_eq!(unwrap("acme/n", &wrapped), None);
             assert_eq!(unwrap("acme/m", &format!("{wrapped}x")), None);
@@ -129,15 +130,17 @@ mod tests {
             ("msg 1", "msg_", None),
             (long.as_str(), "msg_", None),
         ] {
-            let tagged = tag_id("acme/m", id, prefix);
+            let tagged = tag_id("acme/m", id, prefix, false);
             assert_eq!(
                 tagged.as_deref().map(|id| &id[..id.len() - 8]),
                 seen,
                 "{id}"
             );
             if let Some(tagged) = tagged {
-                assert_eq!(untag_id("acme/m", &tagged), Some(id));
+                assert_eq!(untag_id("acme/m", &tagged), Some((id, false)));
                 assert_eq!(untag_id("acme/n", &tagged), None);
+                let phased = tag_id("acme/m", id, prefix, true).unwrap();
+                assert_eq!(untag_id("acme/m", &phased), Some((id, true)));
             }
         }
         assert_eq!(untag_id("acme/m", "msg_0123456789abcdef_0"), None);

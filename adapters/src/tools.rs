@@ -12,7 +12,9 @@ use std::collections::HashMap;
 
 use serde_json::value::RawValue;
 
+use crate::plan::UNKNOWN_TOOL;
 use crate::text::Text;
+use crate::turn::{Item, ItemKind};
 
 /// The longest function name that providers accept, in characters.
 const NAME_LIMIT: usize = 64;
@@ -88,6 +90,17 @@ pub enum ToolChoice {
 #[derive(Debug, Default)]
 pub struct Toolbox<'a> {
     tools: Vec<Tool<'a>>,
+    /// The definitions as the client sent them, also of tools that only some providers have.
+    definitions: Vec<ToolDefinition<'a>>,
+}
+
+/// A definition of a tool or of a namespace, as the client sent it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToolDefinition<'a> {
+    /// The definition as JSON.
+    pub(crate) raw: &'a RawValue,
+    /// Whether the client offers it in the `tools` of the request, and not in an item.
+    pub(crate) in_request: bool,
 }
 
 impl<'a> Toolbox<'a> {
@@ -124,6 +137,11 @@ impl<'a> Toolbox<'a> {
         self.tools.iter()
     }
 
+    /// The definitions as the client sent them, in their order.
+    pub(crate) fn definitions(&self) -> &[ToolDefinition<'a>] {
+        &self.definitions
+    }
+
     /// Whether the client offers no tool.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
@@ -140,6 +158,18 @@ impl<'a> Toolbox<'a> {
                 || Cow::Owned(wire_name(namespace, name)),
                 |tool| Cow::Borrowed(tool.wire_name.as_str()),
             )
+    }
+
+    /// The wire name of the tool that a call in the history calls.
+    pub(crate) fn called_name(&self, call: &Item<'_>) -> String {
+        if let Some((kind, name)) = fixed_tool(call.kind) {
+            return self.find(&[kind], None).unwrap_or(name).to_owned();
+        }
+        let Some(name) = call.name().filter(|name| !name.is_empty()) else {
+            return UNKNOWN_TOOL.to_owned();
+        };
+        let namespace = call.namespace();
+        self.wire_name(namespace.as_deref(), &name).into_owned()
     }
 
     /// The wire name of the first tool of one of these kinds and, if given, this name.
@@ -162,6 +192,17 @@ impl<'a> Toolbox<'a> {
                 .map(|tool| (tool.wire_name.clone(), tool.target.clone()))
                 .collect(),
         }
+    }
+}
+
+/// The tool of an item type that does not name one, and the default name.
+fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
+    match kind {
+        ItemKind::ToolSearchCall => Some((ToolKind::ToolSearch, "tool_search")),
+        ItemKind::LocalShellCall => Some((ToolKind::LocalShell, "local_shell")),
+        ItemKind::ShellCall => Some((ToolKind::Shell, "shell")),
+        ItemKind::ApplyPatchCall => Some((ToolKind::ApplyPatch, "apply_patch")),
+        _ => None,
     }
 }
 
@@ -229,7 +270,7 @@ pub struct ResolvedTool {
 /// names them. Empty if the list cannot be read.
 pub(crate) fn wire_names(list: &RawValue) -> Vec<String> {
     let mut toolbox = Toolbox::default();
-    match toolbox.add_definitions(list, &mut Vec::new()) {
+    match toolbox.add_definitions(list, false, &mut Vec::new()) {
         Ok(()) => toolbox.iter().map(|tool| tool.wire_name.clone()).collect(),
         Err(_) => Vec::new(),
     }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 pub(crate) use self::item_fields::ItemFields;
+use crate::fault::Fault;
 use crate::json::string_value;
 use crate::notes::Notes;
 use crate::purpose::Purpose;
@@ -298,6 +299,18 @@ impl<'a> Item<'a> {
         {
             *self = Self::new(fields, json);
         }
+    }
+
+    /// The fault of an `item_reference` that nothing replaced.
+    pub(crate) fn unresolved_reference(&self, index: usize) -> Fault {
+        Fault::invalid(
+            format!("input[{index}]"),
+            format!(
+                "Item '{}' is not stored here (any more): send the item itself instead of a reference.",
+                self.id().unwrap_or_default()
+            ),
+        )
+        .with_code("item_not_found")
     }
 
     /// The `type` as the client wrote it; empty if there is none.

@@ -18,7 +18,7 @@ use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use registry::{Dialect, Model, Quirks};
+use registry::{ChatQuirks, Dialect, Model};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -183,7 +183,7 @@ fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
 
 /// Asserts that the fields before the messages are unchanged, and every message except one to which
 /// later user messages were joined. Cache marks may move.
-fn assert_grown(before: &[u8], after: &[u8], quirks: &Quirks) {
+fn assert_grown(before: &[u8], after: &[u8], quirks: &ChatQuirks) {
     let ((head, before), (new_head, after)) = (parts(before), parts(after));
     assert_eq!(head, new_head);
     assert!(before.len() <= after.len());

@@ -14,7 +14,7 @@ use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use registry::{Dialect, Model, Quirks, ReasoningReplay};
+use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 use serde_json::{Value, json};
 
 proptest! {
@@ -117,9 +117,9 @@ fn message(role: &str, text: &str) -> Value {
 fn encoded(items: &[Value]) -> Encoded {
     let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     let turn = source.turn().unwrap();
-    let quirks = Quirks {
+    let quirks = ChatQuirks {
         reasoning_replay: ReasoningReplay::ReasoningContent,
-        ..Quirks::default()
+        ..ChatQuirks::default()
     };
     let dialect = Dialect {
         quirks,

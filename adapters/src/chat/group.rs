@@ -4,11 +4,12 @@
 //! so the images of consecutive results follow them in a user message. For media
 //! that the model does not accept, the tool message itself contains a line of text.
 
-use super::media::AcceptedMedia;
 use crate::content::MessageContent;
 use crate::fault::Fault;
+use crate::media::AcceptedMedia;
 use crate::notes::Notes;
 use crate::plan::{AnswerItems, Plan, SequenceEntry};
+use crate::result_text::output_has_parts;
 use crate::turn::{Item, ItemKind, Turn};
 
 /// A chat message; items are named by their index in the turn.
@@ -79,14 +80,7 @@ fn message<'p>(turn: &Turn<'_>, index: usize) -> Result<MessageGroup<'p>, Fault>
         return Ok(MessageGroup::User(index));
     };
     match item.kind {
-        ItemKind::ItemReference => Err(Fault::invalid(
-            format!("input[{index}]"),
-            format!(
-                "Item '{}' is not stored here (any more): send the item itself instead of a reference.",
-                item.id().unwrap_or_default()
-            ),
-        )
-        .with_code("item_not_found")),
+        ItemKind::ItemReference => Err(item.unresolved_reference(index)),
         ItemKind::Message if matches!(item.role().as_ref(), "system" | "developer") => {
             Ok(MessageGroup::System(index))
         }
@@ -129,13 +123,4 @@ fn has_media(turn: &Turn<'_>, index: usize, accepted: AcceptedMedia) -> Result<b
     let ignored = &mut Notes::default();
     let content = MessageContent::read(Some(output), index, ignored)?;
     Ok(content.replace_unsupported(accepted, ignored).has_media())
-}
-
-/// Whether the output of this kind of item may be a list of content parts. In other
-/// outputs a list is plain JSON.
-pub(super) fn output_has_parts(kind: ItemKind) -> bool {
-    matches!(
-        kind,
-        ItemKind::FunctionCallOutput | ItemKind::CustomToolCallOutput
-    )
 }

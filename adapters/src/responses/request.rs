@@ -202,11 +202,11 @@ fn parse<'a>(
         Some(tools) => serde_json::from_str(tools).ok(),
         None => body.tools,
     };
-    for list in offered
-        .into_iter()
-        .chain(tool_items.filter_map(Item::tools))
-    {
-        toolbox.add_definitions(list, &mut dropped)?;
+    if let Some(list) = offered {
+        toolbox.add_definitions(list, true, &mut dropped)?;
+    }
+    for list in tool_items.filter_map(Item::tools) {
+        toolbox.add_definitions(list, false, &mut dropped)?;
     }
     for kind in &dropped {
         notes.add("tool_dropped", kind.clone());

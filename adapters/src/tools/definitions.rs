@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{ToolKind, ToolTarget, Toolbox};
+use super::{ToolDefinition, ToolKind, ToolTarget, Toolbox};
 use crate::fault::Fault;
 use crate::json::string_value;
 use crate::text::Text;
@@ -49,15 +49,22 @@ struct ToolFormat<'a> {
 }
 
 impl<'a> Toolbox<'a> {
-    /// Adds the tools of a JSON list of tool definitions. The types of tools that
+    /// Adds the tools of a JSON list of tool definitions, which is the request's own or
+    /// that of an item. The types of tools that
     /// cannot run here are appended to `dropped`. An error names the parameter
     /// `tools`.
     pub(crate) fn add_definitions(
         &mut self,
         list: &'a RawValue,
+        in_request: bool,
         dropped: &mut Vec<String>,
     ) -> Result<(), Fault> {
-        add_all(list, None, self, dropped)
+        add_all(list, None, self, dropped)?;
+        let definitions: Vec<&'a RawValue> = serde_json::from_str(list.get()).unwrap_or_default();
+        let definitions = definitions.into_iter();
+        self.definitions
+            .extend(definitions.map(|raw| ToolDefinition { raw, in_request }));
+        Ok(())
     }
 }
 
@@ -200,7 +207,7 @@ mod tests {
         let list: &RawValue = serde_json::from_str(&json).unwrap();
         let mut dropped = Vec::new();
         Toolbox::default()
-            .add_definitions(list, &mut dropped)
+            .add_definitions(list, true, &mut dropped)
             .unwrap();
         assert_eq!(dropped, ["namespace"]);
     }

@@ -3,7 +3,7 @@
 use adapters::fault::Fault;
 use kit::drive::DrivenAnswer;
 use kit::strict::{self, CheckedStream};
-use registry::Quirks;
+use registry::ChatQuirks;
 use serde_json::Value;
 
 use super::body::{RecordedAnswer, Recording};
@@ -44,7 +44,7 @@ pub fn check(folder: &str, recordings: &[Recording]) {
 
 fn check_replay(
     recording: &Recording,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
     expected: &ExpectedAnswer,
     report: &mut dyn FnMut(String),
 ) {

@@ -25,7 +25,7 @@ use adapters::provider_error;
 use adapters::responses::assembler::AssemblerSettings;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
-use registry::{Model, Provider, Quirks};
+use registry::{ChatQuirks, Model, Provider};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -268,7 +268,7 @@ impl<O> GoldenCase<O> {
 
     fn read_answer<T>(
         &self,
-        read: impl FnOnce(AssemblerSettings, &Quirks) -> Result<T, Fault>,
+        read: impl FnOnce(AssemblerSettings, &ChatQuirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let source = TurnSource::new(self.request.clone());
         let turn = source.turn()?;

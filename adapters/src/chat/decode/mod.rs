@@ -33,7 +33,7 @@ mod tests;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use registry::{ExtraContentReplay, Quirks, ReasoningReplay};
+use registry::{ChatQuirks, ExtraContentReplay, ReasoningReplay};
 
 use self::calls::StreamedCalls;
 use self::chunk::{
@@ -48,12 +48,13 @@ use crate::event::{Event, Finish, Fragment};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::provider_error;
+use crate::reader::DataKind;
 
 /// Decodes one answer. Made for each upstream response; ends with [`Self::finish`]
 /// or [`Self::fail`].
 #[derive(Debug)]
 pub(crate) struct ChatDecoder {
-    /// See [`Quirks::usage_apart`].
+    /// See [`ChatQuirks::usage_apart`].
     usage_apart: bool,
     think_tags: ThinkTagParser,
     text_calls: TextCallParser,
@@ -93,20 +94,9 @@ struct StreamProgress {
     chunk_has_content: bool,
 }
 
-/// How a piece of data arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChunkKind {
-    /// As a complete event, or a complete document.
-    Complete,
-    /// As an event named `error`.
-    ErrorEvent,
-    /// As the rest of the body, which may be truncated.
-    Trailing,
-}
-
 impl ChatDecoder {
     /// A decoder for the answer of a model with these quirks.
-    pub(crate) fn new(quirks: &Quirks) -> Self {
+    pub(crate) fn new(quirks: &ChatQuirks) -> Self {
         Self {
             usage_apart: quirks.usage_apart,
             think_tags: ThinkTagParser::new(quirks.think_tags),
@@ -127,7 +117,7 @@ impl ChatDecoder {
     pub(crate) fn decode<'a>(
         &mut self,
         data: &'a str,
-        kind: ChunkKind,
+        kind: DataKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         if self.ended {
@@ -142,7 +132,7 @@ impl ChatDecoder {
             self.fail(provider_error::from_stream_error(&error), emit);
             return;
         }
-        if kind == ChunkKind::ErrorEvent {
+        if kind == DataKind::ErrorEvent {
             self.fail(error_event_fault(data), emit);
             return;
         }
@@ -230,7 +220,7 @@ impl ChatDecoder {
     fn decode_irregular<'a>(
         &mut self,
         data: &'a str,
-        kind: ChunkKind,
+        kind: DataKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         match data.trim() {
@@ -240,7 +230,7 @@ impl ChatDecoder {
                 self.finish(emit);
                 return;
             }
-            cut if kind == ChunkKind::Trailing && "[DONE]".starts_with(cut) => return,
+            cut if kind == DataKind::Trailing && "[DONE]".starts_with(cut) => return,
             _ => {}
         }
         // Gemini wraps errors in a list.
@@ -255,9 +245,9 @@ impl ChatDecoder {
         let fault = match serde_json::from_str::<Chunk<'a>>(data) {
             // The answer is complete; the connection may have been cut in the token
             // counts.
-            _ if self.is_complete() && kind != ChunkKind::ErrorEvent => return,
-            _ if kind == ChunkKind::ErrorEvent => error_event_fault(data),
-            Err(error) if kind == ChunkKind::Trailing && error.is_eof() => cut_off_fault(),
+            _ if self.is_complete() && kind != DataKind::ErrorEvent => return,
+            _ if kind == DataKind::ErrorEvent => error_event_fault(data),
+            Err(error) if kind == DataKind::Trailing && error.is_eof() => cut_off_fault(),
             Err(error) => bad_chunk_fault(data, &error.to_string()),
             Ok(_) => bad_chunk_fault(data, "a list"),
         };

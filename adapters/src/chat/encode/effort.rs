@@ -1,14 +1,12 @@
 //! Reasoning effort, in the parameters of the provider.
 
-use std::cmp::Reverse;
-
 use registry::{Model, ReasoningControl};
 use serde_json::Value;
 
-use super::EncodeOptions;
-use super::body::BodyWriter;
+use crate::body_writer::BodyWriter;
+use crate::chat::options::ChatOptions;
+use crate::effort::{has_level, nearest};
 use crate::notes::Notes;
-use crate::quirk_patch::EFFORT_LEVELS;
 use crate::turn::Turn;
 
 /// Writes nothing if the client asked for nothing: the default effort of a model is
@@ -16,7 +14,7 @@ use crate::turn::Turn;
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
+    options: &ChatOptions<'_>,
     notes: &mut Notes,
 ) {
     let Some(wanted) = turn.controls.effort.as_deref() else {
@@ -78,32 +76,4 @@ fn is_on(wanted: &str, model: &Model, notes: &mut Notes) -> bool {
         notes.add("effort_mapped", format!("{wanted} to thinking {state}"));
     }
     !off
-}
-
-/// The model's level that is nearest to the wanted one; of two that are equally
-/// near, the higher.
-fn nearest<'t>(wanted: &'t str, model: &'t Model, notes: &mut Notes) -> &'t str {
-    if has_level(model, wanted) {
-        return wanted;
-    }
-    let rank = |level: &str| EFFORT_LEVELS.iter().position(|known| *known == level);
-    let Some(target) = rank(wanted) else {
-        return wanted;
-    };
-    let nearest = model
-        .reasoning
-        .iter()
-        .filter_map(|level| Some((rank(level)?, level)))
-        .min_by_key(|(rank, _)| (rank.abs_diff(target), Reverse(*rank)));
-    match nearest {
-        Some((_, level)) => {
-            notes.add("effort_mapped", format!("{wanted} to {level}"));
-            level
-        }
-        None => wanted,
-    }
-}
-
-fn has_level(model: &Model, wanted: &str) -> bool {
-    model.reasoning.iter().any(|level| level == wanted)
 }

@@ -8,7 +8,6 @@
 //! `history` writes the messages, and `limit` computes the output limit from the
 //! size of the rest.
 
-mod body;
 mod effort;
 mod format;
 mod limit;
@@ -17,21 +16,29 @@ mod parameters;
 mod tests;
 mod tools;
 
-use self::body::BodyWriter;
+use registry::ChatQuirks;
+
 use super::history;
-use super::media::MediaEstimate;
-pub use super::options::EncodeOptions;
+use super::options::ChatOptions;
+use crate::body_writer::BodyWriter;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
+use crate::media::MediaEstimate;
 use crate::plan::Plan;
 use crate::turn::Turn;
+use crate::wire::EncodeOptions;
 
 /// Encodes the request. Fails if an item cannot be sent, which is the client's
 /// fault.
-pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Result<Encoded, Fault> {
-    let quirks = options.quirks();
+pub(crate) fn encode(
+    turn: &Turn<'_>,
+    plan: &Plan,
+    options: &EncodeOptions<'_>,
+    quirks: &ChatQuirks,
+) -> Result<Encoded, Fault> {
+    let options = &ChatOptions::new(options, quirks);
     let mut notes = turn.notes.clone();
-    let mut body = BodyWriter::new(options.dialect, size_hint(turn));
+    let mut body = BodyWriter::new(options.fixed_fields, size_hint(turn));
     let offered = tools::offered_tools(turn, quirks, &mut notes);
     let stream = quirks.stream_tools || offered.is_empty();
     body.field("model", options.upstream_model);

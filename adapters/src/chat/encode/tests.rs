@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use registry::{Dialect, Model, Quirks};
+use registry::{ChatQuirks, Dialect, Model};
 use serde_json::{Value, json};
 
 use super::*;
@@ -106,7 +106,7 @@ fn thinker(quirks: &str, levels: &[&str]) -> Target {
 
 impl Target {
     fn encode(&self, request: &Value) -> (Value, Encoded) {
-        let quirks: Quirks = toml::from_str(&self.quirks).unwrap();
+        let quirks: ChatQuirks = toml::from_str(&self.quirks).unwrap();
         let fields = self.body.iter();
         let dialect = Dialect {
             quirks,

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use registry::{Quirks, ToolChoiceMode};
+use registry::{ChatQuirks, ToolChoiceMode};
 
-use super::body::BodyWriter;
+use crate::body_writer::BodyWriter;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
@@ -15,7 +15,7 @@ use crate::turn::Turn;
 /// accept `tool_choice: none`.
 pub(super) fn offered_tools<'t, 'a>(
     turn: &'t Turn<'a>,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
     notes: &mut Notes,
 ) -> Vec<&'t Tool<'a>> {
     match &turn.tool_choice {
@@ -44,7 +44,7 @@ pub(super) fn push(
     body: &mut BodyWriter<'_>,
     tools: &[&Tool<'_>],
     turn: &Turn<'_>,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
     notes: &mut Notes,
 ) -> Range<usize> {
     let start = body.out.len();
@@ -72,7 +72,12 @@ pub(super) fn push(
 }
 
 /// A value that the provider does not accept is left out, which means `auto`.
-fn push_choice(body: &mut BodyWriter<'_>, choice: &ToolChoice, quirks: &Quirks, notes: &mut Notes) {
+fn push_choice(
+    body: &mut BodyWriter<'_>,
+    choice: &ToolChoice,
+    quirks: &ChatQuirks,
+    notes: &mut Notes,
+) {
     let mut accepts = |value, name: &str| {
         let accepted = quirks.tool_choice.contains(value);
         if !accepted {
@@ -106,7 +111,7 @@ fn push_choice(body: &mut BodyWriter<'_>, choice: &ToolChoice, quirks: &Quirks, 
     }
 }
 
-fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks, notes: &mut Notes) {
+fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &ChatQuirks, notes: &mut Notes) {
     out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
     json::push(out, &tool.wire_name);
     if let Some(description) = &tool.description {

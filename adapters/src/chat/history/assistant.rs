@@ -8,9 +8,7 @@ use super::message::{AssistantMessage, ReplayedReasoning};
 use super::reasoning::{LOST_SIGNATURE, REASONING_PLACEHOLDER, signature_detail_placeholder};
 use crate::fault::Fault;
 use crate::json;
-use crate::plan::UNKNOWN_TOOL;
-use crate::tools::ToolKind;
-use crate::turn::{Item, ItemKind, Turn};
+use crate::turn::Item;
 
 impl<'a> MessageWriter<'_, 'a> {
     pub(super) fn push_assistant(
@@ -224,7 +222,7 @@ impl<'a> MessageWriter<'_, 'a> {
     /// Writes a call without its closing brace.
     fn push_call(&mut self, item: &Item<'_>, index: usize) {
         let call_id = self.plan.call_id(self.turn, index);
-        let name = tool_name(self.turn, item);
+        let name = self.turn.tools.called_name(item);
         self.out.push(b'{');
         json::field(self.out, "id", self.ids.wire_id(&call_id));
         json::field(self.out, "type", "function");
@@ -238,30 +236,5 @@ impl<'a> MessageWriter<'_, 'a> {
             None => push_arguments(self.out, item, self.notes),
         }
         self.out.extend_from_slice(b"\"}");
-    }
-}
-
-/// The wire name of the tool that an item calls.
-pub(super) fn tool_name(turn: &Turn<'_>, item: &Item<'_>) -> String {
-    if let Some((kind, name)) = fixed_tool(item.kind) {
-        return turn.tools.find(&[kind], None).unwrap_or(name).to_owned();
-    }
-    let Some(name) = item.name().filter(|name| !name.is_empty()) else {
-        return UNKNOWN_TOOL.to_owned();
-    };
-    let namespace = item.namespace();
-    turn.tools
-        .wire_name(namespace.as_deref(), &name)
-        .into_owned()
-}
-
-/// The tool of an item type that does not name one, and the default name.
-fn fixed_tool(kind: ItemKind) -> Option<(ToolKind, &'static str)> {
-    match kind {
-        ItemKind::ToolSearchCall => Some((ToolKind::ToolSearch, "tool_search")),
-        ItemKind::LocalShellCall => Some((ToolKind::LocalShell, "local_shell")),
-        ItemKind::ShellCall => Some((ToolKind::Shell, "shell")),
-        ItemKind::ApplyPatchCall => Some((ToolKind::ApplyPatch, "apply_patch")),
-        _ => None,
     }
 }

@@ -2,17 +2,9 @@
 //! that is missing.
 
 use super::MessageWriter;
-use crate::chat::group::output_has_parts;
-use crate::chat::media::AcceptedMedia;
-use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
-use crate::notes::Notes;
-use crate::text::Text;
-use crate::turn::{Item, ItemKind};
-
-/// Constant, so that the bytes of a history do not change.
-const INTERRUPTED: &str = "(The call was interrupted: it has no result.)";
+use crate::result_text::{INTERRUPTED, push_output};
 
 impl MessageWriter<'_, '_> {
     pub(super) fn push_tool_result(&mut self, index: usize, marked: bool) -> Result<(), Fault> {
@@ -59,54 +51,4 @@ impl MessageWriter<'_, '_> {
         self.close_text(marked);
         self.out.push(b'}');
     }
-}
-
-/// Writes the inside of the string that a result becomes: its text or the plan's
-/// replacement, and a line for media that the model does not accept. Returns
-/// whether the output has media that must be sent in another message.
-pub(super) fn push_output(
-    out: &mut Vec<u8>,
-    item: &Item<'_>,
-    (index, shown): (usize, Option<&str>),
-    accepted: AcceptedMedia,
-    notes: &mut Notes,
-) -> Result<bool, Fault> {
-    if item.kind == ItemKind::ToolSearchOutput {
-        let names = item
-            .tools()
-            .map(crate::tools::wire_names)
-            .unwrap_or_default();
-        let text = if names.is_empty() {
-            "No tool was found.".to_owned()
-        } else {
-            format!("These tools can be called now: {}", names.join(", "))
-        };
-        Text::from(text).push_escaped(out);
-        return Ok(false);
-    }
-    if let Some(text) = shown {
-        Text::from(text).push_escaped(out);
-    }
-    let Some(output) = item.output() else {
-        if shown.is_some() {
-            return Ok(false);
-        }
-        let status = item.status().unwrap_or_else(|| "completed".into());
-        Text::from(status.as_ref()).push_escaped(out);
-        return Ok(false);
-    };
-    let is_text = output.get().starts_with('"');
-    if shown.is_some() && (is_text || !output_has_parts(item.kind)) {
-        return Ok(false);
-    }
-    if !is_text && !output_has_parts(item.kind) {
-        json::escape_json_text(out, output.get());
-        return Ok(false);
-    }
-    let content =
-        MessageContent::read(Some(output), index, notes)?.replace_unsupported(accepted, notes);
-    if shown.is_none() {
-        content.push_text(out, "\\n");
-    }
-    Ok(content.has_media())
 }

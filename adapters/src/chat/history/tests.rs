@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use registry::{Dialect, Model, Quirks};
+use registry::{ChatQuirks, Dialect, Model};
 use serde_json::{Value, json};
 
 use crate::baggage::Baggage;
@@ -11,7 +11,7 @@ use crate::plan::{Bounds, plan};
 use crate::responses::request::TurnSource;
 
 /// The quirks in a TOML table.
-fn quirks(toml: &str) -> Quirks {
+fn quirks(toml: &str) -> ChatQuirks {
     toml::from_str(toml).unwrap()
 }
 

@@ -344,9 +344,7 @@ impl Piece {
                 Self::Whole(NativeText::Reasoning, "text")
             }
             "response.content_part.added" | "response.reasoning_summary_part.added" => Self::Part,
-            "response.content_part.done" | "response.reasoning_summary_part.done" => {
-                Self::PartDone
-            }
+            "response.content_part.done" | "response.reasoning_summary_part.done" => Self::PartDone,
             "response.output_text.annotation.added" => Self::Annotation,
             other => Self::Progress(PROGRESS.into_iter().find(|known| *known == other)?),
         })

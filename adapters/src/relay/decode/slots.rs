@@ -36,7 +36,10 @@ impl ItemSlots {
             .copied()
             .or_else(|| self.by_index.get(&index?).copied())
             .filter(open)
-            .or_else(|| self.last_open().filter(|_| index.is_none() && id.is_empty()));
+            .or_else(|| {
+                self.last_open()
+                    .filter(|_| index.is_none() && id.is_empty())
+            });
         let slot = found.unwrap_or_else(|| self.new_slot(index, id));
         self.set_ended(slot);
         slot

@@ -107,12 +107,13 @@ impl NativeItem {
     /// Whether the item can be closed: the phase of a message depends on what follows it,
     /// unless the upstream says it.
     pub(super) fn is_closable(&self, followed: bool) -> bool {
-        let Some(done) = &self.done else {
-            return false;
-        };
-        followed
-            || self.item_type != ItemType::Message
-            || Members::read(done).is_some_and(|members| phase(&members).is_some())
+        self.done.is_some()
+            && (followed || self.item_type != ItemType::Message || self.done_has_phase())
+    }
+
+    fn done_has_phase(&self) -> bool {
+        let done = self.done.as_deref().and_then(Members::read);
+        done.is_some_and(|members| phase(&members).is_some())
     }
 
     /// Writes what can be written now.
@@ -262,7 +263,9 @@ impl NativeItem {
         let added = self.added.clone();
         let members = Members::read(&added).unwrap_or_default();
         let own = members.text("id");
-        let id = client_id(out, &self.item_type, own.as_deref());
+        let known_phase = phase(&members).is_some() || self.done_has_phase();
+        let adds_phase = self.item_type == ItemType::Message && !known_phase;
+        let id = client_id(out, &self.item_type, own.as_deref(), adds_phase);
         let position = match id {
             Some(id) => out.writer.position_with_id(id),
             None => out.writer.next_position(self.item_type.minted_prefix()),

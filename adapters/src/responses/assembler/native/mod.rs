@@ -403,7 +403,8 @@ fn client_id(
     out: &mut NativeOutput<'_>,
     item_type: &ItemType,
     own: Option<&str>,
+    adds_phase: bool,
 ) -> Option<String> {
-    let tagged = origin::tag_id(out.origin, own?, item_type.id_prefix())?;
+    let tagged = origin::tag_id(out.origin, own?, item_type.id_prefix(), adds_phase)?;
     out.used_ids.insert(tagged.clone()).then_some(tagged)
 }

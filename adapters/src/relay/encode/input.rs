@@ -1,0 +1,427 @@
+//! Writes `input`: the items in the order of the plan. An item depends only on itself and on
+//! what precedes it, so that the bytes of a history stay the same when it grows.
+
+use std::collections::HashMap;
+
+use registry::{RelayQuirks, RelayToolKind};
+
+use crate::content::{MessageContent, MessagePart};
+use crate::encoded::ItemSpan;
+use crate::fault::Fault;
+use crate::json;
+use crate::media::{AcceptedMedia, MediaEstimate};
+use crate::notes::Notes;
+use crate::origin;
+use crate::plan::{AnswerItems, ItemAction, Plan, Repair, SequenceEntry};
+use crate::purpose::SummaryMode;
+use crate::result_text::{INTERRUPTED, output_has_parts, push_output};
+use crate::text::Text;
+use crate::turn::{Item, ItemKind, Turn};
+use crate::wire::EncodeOptions;
+
+/// The largest item of a hosted tool that goes back, in bytes. The plan does not count
+/// these items.
+const MAX_HOSTED: usize = 32 * 1024;
+
+/// Writes the items of one request.
+pub(super) struct InputWriter<'w, 'a> {
+    pub(super) out: &'w mut Vec<u8>,
+    pub(super) turn: &'w Turn<'a>,
+    pub(super) plan: &'w Plan,
+    pub(super) options: &'w EncodeOptions<'w>,
+    pub(super) quirks: &'w RelayQuirks,
+    pub(super) accepted: AcceptedMedia,
+    pub(super) media: &'w mut MediaEstimate,
+    pub(super) notes: &'w mut Notes,
+    pub(super) spans: Vec<ItemSpan>,
+    /// How the calls so far were sent, by call id: the result has the matching form.
+    pub(super) call_forms: HashMap<String, CallForm>,
+}
+
+/// The type of item as which a call is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallForm {
+    /// `function_call`
+    Function,
+    /// `custom_tool_call`
+    Custom,
+    /// `tool_search_call`
+    ToolSearch,
+    /// `local_shell_call`
+    LocalShell,
+    /// `shell_call`
+    Shell,
+    /// `apply_patch_call`
+    ApplyPatch,
+}
+
+impl InputWriter<'_, '_> {
+    /// Writes the list.
+    pub(super) fn push(&mut self) -> Result<(), Fault> {
+        self.plan.add_notes(self.turn, self.notes);
+        let mut hosted = self.own_hosted_items().into_iter().peekable();
+        self.out.push(b'[');
+        let plan = self.plan;
+        for entry in &plan.sequence {
+            match entry {
+                SequenceEntry::Answer(answer) => {
+                    for index in in_order(answer) {
+                        while let Some(before) = hosted.next_if(|before| *before < index) {
+                            self.push_hosted(before);
+                        }
+                        self.push_answer_item(index, answer)?;
+                    }
+                    continue;
+                }
+                SequenceEntry::Message(index) | SequenceEntry::Stray(index) => {
+                    while let Some(before) = hosted.next_if(|before| before < index) {
+                        self.push_hosted(before);
+                    }
+                    if matches!(entry, SequenceEntry::Stray(_)) {
+                        self.push_stray(*index)?;
+                    } else {
+                        self.push_message(*index)?;
+                    }
+                }
+                SequenceEntry::Result(index) => self.push_result(*index)?,
+                SequenceEntry::Interrupted(call) => self.push_interrupted(*call),
+                SequenceEntry::Omitted(text) => {
+                    self.open("message");
+                    json::field(self.out, "role", "user");
+                    json::field(self.out, "content", text.as_ref());
+                    self.out.push(b'}');
+                }
+            }
+        }
+        for index in hosted {
+            self.push_hosted(index);
+        }
+        self.out.push(b']');
+        Ok(())
+    }
+
+    /// The items of tools that ran at this upstream, which the plan leaves out because no
+    /// other wire has them.
+    fn own_hosted_items(&self) -> Vec<usize> {
+        if self.is_cut() {
+            return Vec::new();
+        }
+        let is_own = |(index, item): &(usize, &Item<'_>)| {
+            matches!(
+                item.kind,
+                ItemKind::WebSearchCall | ItemKind::Hosted | ItemKind::Unknown
+            ) && matches!(self.plan.actions.get(*index), Some(ItemAction::Drop(_)))
+                && self.own_id(item).is_some()
+                && item.raw().is_some_and(|raw| raw.len() <= MAX_HOSTED)
+        };
+        let items = self.turn.items.iter().enumerate().filter(is_own);
+        items.map(|(index, _)| index).collect()
+    }
+
+    /// Whether the request is for a summary of a history that was cut to fit.
+    pub(super) fn is_cut(&self) -> bool {
+        self.turn.purpose.summary_mode() == Some(SummaryMode::FitWindow)
+    }
+
+    /// The upstream's own id of an item that it made, and whether its phase is ours.
+    pub(super) fn own_id(&self, item: &Item<'_>) -> Option<(String, bool)> {
+        let id = item.id()?;
+        let (own, adds_phase) = origin::untag_id(self.options.origin, &id)?;
+        Some((own.to_owned(), adds_phase))
+    }
+
+    fn push_answer_item(&mut self, index: usize, answer: &AnswerItems) -> Result<(), Fault> {
+        let Some(item) = self.turn.items.get(index) else {
+            return Ok(());
+        };
+        let start = self.out.len();
+        match item.kind {
+            ItemKind::Reasoning => {
+                let has_answer = !answer.text.is_empty() || !answer.calls.is_empty();
+                self.push_reasoning(item, index, has_answer)?;
+            }
+            kind if kind.is_call() => self.push_call(item, index),
+            _ => self.push_assistant(item, index)?,
+        }
+        self.add_span(index, start);
+        Ok(())
+    }
+
+    fn push_message(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(item) = self.turn.items.get(index) else {
+            return Ok(());
+        };
+        if item.kind == ItemKind::ItemReference {
+            return Err(item.unresolved_reference(index));
+        }
+        let content = self.content(item, index)?;
+        if content.is_empty() {
+            self.notes
+                .add("empty_message_dropped", format!("input[{index}]"));
+            return Ok(());
+        }
+        let start = self.out.len();
+        self.open("message");
+        let role = item.role();
+        let role = match (item.is_system(), self.quirks.developer_role) {
+            (false, _) => "user",
+            (true, true) => role.as_ref(),
+            (true, false) => "system",
+        };
+        json::field(self.out, "role", role);
+        json::key(self.out, "content");
+        self.push_parts(&content, "input_text");
+        self.out.push(b'}');
+        self.add_span(index, start);
+        Ok(())
+    }
+
+    /// The text or the parts of a message as this provider accepts them.
+    pub(super) fn content<'i>(
+        &mut self,
+        item: &Item<'i>,
+        index: usize,
+    ) -> Result<MessageContent<'i>, Fault> {
+        if let Some(text) = self.plan.replacement_text(index) {
+            return Ok(MessageContent::from_text(text.to_owned().into()));
+        }
+        let content = match item.plain_text() {
+            Some(text) => MessageContent::from_text(text.clone()),
+            None => MessageContent::read(item.content(), index, self.notes)?,
+        };
+        let content = content.without_empty_texts(self.notes);
+        Ok(content.replace_unsupported(self.accepted, self.notes))
+    }
+
+    /// A user message for a result without a call, or for a second result of a call.
+    fn push_stray(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(item) = self.turn.items.get(index) else {
+            return Ok(());
+        };
+        let id = self.plan.call_id(self.turn, index);
+        let is_second = matches!(
+            self.plan.actions.get(index),
+            Some(ItemAction::Repair(repairs)) if repairs.contains(&Repair::Repeated)
+        );
+        let caption = if is_second {
+            format!("Another result of the earlier tool call {id}:")
+        } else {
+            format!("Result of the earlier tool call {id}, which is no longer in the history:")
+        };
+        let start = self.out.len();
+        self.open("message");
+        json::field(self.out, "role", "user");
+        json::key(self.out, "content");
+        self.out
+            .extend_from_slice(br#"[{"type":"input_text","text":""#);
+        self.out
+            .extend_from_slice(json::escape(&caption).as_bytes());
+        self.out.extend_from_slice(b"\\n");
+        self.push_result_text(item, index)?;
+        self.out.extend_from_slice(br#""}"#);
+        let content = self.result_media(item, index)?;
+        self.push_media(&content);
+        self.out.extend_from_slice(b"]}");
+        self.add_span(index, start);
+        Ok(())
+    }
+
+    fn push_result(&mut self, index: usize) -> Result<(), Fault> {
+        let Some(item) = self.turn.items.get(index) else {
+            return Ok(());
+        };
+        let call_id = self.plan.call_id(self.turn, index);
+        let form = self.call_forms.get(call_id.as_ref()).copied();
+        let form = form.unwrap_or(CallForm::Function);
+        let start = self.out.len();
+        if !self.push_native_result(form, item, index) {
+            self.open(form.output_type());
+            json::field(self.out, "call_id", call_id.as_ref());
+            json::key(self.out, "output");
+            let content = self.result_media(item, index)?;
+            if content.has_media() {
+                self.out
+                    .extend_from_slice(br#"[{"type":"input_text","text":""#);
+                self.push_result_text(item, index)?;
+                self.out.extend_from_slice(br#""}"#);
+                self.push_media(&content);
+                self.out.push(b']');
+            } else {
+                self.out.push(b'"');
+                self.push_result_text(item, index)?;
+                self.out.push(b'"');
+            }
+            self.out.push(b'}');
+        }
+        self.add_span(index, start);
+        Ok(())
+    }
+
+    fn push_result_text(&mut self, item: &Item<'_>, index: usize) -> Result<(), Fault> {
+        let shown = self.plan.replacement_text(index);
+        push_output(self.out, item, (index, shown), self.accepted, self.notes)?;
+        Ok(())
+    }
+
+    /// The images and files of a result.
+    fn result_media<'i>(
+        &mut self,
+        item: &Item<'i>,
+        index: usize,
+    ) -> Result<MessageContent<'i>, Fault> {
+        let output = item
+            .output()
+            .filter(|_| !self.plan.is_shortened_to_fit(index));
+        let parts =
+            output.filter(|output| output.get().starts_with('[') && output_has_parts(item.kind));
+        let ignored = &mut Notes::default();
+        let mut content = MessageContent::read(parts, index, ignored)?
+            .replace_unsupported(self.accepted, ignored);
+        content
+            .parts
+            .retain(|part| !matches!(part, MessagePart::Text(_)));
+        Ok(content)
+    }
+
+    /// Writes the result of a call that has none. It has no span, because the bytes belong
+    /// to no item.
+    fn push_interrupted(&mut self, call: usize) {
+        let call_id = self.plan.call_id(self.turn, call);
+        let form = self.call_forms.get(call_id.as_ref()).copied();
+        let form = form.unwrap_or(CallForm::Function);
+        self.open(form.output_type());
+        json::field(self.out, "call_id", call_id.as_ref());
+        match form {
+            CallForm::Function | CallForm::Custom | CallForm::LocalShell => {
+                json::field(self.out, "output", INTERRUPTED);
+            }
+            CallForm::ToolSearch => {
+                json::raw_field(self.out, "tools", "[]");
+                json::field(self.out, "status", "incomplete");
+                json::field(self.out, "execution", "client");
+            }
+            CallForm::Shell => push_shell_output(self.out, INTERRUPTED),
+            CallForm::ApplyPatch => {
+                json::field(self.out, "status", "failed");
+                json::field(self.out, "output", INTERRUPTED);
+            }
+        }
+        self.out.push(b'}');
+    }
+
+    /// Begins an item of this type.
+    pub(super) fn open(&mut self, kind: &str) {
+        self.separate();
+        self.out.push(b'{');
+        json::field(self.out, "type", kind);
+    }
+
+    /// Writes the comma before an item.
+    pub(super) fn separate(&mut self) {
+        if self.out.last() != Some(&b'[') {
+            self.out.push(b',');
+        }
+    }
+
+    /// Writes content as a string if it is one text, else as a list of parts.
+    pub(super) fn push_parts(&mut self, content: &MessageContent<'_>, text_type: &str) {
+        if let [MessagePart::Text(text)] = content.parts.as_slice()
+            && text_type == "input_text"
+        {
+            return text.push_json(self.out);
+        }
+        self.out.push(b'[');
+        for part in &content.parts {
+            if let MessagePart::Text(text) = part {
+                self.separate();
+                self.push_text_part(text, text_type);
+            } else {
+                self.push_media_part(part);
+            }
+        }
+        self.out.push(b']');
+    }
+
+    fn push_text_part(&mut self, text: &Text<'_>, text_type: &str) {
+        self.out.push(b'{');
+        json::field(self.out, "type", text_type);
+        json::key(self.out, "text");
+        text.push_json(self.out);
+        self.out.push(b'}');
+    }
+
+    fn push_media(&mut self, content: &MessageContent<'_>) {
+        for part in &content.parts {
+            self.push_media_part(part);
+        }
+    }
+
+    fn push_media_part(&mut self, part: &MessagePart<'_>) {
+        match part {
+            MessagePart::Text(_) => {}
+            MessagePart::Image(url, detail) => {
+                self.media.add_image(url.get().len());
+                self.separate();
+                self.out.extend_from_slice(br#"{"type":"input_image""#);
+                json::raw_field(self.out, "image_url", url.get());
+                if let Some(detail) = detail {
+                    json::raw_field(self.out, "detail", detail.get());
+                }
+                self.out.push(b'}');
+            }
+            MessagePart::File(data, name) => {
+                self.media.add_file(data.get().len());
+                self.separate();
+                self.out.extend_from_slice(br#"{"type":"input_file""#);
+                if let Some(name) = name {
+                    json::raw_field(self.out, "filename", name.get());
+                }
+                json::raw_field(self.out, "file_data", data.get());
+                self.out.push(b'}');
+            }
+        }
+    }
+
+    fn add_span(&mut self, item: usize, start: usize) {
+        let bytes = start..self.out.len();
+        if !bytes.is_empty() {
+            self.spans.push(ItemSpan { item, bytes });
+        }
+    }
+
+    /// Whether the provider takes this kind of tool as it is.
+    pub(super) fn takes(&self, kind: RelayToolKind) -> bool {
+        self.quirks.tools.contains(kind)
+    }
+}
+
+impl CallForm {
+    fn output_type(self) -> &'static str {
+        match self {
+            Self::Function => "function_call_output",
+            Self::Custom => "custom_tool_call_output",
+            Self::ToolSearch => "tool_search_output",
+            Self::LocalShell => "local_shell_call_output",
+            Self::Shell => "shell_call_output",
+            Self::ApplyPatch => "apply_patch_call_output",
+        }
+    }
+}
+
+/// The `output` of a `shell_call_output` with one text.
+pub(super) fn push_shell_output(out: &mut Vec<u8>, text: &str) {
+    json::key(out, "output");
+    out.extend_from_slice(b"[{");
+    json::field(out, "stdout", text);
+    json::field(out, "stderr", "");
+    json::raw_field(out, "outcome", r#"{"type":"exit","exit_code":1}"#);
+    out.extend_from_slice(b"}]");
+}
+
+/// The items of an answer as the model wrote them.
+fn in_order(answer: &AnswerItems) -> Vec<usize> {
+    let lists = [&answer.reasoning, &answer.text, &answer.calls];
+    let mut indices: Vec<usize> = lists.into_iter().flatten().copied().collect();
+    indices.sort_unstable();
+    indices
+}

@@ -1,0 +1,208 @@
+//! Parameters besides the tools: reasoning, the format of the text, sampling, services.
+
+use registry::RelayQuirks;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::body_writer::BodyWriter;
+use crate::effort::nearest;
+use crate::json;
+use crate::notes::Notes;
+use crate::output_limit::OutputLimit;
+use crate::purpose::SummaryMode;
+use crate::turn::{TextFormat, Turn};
+use crate::wire::EncodeOptions;
+
+/// Writes everything that does not depend on the tools or the input.
+pub(super) fn push(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    quirks: &RelayQuirks,
+    notes: &mut Notes,
+) {
+    let controls = &turn.controls;
+    let sampling = options.model.sampling;
+    push_include(body, turn, options, quirks, notes);
+    push_reasoning(body, turn, options, quirks, notes);
+    push_text(body, turn, options, quirks, notes);
+    body.field_if("temperature", controls.temperature, sampling, notes);
+    body.field_if("top_p", controls.top_p, sampling, notes);
+    for (name, value) in [
+        ("presence_penalty", controls.presence_penalty),
+        ("frequency_penalty", controls.frequency_penalty),
+    ] {
+        body.field_if(name, value, sampling && quirks.penalties, notes);
+    }
+    body.field_if(
+        "service_tier",
+        controls.service_tier.as_deref(),
+        quirks.service_tier,
+        notes,
+    );
+    if let Some(key) = controls
+        .prompt_cache_key
+        .as_ref()
+        .filter(|_| quirks.prompt_cache_key)
+    {
+        body.key("prompt_cache_key");
+        key.push_json(&mut body.out);
+    }
+}
+
+/// The output limit before the size of the input is known; `None` if none is sent.
+pub(super) fn output_limit(
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    quirks: &RelayQuirks,
+    notes: &mut Notes,
+) -> Option<OutputLimit> {
+    let summary = turn.purpose.summary_mode();
+    let asked = match summary {
+        Some(_) => Some(options.model.window().output_allowance()),
+        None => turn.controls.max_output_tokens,
+    };
+    if !quirks.max_output_tokens {
+        if asked.is_some() && summary.is_none() {
+            notes.add("parameter_dropped", "max_output_tokens");
+        }
+        return None;
+    }
+    Some(OutputLimit {
+        field: "max_output_tokens",
+        tokens: asked?,
+        asked: summary.is_none(),
+        has_room: summary == Some(SummaryMode::NextTurn),
+    })
+}
+
+/// Whether nothing is known about the model, so that the provider has to say what it lacks.
+fn is_unlisted(options: &EncodeOptions<'_>) -> bool {
+    options.model.window.is_none() && options.model.reasoning.is_empty()
+}
+
+/// `include`: the encrypted reasoning, which goes back with the next request, and log
+/// probabilities. A model that does not reason refuses the former ("Encrypted content is not
+/// supported with this model").
+fn push_include(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    quirks: &RelayQuirks,
+    notes: &mut Notes,
+) {
+    let reasons = is_unlisted(options) || !options.model.reasoning.is_empty();
+    let controls = &turn.controls;
+    let wanted = controls.logprobs || controls.top_logprobs.is_some_and(|n| n > 0);
+    let logprobs = wanted && quirks.logprobs && options.model.sampling;
+    if wanted && !logprobs {
+        notes.add("parameter_dropped", "logprobs");
+    }
+    let mut include = Vec::new();
+    if quirks.encrypted_reasoning && reasons {
+        include.push("reasoning.encrypted_content");
+    }
+    if logprobs {
+        include.push("message.output_text.logprobs");
+    }
+    if !include.is_empty() {
+        body.field("include", &include);
+    }
+    if let Some(top) = controls.top_logprobs.filter(|_| logprobs) {
+        body.field("top_logprobs", &top);
+    }
+}
+
+/// `reasoning`, if the client asked for something: the default effort of a model is its
+/// maker's choice.
+fn push_reasoning(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    quirks: &RelayQuirks,
+    notes: &mut Notes,
+) {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct ReasoningSummary<'a> {
+        #[serde(borrow)]
+        summary: Option<&'a RawValue>,
+    }
+    let asked: ReasoningSummary<'_> = turn
+        .echo
+        .reasoning
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default();
+    let model = options.model;
+    let wanted = turn.controls.effort.as_deref();
+    let mut reasoning = vec![b'{'];
+    if model.reasoning.is_empty() && !is_unlisted(options) {
+        if wanted.is_some() {
+            notes.add("parameter_dropped", "reasoning_effort");
+        }
+        return;
+    }
+    match wanted {
+        Some(wanted) if quirks.effort => {
+            json::field(&mut reasoning, "effort", nearest(wanted, model, notes));
+        }
+        Some(_) => notes.add("parameter_dropped", "reasoning_effort"),
+        None => {}
+    }
+    let summary = asked.summary.filter(|raw| raw.get().starts_with('"'));
+    if let Some(summary) = summary.filter(|_| quirks.reasoning_summary) {
+        json::raw_field(&mut reasoning, "summary", summary.get());
+    }
+    if reasoning.len() > 1 {
+        reasoning.push(b'}');
+        body.raw_field("reasoning", &String::from_utf8_lossy(&reasoning));
+    }
+}
+
+/// `text`: the format and the verbosity.
+fn push_text(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    options: &EncodeOptions<'_>,
+    quirks: &RelayQuirks,
+    notes: &mut Notes,
+) {
+    let controls = &turn.controls;
+    let mut text = vec![b'{'];
+    match &controls.format {
+        TextFormat::Text => {}
+        TextFormat::JsonObject => {
+            json::raw_field(&mut text, "format", r#"{"type":"json_object"}"#);
+        }
+        TextFormat::JsonSchema {
+            name,
+            schema,
+            strict,
+            description,
+        } => {
+            json::key(&mut text, "format");
+            text.extend_from_slice(br#"{"type":"json_schema","name":"#);
+            name.push_json(&mut text);
+            if let Some(description) = description {
+                json::key(&mut text, "description");
+                description.push_json(&mut text);
+            }
+            if let Some(strict) = strict {
+                json::field(&mut text, "strict", strict);
+            }
+            json::raw_field(&mut text, "schema", schema.get());
+            text.push(b'}');
+        }
+    }
+    match controls.verbosity.as_deref() {
+        Some(verbosity) if quirks.verbosity && !options.model.reasoning.is_empty() => {
+            json::field(&mut text, "verbosity", verbosity);
+        }
+        Some(_) => notes.add("parameter_dropped", "verbosity"),
+        None => {}
+    }
+    if text.len() > 1 {
+        text.push(b'}');
+        body.raw_field("text", &String::from_utf8_lossy(&text));
+    }
+}

@@ -1,0 +1,265 @@
+//! The tools that are offered, and `tool_choice`.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use registry::{RelayQuirks, RelayToolKind, ToolChoiceMode};
+
+use crate::body_writer::BodyWriter;
+use crate::json;
+use crate::members::Members;
+use crate::notes::Notes;
+use crate::schema;
+use crate::tools::{Tool, ToolChoice, ToolDefinition, ToolKind};
+use crate::turn::Turn;
+
+/// Writes the tools and `tool_choice`. Returns the range of the list in the body.
+pub(super) fn push(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    quirks: &RelayQuirks,
+    notes: &mut Notes,
+) -> Range<usize> {
+    let mut list = ToolList {
+        turn,
+        quirks,
+        out: Vec::new(),
+        written: HashSet::new(),
+        sent_hosted: Vec::new(),
+    };
+    let is_left_out =
+        turn.tool_choice == ToolChoice::None && !quirks.tool_choice.contains(ToolChoiceMode::None);
+    if is_left_out {
+        if !turn.tools.is_empty() {
+            let detail = "tool_choice 'none' is not accepted by the provider";
+            notes.add("tools_left_out", detail);
+        }
+    } else {
+        for definition in turn.tools.definitions() {
+            list.push_definition(definition, notes);
+        }
+    }
+    for kind in &list.sent_hosted {
+        notes.remove("tool_dropped", kind);
+    }
+    let start = body.out.len();
+    if list.out.is_empty() {
+        return start..start;
+    }
+    body.key("tools");
+    body.out.push(b'[');
+    body.out.extend_from_slice(&list.out);
+    body.out.push(b']');
+    let tools = start..body.out.len();
+    push_choice(body, turn, quirks, notes);
+    body.field_if(
+        "parallel_tool_calls",
+        turn.parallel_tool_calls,
+        quirks.parallel_tool_calls,
+        notes,
+    );
+    tools
+}
+
+/// The kind of tool whose calls these are, if the provider may take it as it is.
+pub(super) fn relay_kind(kind: ToolKind) -> Option<RelayToolKind> {
+    match kind {
+        ToolKind::Function => None,
+        ToolKind::Custom | ToolKind::Patch => Some(RelayToolKind::Custom),
+        ToolKind::ToolSearch => Some(RelayToolKind::ToolSearch),
+        ToolKind::LocalShell => Some(RelayToolKind::LocalShell),
+        ToolKind::Shell => Some(RelayToolKind::Shell),
+        ToolKind::ApplyPatch => Some(RelayToolKind::ApplyPatch),
+    }
+}
+
+/// The list of tools while it is written.
+struct ToolList<'l, 'a> {
+    turn: &'l Turn<'a>,
+    quirks: &'l RelayQuirks,
+    out: Vec<u8>,
+    /// The wire names and the namespaces that are in the list.
+    written: HashSet<String>,
+    /// The types of tools in the list that run at the provider.
+    sent_hosted: Vec<String>,
+}
+
+impl<'a> ToolList<'_, 'a> {
+    fn push_definition(&mut self, definition: &ToolDefinition<'a>, notes: &mut Notes) {
+        let searches = self.quirks.tools.contains(RelayToolKind::ToolSearch);
+        let Some(members) = Members::read(definition.raw.get()) else {
+            return;
+        };
+        let kind = members.text("type").unwrap_or_else(|| "function".into());
+        let name = members.text("name").unwrap_or_else(|| kind.clone());
+        // A tool that was found by a search is in the output of that search.
+        if !definition.in_request && searches && kind == "namespace" {
+            return;
+        }
+        let relayed = RelayToolKind::of_definition(&kind);
+        match relayed.filter(|kind| self.quirks.tools.contains(*kind)) {
+            Some(RelayToolKind::Namespace) => {
+                if self.written.insert(format!("namespace {name}")) {
+                    self.push_raw(definition.raw.get());
+                }
+            }
+            Some(
+                RelayToolKind::WebSearch
+                | RelayToolKind::FileSearch
+                | RelayToolKind::CodeInterpreter
+                | RelayToolKind::ImageGeneration
+                | RelayToolKind::Mcp,
+            ) => {
+                self.sent_hosted.push(kind.into_owned());
+                self.push_raw(definition.raw.get());
+            }
+            Some(
+                RelayToolKind::Custom
+                | RelayToolKind::ToolSearch
+                | RelayToolKind::LocalShell
+                | RelayToolKind::Shell
+                | RelayToolKind::ApplyPatch,
+            ) => {
+                if self.written.insert(format!("{kind} {name}")) {
+                    self.push_raw(definition.raw.get());
+                }
+            }
+            None => {
+                let namespace = (kind == "namespace").then_some(name.as_ref());
+                let turn = self.turn;
+                for tool in turn.tools.iter().filter(|tool| match namespace {
+                    Some(_) => tool.target.namespace.as_deref() == namespace,
+                    None => tool.target.namespace.is_none() && tool.target.name == name,
+                }) {
+                    self.push_function(tool, definition, notes);
+                }
+            }
+        }
+    }
+
+    fn push_raw(&mut self, json: &str) {
+        if !self.out.is_empty() {
+            self.out.push(b',');
+        }
+        json::push_one_line(&mut self.out, json);
+    }
+
+    /// Writes a tool as a function, with the client's bytes if nothing has to change.
+    fn push_function(
+        &mut self,
+        tool: &Tool<'a>,
+        definition: &ToolDefinition<'a>,
+        notes: &mut Notes,
+    ) {
+        if !is_allowed(tool, self.turn, self.quirks) || !self.written.insert(tool.wire_name.clone())
+        {
+            return;
+        }
+        let target = &tool.target;
+        let is_same = target.kind == ToolKind::Function
+            && target.namespace.is_none()
+            && target.name == tool.wire_name
+            && tool.parameters.is_some();
+        let fitted = tool
+            .parameters
+            .and_then(|raw| schema::fit_parameters(raw, self.quirks.schema));
+        let drops_strict = tool.strict.is_some() && !self.quirks.strict_tools;
+        if is_same && fitted.is_none() && !drops_strict {
+            return self.push_raw(definition.raw.get());
+        }
+        if fitted.is_some() {
+            notes.add("schema_changed", tool.wire_name.as_str());
+        }
+        let mut out = Vec::new();
+        out.extend_from_slice(br#"{"type":"function""#);
+        json::field(&mut out, "name", &tool.wire_name);
+        if let Some(description) = &tool.description {
+            json::key(&mut out, "description");
+            description.push_json(&mut out);
+        }
+        let parameters = tool
+            .parameters
+            .map_or(schema::NO_PARAMETERS, |raw| raw.get());
+        json::raw_field(
+            &mut out,
+            "parameters",
+            fitted.as_deref().unwrap_or(parameters),
+        );
+        match tool.strict {
+            Some(strict) if self.quirks.strict_tools => json::field(&mut out, "strict", &strict),
+            Some(true) => notes.add("strict_dropped", tool.wire_name.as_str()),
+            // OpenAI's default is true, and these schemas may not be strict.
+            None if self.quirks.strict_tools => json::field(&mut out, "strict", &false),
+            Some(false) | None => {}
+        }
+        out.push(b'}');
+        self.push_raw(&String::from_utf8_lossy(&out));
+    }
+}
+
+/// Whether `allowed_tools` has the tool. A provider that takes tools as they are gets the
+/// list unchanged and the choice beside it, which keeps its prompt cache.
+fn is_allowed(tool: &Tool<'_>, turn: &Turn<'_>, quirks: &RelayQuirks) -> bool {
+    match &turn.tool_choice {
+        ToolChoice::Allowed { names, .. } => {
+            passes_choice(quirks) || names.contains(&tool.wire_name)
+        }
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Named(_) => true,
+    }
+}
+
+fn passes_choice(quirks: &RelayQuirks) -> bool {
+    let all = [RelayToolKind::Custom, RelayToolKind::Namespace];
+    all.into_iter().all(|kind| quirks.tools.contains(kind))
+}
+
+/// A value that the provider does not accept is left out, which means `auto`.
+fn push_choice(
+    body: &mut BodyWriter<'_>,
+    turn: &Turn<'_>,
+    quirks: &RelayQuirks,
+    notes: &mut Notes,
+) {
+    let mut accepts = |value, name: &str| {
+        let accepted = quirks.tool_choice.contains(value);
+        if !accepted {
+            let detail = format!("{name}: the model is free to call");
+            notes.add("tool_choice_dropped", detail);
+        }
+        accepted
+    };
+    let own = turn.echo.tool_choice.map(|raw| raw.get());
+    match &turn.tool_choice {
+        ToolChoice::Auto => {}
+        ToolChoice::Allowed { .. } if passes_choice(quirks) => {
+            if let Some(own) = own {
+                body.raw_field("tool_choice", own);
+            }
+        }
+        ToolChoice::Allowed {
+            required: false, ..
+        } => {}
+        ToolChoice::None => body.field("tool_choice", "none"),
+        ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => {
+            if accepts(ToolChoiceMode::Required, "required") {
+                body.field("tool_choice", "required");
+            }
+        }
+        ToolChoice::Named(name) => {
+            if accepts(ToolChoiceMode::Named, name) {
+                let tool = turn.tools.iter().find(|tool| tool.wire_name == *name);
+                let kind = tool.and_then(|tool| relay_kind(tool.target.kind));
+                let is_native = kind.is_some_and(|kind| quirks.tools.contains(kind));
+                match own.filter(|_| is_native) {
+                    Some(own) => body.raw_field("tool_choice", own),
+                    None => {
+                        body.key("tool_choice");
+                        body.out.extend_from_slice(br#"{"type":"function","name":"#);
+                        json::push(&mut body.out, name);
+                        body.out.push(b'}');
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Quirks of the `responses` wire: how an upstream that speaks the Responses API itself differs
+//! from OpenAI's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::chat_quirks::{SchemaRule, ToolChoiceMode};
+use crate::enum_set::{EnumSet, EnumSetValue};
+
+/// The quirks of a provider or a model family that speaks the Responses API. The default is
+/// what OpenAI's own endpoint accepts. The fields are the keys of `[quirks]` in TOML.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default, expecting = "a table")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent switches of a wire"
+)]
+pub struct RelayQuirks {
+    /// The tools besides functions that are accepted as the client declares them. The others
+    /// are sent as functions, and left out if they run at the provider.
+    pub tools: EnumSet<RelayToolKind>,
+    /// The values of `tool_choice` that are accepted.
+    pub tool_choice: EnumSet<ToolChoiceMode>,
+    /// Send `parallel_tool_calls`.
+    pub parallel_tool_calls: bool,
+    /// Send `strict` in function definitions.
+    pub strict_tools: bool,
+    /// The rules that the schema of a tool's parameters must follow.
+    pub schema: EnumSet<SchemaRule>,
+
+    /// Messages may have the role `developer`; else it becomes `system`.
+    pub developer_role: bool,
+    /// Messages of the model may have a `phase`.
+    pub phase: bool,
+    /// Images may be http or https URLs; else they must be data URLs.
+    pub image_urls: bool,
+    /// Messages may contain `input_file` parts.
+    pub files: bool,
+
+    /// Ask for `reasoning.encrypted_content` and send it back.
+    pub encrypted_reasoning: bool,
+    /// Send the text of earlier reasoning back as `reasoning_text`, whoever made it.
+    pub reasoning_text: bool,
+    /// Send `reasoning.effort`.
+    pub effort: bool,
+    /// Send `reasoning.summary`.
+    pub reasoning_summary: bool,
+
+    /// Send `max_output_tokens`.
+    pub max_output_tokens: bool,
+    /// Send `presence_penalty` and `frequency_penalty`.
+    pub penalties: bool,
+    /// Ask for log probabilities.
+    pub logprobs: bool,
+    /// Send `text.verbosity` to models that have effort levels.
+    pub verbosity: bool,
+    /// Send `service_tier`.
+    pub service_tier: bool,
+    /// Send `prompt_cache_key`.
+    pub prompt_cache_key: bool,
+}
+
+impl RelayQuirks {
+    /// See [`crate::WireQuirks::wants_baggage`]. The items of this wire carry everything.
+    pub fn wants_baggage(&self) -> bool {
+        false
+    }
+
+    /// See [`crate::WireQuirks::replays_reasoning`].
+    pub fn replays_reasoning(&self) -> bool {
+        self.encrypted_reasoning || self.reasoning_text
+    }
+}
+
+impl Default for RelayQuirks {
+    fn default() -> Self {
+        Self {
+            tools: EnumSet::all(),
+            tool_choice: EnumSet::all(),
+            parallel_tool_calls: true,
+            strict_tools: true,
+            schema: EnumSet::empty(),
+            developer_role: true,
+            phase: true,
+            image_urls: true,
+            files: true,
+            encrypted_reasoning: true,
+            reasoning_text: false,
+            effort: true,
+            reasoning_summary: true,
+            max_output_tokens: true,
+            penalties: false,
+            logprobs: true,
+            verbosity: true,
+            service_tier: true,
+            prompt_cache_key: true,
+        }
+    }
+}
+
+/// A kind of tool of the Responses API other than `function`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RelayToolKind {
+    /// `custom`, with or without a grammar.
+    Custom,
+    /// `namespace`, a group of functions.
+    Namespace,
+    /// `tool_search` that the client runs.
+    ToolSearch,
+    /// `local_shell`
+    LocalShell,
+    /// `shell`
+    Shell,
+    /// `apply_patch`
+    ApplyPatch,
+    /// `web_search` and `web_search_preview`, which run at the provider.
+    WebSearch,
+    /// `file_search`, which runs at the provider.
+    FileSearch,
+    /// `code_interpreter`, which runs at the provider.
+    CodeInterpreter,
+    /// `image_generation`, which runs at the provider.
+    ImageGeneration,
+    /// `mcp`, which the provider connects to.
+    Mcp,
+}
+
+impl RelayToolKind {
+    /// The kind of a tool definition with this `type`.
+    pub fn of_definition(kind: &str) -> Option<Self> {
+        let versioned = |name: &str| kind == name || kind.starts_with(&format!("{name}_20"));
+        match kind {
+            "custom" => Some(Self::Custom),
+            "namespace" => Some(Self::Namespace),
+            "tool_search" => Some(Self::ToolSearch),
+            "local_shell" => Some(Self::LocalShell),
+            "shell" => Some(Self::Shell),
+            "apply_patch" => Some(Self::ApplyPatch),
+            "file_search" => Some(Self::FileSearch),
+            "code_interpreter" => Some(Self::CodeInterpreter),
+            "image_generation" => Some(Self::ImageGeneration),
+            "mcp" => Some(Self::Mcp),
+            _ if versioned("web_search") || versioned("web_search_preview") => {
+                Some(Self::WebSearch)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl EnumSetValue for RelayToolKind {
+    const ALL: &'static [Self] = &[
+        Self::Custom,
+        Self::Namespace,
+        Self::ToolSearch,
+        Self::LocalShell,
+        Self::Shell,
+        Self::ApplyPatch,
+        Self::WebSearch,
+        Self::FileSearch,
+        Self::CodeInterpreter,
+        Self::ImageGeneration,
+        Self::Mcp,
+    ];
+
+    fn index(self) -> u8 {
+        self as u8
+    }
+}
