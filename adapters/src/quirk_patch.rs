@@ -386,13 +386,15 @@ impl Parameter {
 
 #[cfg(test)]
 mod tests {
+    use registry::RelayQuirks;
+
     use super::*;
 
     /// The fields of the two structs that a patch changes.
-    fn changed(patch: QuirkPatch, quirks: ChatQuirks, model: &Model) -> Vec<String> {
+    fn changed(patch: QuirkPatch, quirks: WireQuirks, model: &Model) -> Vec<String> {
         let (mut new_quirks, mut new_model) = (quirks, model.clone());
         patch.apply(&mut new_quirks, &mut new_model);
-        let lines = |quirks: &ChatQuirks, model: &Model| -> Vec<String> {
+        let lines = |quirks: &WireQuirks, model: &Model| -> Vec<String> {
             format!("{quirks:#?}\n{model:#?}")
                 .lines()
                 .map(str::to_owned)
@@ -419,6 +421,7 @@ mod tests {
             reasoning_control: ReasoningControl::ThinkingAndEffort,
             ..ChatQuirks::default()
         };
+        let quirks = WireQuirks::from(quirks);
         let model = Model::unlisted("m");
         let none = |values: &[ToolChoiceMode]| {
             let set = values.iter().fold(EnumSet::empty(), |set, v| set.with(*v));
@@ -520,16 +523,33 @@ mod tests {
     #[test]
     fn required_reasoning_is_sent_and_refused_reasoning_is_not() {
         let mut model = Model::unlisted("m");
-        let mut quirks = ChatQuirks::default();
-        QuirkPatch::RequireReasoning(ReasoningRequired::Calls).apply(&mut quirks, &mut model);
+        let mut after = |patch: QuirkPatch, quirks: ChatQuirks| {
+            let mut quirks = WireQuirks::from(quirks);
+            patch.apply(&mut quirks, &mut model);
+            *quirks.as_chat().unwrap()
+        };
+        let calls = QuirkPatch::RequireReasoning(ReasoningRequired::Calls);
+        let quirks = after(calls, ChatQuirks::default());
         assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
         assert_eq!(quirks.reasoning_required, ReasoningRequired::Calls);
-        QuirkPatch::NoReasoning.apply(&mut quirks, &mut model);
+        let mut quirks = after(QuirkPatch::NoReasoning, quirks);
         assert_eq!(quirks, ChatQuirks::default());
         quirks.reasoning_replay = ReasoningReplay::ThinkTags;
         // The field that the refusal names is required, whichever was sent before.
-        QuirkPatch::RequireReasoning(ReasoningRequired::Always).apply(&mut quirks, &mut model);
+        let always = QuirkPatch::RequireReasoning(ReasoningRequired::Always);
+        let quirks = after(always, quirks);
         assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
+    }
+
+    #[test]
+    fn a_patch_of_another_wire_fits_nothing_and_changes_nothing() {
+        let mut model = Model::unlisted("m");
+        let relay = WireQuirks::from(RelayQuirks::default());
+        let mut quirks = relay;
+        QuirkPatch::MergeUser.apply(&mut quirks, &mut model);
+        assert_eq!(quirks, relay);
+        assert!(!QuirkPatch::MergeUser.fits(&relay));
+        assert!(QuirkPatch::NoImages.fits(&relay));
     }
 
     #[test]
@@ -540,7 +560,7 @@ mod tests {
         };
         let levels = EffortLevels::from_names(&["max", "low", "or", "high"]).unwrap();
         let patch = QuirkPatch::Efforts(levels);
-        patch.apply(&mut ChatQuirks::default(), &mut model);
+        patch.apply(&mut WireQuirks::default(), &mut model);
         assert_eq!(model.reasoning, ["low", "high", "max"]);
         assert_eq!(model.default_reasoning, None);
         assert_eq!(patch.to_string(), "the effort levels are low, high, max");

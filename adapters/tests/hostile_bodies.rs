@@ -4,10 +4,10 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use registry::{Dialect, Model};
 
 /// The upstream request for a body.
@@ -16,7 +16,7 @@ fn encoded(body: String) -> Result<String, Fault> {
     let turn = source.turn()?;
     let (dialect, model) = (Dialect::default(), Model::unlisted("m"));
     let options = EncodeOptions::new(&dialect, &model, "m");
-    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?.encoded;
     Ok(String::from_utf8(encoded.body).unwrap())
 }
 

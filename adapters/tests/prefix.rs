@@ -11,9 +11,9 @@
 mod common;
 
 use adapters::baggage::Baggage;
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -40,7 +40,7 @@ proptest! {
         for dialect in DIALECTS.iter() {
             let sent: Vec<Vec<u8>> = requests.iter().map(|items| body(items, dialect, images)).collect();
             for pair in sent.windows(2) {
-                assert_grown(&pair[0], &pair[1], &dialect.quirks);
+                assert_grown(&pair[0], &pair[1], dialect.quirks.as_chat().unwrap());
             }
         }
     }
@@ -178,6 +178,7 @@ fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
     };
     encode(&turn, &plan(&turn, &Bounds::none()), &options)
         .unwrap()
+        .encoded
         .body
 }
 

@@ -8,10 +8,10 @@
 
 use std::collections::HashSet;
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::encoded::Encoded;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
@@ -122,12 +122,14 @@ fn encoded(items: &[Value]) -> Encoded {
         ..ChatQuirks::default()
     };
     let dialect = Dialect {
-        quirks,
+        quirks: quirks.into(),
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
     let options = EncodeOptions::new(&dialect, &model, "m");
-    encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap()
+    encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        .unwrap()
+        .encoded
 }
 
 fn messages(sent: &Encoded) -> Vec<Value> {

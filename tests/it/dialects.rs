@@ -138,7 +138,7 @@ fn check_answer(dialect: &ChatDialect, expected: &ModelAnswer, sizes: &[usize]) 
     }
 }
 
-fn quirks(dialect: &ChatDialect) -> registry::ChatQuirks {
+fn quirks(dialect: &ChatDialect) -> registry::WireQuirks {
     let think_tags = match dialect.reasoning {
         ReasoningPlacement::ThinkTags => registry::ThinkTags::On,
         ReasoningPlacement::UnopenedThink => registry::ThinkTags::Unopened,
@@ -149,6 +149,7 @@ fn quirks(dialect: &ChatDialect) -> registry::ChatQuirks {
         reasoning_replay: registry::ReasoningReplay::ReasoningDetails,
         ..registry::ChatQuirks::default()
     }
+    .into()
 }
 
 /// Compares what the client received with the answer of the model.
@@ -274,7 +275,7 @@ fn errors() {
                 let result = read_as_client(
                     bytes.as_bytes(),
                     &[11],
-                    &registry::ChatQuirks::default(),
+                    &registry::WireQuirks::default(),
                     codex,
                 );
                 let message = match &result {

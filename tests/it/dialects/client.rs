@@ -3,7 +3,7 @@ use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
 use kit::drive;
 use kit::strict::{self, CheckedStream};
-use registry::ChatQuirks;
+use registry::WireQuirks;
 use serde_json::json;
 
 /// The result that a client receives.
@@ -20,7 +20,7 @@ pub enum ClientResult {
 pub fn read_as_client(
     bytes: &[u8],
     sizes: &[usize],
-    quirks: &ChatQuirks,
+    quirks: &WireQuirks,
     codex: bool,
 ) -> ClientResult {
     let tool =

@@ -9,7 +9,7 @@ use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings}
 use adapters::responses::envelope::ResponseEnvelope;
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::turn::Turn;
-use registry::ChatQuirks;
+use registry::WireQuirks;
 
 /// The time of all answers, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -37,7 +37,7 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Assembler
 /// upstream's socket.
 pub fn stream<'c>(
     settings: AssemblerSettings,
-    quirks: &ChatQuirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     stream_with_notes(settings, quirks, chunks).map(|(stream, _)| stream)
@@ -46,7 +46,7 @@ pub fn stream<'c>(
 /// [`stream`], with the notes of what was repaired.
 pub fn stream_with_notes<'c>(
     settings: AssemblerSettings,
-    quirks: &ChatQuirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<(String, Notes), Fault> {
     let codex = settings.caller_is_codex;
@@ -60,7 +60,7 @@ pub fn stream_with_notes<'c>(
 /// The response for a client that does not stream, or the fault.
 pub fn whole<'c>(
     settings: AssemblerSettings,
-    quirks: &ChatQuirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     let answer = read(settings, quirks, chunks, false);
@@ -90,7 +90,7 @@ pub struct DrivenAnswer {
 /// Reads an answer to its end, for a client that streams or one that does not.
 pub fn read<'c>(
     settings: AssemblerSettings,
-    quirks: &ChatQuirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
 ) -> DrivenAnswer {
@@ -142,7 +142,7 @@ impl AnswerDriver {
 
     fn run<'c>(
         &mut self,
-        quirks: &ChatQuirks,
+        quirks: &WireQuirks,
         chunks: impl IntoIterator<Item = &'c [u8]>,
         mut send: impl FnMut(&mut EventBuffer),
     ) -> Result<(), Fault> {

@@ -17,7 +17,6 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Retry};
 use adapters::plan::{Bounds, plan};
@@ -25,7 +24,8 @@ use adapters::provider_error;
 use adapters::responses::assembler::AssemblerSettings;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
-use registry::{ChatQuirks, Model, Provider};
+use adapters::wire::{EncodeOptions, encode};
+use registry::{Model, Provider, WireQuirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -253,7 +253,7 @@ impl<O> GoldenCase<O> {
             origin: &origin,
             known_baggage: Some(&self.baggage),
         };
-        encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        encode(&turn, &plan(&turn, &Bounds::none()), &options).map(|request| request.encoded)
     }
 
     /// Our stream for an answer that arrives in these pieces, or the fault before its first event.
@@ -268,7 +268,7 @@ impl<O> GoldenCase<O> {
 
     fn read_answer<T>(
         &self,
-        read: impl FnOnce(AssemblerSettings, &ChatQuirks) -> Result<T, Fault>,
+        read: impl FnOnce(AssemblerSettings, &WireQuirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let source = TurnSource::new(self.request.clone());
         let turn = source.turn()?;
