@@ -23,7 +23,7 @@ macro_rules! item_fields {
         /// A key of an item. Read by serde without copying it.
         #[derive(Clone, Copy, Deserialize)]
         #[serde(field_identifier)]
-        enum ItemKey {
+        enum ItemFieldName {
             $(#[serde(rename = $key)] $variant,)*
             #[serde(other)]
             Other,
@@ -33,13 +33,13 @@ macro_rules! item_fields {
             /// Sets a field. An error is the name of a key that the item has twice.
             fn set(
                 &mut self,
-                key: ItemKey,
+                key: ItemFieldName,
                 value: &'a RawValue,
                 seen: &mut u32,
             ) -> Result<(), &'static str> {
                 let (field, name) = match key {
-                    $(ItemKey::$variant => (&mut self.$name, $key),)*
-                    ItemKey::Other => return Ok(()),
+                    $(ItemFieldName::$variant => (&mut self.$name, $key),)*
+                    ItemFieldName::Other => return Ok(()),
                 };
                 let bit = 1_u32 << (key as u32);
                 if *seen & bit != 0 {
@@ -128,7 +128,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for ItemFields<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = ItemFields::default();
                 let mut seen = 0;
-                while let Some(key) = map.next_key::<ItemKey>()? {
+                while let Some(key) = map.next_key::<ItemFieldName>()? {
                     let value: &'de RawValue = map.next_value()?;
                     fields.ends = match fields.ends {
                         Some((first, _)) => Some((first, value)),
