@@ -18,6 +18,7 @@ mod answers;
 mod body;
 mod compare;
 mod differences;
+mod native;
 mod oracle;
 mod providers;
 mod refusals;
@@ -50,6 +51,9 @@ pub fn trials() -> Vec<Trial> {
             ]
         })
         .collect();
+    for folder in native_folders(&root) {
+        trials.push(folder_trial("native", &folder, native::check));
+    }
     trials.push(case_if(
         "recordings::table",
         || Ok((root, folders)),
@@ -78,10 +82,19 @@ fn root() -> Option<PathBuf> {
 
 /// The folders that may contain Chat Completions, sorted.
 fn folders(root: &Path) -> Vec<PathBuf> {
+    folders_that(root, |folder| !is_other_wire(folder))
+}
+
+/// The folders of upstreams that speak the Responses API, sorted.
+fn native_folders(root: &Path) -> Vec<PathBuf> {
+    folders_that(root, |folder| folder.ends_with("-responses"))
+}
+
+fn folders_that(root: &Path, fits: fn(&str) -> bool) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = fs::read_dir(root)
         .expect("the folder of the recordings can be read")
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir() && !is_other_wire(&name(path)))
+        .filter(|path| path.is_dir() && fits(&name(path)))
         .collect();
     folders.sort();
     folders

@@ -260,7 +260,7 @@ fn same_arguments(expected: &str, ours: &str) -> bool {
 }
 
 /// Several ways to split a body into reads, as read sizes that repeat.
-fn splits(body: &[u8]) -> Vec<(&'static str, Vec<usize>)> {
+pub fn splits(body: &[u8]) -> Vec<(&'static str, Vec<usize>)> {
     // The sizes are arbitrary. They are derived from the body so that a failure is reproducible.
     let mut state = body.len() as u64 | 1;
     let random = std::iter::repeat_with(|| {
@@ -279,7 +279,7 @@ fn splits(body: &[u8]) -> Vec<(&'static str, Vec<usize>)> {
     splits
 }
 
-fn reads<'b>(mut body: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
+pub fn reads<'b>(mut body: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
     let mut reads = Vec::new();
     for size in sizes.iter().cycle() {
         if body.is_empty() {

@@ -16,6 +16,7 @@ fn events_for(quirks: &ChatQuirks, chunks: &[&str]) -> Vec<String> {
             Event::ReasoningDetails(list) => format!("details {list}"),
             Event::CallExtraContent(extra) => format!("extra {extra}"),
             Event::Annotation(raw) => format!("annotation {raw}"),
+            Event::Native(native) => format!("native {native:?}"),
             Event::Source { url, title } => format!("source {url} {title}"),
             Event::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),
             Event::Note(code, detail) => format!("note {code}: {detail}"),

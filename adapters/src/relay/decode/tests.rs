@@ -1,1 +1,148 @@
+//! Streams and answers of Responses upstreams as events.
 
+use registry::RelayQuirks;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// The events of these data, in short: kinds, slots and texts.
+fn decoded(data: &[Value]) -> Vec<String> {
+    let mut decoder = RelayDecoder::new(&RelayQuirks::default());
+    let mut events = Vec::new();
+    for data in data {
+        let data = data.to_string();
+        decoder.decode(&data, DataKind::Complete, &mut |event: Event<'_>| {
+            events.push(shown(&event));
+        });
+    }
+    decoder.finish(&mut |event: Event<'_>| events.push(shown(&event)));
+    events
+}
+
+fn shown(event: &Event<'_>) -> String {
+    match event {
+        Event::Native(NativeEvent::ItemAdded { slot, .. }) => format!("added {slot}"),
+        Event::Native(NativeEvent::ItemDone { slot, .. }) => format!("done {slot}"),
+        Event::Native(NativeEvent::Delta { slot, fragment, .. }) => {
+            format!("delta {slot} {}", fragment.escaped())
+        }
+        Event::Failed(fault) => format!("failed {:?}", fault.kind),
+        Event::Finish(finish) => format!("{finish:?}"),
+        Event::Started => "started".to_owned(),
+        Event::Usage(usage) => format!("usage {} {}", usage.input, usage.output),
+        Event::Note(code, _) => (*code).to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn item(id: &str, kind: &str) -> Value {
+    json!({"id": id, "type": kind, "status": "in_progress"})
+}
+
+fn delta(index: u32, id: &str, text: &str) -> Value {
+    json!({"type": "response.output_text.delta", "output_index": index, "item_id": id,
+        "content_index": 0, "delta": text})
+}
+
+#[test]
+fn an_item_is_passed_on_with_its_first_piece() {
+    let added = json!({"type": "response.output_item.added", "output_index": 0,
+        "item": item("msg_1", "message")});
+    assert_eq!(
+        decoded(&[json!({"type": "response.created"}), added.clone()]),
+        ["started", "failed Cut"]
+    );
+    assert_eq!(
+        decoded(&[added, delta(0, "msg_1", "a")]),
+        ["started", "added 0", "delta 0 a", "failed Cut"]
+    );
+}
+
+#[test]
+fn ids_that_change_and_indices_that_repeat_still_name_their_item() {
+    let added = |index: u32, id: &str| {
+        json!({"type": "response.output_item.added", "output_index": index,
+            "item": item(id, "message")})
+    };
+    let events = decoded(&[
+        added(0, "a"),
+        delta(0, "changed", "x"),
+        added(0, "b"),
+        delta(0, "b", "y"),
+        delta(0, "a", "z"),
+    ]);
+    assert_eq!(
+        events,
+        [
+            "started",
+            "added 0",
+            "delta 0 x",
+            "added 1",
+            "delta 1 y",
+            "delta 0 z",
+            "failed Cut"
+        ]
+    );
+}
+
+#[test]
+fn the_last_event_has_the_items_that_did_not_come_before() {
+    let end = json!({"type": "response.completed", "response": {
+        "status": "completed", "usage": {"input_tokens": 3, "output_tokens": 2},
+        "output": [item("x", "message"), item("y", "function_call")],
+    }});
+    assert_eq!(
+        decoded(&[end.clone()]),
+        ["started", "usage 3 2", "done 0", "done 1", "Stop"]
+    );
+    let added = json!({"type": "response.output_item.added", "output_index": 0,
+        "item": item("other", "message")});
+    assert_eq!(
+        decoded(&[added, delta(0, "other", "a"), end]),
+        [
+            "started",
+            "added 0",
+            "delta 0 a",
+            "usage 3 2",
+            "done 0",
+            "done 1",
+            "Stop"
+        ]
+    );
+}
+
+#[test]
+fn an_answer_ends_once_and_as_its_status_says() {
+    for (event, end) in [
+        (
+            json!({"type": "response.failed", "response": {"status": "failed",
+            "error": {"code": "rate_limit_exceeded", "message": "slow down"}}}),
+            "failed RateLimit",
+        ),
+        (
+            json!({"type": "error", "code": "server_error", "message": "broken", "param": null}),
+            "failed Unavailable",
+        ),
+        (
+            json!({"type": "error", "error": {"code": "context_length_exceeded",
+            "message": "Your input exceeds the context window of this model."}}),
+            "failed ContextLength",
+        ),
+        (
+            json!({"type": "response.incomplete", "response": {"status": "incomplete",
+            "incomplete_details": {"reason": "max_output_tokens"}, "output": []}}),
+            "Length",
+        ),
+        (
+            json!({"type": "response.completed", "response": {"status": "incomplete",
+            "incomplete_details": {"reason": "content_filter"}}}),
+            "ContentFilter",
+        ),
+        (json!({"choices": []}), "failed BadReply"),
+    ] {
+        let events = decoded(&[event.clone(), event.clone()]);
+        assert_eq!(events.last().map(String::as_str), Some(end), "{event}");
+        let ends = events.iter().filter(|event| *event == end);
+        assert_eq!(ends.count(), 1, "{event}");
+    }
+}

@@ -1,1 +1,192 @@
+//! Requests to Responses upstreams: what goes back as it came, and what does not go at all.
 
+use registry::{Dialect, EnumSet, Model, RelayQuirks, WireQuirks};
+use serde_json::{Value, json};
+
+use crate::baggage::Baggage;
+use crate::compaction_blob::CompactionBlob;
+use crate::origin::{tag_id, wrap};
+use crate::plan::{Bounds, plan};
+use crate::responses::request::TurnSource;
+use crate::wire::{EncodeOptions, encode};
+
+/// The body for this request, to the provider `acme` with these quirks.
+fn body(request: &Value, quirks: RelayQuirks) -> Value {
+    let dialect = Dialect {
+        quirks: WireQuirks::Responses(quirks),
+        body: Vec::new(),
+    };
+    let model = Model {
+        images: true,
+        ..Model::unlisted("m")
+    };
+    let source = TurnSource::new(request.to_string());
+    let turn = source.turn().unwrap();
+    let plan = plan(&turn, &Bounds::none());
+    let options = EncodeOptions {
+        origin: "acme/m",
+        ..EncodeOptions::new(&dialect, &model, "m")
+    };
+    let encoded = encode(&turn, &plan, &options).unwrap().encoded;
+    for span in &encoded.spans {
+        let item = &encoded.body[span.bytes.clone()];
+        let item = item.strip_prefix(b",").unwrap_or(item);
+        assert!(serde_json::from_slice::<Value>(item).is_ok(), "a span");
+    }
+    serde_json::from_slice(&encoded.body).unwrap()
+}
+
+fn input(items: &[Value], quirks: RelayQuirks) -> Value {
+    body(&json!({"model": "m", "input": items}), quirks)["input"].clone()
+}
+
+fn functions_only() -> RelayQuirks {
+    RelayQuirks {
+        tools: EnumSet::empty(),
+        ..RelayQuirks::default()
+    }
+}
+
+#[test]
+fn an_item_of_this_upstream_goes_back_as_it_came() {
+    let own = |id: &str, prefix: &str| tag_id("acme/m", id, prefix, false).unwrap();
+    let items = [
+        json!({"role": "user", "content": "go"}),
+        json!({"type": "reasoning", "id": own("rs_1", "rs_"), "summary": [],
+            "encrypted_content": wrap("acme/m", "gAAAA"), "extra": 1}),
+        json!({"id": own("msg-2", "msg_"), "type": "message", "role": "assistant",
+            "status": "completed", "phase": "commentary",
+            "content": [{"type": "output_text", "text": "a", "annotations": [], "logprobs": []}]}),
+        json!({"type": "web_search_call", "id": own("ws_3", "ws_"), "status": "completed",
+            "action": {"type": "search", "query": "q"}}),
+        json!({"type": "function_call", "id": own("fc_4", "fc_"), "call_id": "c1", "name": "f",
+            "arguments": "{\"a\": 1}", "caller": {"type": "direct"}}),
+        json!({"type": "function_call_output", "id": "fco_9", "call_id": "c1", "output": "ok"}),
+    ];
+    let mut expected = items.to_vec();
+    expected[0] = json!({"type": "message", "role": "user", "content": "go"});
+    expected[1]["id"] = json!("rs_1");
+    expected[1]["encrypted_content"] = json!("gAAAA");
+    expected[2]["id"] = json!("msg-2");
+    expected[3]["id"] = json!("ws_3");
+    expected[4]["id"] = json!("fc_4");
+    expected[5].as_object_mut().unwrap().remove("id");
+    assert_eq!(input(&items, RelayQuirks::default()), json!(expected));
+}
+
+#[test]
+fn what_another_upstream_made_goes_without_ids_and_blobs() {
+    let foreign = tag_id("other/m", "msg_1", "msg_", false).unwrap();
+    let sealed = Baggage {
+        reasoning: "thought".into(),
+        origin: "chat/m".into(),
+        ..Baggage::default()
+    };
+    let items = [
+        json!({"role": "user", "content": "go"}),
+        json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": sealed.seal()}),
+        json!({"type": "reasoning", "id": "rs_2", "summary": [],
+            "encrypted_content": wrap("other/m", "gBBBB")}),
+        json!({"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "gCCCC"}),
+        json!({"type": "message", "id": foreign, "role": "assistant", "phase": "final_answer",
+            "content": [{"type": "output_text", "text": "a"}]}),
+        json!({"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}),
+        json!({"type": "compaction", "id": "cmp_1", "encrypted_content":
+            CompactionBlob { summary: "so far".into(), ..CompactionBlob::default() }.seal()}),
+        json!({"role": "user", "content": "on"}),
+    ];
+    let sent = input(&items, RelayQuirks::default());
+    let text = sent.to_string();
+    for hidden in [
+        "rsp1.",
+        "rsc1.",
+        "rse1.",
+        "gBBBB",
+        "gCCCC",
+        "\"id\"",
+        "web_search",
+    ] {
+        assert!(!text.contains(hidden), "{hidden} in {text}");
+    }
+    assert!(text.contains("so far"), "{text}");
+    let told = RelayQuirks {
+        reasoning_text: true,
+        ..RelayQuirks::default()
+    };
+    let sent = input(&items, told);
+    assert_eq!(sent[1]["content"][0]["text"], "thought", "{sent}");
+}
+
+#[test]
+fn tools_that_the_provider_lacks_become_functions() {
+    let request = json!({
+        "model": "m",
+        "tools": [
+            {"type": "custom", "name": "apply_patch", "format": {"type": "grammar", "syntax": "lark", "definition": "x"}},
+            {"type": "namespace", "name": "mcp__demo", "description": "d",
+             "tools": [{"type": "function", "name": "echo", "parameters": {"type": "object", "properties": {}}}]},
+            {"type": "web_search"},
+            {"type": "function", "name": "f", "strict": null, "parameters": {"type": "object", "properties": {}}},
+        ],
+        "input": [
+            {"role": "user", "content": "go"},
+            {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": "p"},
+            {"type": "custom_tool_call_output", "call_id": "c1", "output": "ok"},
+            {"type": "function_call", "call_id": "c2", "name": "echo", "namespace": "mcp__demo", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c2", "output": [
+                {"type": "input_text", "text": "see"},
+                {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}]},
+        ],
+    });
+    let native = body(&request, RelayQuirks::default());
+    assert_eq!(native["tools"], request["tools"]);
+    assert_eq!(native["input"][1], request["input"][1]);
+    assert_eq!(native["input"][3]["namespace"], "mcp__demo");
+    let lowered = body(&request, functions_only());
+    let names: Vec<_> = lowered["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| {
+            (
+                tool["type"].as_str().unwrap(),
+                tool["name"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("function", "apply_patch"),
+            ("function", "mcp__demo__echo"),
+            ("function", "f")
+        ]
+    );
+    let calls = &lowered["input"];
+    assert_eq!(calls[1]["arguments"], r#"{"input":"p"}"#);
+    assert_eq!(calls[2]["type"], "function_call_output");
+    assert_eq!(calls[3]["name"], "mcp__demo__echo");
+    assert_eq!(calls[4]["output"][1]["type"], "input_image");
+}
+
+#[test]
+fn nothing_is_stored_and_the_encrypted_reasoning_is_asked_for() {
+    let request = json!({
+        "model": "m", "instructions": "Be brief.", "input": "hi", "max_output_tokens": 9000,
+        "reasoning": {"effort": "low", "summary": "auto"}, "prompt_cache_key": "k",
+        "text": {"format": {"type": "json_object"}}, "user": "u", "metadata": {"a": "b"},
+    });
+    let body = body(&request, RelayQuirks::default());
+    assert_eq!(
+        body,
+        json!({
+            "model": "m", "stream": true, "store": false,
+            "include": ["reasoning.encrypted_content"],
+            "reasoning": {"effort": "low", "summary": "auto"},
+            "text": {"format": {"type": "json_object"}},
+            "prompt_cache_key": "k", "instructions": "Be brief.",
+            "input": [{"type": "message", "role": "user", "content": "hi"}],
+            "max_output_tokens": 9000,
+        })
+    );
+}

@@ -24,7 +24,10 @@ impl SeenIds {
         report.require(self.items.insert(id.to_owned()), StreamRule::ItemId, || {
             format!("{id:?} again")
         });
-        if let Some(call) = string(item, "call_id") {
+        let kind = string(item, "type").unwrap_or_default();
+        // The output of a tool that ran at the upstream names its call.
+        let is_output = kind.ends_with("_output");
+        if let Some(call) = string(item, "call_id").filter(|_| !is_output) {
             report.require(
                 self.calls.insert(call.to_owned()),
                 StreamRule::CallId,
@@ -43,7 +46,14 @@ fn prefix(kind: &str) -> Option<&'static str> {
         "custom_tool_call" => "ctc_",
         "web_search_call" => "ws_",
         "compaction" => "cmp_",
+        "file_search_call" => "fs_",
+        "code_interpreter_call" => "ci_",
+        "image_generation_call" => "ig_",
         "tool_search_call"
+        | "tool_search_output"
+        | "shell_call_output"
+        // A search of xAI's own, beside those of the API.
+        | "x_search_call"
         | "local_shell_call"
         | "shell_call"
         | "apply_patch_call"
@@ -97,6 +107,13 @@ pub(super) fn shape(item: &Value, stage: ItemStage, report: &mut ViolationReport
                 || format!("action {action:?}"),
             );
         }
+        // They run at the upstream, and come as that wrote them.
+        "file_search_call"
+        | "code_interpreter_call"
+        | "image_generation_call"
+        | "tool_search_output"
+        | "shell_call_output"
+        | "x_search_call" => {}
         "mcp_call" | "mcp_approval_request" => {
             text(item, &["server_label", "name", "arguments"], report);
         }

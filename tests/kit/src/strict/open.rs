@@ -70,11 +70,22 @@ impl OpenStreamItem {
                 "response.web_search_call" | "response.mcp_call" | "response.mcp_list_tools",
                 "in_progress" | "searching" | "completed" | "failed",
             )
-            | ("response.compaction", "compacting") => {
+            | ("response.compaction", "compacting")
+            | (
+                "response.file_search_call"
+                | "response.code_interpreter_call"
+                | "response.code_interpreter_call_code"
+                | "response.image_generation_call"
+                | "response.shell_call_command",
+                "in_progress" | "searching" | "interpreting" | "generating" | "partial_image"
+                | "completed" | "added" | "delta" | "done",
+            ) => {
                 let owner = stem.strip_prefix("response.").unwrap_or_default();
-                report.require(owner == self.kind, StreamRule::OneItemAtATime, || {
-                    format!("{kind} while a {} is open", self.kind)
-                });
+                report.require(
+                    owner.starts_with(&self.kind),
+                    StreamRule::OneItemAtATime,
+                    || format!("{kind} while a {} is open", self.kind),
+                );
             }
             _ => report.add(StreamRule::EventType, format!("{kind} in a {}", self.kind)),
         }

@@ -145,7 +145,7 @@ impl NativePart {
         &mut self,
         position: &ItemPosition,
         index: usize,
-        delta: &str,
+        delta: &'static str,
         out: &mut NativeOutput<'_>,
     ) {
         let names = names(self.kind);
@@ -195,7 +195,7 @@ impl NativePart {
     }
 
     /// Writes the end of a body: `done` is the event and `field` its field.
-    pub(super) fn close_body(&self, done: &str, field: &str, out: &mut NativeOutput<'_>) {
+    pub(super) fn close_body(&self, done: &'static str, field: &str, out: &mut NativeOutput<'_>) {
         out.writer.event(done, &self.location, out.events, |out| {
             push_escaped(out, field, self.text());
         });
