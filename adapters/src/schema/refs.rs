@@ -72,15 +72,18 @@ impl RefInliner<'_> {
             self.open.pop();
             return;
         }
-        let outline = outline(found);
-        let size = size_up_to(&outline, MAX_BYTES);
-        if let Some(left) = self.bytes_left.checked_sub(size) {
-            self.bytes_left = left;
-            merge(schema, &outline);
-        } else if let Some(kind) = found.get("type")
+        if let Some(kind) = found.get("type")
             && size_up_to(kind, MAX_TYPE_BYTES) <= MAX_TYPE_BYTES
         {
             schema.entry("type").or_insert_with(|| kind.clone());
+        }
+        if let Some(Value::String(text)) = found.get("description")
+            && let Some(left) = self.bytes_left.checked_sub(VALUE_BYTES + text.len())
+        {
+            self.bytes_left = left;
+            schema
+                .entry("description")
+                .or_insert_with(|| text.clone().into());
         }
     }
 
@@ -109,19 +112,6 @@ fn merge(schema: &mut Map<String, Value>, found: &Value) {
     for (key, value) in found.as_object().into_iter().flatten() {
         schema.entry(key.as_str()).or_insert_with(|| value.clone());
     }
-}
-
-/// The type and description of a schema.
-fn outline(found: &Value) -> Value {
-    let kept = found
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| matches!(key.as_str(), "type" | "description"));
-    Value::Object(
-        kept.map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
-    )
 }
 
 /// About the bytes of a value as JSON. A value larger than `max` is not measured to its end,
