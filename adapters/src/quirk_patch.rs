@@ -8,8 +8,8 @@ use std::fmt;
 
 use registry::{
     CallContent, CallIds, ChatQuirks, EnumSet, ExtraContentReplay, MaxTokensField, Model,
-    ReasoningControl, ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace,
-    SystemRole, ToolChoiceMode, WireQuirks,
+    ReasoningControl, ReasoningReplay, ReasoningRequired, RelayQuirks, ResponseFormat, SchemaRule,
+    SystemPlace, SystemRole, ToolChoiceMode, WireQuirks,
 };
 use serde::{Deserialize, Serialize};
 
@@ -176,6 +176,8 @@ impl QuirkPatch {
             | Self::NoCallStreaming => {
                 if let Some(quirks) = quirks.as_chat_mut() {
                     self.apply_to_chat(quirks);
+                } else if let Some(quirks) = quirks.as_responses_mut() {
+                    self.apply_to_relay(quirks);
                 }
             }
         }
@@ -189,30 +191,87 @@ impl QuirkPatch {
             | Self::MaxOutput(_)
             | Self::Efforts(_)
             | Self::NoSampling
-            | Self::NoImages => true,
-            Self::MaxTokensField(_)
-            | Self::RequireReasoning(_)
+            | Self::NoImages
+            // Both wires have these.
             | Self::NoReasoning
-            | Self::RequireSignatures
-            | Self::NoSignatures
             | Self::NoEffort
-            | Self::NoThinkingSwitch
-            | Self::MaxTemperature(_)
             | Self::OmitParameter(_)
             | Self::WithoutToolChoice(_)
-            | Self::ResponseFormat(_)
             | Self::SystemRole(_)
+            | Self::NoImageUrls
+            | Self::NoFiles
+            | Self::Schema(_) => true,
+            Self::MaxTokensField(_)
+            | Self::RequireReasoning(_)
+            | Self::RequireSignatures
+            | Self::NoSignatures
+            | Self::NoThinkingSwitch
+            | Self::MaxTemperature(_)
+            | Self::ResponseFormat(_)
             | Self::SystemFirst
             | Self::AnswerAfterTool
             | Self::MergeUser
-            | Self::NoImageUrls
             | Self::ImageNeedsText
-            | Self::NoFiles
             | Self::CallContent(_)
             | Self::CallIds(_)
             | Self::ToolNames
-            | Self::Schema(_)
             | Self::NoCallStreaming => quirks.as_chat().is_some(),
+        }
+    }
+
+    fn apply_to_relay(&self, quirks: &mut RelayQuirks) {
+        match self {
+            Self::NoReasoning => {
+                quirks.encrypted_reasoning = false;
+                quirks.reasoning_text = false;
+            }
+            Self::NoEffort => quirks.effort = false,
+            Self::OmitParameter(parameter) => match parameter {
+                Parameter::Penalties => quirks.penalties = false,
+                Parameter::Logprobs => quirks.logprobs = false,
+                Parameter::ParallelToolCalls => quirks.parallel_tool_calls = false,
+                Parameter::Strict => quirks.strict_tools = false,
+                Parameter::PromptCacheKey => quirks.prompt_cache_key = false,
+                Parameter::ServiceTier => quirks.service_tier = false,
+                Parameter::Verbosity => quirks.verbosity = false,
+                // A request of this wire never has them.
+                Parameter::StreamOptions | Parameter::CacheControl => {}
+            },
+            Self::WithoutToolChoice(values) => {
+                for value in [
+                    ToolChoiceMode::None,
+                    ToolChoiceMode::Required,
+                    ToolChoiceMode::Named,
+                ] {
+                    if values.contains(value) {
+                        quirks.tool_choice = quirks.tool_choice.without(value);
+                    }
+                }
+            }
+            Self::SystemRole(role) => quirks.developer_role = *role == SystemRole::Developer,
+            Self::NoImageUrls => quirks.image_urls = false,
+            Self::NoFiles => quirks.files = false,
+            Self::Schema(rules) => quirks.schema = quirks.schema.union(*rules),
+            Self::Window(_)
+            | Self::MaxOutput(_)
+            | Self::Efforts(_)
+            | Self::NoSampling
+            | Self::NoImages
+            | Self::MaxTokensField(_)
+            | Self::RequireReasoning(_)
+            | Self::RequireSignatures
+            | Self::NoSignatures
+            | Self::NoThinkingSwitch
+            | Self::MaxTemperature(_)
+            | Self::ResponseFormat(_)
+            | Self::SystemFirst
+            | Self::AnswerAfterTool
+            | Self::MergeUser
+            | Self::ImageNeedsText
+            | Self::CallContent(_)
+            | Self::CallIds(_)
+            | Self::ToolNames
+            | Self::NoCallStreaming => {}
         }
     }
 
@@ -386,7 +445,6 @@ impl Parameter {
 
 #[cfg(test)]
 mod tests {
-    use registry::RelayQuirks;
 
     use super::*;
 

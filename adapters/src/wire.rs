@@ -11,7 +11,7 @@ use std::time::Duration;
 use registry::{Dialect, Model, WireQuirks};
 
 use crate::chat::decode::ChatDecoder;
-use crate::encoded::Encoded;
+use crate::encoded::{self, Encoded};
 use crate::event::Event;
 use crate::fault::Fault;
 use crate::plan::Plan;
@@ -65,24 +65,27 @@ impl<'a> EncodeOptions<'a> {
     }
 }
 
-/// Encodes the request of a turn. Fails if an item cannot be sent, which is the client's fault.
+/// Encodes the request of a turn. Fails if an item cannot be sent, or the request would be too
+/// large, which is the client's fault.
 pub fn encode(
     turn: &Turn<'_>,
     plan: &Plan,
     options: &EncodeOptions<'_>,
 ) -> Result<WireRequest, Fault> {
-    match &options.dialect.quirks {
-        WireQuirks::Chat(quirks) => Ok(WireRequest {
+    let request = match &options.dialect.quirks {
+        WireQuirks::Chat(quirks) => WireRequest {
             path: chat::PATH.into(),
             headers: &[],
             encoded: chat::encode::encode(turn, plan, options, quirks)?,
-        }),
-        WireQuirks::Responses(quirks) => Ok(WireRequest {
+        },
+        WireQuirks::Responses(quirks) => WireRequest {
             path: relay::PATH.into(),
             headers: &[],
             encoded: relay::encode(turn, plan, options, quirks)?,
-        }),
-    }
+        },
+    };
+    encoded::check_size(request.encoded.body.len(), "input")?;
+    Ok(request)
 }
 
 /// The fault of an HTTP error reply, with the quirk patch that it suggests. `wait` is the pause

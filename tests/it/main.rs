@@ -24,6 +24,7 @@ mod literals;
 mod prefix;
 mod proxy;
 mod recordings;
+mod relay;
 mod requests;
 mod requirements;
 mod secrets;
@@ -31,6 +32,7 @@ mod store;
 mod supply;
 mod trial;
 mod turns;
+mod wires;
 
 use std::process::ExitCode;
 
@@ -54,12 +56,14 @@ fn main() -> ExitCode {
         literals::trials(),
         prefix::trials(),
         recordings::trials(),
+        relay::trials(),
         requests::trials(),
         requirements::trials(),
         secrets::trials(),
         store::trials(),
         supply::trials(),
         turns::trials(),
+        wires::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();
     run(&Arguments::from_args(), trials).exit_code()

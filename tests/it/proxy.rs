@@ -28,6 +28,8 @@ pub const CODEX: &[(&str, &str)] = &[("originator", "codex_exec")];
 pub struct Setup {
     server: String,
     provider: String,
+    /// The wire of the provider `up`; Chat Completions if absent.
+    wire: Option<&'static str>,
     tables_toml: String,
     args: Vec<String>,
     env: Vec<(String, String)>,
@@ -50,6 +52,13 @@ impl Setup {
     #[must_use]
     pub fn provider(mut self, toml: &str) -> Self {
         let _ = writeln!(self.provider, "{toml}");
+        self
+    }
+
+    /// Sets the wire of `[providers.up]`.
+    #[must_use]
+    pub fn wire(mut self, wire: &'static str) -> Self {
+        self.wire = Some(wire);
         self
     }
 
@@ -87,6 +96,7 @@ impl Setup {
             tables_toml,
             ..
         } = self;
+        let wire = self.wire.unwrap_or("chat");
         let key = if provider.contains("api_key") {
             ""
         } else {
@@ -94,7 +104,7 @@ impl Setup {
         };
         format!(
             "[server]\nlisten = \"127.0.0.1:0\"\n{server}\n\
-             [providers.up]\nwire = \"chat\"\nbase_url = \"{base_url}\"\n{key}\n{provider}\n{tables_toml}\n"
+             [providers.up]\nwire = \"{wire}\"\nbase_url = \"{base_url}\"\n{key}\n{provider}\n{tables_toml}\n"
         )
     }
 

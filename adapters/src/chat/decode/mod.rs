@@ -12,7 +12,8 @@
 //! | [`tags`] | tags in escaped text |
 //! | [`calls`] | tool calls in their own field |
 //! | [`details`] | `reasoning_details` |
-//! | [`sources`] | lists of cited pages |
+//! | [`sources`] | citations and lists of cited pages |
+//! | [`logprobs`] | log probabilities |
 //! | [`usage`] | token counts |
 //! | [`finish`] | finish reasons |
 
@@ -20,6 +21,7 @@ mod calls;
 mod chunk;
 mod details;
 mod finish;
+mod logprobs;
 mod sources;
 mod tags;
 mod text_calls;
@@ -44,7 +46,7 @@ use self::finish::FinishMeaning;
 use self::sources::CitedPages;
 use self::text_calls::{TextCallParser, TextPiece};
 use self::think::{ThinkPiece, ThinkTagParser};
-use crate::event::{Event, Finish, Fragment};
+use crate::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::provider_error;
@@ -347,7 +349,10 @@ impl ChatDecoder {
         }
         if let Some(annotations) = delta.annotations {
             for annotation in parse_list(Some(annotations)) {
-                emit(Event::Annotation(annotation));
+                emit(match sources::citation(annotation) {
+                    Some(citation) => Event::Citation(citation),
+                    None => Event::Note("annotation_dropped", "it is no url_citation".to_owned()),
+                });
             }
         }
         match delta.calls() {
@@ -402,7 +407,7 @@ impl ChatDecoder {
         if self.text_calls.is_plain_text(text.escaped()) {
             self.progress.content = self.progress.content || !text.is_blank();
             self.emit_details(emit);
-            emit(Event::Text(text, logprobs));
+            emit(Event::Text(text, logprobs.and_then(logprobs::read)));
             return;
         }
         for piece in self.text_calls.push(text.escaped()) {
@@ -484,7 +489,11 @@ impl ChatDecoder {
         };
         let (list, too_many) = details.take();
         if let Some(list) = list {
-            emit(Event::ReasoningDetails(list));
+            emit(Event::ReasoningState(ReasoningState {
+                slot: None,
+                form: ReasoningStateForm::ReasoningDetails,
+                blob: list.into(),
+            }));
         }
         if too_many {
             let detail = "they are too large to be carried";
@@ -496,7 +505,7 @@ impl ChatDecoder {
         if let Some((usage, wrong)) = raw.and_then(|raw| usage::read(raw, self.usage_apart)) {
             self.usage_correction = wrong;
             self.progress.usage_after_content = !self.progress.chunk_has_content;
-            emit(Event::Usage(usage));
+            emit(Event::Usage(usage.into()));
         }
     }
 }

@@ -13,12 +13,16 @@ fn events_for(quirks: &ChatQuirks, chunks: &[&str]) -> Vec<String> {
             Event::Reasoning(text) => format!("reasoning {}", text.decoded()),
             Event::CallStart { slot, id, name } => format!("call {slot} {id} {name}"),
             Event::CallArguments(slot, text) => format!("arguments {slot} {}", text.decoded()),
-            Event::ReasoningDetails(list) => format!("details {list}"),
-            Event::CallExtraContent(extra) => format!("extra {extra}"),
-            Event::Annotation(raw) => format!("annotation {raw}"),
+            Event::ReasoningState(state) => match state.form {
+                ReasoningStateForm::ReasoningDetails => format!("details {}", state.blob),
+                ReasoningStateForm::ExtraContent => format!("extra {}", state.blob),
+            },
+            Event::Citation(citation) => format!("citation {citation:?}"),
             Event::Native(native) => format!("native {native:?}"),
             Event::Source { url, title } => format!("source {url} {title}"),
-            Event::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),
+            Event::Usage(usage) => {
+                format!("usage {}/{}", usage.input.unwrap(), usage.output.unwrap())
+            }
             Event::Note(code, detail) => format!("note {code}: {detail}"),
             Event::Finish(finish) => format!("finish {finish:?}"),
             Event::Failed(fault) => format!("failed {} {}", fault.kind.name(), fault.message),

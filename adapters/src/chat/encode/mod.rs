@@ -50,7 +50,7 @@ pub(crate) fn encode(
     effort::push(&mut body, turn, options, &mut notes);
     parameters::push_services(&mut body, turn, options, &mut notes);
     format::push(&mut body, &turn.controls.format, quirks, &mut notes);
-    let tools = tools::push(&mut body, &offered, turn, quirks, &mut notes);
+    let tools = tools::push(&mut body, &offered, turn, quirks, &mut notes)?;
     let limit = limit::requested(turn, options, &mut notes);
     body.claim("messages");
     if let Some(limit) = limit {

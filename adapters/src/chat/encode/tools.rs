@@ -5,6 +5,8 @@ use std::ops::Range;
 use registry::{ChatQuirks, ToolChoiceMode};
 
 use crate::body_writer::BodyWriter;
+use crate::encoded;
+use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
@@ -39,17 +41,18 @@ pub(super) fn offered_tools<'t, 'a>(
     }
 }
 
-/// Writes the tools and `tool_choice`. Returns the range of the list in the body.
+/// Writes the tools and `tool_choice`. Returns the range of the list in the body. Fails if the
+/// schemas become too large.
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     tools: &[&Tool<'_>],
     turn: &Turn<'_>,
     quirks: &ChatQuirks,
     notes: &mut Notes,
-) -> Range<usize> {
+) -> Result<Range<usize>, Fault> {
     let start = body.out.len();
     if tools.is_empty() {
-        return start..start;
+        return Ok(start..start);
     }
     body.key("tools");
     body.out.push(b'[');
@@ -58,6 +61,7 @@ pub(super) fn push(
             body.out.push(b',');
         }
         push_tool(&mut body.out, tool, quirks, notes);
+        encoded::check_size(body.out.len(), "tools")?;
     }
     body.out.push(b']');
     let list = start..body.out.len();
@@ -68,7 +72,7 @@ pub(super) fn push(
         quirks.parallel_tool_calls,
         notes,
     );
-    list
+    Ok(list)
 }
 
 /// A value that the provider does not accept is left out, which means `auto`.

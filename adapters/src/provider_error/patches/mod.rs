@@ -76,6 +76,11 @@ fn reasoning(lower: &str) -> Option<QuirkPatch> {
             "invalid `signature` in `thinking` block",
             "invalid `data` in `redacted_thinking` block",
             "blocks in the latest assistant message cannot be modified",
+            // OpenAI's Responses API: reasoning of another key or model, and a model that
+            // does not reason.
+            "invalid_encrypted_content",
+            "could not be verified",
+            "encrypted content is not supported with this model",
         ],
     )
     .then_some(QuirkPatch::NoReasoning)

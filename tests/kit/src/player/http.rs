@@ -38,6 +38,11 @@ impl PlayerRequest {
         }
     }
 
+    /// Whether it is a request of the Responses API.
+    pub fn is_responses(&self) -> bool {
+        self.path.ends_with("/responses")
+    }
+
     /// `stream` of the body.
     pub fn streams(&self) -> bool {
         self.json
@@ -54,17 +59,26 @@ impl PlayerRequest {
             .unwrap_or_default()
     }
 
-    /// The chat messages; empty if there are none.
+    /// The chat messages or the items of the input; empty if there are none.
     pub fn messages(&self) -> &[Value] {
+        let name = if self.is_responses() {
+            "input"
+        } else {
+            "messages"
+        };
         self.json
-            .get("messages")
+            .get(name)
             .and_then(Value::as_array)
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Role of the last message.
+    /// Role of the last message; `tool` for a result.
     pub fn last_role(&self) -> Option<&str> {
-        self.messages().last()?.get("role")?.as_str()
+        let last = self.messages().last()?;
+        let is_result = last.get("output").is_some();
+        is_result
+            .then_some("tool")
+            .or_else(|| last.get("role")?.as_str())
     }
 
     /// All text of the last message.
@@ -84,13 +98,13 @@ impl PlayerRequest {
         tools
             .into_iter()
             .flatten()
-            .filter_map(|tool| tool.get("function"))
+            .map(|tool| tool.get("function").unwrap_or(tool))
     }
 }
 
 /// All text of a chat message, whether its content is a string or a list of parts.
 pub(super) fn message_text(message: &Value) -> String {
-    match message.get("content") {
+    match message.get("content").or_else(|| message.get("output")) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Array(parts)) => parts
             .iter()

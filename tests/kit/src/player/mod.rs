@@ -1,4 +1,5 @@
-//! A scripted Chat Completions upstream on loopback.
+//! A scripted upstream on loopback: Chat Completions, and Responses for requests to
+//! `/responses`.
 //!
 //! - `script`: what to play, as data (JSON or Rust)
 //! - `listener`: the listener, its connections, and the requests that it records
@@ -6,6 +7,8 @@
 //! - `http`: requests read from and replies written to a socket by hand, because a played fault
 //!   (a reset, a wrong length, a missing terminator) is what a server library prevents
 //! - `chat`, `tool_calls`: steps as stream chunks, or composed into one completion
+//! - `responses`, `responses_checks`: steps as events of the Responses API, and what a strict
+//!   upstream of that API refuses
 //! - `dialect`: switches for the ways in which providers depart from the plain wire
 //! - `refusal`: what strict providers refuse, and in which words
 
@@ -15,6 +18,8 @@ mod http;
 mod listener;
 mod refusal;
 mod reply;
+mod responses;
+mod responses_checks;
 mod script;
 #[cfg(test)]
 mod tests;

@@ -145,6 +145,8 @@ pub enum RefusalRule {
     BadSchemaGemini,
     /// A schema of a tool whose root is not an object, or has `anyOf`, `oneOf`, `allOf`, `enum` or `not`.
     BadSchemaRoot,
+    /// A Responses request that OpenAI refuses.
+    InvalidResponsesRequest,
 }
 
 /// Which assistant messages need their reasoning.
@@ -308,6 +310,7 @@ impl RefusalRule {
             Self::BadSchemaGemini => {
                 "Invalid JSON payload received. {found} at 'tools[0].function_declarations[{index}].parameters': Cannot find field."
             }
+            Self::InvalidResponsesRequest => "{found}",
             Self::BadSchemaRoot => {
                 "Invalid schema for function '{found}': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level."
             }

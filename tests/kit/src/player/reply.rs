@@ -3,8 +3,9 @@
 use super::chat::{CompletionRenderer, StreamRenderer};
 use super::dialect::{ChatDialect, ReplyForm, StreamErrorForm};
 use super::http::{self, PlayerRequest};
+use super::responses::ResponsesRenderer;
 use super::script::{ConnectionCut, ScriptStep, ScriptedAnswer, has_explicit_end};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -56,13 +57,13 @@ pub(super) fn render_body(answer: &ScriptedAnswer, request: &PlayerRequest) -> S
     }
     let steps = StepIter::new(&answer.steps)
         .take_while(|step| !matches!(step, ScriptStep::Stall(_) | ScriptStep::Cut(_)));
-    if !streams(&dialect, request) {
+    if !streams(&dialect, request) && !request.is_responses() {
         let mut completion = CompletionRenderer::new(&dialect, request);
         steps.for_each(|step| completion.add(step));
         let (Ok(body) | Err(body)) = completion.body();
         return body.to_string();
     }
-    let mut renderer = StreamRenderer::new(&dialect, request);
+    let mut renderer = AnyRenderer::new(&dialect, request);
     let mut bytes = renderer.begin();
     let automatic_end = !has_explicit_end(&answer.steps);
     let mut usage = None;
@@ -145,6 +146,14 @@ async fn write_completion<W: AsyncWrite + Unpin>(
     request: &PlayerRequest,
 ) -> io::Result<ReplyEnd> {
     let kind = content_type(dialect, false);
+    if request.is_responses() {
+        let mut renderer = ResponsesRenderer::new(dialect, request);
+        for step in StepIter::new(&answer.steps) {
+            renderer.render(step);
+        }
+        let body = renderer.into_response().to_string();
+        return write_whole(to, answer, answer.status, kind, &body).await;
+    }
     let mut completion = CompletionRenderer::new(dialect, request);
     for step in StepIter::new(&answer.steps) {
         match step {
@@ -176,7 +185,7 @@ async fn write_stream<W: AsyncWrite + Unpin>(
         pending: Vec::new(),
         chunked: !sets_length,
     };
-    let mut renderer = StreamRenderer::new(dialect, request);
+    let mut renderer = AnyRenderer::new(dialect, request);
     out.put(renderer.begin().as_bytes()).await?;
     let automatic_end = !has_explicit_end(&answer.steps);
     let mut usage = None;
@@ -222,6 +231,43 @@ impl ConnectionCut {
         match self {
             Self::Fin => ReplyEnd::Fin,
             Self::Rst => ReplyEnd::Rst,
+        }
+    }
+}
+
+/// The renderer for the wire of the request.
+enum AnyRenderer<'d> {
+    Chat(Box<StreamRenderer<'d>>),
+    Responses(Box<ResponsesRenderer<'d>>),
+}
+
+impl<'d> AnyRenderer<'d> {
+    fn new(dialect: &'d ChatDialect, request: &'d PlayerRequest) -> Self {
+        if request.is_responses() {
+            Self::Responses(Box::new(ResponsesRenderer::new(dialect, request)))
+        } else {
+            Self::Chat(Box::new(StreamRenderer::new(dialect, request)))
+        }
+    }
+
+    fn begin(&mut self) -> String {
+        match self {
+            Self::Chat(renderer) => renderer.begin(),
+            Self::Responses(renderer) => renderer.begin(),
+        }
+    }
+
+    fn render(&mut self, step: &ScriptStep) -> String {
+        match self {
+            Self::Chat(renderer) => renderer.render(step),
+            Self::Responses(renderer) => renderer.render(step),
+        }
+    }
+
+    fn end(&mut self, usage: Option<&Map<String, Value>>) -> String {
+        match self {
+            Self::Chat(renderer) => renderer.end(usage),
+            Self::Responses(renderer) => renderer.end(usage),
         }
     }
 }

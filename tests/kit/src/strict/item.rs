@@ -264,7 +264,8 @@ fn call(item: &Value, kind: &str, stage: ItemStage, report: &mut ViolationReport
                 && list("/action/command")
                 && item.pointer("/action/env").is_some_and(Value::is_object)
         }
-        "shell_call" => list("/action/commands"),
+        // The commands may come in events of their own.
+        "shell_call" => list("/action/commands") || stage == ItemStage::Added,
         "apply_patch_call" => {
             let diff = word("/operation/diff").is_some();
             word("/operation/path").is_some()

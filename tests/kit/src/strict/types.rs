@@ -6,11 +6,21 @@ use async_openai::types::responses::{Response, ResponseStreamEvent};
 use serde_json::{Value, json};
 
 /// Correct items that async-openai 0.43 cannot parse, as (type, status, reason).
-const UNSUPPORTED: [(&str, &str, &str); 1] = [(
-    "apply_patch_call",
-    "incomplete",
-    "its status enum has in_progress and completed only",
-)];
+const UNSUPPORTED: [(&str, &str, &str); 5] = [
+    (
+        "apply_patch_call",
+        "incomplete",
+        "its status enum has in_progress and completed only",
+    ),
+    ("x_search_call", "in_progress", "it is a tool of xAI"),
+    ("x_search_call", "completed", "it is a tool of xAI"),
+    (
+        "shell_call",
+        "in_progress",
+        "its environment has more forms",
+    ),
+    ("shell_call", "completed", "its environment has more forms"),
+];
 
 pub(super) fn event(data: &Value, report: &mut ViolationReport) {
     let mut data = data.clone();

@@ -5,6 +5,7 @@ use super::NativeOutput;
 use crate::event::{Fragment, NativeText};
 use crate::json;
 use crate::members::{Members, rewrite};
+use serde_json::value::RawValue;
 
 /// A text that arrives in pieces, and how much of it was written. Made with the first
 /// piece, or with the item if it came whole.
@@ -121,7 +122,7 @@ impl NativePart {
     }
 
     pub(super) fn annotate(&mut self, annotation: &str) {
-        self.annotations.push(annotation.to_owned());
+        self.annotations.push(complete_annotation(annotation));
     }
 
     /// Adds what the pieces lack of the whole text. Returns false if the whole text does not
@@ -172,7 +173,7 @@ impl NativePart {
                 push_escaped(out, "delta", new);
                 if is_output {
                     out.extend_from_slice(b",\"logprobs\":[");
-                    out.extend_from_slice(logprobs.as_bytes());
+                    json::push_one_line(out, logprobs);
                     out.push(b']');
                 }
             });
@@ -245,11 +246,11 @@ impl NativePart {
     /// in events.
     fn add_later_lists(&mut self, members: &Members<'_>) {
         let list = members.get("annotations").map(|raw| raw.get());
-        let list: Vec<&serde_json::value::RawValue> = list
+        let list: Vec<&RawValue> = list
             .and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_default();
         for annotation in list.iter().skip(self.annotations.len()) {
-            self.annotations.push(annotation.get().to_owned());
+            self.annotations.push(complete_annotation(annotation.get()));
         }
         if self.logprobs.is_empty() && self.sent == 0 {
             let logprobs = members.get("logprobs").map_or("", |raw| raw.get());
@@ -265,10 +266,14 @@ impl NativePart {
                 let list = members.get(name).map(|raw| raw.get());
                 list.is_some_and(|json| json.starts_with('['))
             };
-            let count = members
+            let list = members
                 .get("annotations")
-                .and_then(|raw| serde_json::from_str::<Vec<serde::de::IgnoredAny>>(raw.get()).ok());
-            if count.is_none_or(|list| list.len() != self.annotations.len()) {
+                .and_then(|raw| serde_json::from_str::<Vec<&RawValue>>(raw.get()).ok());
+            let is_unchanged = list.is_some_and(|list| {
+                let texts = list.iter().map(|annotation| annotation.get());
+                texts.eq(self.annotations.iter().map(String::as_str))
+            });
+            if !is_unchanged {
                 changes.push((
                     "annotations",
                     Some(format!("[{}]", self.annotations.join(","))),
@@ -296,6 +301,28 @@ impl NativePart {
         out.push(b'}');
         out
     }
+}
+
+/// The annotation with the fields that a citation must have; xAI leaves some out.
+fn complete_annotation(annotation: &str) -> String {
+    let Some(members) = Members::read(annotation) else {
+        return annotation.to_owned();
+    };
+    let is_citation = members
+        .text("type")
+        .is_some_and(|kind| kind == "url_citation");
+    let mut changes = Vec::new();
+    for (name, default) in [("start_index", "0"), ("end_index", "0"), ("title", "\"\"")] {
+        if is_citation && members.present(name).is_none() {
+            changes.push((name, Some(default.to_owned())));
+        }
+    }
+    if changes.is_empty() {
+        return annotation.to_owned();
+    }
+    let mut out = Vec::new();
+    rewrite(&mut out, &members, &changes);
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// Appends elements to a list without brackets.

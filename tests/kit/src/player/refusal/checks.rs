@@ -2,6 +2,7 @@
 
 use super::{BreachTokens, ReasoningRequirement, RefusalRule, RuleBreach, schema};
 use crate::player::http::PlayerRequest;
+use crate::player::responses_checks;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -157,6 +158,11 @@ impl RefusalRule {
             Self::StreamOptions => named("stream_options"),
             Self::BadSchemaKimi => bad_schema(request, schema::outside_moonshot),
             Self::BadSchemaGemini => bad_schema(request, schema::outside_gemini),
+            Self::InvalidResponsesRequest => request
+                .is_responses()
+                .then(|| responses_checks::problem(&request.json))
+                .flatten()
+                .map(|found| breach_at(0, found)),
             Self::BadSchemaRoot => {
                 let mut tools = request.tools().enumerate();
                 tools.find_map(|(index, function)| {
