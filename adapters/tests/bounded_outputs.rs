@@ -71,15 +71,17 @@ fn answer(items: &[Value], bounds: &Bounds) -> Sent {
 
 impl Sent {
     fn messages(&self) -> &[Value] {
-        self.body["messages"].as_array().unwrap()
+        let wires = [&self.body["messages"], &self.body["input"]];
+        wires.into_iter().find_map(Value::as_array).unwrap()
     }
 
-    /// The texts of the tool messages.
+    /// The texts of the tool messages, or of the outputs.
     fn results(&self) -> Vec<&str> {
-        let tools = self.messages().iter().filter(|it| it["role"] == "tool");
+        let is_result = |it: &&Value| it["role"] == "tool" || it.get("output").is_some();
+        let tools = self.messages().iter().filter(is_result);
         tools
             .map(|it| {
-                let text = it["content"].as_str();
+                let text = it["content"].as_str().or(it["output"].as_str());
                 text.or(it["content"][0]["text"].as_str()).unwrap()
             })
             .collect()
@@ -213,7 +215,8 @@ fn a_request_gets_no_tools_that_its_client_did_not_send() {
             let sent = send(&request, Purpose::Answer, &bounds, dialect);
             assert!(sent.results()[0].contains("artifact_read"));
             let offered = sent.body["tools"].as_array().into_iter().flatten();
-            let offered: Vec<&Value> = offered.map(|tool| &tool["function"]["name"]).collect();
+            let name = |tool: &'_ Value| tool.get("function").unwrap_or(tool)["name"].clone();
+            let offered: Vec<Value> = offered.map(name).collect();
             assert_eq!(offered, names, "{dialect:?}");
         }
     }

@@ -71,7 +71,6 @@ impl InputWriter<'_, '_> {
                         }
                         self.push_answer_item(index, answer)?;
                     }
-                    continue;
                 }
                 SequenceEntry::Message(index) | SequenceEntry::Stray(index) => {
                     while let Some(before) = hosted.next_if(|before| before < index) {

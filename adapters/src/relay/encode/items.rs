@@ -155,15 +155,12 @@ impl InputWriter<'_, '_> {
         self.open("function_call");
         json::field(self.out, "call_id", &call_id);
         let namespace = item.namespace().filter(|_| !is_lowered);
-        match namespace.zip(item.name()) {
-            Some((namespace, name)) => {
-                json::field(self.out, "name", name.as_ref());
-                json::field(self.out, "namespace", namespace.as_ref());
-            }
-            None => {
-                let name = self.turn.tools.called_name(item);
-                json::field(self.out, "name", &name);
-            }
+        if let Some((namespace, name)) = namespace.zip(item.name()) {
+            json::field(self.out, "name", name.as_ref());
+            json::field(self.out, "namespace", namespace.as_ref());
+        } else {
+            let name = self.turn.tools.called_name(item);
+            json::field(self.out, "name", &name);
         }
         match shown {
             Some(arguments) => json::field(self.out, "arguments", arguments),

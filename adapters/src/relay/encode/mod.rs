@@ -25,7 +25,7 @@ use crate::fault::Fault;
 use crate::media::{AcceptedImages, AcceptedMedia, MediaEstimate};
 use crate::plan::Plan;
 use crate::text::Text;
-use crate::turn::Turn;
+use crate::turn::{Item, Turn};
 use crate::wire::EncodeOptions;
 
 /// Encodes the request. Fails if an item cannot be sent, which is the client's fault.
@@ -114,7 +114,7 @@ fn accepted_media(options: &EncodeOptions<'_>, quirks: &RelayQuirks) -> Accepted
 
 /// About the size of the request: nearly all of it is copied.
 fn size_hint(turn: &Turn<'_>) -> usize {
-    let items = turn.items.iter().filter_map(|item| item.raw());
+    let items = turn.items.iter().filter_map(Item::raw);
     let items: usize = items.map(|raw| raw.len() + 16).sum();
     items + turn.echo.tools.map_or(0, |tools| tools.get().len()) + 4096
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use registry::{RelayQuirks, RelayToolKind, ToolChoiceMode};
+use serde_json::value::RawValue;
 
 use crate::body_writer::BodyWriter;
 use crate::json;
@@ -228,15 +229,15 @@ fn push_choice(
         }
         accepted
     };
-    let own = turn.echo.tool_choice.map(|raw| raw.get());
+    let own = turn.echo.tool_choice.map(RawValue::get);
     match &turn.tool_choice {
-        ToolChoice::Auto => {}
         ToolChoice::Allowed { .. } if passes_choice(quirks) => {
             if let Some(own) = own {
                 body.raw_field("tool_choice", own);
             }
         }
-        ToolChoice::Allowed {
+        ToolChoice::Auto
+        | ToolChoice::Allowed {
             required: false, ..
         } => {}
         ToolChoice::None => body.field("tool_choice", "none"),
@@ -250,14 +251,13 @@ fn push_choice(
                 let tool = turn.tools.iter().find(|tool| tool.wire_name == *name);
                 let kind = tool.and_then(|tool| relay_kind(tool.target.kind));
                 let is_native = kind.is_some_and(|kind| quirks.tools.contains(kind));
-                match own.filter(|_| is_native) {
-                    Some(own) => body.raw_field("tool_choice", own),
-                    None => {
-                        body.key("tool_choice");
-                        body.out.extend_from_slice(br#"{"type":"function","name":"#);
-                        json::push(&mut body.out, name);
-                        body.out.push(b'}');
-                    }
+                if let Some(own) = own.filter(|_| is_native) {
+                    body.raw_field("tool_choice", own);
+                } else {
+                    body.key("tool_choice");
+                    body.out.extend_from_slice(br#"{"type":"function","name":"#);
+                    json::push(&mut body.out, name);
+                    body.out.push(b'}');
                 }
             }
         }

@@ -1,5 +1,9 @@
 //! Renders steps as an upstream that speaks the Responses API sends them: each item with all its
 //! events, and reasoning with encrypted content.
+#![allow(
+    clippy::indexing_slicing,
+    reason = "indexing a JSON value by a name gives null if it is absent"
+)]
 
 use super::dialect::{ChatDialect, StreamErrorForm};
 use super::http::PlayerRequest;
@@ -20,14 +24,14 @@ pub(super) struct ResponsesRenderer<'r> {
     token: u64,
     sequence: u64,
     output: Vec<Value>,
-    open: Option<OpenItem>,
+    open: Option<ScriptedItem>,
     usage: Option<Value>,
     generated: usize,
     finished: bool,
 }
 
 #[derive(Debug)]
-enum OpenItem {
+enum ScriptedItem {
     Message(Value, &'static str, String),
     Reasoning(Value, String),
     Call(Value, String),
@@ -97,7 +101,7 @@ impl<'r> ResponsesRenderer<'r> {
 
     fn text(&mut self, kind: &'static str, text: &str) -> String {
         let mut bytes = String::new();
-        let fits = matches!(&self.open, Some(OpenItem::Message(_, open, _)) if *open == kind);
+        let fits = matches!(&self.open, Some(ScriptedItem::Message(_, open, _)) if *open == kind);
         if !fits {
             bytes += &self.close("completed");
             let item = json!({"id": self.id("msg"), "type": "message", "status": "in_progress",
@@ -110,10 +114,10 @@ impl<'r> ResponsesRenderer<'r> {
                 0,
                 json!({"part": part}),
             );
-            self.open = Some(OpenItem::Message(item, kind, String::new()));
+            self.open = Some(ScriptedItem::Message(item, kind, String::new()));
         }
         self.generated += text.len();
-        let Some(OpenItem::Message(item, _, whole)) = &mut self.open else {
+        let Some(ScriptedItem::Message(item, _, whole)) = &mut self.open else {
             return bytes;
         };
         whole.push_str(text);
@@ -129,17 +133,17 @@ impl<'r> ResponsesRenderer<'r> {
 
     fn reasoning(&mut self, text: &str) -> String {
         let mut bytes = String::new();
-        if !matches!(self.open, Some(OpenItem::Reasoning(..))) {
+        if !matches!(self.open, Some(ScriptedItem::Reasoning(..))) {
             bytes += &self.close("completed");
             let item = json!({"id": self.id("rs"), "type": "reasoning", "summary": []});
             bytes += &self.added(&item);
             let part = json!({"type": "summary_text", "text": ""});
             let name = "response.reasoning_summary_part.added";
             bytes += &self.summary(name, &item, json!({"part": part}));
-            self.open = Some(OpenItem::Reasoning(item, String::new()));
+            self.open = Some(ScriptedItem::Reasoning(item, String::new()));
         }
         self.generated += text.len();
-        let Some(OpenItem::Reasoning(item, whole)) = &mut self.open else {
+        let Some(ScriptedItem::Reasoning(item, whole)) = &mut self.open else {
             return bytes;
         };
         whole.push_str(text);
@@ -182,7 +186,7 @@ impl<'r> ResponsesRenderer<'r> {
         } else {
             call.arguments.clone()
         };
-        self.open = Some(OpenItem::Call(item, String::new()));
+        self.open = Some(ScriptedItem::Call(item, String::new()));
         let size = body.chars().count().div_ceil(call.pieces.max(1)).max(1);
         let characters: Vec<char> = body.chars().collect();
         for piece in characters.chunks(size) {
@@ -193,7 +197,7 @@ impl<'r> ResponsesRenderer<'r> {
 
     fn arguments(&mut self, text: &str) -> String {
         self.generated += text.len();
-        let Some(OpenItem::Call(item, whole)) = &mut self.open else {
+        let Some(ScriptedItem::Call(item, whole)) = &mut self.open else {
             return String::new();
         };
         whole.push_str(text);
@@ -214,7 +218,7 @@ impl<'r> ResponsesRenderer<'r> {
         };
         let mut bytes = String::new();
         let item = match open {
-            OpenItem::Message(mut item, kind, text) => {
+            ScriptedItem::Message(mut item, kind, text) => {
                 let (name, field) = if kind == "refusal" {
                     ("response.refusal.done", "refusal")
                 } else {
@@ -232,7 +236,7 @@ impl<'r> ResponsesRenderer<'r> {
                 item["content"] = json!([part]);
                 item
             }
-            OpenItem::Reasoning(mut item, text) => {
+            ScriptedItem::Reasoning(mut item, text) => {
                 let fields = json!({"text": text});
                 bytes += &self.summary("response.reasoning_summary_text.done", &item, fields);
                 let part = json!({"type": "summary_text", "text": text});
@@ -243,7 +247,7 @@ impl<'r> ResponsesRenderer<'r> {
                 item["encrypted_content"] = json!(format!("{ENCRYPTED}{id}"));
                 item
             }
-            OpenItem::Call(mut item, body) => {
+            ScriptedItem::Call(mut item, body) => {
                 let (name, field) = if item["type"] == "custom_tool_call" {
                     ("response.custom_tool_call_input.done", "input")
                 } else {

@@ -6,7 +6,7 @@ use async_openai::types::responses::{Response, ResponseStreamEvent};
 use serde_json::{Value, json};
 
 /// Correct items that async-openai 0.43 cannot parse, as (type, status, reason).
-const UNSUPPORTED: [(&str, &str, &str); 5] = [
+const UNSUPPORTED: [(&str, &str, &str); 7] = [
     (
         "apply_patch_call",
         "incomplete",
@@ -20,6 +20,16 @@ const UNSUPPORTED: [(&str, &str, &str); 5] = [
         "its environment has more forms",
     ),
     ("shell_call", "completed", "its environment has more forms"),
+    (
+        "shell_call_output",
+        "in_progress",
+        "its outcomes have more forms",
+    ),
+    (
+        "shell_call_output",
+        "completed",
+        "its outcomes have more forms",
+    ),
 ];
 
 pub(super) fn event(data: &Value, report: &mut ViolationReport) {

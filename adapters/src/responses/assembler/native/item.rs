@@ -398,13 +398,13 @@ impl NativeItem {
 
     /// Whether neither the parts nor their documents have text.
     fn all_blank(&self, documents: &[Option<&str>]) -> bool {
-        let is_blank = |document: &Option<&str>| {
+        let is_blank = |document: Option<&str>| {
             let members = document.and_then(Members::read).unwrap_or_default();
             let text = members.get("text").or_else(|| members.get("refusal"));
             let text = text.and_then(Fragment::from_raw);
             text.is_none_or(|text| text.is_blank())
         };
-        self.parts.iter().all(NativePart::is_blank) && documents.iter().all(is_blank)
+        self.parts.iter().all(NativePart::is_blank) && documents.iter().copied().all(is_blank)
     }
 
     fn close_reasoning(

@@ -143,7 +143,9 @@ impl Assembler {
                 }
             }
         }
-        self.with_native(events, |items, out| items.advance(out));
+        self.with_native(events, |items, out| {
+            items.advance(out);
+        });
     }
 
     /// Closes the items at the end of an answer. `complete` is false if a limit cut it off.
@@ -197,8 +199,8 @@ impl Assembler {
         };
         let item_type = ItemType::of(&kind);
         let call_id = self.native_call_id(&item_type, &members, slot);
-        let form = match self.restored_target(&item_type, &members) {
-            Some(target) => ItemForm::Restored(Box::new(RestoredCall {
+        let form = if let Some(target) = self.restored_target(&item_type, &members) {
+            ItemForm::Restored(Box::new(RestoredCall {
                 call: CallItem::new(
                     slot,
                     call_id.unwrap_or_default(),
@@ -208,17 +210,16 @@ impl Assembler {
                 ),
                 arguments: String::new(),
                 complete: None,
-            })),
-            None => {
-                let held_back = item_type.is_call() && self.settings.caller_is_codex;
-                drop(members);
-                ItemForm::Native(Box::new(NativeItem::new(
-                    item_type,
-                    item.into_owned(),
-                    call_id,
-                    held_back,
-                )))
-            }
+            }))
+        } else {
+            let held_back = item_type.is_call() && self.settings.caller_is_codex;
+            drop(members);
+            ItemForm::Native(Box::new(NativeItem::new(
+                item_type,
+                item.into_owned(),
+                call_id,
+                held_back,
+            )))
         };
         self.native.queue.push_back(QueuedItem { slot, form });
     }

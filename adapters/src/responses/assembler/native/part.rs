@@ -245,7 +245,7 @@ impl NativePart {
     /// Takes the annotations and log probabilities of the finished part that did not come
     /// in events.
     fn add_later_lists(&mut self, members: &Members<'_>) {
-        let list = members.get("annotations").map(|raw| raw.get());
+        let list = members.get("annotations").map(RawValue::get);
         let list: Vec<&RawValue> = list
             .and_then(|json| serde_json::from_str(json).ok())
             .unwrap_or_default();
@@ -263,7 +263,7 @@ impl NativePart {
         let mut changes = Vec::new();
         if self.kind == NativeText::Output {
             let is_list = |name: &str| {
-                let list = members.get(name).map(|raw| raw.get());
+                let list = members.get(name).map(RawValue::get);
                 list.is_some_and(|json| json.starts_with('['))
             };
             let list = members
