@@ -151,7 +151,11 @@ impl ResponseObject {
             temperature: controls.temperature.unwrap_or(1.0),
             text: echo::text(params.text),
             tool_choice: EchoedJson::new(params.tool_choice, "\"auto\""),
-            tools: echo::tools(params.tools),
+            tools: if turn.tools.has_short_function() {
+                echo::completed_tools(params.tools)
+            } else {
+                echo::tools(params.tools)
+            },
             top_logprobs: controls.top_logprobs.unwrap_or(0),
             top_p: controls.top_p.unwrap_or(1.0),
             presence_penalty: controls.presence_penalty.unwrap_or(0.0),
@@ -347,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_response_repeats_what_the_client_sent() {
-        let body = "{\"model\":\"m\",\"input\":\"hi\",\"instructions\":\"be\\nkind\",\"temperature\":0.5,\"metadata\":{\n\"k\":\"v\"},\"reasoning\":{\"effort\":\"high\"},\"tool_choice\":\"none\",\"truncation\":\"auto\"}";
+        let body = "{\"model\":\"m\",\"input\":\"hi\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}],\"instructions\":\"be\\nkind\",\"temperature\":0.5,\"metadata\":{\n\"k\":\"v\"},\"reasoning\":{\"effort\":\"high\"},\"tool_choice\":\"none\",\"truncation\":\"auto\"}";
         let read = read(&response(body));
         assert_eq!(read["instructions"], "be\nkind");
         assert_eq!(read["temperature"], 0.5);
@@ -358,6 +362,13 @@ mod tests {
         );
         assert_eq!(read["tool_choice"], "none");
         assert_eq!(read["truncation"], "auto");
+        assert_eq!(
+            read["tools"],
+            json!([{
+                "type": "function", "name": "f", "parameters": {}, "description": null,
+                "strict": null,
+            }])
+        );
     }
 
     #[test]
