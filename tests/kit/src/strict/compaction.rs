@@ -26,9 +26,9 @@ pub(super) fn object(answer: &Value, report: &mut ViolationReport) {
         || "the compaction item is not the last".into(),
     );
     item::shape(compaction, ItemStage::Done, report);
-    messages
-        .iter()
-        .for_each(|message| user_message(message, report));
+    for message in messages {
+        user_message(message, report);
+    }
 }
 
 /// A message of the client as Open Responses wants it in an output.
