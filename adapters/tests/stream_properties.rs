@@ -63,7 +63,7 @@ fn an_answer_beyond_its_limit_fails() {
     let done = b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
     for (pieces, terminal) in [(10, "response.completed"), (11, "response.failed")] {
         let mut settings = settings(&turn, false, true);
-        settings.max_bytes = 100;
+        settings.assembler.max_bytes = 100;
         let chunks = std::iter::repeat_n(&chunk[..], pieces).chain([&done[..]]);
         let stream = judge::stream(
             &drive::stream(settings, &Quirks::default(), chunks).unwrap(),

@@ -365,11 +365,7 @@ impl<'e, S: Sink> Engine<'e, S> {
                 self.failover.cache_reasoning(self.output.assembler.items());
             }
         }
-        if S::STREAMS {
-            self.ctx
-                .observe(TurnEvent::ClientBody(self.output.frames.bytes()));
-        }
-        self.sink.send(&mut self.output.frames).await;
+        self.sink.send(&mut self.output.frames, self.ctx).await;
         self.last_sent = Instant::now();
     }
 

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::turn::context::TurnContext;
 use crate::turn::item_cache::ItemCache;
-use crate::turn::observer::TurnEvent;
 use crate::turn::record::Record;
 use crate::turn::response_headers::ResponseHeaders;
 use crate::turn::sink::Sink;
@@ -126,10 +125,7 @@ impl<'p, S: Sink> Page<'p, S> {
 
     /// Sends the events that were written.
     pub(super) async fn send(&mut self) {
-        if S::STREAMS {
-            self.ctx.observe(TurnEvent::ClientBody(self.frames.bytes()));
-        }
-        self.sink.send(&mut self.frames).await;
+        self.sink.send(&mut self.frames, self.ctx).await;
         self.last_sent = Instant::now();
     }
 

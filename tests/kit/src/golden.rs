@@ -22,14 +22,13 @@ use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Retry};
 use adapters::plan::{Bounds, plan};
 use adapters::provider_error;
-use adapters::responses::assembler::AssemblerSettings;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
 use registry::{Model, Provider, Quirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::drive;
+use crate::drive::{self, AnswerSetup};
 
 /// File with the client's request.
 pub const REQUEST: &str = "request.json";
@@ -268,7 +267,7 @@ impl<O> GoldenCase<O> {
 
     fn read_answer<T>(
         &self,
-        read: impl FnOnce(AssemblerSettings, &Quirks) -> Result<T, Fault>,
+        read: impl FnOnce(AnswerSetup, &Quirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let source = TurnSource::new(self.request.clone());
         let turn = source.turn()?;

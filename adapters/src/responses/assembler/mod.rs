@@ -22,6 +22,8 @@ mod message;
 mod reasoning;
 mod writer;
 
+pub use super::response_object::ResponseStatus;
+
 use std::collections::HashSet;
 
 use self::call::CallItem;
@@ -30,8 +32,8 @@ use self::citations::Citations;
 use self::message::MessageItem;
 use self::reasoning::ReasoningItem;
 use self::writer::ItemWriter;
-use super::envelope::{ResponseEnvelope, ResponseState};
 use super::event_buffer::EventBuffer;
+use super::response_object::{IncompleteReason, ResponseError, ResponseObject};
 use crate::baggage::Baggage;
 use crate::event::{Event, Finish, Fragment, Usage};
 use crate::fault::{Fault, Kind};
@@ -43,8 +45,6 @@ use crate::tools::ToolNames;
 /// upstream request.
 #[derive(Debug)]
 pub struct AssemblerSettings {
-    /// The constant part of the response object.
-    pub envelope: ResponseEnvelope,
     /// Maps wire names in calls to the client's tools.
     pub tool_names: ToolNames,
     /// The call ids of the history; a new call gets a different one.
@@ -99,18 +99,6 @@ pub struct Assembler {
     usage: Option<Usage>,
     notes: Notes,
     received_bytes: usize,
-    final_status: Option<ResponseStatus>,
-}
-
-/// The final status of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseStatus {
-    /// The answer is complete: `response.completed`.
-    Completed,
-    /// The output limit or a content filter ended it: `response.incomplete`.
-    Incomplete,
-    /// The answer broke off: `response.failed`.
-    Failed,
 }
 
 #[derive(Debug)]
@@ -128,10 +116,10 @@ enum TextKind {
 }
 
 impl Assembler {
-    /// An assembler that has written no event.
-    pub fn new(settings: AssemblerSettings) -> Self {
+    /// An assembler that has written no event. `response` is the response at its beginning.
+    pub fn new(response: ResponseObject, settings: AssemblerSettings) -> Self {
         Self {
-            writer: ItemWriter::new(settings.envelope.id()),
+            writer: ItemWriter::new(response),
             settings,
             open: OpenItem::Nothing,
             calls: CallQueue::default(),
@@ -143,14 +131,13 @@ impl Assembler {
             usage: None,
             notes: Notes::default(),
             received_bytes: 0,
-            final_status: None,
         }
     }
 
     /// Writes `response.created` and `response.in_progress`.
     pub fn begin(&mut self, events: &mut EventBuffer) {
-        self.write_lifecycle_event("response.created", events);
-        self.write_lifecycle_event("response.in_progress", events);
+        self.writer.response_event("response.created", events);
+        self.writer.response_event("response.in_progress", events);
     }
 
     /// Replaces the parameters because another provider answers. Only valid before the
@@ -162,8 +149,8 @@ impl Assembler {
     /// Writes `response.in_progress` with the output so far, so that a silent connection
     /// does not look dead.
     pub fn heartbeat(&mut self, events: &mut EventBuffer) {
-        if self.final_status.is_none() {
-            self.write_lifecycle_event("response.in_progress", events);
+        if self.final_status().is_none() {
+            self.writer.response_event("response.in_progress", events);
         }
     }
 
@@ -176,7 +163,7 @@ impl Assembler {
         now: u64,
         events: &mut EventBuffer,
     ) -> Result<(), Fault> {
-        if self.final_status.is_some() {
+        if self.final_status().is_some() {
             return Ok(());
         }
         match event {
@@ -244,7 +231,7 @@ impl Assembler {
             Event::Finish(finish) => self.finish(finish, now, events),
             Event::Failed(fault) => return Err(fault),
         }
-        if self.received_bytes > self.settings.max_bytes && self.final_status.is_none() {
+        if self.received_bytes > self.settings.max_bytes && self.final_status().is_none() {
             let message = format!(
                 "The provider's answer is larger than {} bytes.",
                 self.settings.max_bytes
@@ -257,7 +244,7 @@ impl Assembler {
     /// Writes a compaction item with this `encrypted_content`. No item may be open. Like
     /// OpenAI's compaction items it has an id and no status.
     pub fn write_compaction(&mut self, blob: &str, events: &mut EventBuffer) {
-        if self.final_status.is_some() {
+        if self.final_status().is_some() {
             return;
         }
         let position = self.writer.next_position("cmp");
@@ -273,7 +260,7 @@ impl Assembler {
     /// Ends the answer with `response.failed`. Open items are closed as incomplete; for
     /// Codex they stay open (see [`AssemblerSettings::caller_is_codex`]).
     pub fn fail(&mut self, fault: &Fault, events: &mut EventBuffer) {
-        if self.final_status.is_some() {
+        if self.final_status().is_some() {
             return;
         }
         if self.settings.caller_is_codex {
@@ -287,25 +274,26 @@ impl Assembler {
         self.close_text("incomplete", true, events);
         self.drop_pending_citations();
         self.ensure_usage();
-        let message = fault.response_message().into_owned();
-        let state = ResponseState {
-            status: "failed",
-            error: Some((fault.response_code(), &message)),
-            usage: self.usage,
-            ..self.state()
-        };
-        self.write_terminal_event("response.failed", &state, events);
-        self.final_status = Some(ResponseStatus::Failed);
+        self.writer.response.error = Some(ResponseError {
+            code: fault.response_code(),
+            message: fault.response_message().into_owned(),
+        });
+        self.end(ResponseStatus::Failed, events);
     }
 
     /// The final status, once the terminal event is written.
     pub fn final_status(&self) -> Option<ResponseStatus> {
-        self.final_status
+        self.writer.response.status
+    }
+
+    /// The response as it is so far; final after the terminal event.
+    pub fn response(&self) -> &ResponseObject {
+        &self.writer.response
     }
 
     /// The finished items: item id and JSON.
     pub fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.writer.items()
+        self.writer.response.output.iter()
     }
 
     /// The token counts that the provider sent; after the end of the answer an estimate if
@@ -552,36 +540,29 @@ impl Assembler {
         self.close_text(status, false, events);
         self.drop_pending_citations();
         self.ensure_usage();
-        let state = ResponseState {
-            usage: self.usage,
-            ..self.state()
+        let response = &mut self.writer.response;
+        let status = match finish {
+            Finish::Stop => {
+                response.completed_at = Some(now);
+                ResponseStatus::Completed
+            }
+            Finish::Length => {
+                response.incomplete_details = Some(IncompleteReason::MaxOutputTokens);
+                ResponseStatus::Incomplete
+            }
+            Finish::ContentFilter => {
+                response.incomplete_details = Some(IncompleteReason::ContentFilter);
+                ResponseStatus::Incomplete
+            }
         };
-        let (outcome, name, state) = match finish {
-            Finish::Stop => (
-                ResponseStatus::Completed,
-                "response.completed",
-                ResponseState {
-                    status: "completed",
-                    completed_at: Some(now),
-                    ..state
-                },
-            ),
-            Finish::Length | Finish::ContentFilter => (
-                ResponseStatus::Incomplete,
-                "response.incomplete",
-                ResponseState {
-                    status: "incomplete",
-                    incomplete: Some(if finish == Finish::Length {
-                        "max_output_tokens"
-                    } else {
-                        "content_filter"
-                    }),
-                    ..state
-                },
-            ),
-        };
-        self.write_terminal_event(name, &state, events);
-        self.final_status = Some(outcome);
+        self.end(status, events);
+    }
+
+    /// Writes the terminal event.
+    fn end(&mut self, status: ResponseStatus, events: &mut EventBuffer) {
+        self.writer.response.usage = self.usage;
+        self.writer.response.status = Some(status);
+        self.writer.response_event(status.event_name(), events);
     }
 
     /// Sets estimated token counts if the provider sent none.
@@ -607,40 +588,5 @@ impl Assembler {
             output,
             ..Usage::default()
         }
-    }
-
-    fn state(&self) -> ResponseState<'_> {
-        ResponseState {
-            status: "in_progress",
-            completed_at: None,
-            error: None,
-            incomplete: None,
-            output: &self.writer.output,
-            usage: None,
-        }
-    }
-
-    fn write_lifecycle_event(&mut self, name: &'static str, events: &mut EventBuffer) {
-        let sequence = self.writer.next_sequence();
-        let out = events.begin_event(name, sequence);
-        out.extend_from_slice(b",\"response\":");
-        self.settings.envelope.push(out, &self.state());
-        events.end_event();
-    }
-
-    /// Writes the terminal event and `[DONE]`. Its sequence number is the last one.
-    fn write_terminal_event(
-        &self,
-        name: &'static str,
-        state: &ResponseState<'_>,
-        events: &mut EventBuffer,
-    ) {
-        let out = events.begin_event(name, self.writer.sequence);
-        out.extend_from_slice(b",\"response\":");
-        let start = out.len();
-        self.settings.envelope.push(out, state);
-        events.mark_terminal(start);
-        events.end_event();
-        events.push_done_marker();
     }
 }
