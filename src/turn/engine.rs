@@ -200,7 +200,7 @@ impl<'e, S: Sink> Engine<'e, S> {
         };
         let is_new = self.failover.learn_patch(&self.attempt.route, patch);
         match self.failover.encode_again(&self.attempt.route) {
-            Ok(attempt) if attempt.body != self.attempt.body => {
+            Ok(attempt) if attempt.request != self.attempt.request => {
                 self.record.adapted(fault, patch);
                 self.switch_to(attempt);
                 true
@@ -247,7 +247,7 @@ impl<'e, S: Sink> Engine<'e, S> {
             upstream: &self.attempt.upstream,
             route: &self.attempt.route,
             answer_params: &self.attempt.answer_params,
-            body: &self.attempt.body,
+            request: &self.attempt.request,
         });
         let result = self.send_and_read().await;
         self.ctx
@@ -288,11 +288,12 @@ impl<'e, S: Sink> Engine<'e, S> {
             self.wait_with_heartbeat(sleep(after)).await?;
             Err(fault)
         } else {
-            let body = self.attempt.body.clone();
-            let ctx = self.ctx;
+            let request = self.attempt.request.clone();
+            let (ctx, dialect) = (self.ctx, Arc::clone(&self.attempt.route.dialect));
             let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
+            let (quirks, clock) = (&dialect.quirks, &*ctx.clock);
             let opening =
-                upstream::send_request(&upstream, permit, key, body, &*ctx.clock, &observe);
+                upstream::send_request(&upstream, permit, key, request, quirks, clock, &observe);
             // Boxed to keep this future out of the size of the stream that follows it.
             let opening = Box::pin(opening);
             self.wait_with_heartbeat(opening).await?

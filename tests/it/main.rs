@@ -31,6 +31,7 @@ mod store;
 mod supply;
 mod trial;
 mod turns;
+mod wires;
 
 use std::process::ExitCode;
 
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         store::trials(),
         supply::trials(),
         turns::trials(),
+        wires::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();
     run(&Arguments::from_args(), trials).exit_code()

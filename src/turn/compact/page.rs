@@ -88,7 +88,7 @@ impl<'p, S: Sink> Page<'p, S> {
         headers: &ResponseHeaders,
     ) {
         let now = self.ctx.clock.unix();
-        for event in [Event::Usage(usage), Event::Finish(Finish::Stop)] {
+        for event in [Event::Usage(usage.into()), Event::Finish(Finish::Stop)] {
             // Neither of these two events can fail.
             let _ = self.assembler.event(event, now, &mut self.frames);
         }

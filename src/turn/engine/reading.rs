@@ -119,8 +119,8 @@ impl<S: Sink> Engine<'_, S> {
             None => reader.end(&mut emit)?,
         }
         // The first content, not an opened stream, shows that the provider works.
-        if self.output.has_content && !self.attempt.body.is_empty() {
-            self.attempt.body = Bytes::new();
+        if self.output.has_content && !self.attempt.request.body.is_empty() {
+            self.attempt.request.body = Bytes::new();
             self.failover.commit_route(&self.attempt);
             self.attempt.upstream.health().record_success();
             self.record.provider_down(false);

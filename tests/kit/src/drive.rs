@@ -9,7 +9,7 @@ use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings}
 use adapters::responses::event_buffer::EventBuffer;
 use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
-use registry::Quirks;
+use registry::WireQuirks;
 
 /// The time of all answers, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
@@ -48,7 +48,7 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AnswerSet
 /// upstream's socket.
 pub fn stream<'c>(
     settings: AnswerSetup,
-    quirks: &Quirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     stream_with_notes(settings, quirks, chunks).map(|(stream, _)| stream)
@@ -57,7 +57,7 @@ pub fn stream<'c>(
 /// [`stream`], with the notes of what was repaired.
 pub fn stream_with_notes<'c>(
     settings: AnswerSetup,
-    quirks: &Quirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<(String, Notes), Fault> {
     let codex = settings.assembler.caller_is_codex;
@@ -71,7 +71,7 @@ pub fn stream_with_notes<'c>(
 /// The response for a client that does not stream, or the fault.
 pub fn whole<'c>(
     settings: AnswerSetup,
-    quirks: &Quirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     let answer = read(settings, quirks, chunks, false);
@@ -101,7 +101,7 @@ pub struct DrivenAnswer {
 /// Reads an answer to its end, for a client that streams or one that does not.
 pub fn read<'c>(
     settings: AnswerSetup,
-    quirks: &Quirks,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
 ) -> DrivenAnswer {
@@ -166,7 +166,7 @@ impl AnswerDriver {
 
     fn run<'c>(
         &mut self,
-        quirks: &Quirks,
+        quirks: &WireQuirks,
         chunks: impl IntoIterator<Item = &'c [u8]>,
         mut send: impl FnMut(&mut EventBuffer),
     ) -> Result<(), Fault> {

@@ -35,7 +35,9 @@ use self::writer::ItemWriter;
 use super::event_buffer::EventBuffer;
 use super::response_object::{IncompleteReason, ResponseError, ResponseObject};
 use crate::baggage::Baggage;
-use crate::event::{Event, Finish, Fragment, Usage};
+use crate::event::{
+    Event, Finish, Fragment, ReasoningState, ReasoningStateForm, TokenLogprob, Usage,
+};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
@@ -89,8 +91,8 @@ pub struct Assembler {
     /// The `reasoning_details` that no item carries yet: JSON objects, separated by
     /// commas.
     reasoning_details: String,
-    /// The `extra_content` of the next call, as JSON.
-    extra_content: Option<String>,
+    /// The slot of the next call, and its `extra_content` as JSON.
+    extra_content: Option<(Option<u32>, String)>,
     citations: Citations,
     /// Text and reasoning that arrived while a call was still open, escaped.
     waiting_text: Vec<(TextKind, String)>,
@@ -169,8 +171,7 @@ impl Assembler {
         match event {
             Event::Started => {}
             Event::Text(fragment, logprobs) => {
-                let logprobs = logprobs.map(serde_json::value::RawValue::get);
-                self.add_text(TextKind::Output, &fragment, logprobs, events);
+                self.add_text(TextKind::Output, &fragment, logprobs.as_deref(), events);
             }
             Event::Refusal(fragment) => {
                 let kind = if self.settings.caller_is_codex {
@@ -194,25 +195,11 @@ impl Assembler {
                         .add("arguments_after_end", format!("call {slot}"));
                 }
             }
-            Event::ReasoningDetails(list) => {
-                self.count_bytes(list.len());
-                if !self.reasoning_details.is_empty() {
-                    self.reasoning_details.push(',');
-                }
-                self.reasoning_details.push_str(&list);
-            }
-            Event::CallExtraContent(extra) => {
-                self.count_bytes(extra.len());
-                self.extra_content = Some(extra.into_owned());
-            }
-            Event::Annotation(raw) => {
-                self.count_bytes(raw.get().len());
-                match self.citations.parse_annotation(raw) {
-                    Some(annotation) => self.add_annotation(annotation, events),
-                    None => self
-                        .notes
-                        .add("annotation_dropped", "it is no url_citation"),
-                }
+            Event::ReasoningState(state) => self.keep_reasoning_state(state),
+            Event::Citation(citation) => {
+                let annotation = self.citations.annotation(&citation);
+                self.count_bytes(annotation.len());
+                self.add_annotation(annotation, events);
             }
             Event::Source { url, title } => {
                 if let Some(annotation) = self.citations.source_annotation(&url, &title) {
@@ -220,7 +207,9 @@ impl Assembler {
                     self.add_annotation(annotation, events);
                 }
             }
-            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Usage(update) => {
+                self.usage = Some(update.applied_to(self.usage.unwrap_or_default()));
+            }
             Event::Note(code, detail) => self.notes.add(code, detail),
             Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
                 // Codex mistakes a response that is incomplete for this reason for a
@@ -307,6 +296,22 @@ impl Assembler {
         &self.notes
     }
 
+    /// Keeps the state for the baggage of the next item that can carry it.
+    fn keep_reasoning_state(&mut self, state: ReasoningState<'_>) {
+        self.count_bytes(state.blob.len());
+        match state.form {
+            ReasoningStateForm::ReasoningDetails => {
+                if !self.reasoning_details.is_empty() {
+                    self.reasoning_details.push(',');
+                }
+                self.reasoning_details.push_str(&state.blob);
+            }
+            ReasoningStateForm::ExtraContent => {
+                self.extra_content = Some((state.slot, state.blob.into_owned()));
+            }
+        }
+    }
+
     fn count_bytes(&mut self, bytes: usize) {
         self.received_bytes += bytes;
     }
@@ -315,7 +320,7 @@ impl Assembler {
         &mut self,
         kind: TextKind,
         fragment: &Fragment<'_>,
-        logprobs: Option<&str>,
+        logprobs: Option<&[TokenLogprob<'_>]>,
         events: &mut EventBuffer,
     ) {
         self.count_bytes(fragment.escaped().len());
@@ -352,7 +357,7 @@ impl Assembler {
         &mut self,
         kind: TextKind,
         escaped: &str,
-        logprobs: Option<&str>,
+        logprobs: Option<&[TokenLogprob<'_>]>,
         events: &mut EventBuffer,
     ) {
         let fits = match (&self.open, kind) {
@@ -487,7 +492,8 @@ impl Assembler {
             );
         }
         let call_id = self.unique_call_id(id, name, slot);
-        let baggage = self.extra_content.take().map(|call_extra| Baggage {
+        let of_call = self.extra_content.take_if(|(of, _)| *of == Some(slot));
+        let baggage = of_call.map(|(_, call_extra)| Baggage {
             origin: self.settings.params.origin.clone(),
             extra_content: call_extra,
             ..Baggage::default()
