@@ -216,16 +216,16 @@ impl QuirkPatch {
         }
     }
 
-    fn apply_to_chat(&self, quirks: &mut ChatQuirks) {
+    fn apply_to_chat(self, quirks: &mut ChatQuirks) {
         match self {
             Self::Window(_)
             | Self::MaxOutput(_)
             | Self::Efforts(_)
             | Self::NoSampling
             | Self::NoImages => {}
-            Self::MaxTokensField(field) => quirks.max_tokens_field = *field,
+            Self::MaxTokensField(field) => quirks.max_tokens_field = field,
             Self::RequireReasoning(required) => {
-                quirks.reasoning_required = *required;
+                quirks.reasoning_required = required;
                 quirks.reasoning_replay = ReasoningReplay::ReasoningContent;
             }
             Self::NoReasoning => {
@@ -241,9 +241,9 @@ impl QuirkPatch {
                 quirks.reasoning_control = without_thinking_switch(quirks.reasoning_control);
             }
             Self::MaxTemperature(hundredths) => {
-                quirks.max_temperature = Some(f64::from(*hundredths) / 100.0);
+                quirks.max_temperature = Some(f64::from(hundredths) / 100.0);
             }
-            Self::OmitParameter(parameter) => *quirk_flag(*parameter, quirks) = false,
+            Self::OmitParameter(parameter) => *quirk_flag(parameter, quirks) = false,
             Self::WithoutToolChoice(values) => {
                 for value in [
                     ToolChoiceMode::None,
@@ -255,18 +255,18 @@ impl QuirkPatch {
                     }
                 }
             }
-            Self::ResponseFormat(format) => quirks.response_format = *format,
-            Self::SystemRole(role) => quirks.system_role = *role,
+            Self::ResponseFormat(format) => quirks.response_format = format,
+            Self::SystemRole(role) => quirks.system_role = role,
             Self::SystemFirst => quirks.system_place = SystemPlace::First,
             Self::AnswerAfterTool => quirks.answer_after_tool = true,
             Self::MergeUser => quirks.merge_user = true,
             Self::NoImageUrls => quirks.image_urls = false,
             Self::ImageNeedsText => quirks.image_needs_text = true,
             Self::NoFiles => quirks.files = false,
-            Self::CallContent(content) => quirks.call_content = *content,
-            Self::CallIds(form) => quirks.call_ids = *form,
+            Self::CallContent(content) => quirks.call_content = content,
+            Self::CallIds(form) => quirks.call_ids = form,
             Self::ToolNames => quirks.tool_names = true,
-            Self::Schema(rules) => quirks.schema = quirks.schema.union(*rules),
+            Self::Schema(rules) => quirks.schema = quirks.schema.union(rules),
             Self::NoCallStreaming => quirks.stream_tools = false,
         }
     }
