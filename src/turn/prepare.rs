@@ -5,27 +5,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use adapters::fault::Fault;
+use adapters::responses::assembler::Assembler;
 use adapters::responses::request::TurnSource;
 
 use super::caller::{Session, TurnKind};
 use super::compact::{Compaction, CompactionTrigger};
 use super::context::TurnContext;
+use super::engine::{Round, Step};
 use super::failover::{Failover, PreparedAttempt};
+use super::item_cache::ItemCache;
 use super::observer::TurnEvent;
-use super::prepared::{PreparedTurn, RoutedHistory, first_attempt, new_assembler, resolve_routes};
+use super::prepared::{RoutedHistory, first_attempt, new_assembler, resolve_routes};
 use super::shared::SharedState;
 use crate::config::Config;
 
-/// The work that a request requires.
-pub(super) enum PreparedTask {
-    Answer(Box<PreparedTurn>),
-    /// Compact its history, alone or before the answer.
-    Compaction(Box<Compaction>),
-}
-
 /// A client request that was parsed and routed.
 pub(super) struct PreparedRequest {
-    pub(super) task: PreparedTask,
+    pub(super) first_step: Step,
+    /// Writes the answer.
+    pub(super) assembler: Box<Assembler>,
+    /// Where the answer's items are cached, if the client may refer to them by id.
+    pub(super) item_cache: Option<Arc<ItemCache>>,
     pub(super) session: Session,
     /// Whether the client wants events.
     pub(super) stream: bool,
@@ -94,11 +94,11 @@ pub(super) fn prepare(
             tools,
             id,
             created_at,
-            assembler: Some(assembler),
-            item_cache,
         };
         return Ok(PreparedRequest {
-            task: PreparedTask::Compaction(Box::new(compaction)),
+            first_step: Step::Summarize(Box::new(compaction)),
+            assembler,
+            item_cache,
             session,
             stream: stream && trigger != CompactionTrigger::Endpoint,
         });
@@ -116,8 +116,8 @@ pub(super) fn prepare(
     let exceeds = threshold.is_some_and(|tokens| exceeds_threshold(&attempt, tokens));
     let assembler = new_assembler(&turn, &id, created_at, ctx.caller.codex, answer_params);
     let source = resolved.unwrap_or(source);
-    let task = match compaction_routes {
-        Some(routes) if exceeds => PreparedTask::Compaction(Box::new(Compaction {
+    let first_step = match compaction_routes {
+        Some(routes) if exceeds => Step::Summarize(Box::new(Compaction {
             trigger: CompactionTrigger::Threshold,
             history: RoutedHistory {
                 config: Arc::clone(config),
@@ -129,23 +129,16 @@ pub(super) fn prepare(
             tools: None,
             id,
             created_at,
-            assembler: Some(assembler),
-            item_cache,
         })),
         _ => {
             failover.keep_source(source);
-            PreparedTask::Answer(Box::new(PreparedTurn {
-                attempt,
-                failover,
-                affinity: session.affinity(),
-                assembler,
-                begun: false,
-                item_cache,
-            }))
+            Step::Upstream(Box::new(Round::new(attempt, failover, session.affinity())))
         }
     };
     Ok(PreparedRequest {
-        task,
+        first_step,
+        assembler,
+        item_cache,
         session,
         stream,
     })
