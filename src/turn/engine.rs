@@ -5,6 +5,7 @@
 //! | `answer` | what lives for the whole answer: events, heartbeats, record |
 //! | `round` | one upstream answer within it: attempts, retries, patches, failover |
 //! | `reading` | reads the body of an upstream answer |
+//! | `tools` | between two rounds: runs the calls of tools that run in the proxy |
 //!
 //! The commit point: until the first event goes out, a fault is returned and becomes an HTTP
 //! status; afterwards the stream ends in `response.failed`. A round is retried, adapted to the
@@ -22,9 +23,11 @@ use super::sink::Sink;
 mod answer;
 mod reading;
 mod round;
+mod tools;
 
-pub(super) use answer::Answer;
+pub(super) use answer::{Answer, AnswerParts};
 pub(super) use round::Round;
+pub(super) use tools::ToolLoop;
 
 /// When a stream sends something although the provider is silent.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +45,8 @@ pub(super) enum Step {
     Summarize(Box<Compaction>),
     /// Send the request of a round and pass its answer on to the client.
     Upstream(Box<Round>),
+    /// Run the calls that ended the round.
+    Tools,
     /// The last event was sent.
     Done,
     /// There are no events: the answer is this JSON document, which is no response object.
@@ -81,8 +86,13 @@ async fn run_steps<S: Sink>(
             Step::Summarize(compaction) => Box::pin(compaction.run(answer)).await?,
             Step::Upstream(mut round) => {
                 answer.run_round(&mut round).await?;
-                Step::Done
+                if answer.assembler.awaits_tools() {
+                    Step::Tools
+                } else {
+                    Step::Done
+                }
             }
+            Step::Tools => Box::pin(answer.run_tools()).await?,
             Step::Done => return Ok(None),
             Step::Document(json) => return Ok(Some(json)),
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
-use adapters::responses::assembler::AnswerParams;
+use adapters::responses::assembler::{AnswerParams, HostedItem};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
@@ -16,6 +16,7 @@ use registry::Route;
 
 use super::outcome::Outcome;
 use super::state::TurnState;
+use super::tool_runner::ToolResult;
 use crate::upstream::{AttemptEvent, KeyIndex, Upstream};
 
 /// Observes one turn, from the client's request to the end of the answer. The engine drops it when
@@ -86,6 +87,15 @@ pub enum TurnEvent<'a> {
     UpstreamEnd,
     /// The attempt is over, with this fault if it failed.
     AttemptEnd(Option<&'a Fault>),
+    /// The call of a tool that runs in the proxy begins.
+    ToolCall {
+        /// The call id.
+        call_id: &'a str,
+        /// What the client sees of it.
+        shown: Option<&'a HostedItem>,
+    },
+    /// The call that began last returned this.
+    ToolResult(&'a ToolResult),
     /// The turn is ended early because the process shuts down.
     ShuttingDown,
     /// The head of our answer to the client.

@@ -24,6 +24,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// A client request with its session and the routes that can answer it. A compaction makes
 /// several requests of it, one for each purpose.
+#[derive(Clone)]
 pub(super) struct RoutedHistory {
     pub(super) config: Arc<Config>,
     pub(super) shared: Arc<SharedState>,
@@ -51,6 +52,21 @@ impl RoutedHistory {
     ) -> Result<(Round, Box<Assembler>), Fault> {
         let source = self.source.with_purpose(purpose);
         block_in_place_if_large(source.body_len(), || self.parse_and_encode(ctx, source))
+    }
+
+    /// Prepares the next round of the answer to this history.
+    pub(super) fn further_round(&self, ctx: &TurnContext) -> Result<Round, Fault> {
+        let source = self.source.clone();
+        block_in_place_if_large(source.body_len(), || {
+            let turn = source.turn()?;
+            let routes = self.routes.clone();
+            let (config, shared) = (&self.config, &self.shared);
+            let mut failover = Failover::new(ctx, config, shared, &self.session, routes);
+            let attempt = first_attempt(&mut failover, &turn)?;
+            drop(turn);
+            failover.keep_source(source);
+            Ok(Round::new(attempt, failover, self.session.affinity()))
+        })
     }
 
     fn parse_and_encode(
@@ -95,6 +111,7 @@ pub(super) fn new_assembler(
     Box::new(Assembler::new(AssemblerSettings {
         envelope: ResponseEnvelope::new(turn, id, created_at),
         tool_names: turn.tools.names(),
+        withheld_tools: turn.withheld_tools.clone(),
         known_call_ids: turn.call_ids(),
         caller_is_codex: codex,
         params,

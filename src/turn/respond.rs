@@ -75,6 +75,7 @@ pub async fn input_tokens(service: &Arc<Service>, head: &Parts, body: String) ->
         clock: Arc::new(System),
         random: Arc::new(System),
         observer: None,
+        tools: None,
     };
     let ctx = service.context_with(head, request_id(head), environment);
     let reply = ReplyBuilder {
@@ -107,15 +108,9 @@ async fn stream(
     let slot = ChunkSlot::default();
     let headers = reply.headers.clone();
     let mut sink = SseSink(slot.clone());
-    let PreparedRequest {
-        first_step,
-        assembler,
-        item_cache,
-        ..
-    } = request;
+    let (parts, first_step) = (request.parts, request.first_step);
     let engine = Box::pin(async move {
-        let output = (assembler, item_cache);
-        let answer = Answer::new(&ctx, output, timing, &mut record, &headers, &mut sink);
+        let answer = Answer::new(&ctx, parts, timing, &mut record, &headers, &mut sink);
         engine::run(answer, first_step).await.map(|_| ())
     });
     let mut events = EventStream::new(engine, slot);
@@ -135,8 +130,7 @@ async fn whole(
 ) -> Response<Body> {
     let mut sink = JsonSink::default();
     let headers = reply.headers.clone();
-    let output = (request.assembler, request.item_cache);
-    let answer = Answer::new(ctx, output, timing, &mut record, &headers, &mut sink);
+    let answer = Answer::new(ctx, request.parts, timing, &mut record, &headers, &mut sink);
     match Box::pin(engine::run(answer, request.first_step)).await {
         Ok(document) => reply.json(document.or(sink.0).unwrap_or_default()),
         Err(fault) => reply.fault(&fault),

@@ -101,6 +101,11 @@ impl Compaction {
                     blob: summary.blob,
                     from: summary.retained_from,
                 };
+                answer.assembler.begin_round();
+                if let Some(tools) = &mut answer.tools {
+                    let source = self.history.source.with_purpose(purpose.clone());
+                    tools.history.source = source;
+                }
                 let (round, _) = self.history.prepare(answer.ctx, purpose)?;
                 Ok(Step::Upstream(Box::new(round)))
             }

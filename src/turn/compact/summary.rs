@@ -194,8 +194,8 @@ impl Summarizer<'_> {
     fn fits(&self, ctx: &TurnContext, round: &Round) -> bool {
         let params = &round.attempt.answer_params;
         let window = round.attempt.route.model.window();
-        let calibrations = &self.history.shared.calibrations;
-        let calibration = calibrations.find(&ctx.owner, &self.history.session.id);
+        let memory = &self.history.shared.memory;
+        let calibration = memory.calibration(&ctx.owner, &self.history.session.id);
         let tokens = calibration.map_or(params.estimated_input_tokens, |calibration| {
             calibration.scale(&params.origin, params.estimated_input_tokens)
         });

@@ -9,12 +9,12 @@ use adapters::responses::assembler::{Assembler, ResponseStatus};
 use adapters::responses::event_buffer::EventBuffer;
 use tokio::time::{Instant, sleep_until};
 
-use super::StreamTiming;
+use super::{StreamTiming, ToolLoop};
 use crate::turn::context::TurnContext;
-use crate::turn::item_cache::ItemCache;
 use crate::turn::observer::TurnEvent;
 use crate::turn::record::Record;
 use crate::turn::response_headers::ResponseHeaders;
+use crate::turn::shared::SharedState;
 use crate::turn::sink::Sink;
 
 /// The answer to one turn of a client. Made when the turn was prepared; it ends with its last
@@ -30,16 +30,27 @@ pub(in crate::turn) struct Answer<'a, S> {
     /// `response.created` was written.
     pub(super) begun: bool,
     pub(super) last_sent: Instant,
+    /// The tools that run in the proxy, if there are any.
+    pub(in crate::turn) tools: Option<Box<ToolLoop>>,
     sink: &'a mut S,
-    /// Where the answer's items are cached, if the client may refer to them by id.
-    item_cache: Option<Arc<ItemCache>>,
+    /// Where the answer's items are remembered, if the client may refer to them by id.
+    keeps_items: Option<Arc<SharedState>>,
+}
+
+/// What an answer is written with. Made when the turn is prepared.
+pub(in crate::turn) struct AnswerParts {
+    pub(in crate::turn) assembler: Box<Assembler>,
+    /// The tools that run in the proxy, if there are any.
+    pub(in crate::turn) tools: Option<Box<ToolLoop>>,
+    /// Where the answer's items are remembered, if the client may refer to them by id.
+    pub(in crate::turn) keeps_items: Option<Arc<SharedState>>,
 }
 
 impl<'a, S: Sink> Answer<'a, S> {
     /// An answer of which nothing was written.
     pub(in crate::turn) fn new(
         ctx: &'a TurnContext,
-        (assembler, item_cache): (Box<Assembler>, Option<Arc<ItemCache>>),
+        parts: AnswerParts,
         timing: StreamTiming,
         record: &'a mut Record,
         headers: &'a ResponseHeaders,
@@ -49,13 +60,14 @@ impl<'a, S: Sink> Answer<'a, S> {
             ctx,
             record,
             headers,
-            assembler,
+            assembler: parts.assembler,
+            tools: parts.tools,
+            keeps_items: parts.keeps_items,
             events: EventBuffer::default(),
             timing,
             begun: false,
             last_sent: Instant::now(),
             sink,
-            item_cache,
         }
     }
 
@@ -117,8 +129,10 @@ impl<'a, S: Sink> Answer<'a, S> {
             }
             self.record.notes.extend(self.assembler.notes());
             self.record.answer_ended(status);
-            if let Some(items) = &self.item_cache {
-                items.keep(&self.ctx.owner, self.assembler.items());
+            if let Some(shared) = &self.keeps_items {
+                let (owner, session) = (&self.ctx.owner, &self.record.session);
+                let items = self.assembler.items();
+                shared.memory.keep_items(owner, session, items);
             }
         }
         if S::STREAMS {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use adapters::fault::{Fault, Kind};
-use adapters::responses::assembler::Assembler;
+use adapters::responses::assembler::{Assembler, RoundItem};
 use adapters::responses::event_buffer::EventBuffer;
 use tokio::time::{Instant, sleep};
 
@@ -284,8 +284,16 @@ impl<S: Sink> Answer<'_, S> {
             self.record.notes.extend(assembler.notes());
         }
         if round.attempt.answer_params.seal_reasoning {
-            round.failover.cache_reasoning(assembler.items());
+            if assembler.awaits_tools() {
+                let items = assembler.round_items();
+                let items = items.iter().flat_map(RoundItem::to_items);
+                round.failover.cache_reasoning(items.map(str::as_bytes));
+            } else {
+                let items = assembler.items().map(|(_, json)| json);
+                round.failover.cache_reasoning(items);
+            }
         }
+        self.remember_rounds();
     }
 }
 

@@ -21,6 +21,7 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Assembler
     AssemblerSettings {
         envelope: ResponseEnvelope::new(turn, RESPONSE_ID, NOW),
         tool_names: turn.tools.names(),
+        withheld_tools: turn.withheld_tools.clone(),
         known_call_ids: turn.call_ids(),
         caller_is_codex: codex,
         params: AnswerParams {

@@ -85,6 +85,11 @@ impl ItemWriter {
             .push((position.id.clone(), start..self.output.len()));
     }
 
+    /// How many items are finished.
+    pub(super) fn item_count(&self) -> usize {
+        self.items.len()
+    }
+
     /// The finished items: id and JSON.
     pub(super) fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.items
