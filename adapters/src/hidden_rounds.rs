@@ -87,7 +87,9 @@ impl HiddenRounds {
                     insertions.push((cursor, json));
                     continue;
                 }
-                HiddenEntry::Message => before.filter(|(_, item)| item.kind == ItemKind::Message),
+                HiddenEntry::Message => before.filter(|(_, item)| {
+                    item.kind == ItemKind::Message && item.role() == "assistant"
+                }),
                 HiddenEntry::Reasoning => {
                     match before.filter(|(_, item)| item.kind == ItemKind::Reasoning) {
                         Some(found) => Some(found),
@@ -196,10 +198,7 @@ mod tests {
                 "Message p1 p1! Message p2 c1 p2! c1!",
             ),
             // The client changed its history: the round of its call is whole all the same.
-            (
-                json!([user, made, got]),
-                "Message p1 p1! Message p2 c1 p2! c1!",
-            ),
+            (json!([user, made, got]), "Message p2 c1 p2! c1!"),
             (json!([made, got]), "p2 c1 p2! c1!"),
             (json!([user, call("c2")]), "Message c2"),
         ] {

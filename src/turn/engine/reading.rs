@@ -132,7 +132,7 @@ impl<S: Sink> Answer<'_, S> {
             None => reader.end(&mut emit)?,
         }
         // The first content, not an opened stream, shows that the provider works.
-        let ended = assembler.final_status().is_some();
+        let ended = assembler.final_status().is_some() || assembler.awaits_tools();
         if round.has_content && !round.attempt.body.is_empty() {
             round.attempt.body = Bytes::new();
             round.failover.commit_route(&round.attempt);

@@ -252,17 +252,17 @@ fn parallel_histories_of_a_session_are_kept_apart() {
 }
 
 #[test]
-fn a_request_takes_memory_for_each_of_its_items_and_replaces_those_it_begins_with() {
+fn a_request_takes_memory_for_each_item_and_replaces_those_that_it_begins_with() {
     let items = |count: usize| (0..count).map(|turn| user(&turn.to_string())).collect();
-    let request = |count| request(Value::Array(items(count))).fingerprint();
+    let long = |count| request(Value::Array(items(count))).fingerprint();
     let mut recent = RecentRequests::default();
-    recent.put(&request(1_000));
+    recent.put(&long(1_000));
     let one = recent.bytes();
     assert!((16_000..20_000).contains(&one), "{one}");
-    recent.put(&request(1_001));
+    recent.put(&long(1_001));
     assert_eq!(recent.bytes(), one + 16);
-    for count in 1..20 {
-        recent.put(&request(count));
+    for other in ["a", "b", "c", "d"] {
+        recent.put(&request(json!([user(other)])).fingerprint());
     }
-    assert!(recent.bytes() < one);
+    assert!(recent.bytes() < one, "the oldest of five is dropped");
 }

@@ -5,6 +5,7 @@
 //! and `mcp_list_tools`).
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::super::event_buffer::EventBuffer;
 use super::writer::{ItemPosition, ItemWriter, location_fields};
@@ -88,7 +89,7 @@ impl HostedItem {
                 json::field(&mut out, "name", name);
                 json::field(&mut out, "arguments", arguments);
                 json::field(&mut out, "output", output);
-                json::field(&mut out, "error", error);
+                json::field(&mut out, "error", &error.as_deref().map(execution_error));
                 json::raw_field(&mut out, "approval_request_id", "null");
             }
             Self::McpListTools {
@@ -104,6 +105,14 @@ impl HostedItem {
         out.push(b'}');
         out
     }
+}
+
+/// The `error` of an `mcp_call` whose tool failed: one text in the form of MCP.
+fn execution_error(text: &str) -> Value {
+    json!({
+        "type": "mcp_tool_execution_error",
+        "content": [{"type": "text", "text": text}],
+    })
 }
 
 impl OpenHostedItem {
