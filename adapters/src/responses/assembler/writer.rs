@@ -159,9 +159,7 @@ pub(super) struct StreamedText {
 impl StreamedText {
     /// Appends a piece and returns the text that can be sent.
     pub(super) fn push<'f>(&mut self, escaped: &'f str) -> Cow<'f, str> {
-        let whole = if self.high_surrogate.is_empty()
-            && memchr::memmem::find(escaped.as_bytes(), b"\\u").is_none()
-        {
+        let whole = if self.high_surrogate.is_empty() && !has_unicode_escape(escaped) {
             Cow::Borrowed(escaped)
         } else {
             let mut joined = std::mem::take(&mut self.high_surrogate);
@@ -187,4 +185,13 @@ impl StreamedText {
         self.text.push_str("\\ufffd");
         Some("\\ufffd")
     }
+}
+
+/// Whether the text may contain a `\u` escape. Most pieces are short and have no escape at
+/// all, so looking for the backslash first is cheaper than a search for both characters.
+fn has_unicode_escape(escaped: &str) -> bool {
+    let bytes = escaped.as_bytes();
+    memchr::memchr(b'\\', bytes)
+        .and_then(|at| bytes.get(at..))
+        .is_some_and(|rest| memchr::memmem::find(rest, b"\\u").is_some())
 }
