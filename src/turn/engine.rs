@@ -56,11 +56,11 @@ pub(super) enum Step {
 /// Runs an answer from its first step to its end. Returns the document if it is one. An error means
 /// that nothing was sent to the client.
 pub(super) async fn run<S: Sink>(
-    mut answer: Answer<'_, S>,
+    answer: &mut Answer<'_, S>,
     first: Step,
 ) -> Result<Option<Vec<u8>>, Fault> {
     // A panic ends this turn only, and its stream still gets a last event.
-    let result = AssertUnwindSafe(run_steps(&mut answer, first))
+    let result = AssertUnwindSafe(run_steps(answer, first))
         .catch_unwind()
         .await;
     let fault = match result {

@@ -58,7 +58,7 @@ pub enum TurnEvent<'a> {
         near: &'a [String],
     },
     /// The state of the process that decides about this turn, as it was before the turn.
-    State(TurnState),
+    State(Box<TurnState>),
     /// The baggage that was found for calls of the request: blobs by call id.
     Baggage(&'a HashMap<String, String>),
     /// An attempt begins: this request goes to a provider.

@@ -82,7 +82,7 @@ pub(super) fn prepare(
             .flatten();
         state.hidden_rounds = hidden_rounds.iter().map(|one| (**one).clone()).collect();
         state.proxy_tools = proxy_tools;
-        ctx.observe(TurnEvent::State(state));
+        ctx.observe(TurnEvent::State(Box::new(state)));
     }
     let (stream, store) = (turn.stream, turn.store);
     let keeps_items = store.then(|| Arc::clone(shared));

@@ -110,8 +110,8 @@ async fn stream(
     let mut sink = SseSink(slot.clone());
     let (parts, first_step) = (request.parts, request.first_step);
     let engine = Box::pin(async move {
-        let answer = Answer::new(&ctx, parts, timing, &mut record, &headers, &mut sink);
-        engine::run(answer, first_step).await.map(|_| ())
+        let mut answer = Answer::new(&ctx, parts, timing, &mut record, &headers, &mut sink);
+        engine::run(&mut answer, first_step).await.map(|_| ())
     });
     let mut events = EventStream::new(engine, slot);
     match events.wait_for_commit().await {
@@ -130,8 +130,8 @@ async fn whole(
 ) -> Response<Body> {
     let mut sink = JsonSink::default();
     let headers = reply.headers.clone();
-    let answer = Answer::new(ctx, request.parts, timing, &mut record, &headers, &mut sink);
-    match Box::pin(engine::run(answer, request.first_step)).await {
+    let mut answer = Answer::new(ctx, request.parts, timing, &mut record, &headers, &mut sink);
+    match Box::pin(engine::run(&mut answer, request.first_step)).await {
         Ok(document) => reply.json(document.or(sink.0).unwrap_or_default()),
         Err(fault) => reply.fault(&fault),
     }

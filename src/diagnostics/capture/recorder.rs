@@ -110,7 +110,7 @@ impl RecordedTurn {
                 self.reserve_required(state.tools.as_ref().map_or(0, String::len));
                 let hidden = state.hidden_rounds.iter().map(HiddenRounds::bytes);
                 self.reserve_required(hidden.sum());
-                self.state_before = state;
+                self.state_before = *state;
             }
             TurnEvent::Baggage(blobs) => {
                 self.reserve_required(text_bytes(blobs));

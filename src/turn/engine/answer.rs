@@ -144,7 +144,7 @@ impl<'a, S: Sink> Answer<'a, S> {
 
     /// Ends the answer with a fault: writes it to the record, and to the stream if the client has
     /// to get it there. Else returns it.
-    pub(super) async fn fail(mut self, mut fault: Fault) -> Result<(), Fault> {
+    pub(super) async fn fail(&mut self, mut fault: Fault) -> Result<(), Fault> {
         self.record.failed(&mut fault);
         let in_stream = self.begun || fault.is_reported_in_stream(self.ctx.caller.codex);
         if S::STREAMS && in_stream {

@@ -11,7 +11,7 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "rounds: each round begins with the bytes of the one before",
+            "S1-1a rounds: each round begins with the bytes of the one before",
             same_prefix,
         ),
         case(

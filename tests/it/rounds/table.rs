@@ -14,7 +14,7 @@ use crate::trial::case;
 pub fn trials() -> Vec<Trial> {
     vec![
         case(
-            "rounds: calls of the proxy's tools are answered in one response",
+            "S0-1b S3-1.1d S3-1.2a rounds: calls of the proxy's tools are answered in one response",
             cases,
         ),
         case(
