@@ -2,7 +2,29 @@
 
 use std::ops::Range;
 
+use crate::fault::{Fault, Kind};
 use crate::notes::Notes;
+
+/// The most bytes of an encoded request, whatever the wire. Escaping at most doubles a text, so
+/// that no request of up to 64 MiB, the default limit of bodies, comes near it; only what is
+/// written many times over does.
+pub(crate) const MAX_BODY_BYTES: usize = 256 << 20;
+
+/// Fails if a request of this size is too large. `part` names the part that was written last. An
+/// encoder asks after each part that can be much larger than what it is made from.
+pub(crate) fn check_size(bytes: usize, part: &'static str) -> Result<(), Fault> {
+    if bytes <= MAX_BODY_BYTES {
+        return Ok(());
+    }
+    let limit = MAX_BODY_BYTES >> 20;
+    Err(Fault {
+        param: Some(part.into()),
+        ..Fault::new(
+            Kind::InvalidRequest,
+            format!("With '{part}' the request to the provider is larger than {limit} MiB."),
+        )
+    })
+}
 
 /// An encoded upstream request: the body, and where its parts are. Made by a wire's
 /// encoder; the offsets serve the prefix tracker, the notes go to the client.

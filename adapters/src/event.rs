@@ -17,19 +17,15 @@ use crate::json;
 pub enum Event<'a> {
     /// The upstream sent its first bytes of an answer.
     Started,
-    /// Text for the user, with the `logprobs.content` array of this piece as raw JSON if
-    /// the upstream sent one.
-    Text(Fragment<'a>, Option<&'a RawValue>),
+    /// Text for the user, with the log probabilities of its tokens if the upstream sent
+    /// them.
+    Text(Fragment<'a>, Option<Vec<TokenLogprob<'a>>>),
     /// Text with which the model refuses.
     Refusal(Fragment<'a>),
     /// Reasoning text.
     Reasoning(Fragment<'a>),
-    /// Objects of a `reasoning_details` array (OpenRouter's API) as JSON, separated by
-    /// commas. The provider wants them back with the reasoning before this event.
-    ReasoningDetails(String),
-    /// The `extra_content` of the next call as JSON: Gemini's thought signature in its
-    /// OpenAI-compatible API. The provider wants it back with the call.
-    CallExtraContent(Cow<'a, str>),
+    /// State that the provider wants back in later requests.
+    ReasoningState(ReasoningState<'a>),
     /// A tool call begins.
     CallStart {
         /// A number that the decoder chooses, unique within the answer, to which
@@ -42,9 +38,8 @@ pub enum Event<'a> {
     },
     /// The next piece of the JSON arguments of the call in this slot.
     CallArguments(u32, Fragment<'a>),
-    /// A citation as the upstream sent it: `{type, url_citation: {…}}` as in Chat
-    /// Completions, or with the fields of `url_citation` at the top level.
-    Annotation(&'a RawValue),
+    /// A citation in the text.
+    Citation(Citation<'a>),
     /// A web page on which the answer as a whole is based.
     Source {
         /// The address of the page.
@@ -52,8 +47,9 @@ pub enum Event<'a> {
         /// The title of the page; empty if unknown.
         title: Cow<'a, str>,
     },
-    /// Token counts of the whole answer so far; they replace earlier ones.
-    Usage(Usage),
+    /// Token counts of the whole answer so far. Each count replaces the earlier one of its
+    /// kind.
+    Usage(UsageUpdate),
     /// The code and detail of a [`crate::notes::Note`]: the decoder repaired or skipped
     /// something.
     Note(&'static str, String),
@@ -71,17 +67,69 @@ impl Event<'_> {
             Self::Text(..)
             | Self::Refusal(_)
             | Self::Reasoning(_)
-            | Self::ReasoningDetails(_)
-            | Self::CallExtraContent(_)
+            | Self::ReasoningState(_)
             | Self::CallStart { .. }
             | Self::CallArguments(..)
-            | Self::Annotation(_)
+            | Self::Citation(_)
             | Self::Source { .. } => true,
             Self::Started | Self::Usage(_) | Self::Note(..) | Self::Finish(_) | Self::Failed(_) => {
                 false
             }
         }
     }
+}
+
+/// State of the model that the provider wants back unchanged in later requests: signatures,
+/// encrypted reasoning. Only the wire that received it understands the blob; it travels in
+/// [`crate::baggage::Baggage`].
+#[derive(Debug)]
+pub struct ReasoningState<'a> {
+    /// The slot of the call that it belongs to, which begins with the next
+    /// [`Event::CallStart`]; `None` for state of the reasoning before this event.
+    pub slot: Option<u32>,
+    /// What the blob is.
+    pub form: ReasoningStateForm,
+    /// The state, in that form.
+    pub blob: Cow<'a, str>,
+}
+
+/// The form of a [`ReasoningState`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReasoningStateForm {
+    /// Objects of a `reasoning_details` array (OpenRouter's API) as JSON, separated by
+    /// commas. Those of several events are joined.
+    ReasoningDetails,
+    /// The `extra_content` of a call as JSON: Gemini's thought signature in its
+    /// OpenAI-compatible API.
+    ExtraContent,
+}
+
+/// A citation of a web page in the text that is being written.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Citation<'a> {
+    /// The address of the page.
+    pub url: Cow<'a, str>,
+    /// The title of the page; empty if unknown.
+    pub title: Cow<'a, str>,
+    /// Where the cited passage of the text begins, in the upstream's count of characters; 0 if
+    /// unknown.
+    pub start: u64,
+    /// Where it ends; 0 if unknown.
+    pub end: u64,
+}
+
+/// A token of the text with its log probability.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TokenLogprob<'a> {
+    /// The token.
+    pub token: Cow<'a, str>,
+    /// The log probability, in the digits of the upstream.
+    pub logprob: Cow<'a, str>,
+    /// The bytes of the token, if the upstream sent them: a token may be a part of a
+    /// character.
+    pub bytes: Option<Vec<u8>>,
+    /// The likeliest tokens at this place. Their own lists are empty.
+    pub top: Vec<TokenLogprob<'a>>,
 }
 
 /// Why an answer ended.
@@ -108,6 +156,49 @@ pub struct Usage {
     pub output: u64,
     /// Tokens of `output` that were reasoning.
     pub reasoning: u64,
+}
+
+/// Token counts of an answer that is still arriving; `None` where nothing is said. An upstream
+/// may count input and output in different events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UsageUpdate {
+    /// See [`Usage::input`].
+    pub input: Option<u64>,
+    /// See [`Usage::cached`].
+    pub cached: Option<u64>,
+    /// See [`Usage::cache_write`].
+    pub cache_write: Option<u64>,
+    /// See [`Usage::output`].
+    pub output: Option<u64>,
+    /// See [`Usage::reasoning`].
+    pub reasoning: Option<u64>,
+}
+
+impl UsageUpdate {
+    /// The counts after this update.
+    #[must_use]
+    pub fn applied_to(self, usage: Usage) -> Usage {
+        Usage {
+            input: self.input.unwrap_or(usage.input),
+            cached: self.cached.unwrap_or(usage.cached),
+            cache_write: self.cache_write.unwrap_or(usage.cache_write),
+            output: self.output.unwrap_or(usage.output),
+            reasoning: self.reasoning.unwrap_or(usage.reasoning),
+        }
+    }
+}
+
+/// An update of every count.
+impl From<Usage> for UsageUpdate {
+    fn from(usage: Usage) -> Self {
+        Self {
+            input: Some(usage.input),
+            cached: Some(usage.cached),
+            cache_write: Some(usage.cache_write),
+            output: Some(usage.output),
+            reasoning: Some(usage.reasoning),
+        }
+    }
 }
 
 /// A piece of streamed text as the content of a JSON string, still escaped, so that it can
@@ -155,5 +246,35 @@ impl<'a> Fragment<'a> {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_usage_replaces_only_the_counts_that_it_names() {
+        let first = UsageUpdate {
+            input: Some(100),
+            cached: Some(40),
+            output: Some(1),
+            ..UsageUpdate::default()
+        };
+        let last = UsageUpdate {
+            output: Some(70),
+            reasoning: Some(30),
+            ..UsageUpdate::default()
+        };
+        let usage = last.applied_to(first.applied_to(Usage::default()));
+        let expected = Usage {
+            input: 100,
+            cached: 40,
+            cache_write: 0,
+            output: 70,
+            reasoning: 30,
+        };
+        assert_eq!(usage, expected);
+        assert_eq!(UsageUpdate::from(expected).applied_to(usage), expected);
     }
 }

@@ -6,7 +6,7 @@
 //! 1. [`responses::request`] parses the client's request body into a [`turn::Turn`];
 //! 2. [`compact`] inserts and reads the summaries of a compacted history;
 //! 3. [`plan`] decides for each item of the turn whether and how much of it is sent;
-//! 4. a wire ([`chat`]) encodes turn and plan into [`encoded::Encoded`];
+//! 4. a wire (`chat`, `relay`) encodes turn and plan into a [`wire::WireRequest`];
 //! 5. [`reader`] and [`sse`] split the bytes of the answer into chunks, which the wire decodes
 //!    into [`event::Event`]s;
 //! 6. [`responses::assembler`] writes the Responses events for the client.
@@ -18,7 +18,7 @@
 //! [`quirk_patch::QuirkPatch`] if the request can be adapted.
 
 pub mod baggage;
-pub mod chat;
+mod chat;
 pub mod compact;
 pub mod compaction_blob;
 mod content;
@@ -29,6 +29,7 @@ pub mod fault;
 pub mod hidden_rounds;
 mod item_text;
 pub mod json;
+mod media;
 pub mod notes;
 mod output_kind;
 pub mod plan;
@@ -36,6 +37,7 @@ pub mod provider_error;
 pub mod purpose;
 pub mod quirk_patch;
 pub mod reader;
+mod relay;
 pub mod responses;
 mod schema;
 mod sealed;
@@ -44,3 +46,4 @@ pub mod sse;
 pub mod text;
 pub mod tools;
 pub mod turn;
+pub mod wire;

@@ -7,9 +7,9 @@
 use std::fmt;
 
 use registry::{
-    CallContent, CallIds, EnumSet, ExtraContentReplay, MaxTokensField, Model, Quirks,
+    CallContent, CallIds, ChatQuirks, EnumSet, ExtraContentReplay, MaxTokensField, Model,
     ReasoningControl, ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace,
-    SystemRole, ToolChoiceMode,
+    SystemRole, ToolChoiceMode, WireQuirks,
 };
 use serde::{Deserialize, Serialize};
 
@@ -136,11 +136,93 @@ impl EffortLevels {
 }
 
 impl QuirkPatch {
-    /// Applies the patch.
-    pub fn apply(&self, quirks: &mut Quirks, model: &mut Model) {
+    /// Applies the patch. A patch of another wire than that of the quirks changes nothing.
+    pub fn apply(&self, quirks: &mut WireQuirks, model: &mut Model) {
         match self {
             Self::Window(tokens) => model.window = Some(u64::from(*tokens)),
             Self::MaxOutput(tokens) => model.max_output = Some(u64::from(*tokens)),
+            Self::Efforts(levels) => {
+                model.reasoning = levels.names().map(str::to_owned).collect();
+                if let Some(first) = &model.default_reasoning
+                    && !model.reasoning.contains(first)
+                {
+                    model.default_reasoning = None;
+                }
+            }
+            Self::NoSampling => model.sampling = false,
+            Self::NoImages => model.images = false,
+            Self::MaxTokensField(_)
+            | Self::RequireReasoning(_)
+            | Self::NoReasoning
+            | Self::RequireSignatures
+            | Self::NoSignatures
+            | Self::NoEffort
+            | Self::NoThinkingSwitch
+            | Self::MaxTemperature(_)
+            | Self::OmitParameter(_)
+            | Self::WithoutToolChoice(_)
+            | Self::ResponseFormat(_)
+            | Self::SystemRole(_)
+            | Self::SystemFirst
+            | Self::AnswerAfterTool
+            | Self::MergeUser
+            | Self::NoImageUrls
+            | Self::ImageNeedsText
+            | Self::NoFiles
+            | Self::CallContent(_)
+            | Self::CallIds(_)
+            | Self::ToolNames
+            | Self::Schema(_)
+            | Self::NoCallStreaming => {
+                if let Some(quirks) = quirks.as_chat_mut() {
+                    self.apply_to_chat(quirks);
+                }
+            }
+        }
+    }
+
+    /// Whether the patch can change a model with this wire and these quirks: it changes the
+    /// model itself, or quirks of this wire.
+    pub fn fits(&self, quirks: &WireQuirks) -> bool {
+        match self {
+            Self::Window(_)
+            | Self::MaxOutput(_)
+            | Self::Efforts(_)
+            | Self::NoSampling
+            | Self::NoImages => true,
+            Self::MaxTokensField(_)
+            | Self::RequireReasoning(_)
+            | Self::NoReasoning
+            | Self::RequireSignatures
+            | Self::NoSignatures
+            | Self::NoEffort
+            | Self::NoThinkingSwitch
+            | Self::MaxTemperature(_)
+            | Self::OmitParameter(_)
+            | Self::WithoutToolChoice(_)
+            | Self::ResponseFormat(_)
+            | Self::SystemRole(_)
+            | Self::SystemFirst
+            | Self::AnswerAfterTool
+            | Self::MergeUser
+            | Self::NoImageUrls
+            | Self::ImageNeedsText
+            | Self::NoFiles
+            | Self::CallContent(_)
+            | Self::CallIds(_)
+            | Self::ToolNames
+            | Self::Schema(_)
+            | Self::NoCallStreaming => quirks.as_chat().is_some(),
+        }
+    }
+
+    fn apply_to_chat(&self, quirks: &mut ChatQuirks) {
+        match self {
+            Self::Window(_)
+            | Self::MaxOutput(_)
+            | Self::Efforts(_)
+            | Self::NoSampling
+            | Self::NoImages => {}
             Self::MaxTokensField(field) => quirks.max_tokens_field = *field,
             Self::RequireReasoning(required) => {
                 quirks.reasoning_required = *required;
@@ -152,21 +234,12 @@ impl QuirkPatch {
             }
             Self::RequireSignatures => quirks.call_extra = ExtraContentReplay::Required,
             Self::NoSignatures => quirks.call_extra = ExtraContentReplay::Placeholder,
-            Self::Efforts(levels) => {
-                model.reasoning = levels.names().map(str::to_owned).collect();
-                if let Some(first) = &model.default_reasoning
-                    && !model.reasoning.contains(first)
-                {
-                    model.default_reasoning = None;
-                }
-            }
             Self::NoEffort => {
                 quirks.reasoning_control = without_effort_level(quirks.reasoning_control);
             }
             Self::NoThinkingSwitch => {
                 quirks.reasoning_control = without_thinking_switch(quirks.reasoning_control);
             }
-            Self::NoSampling => model.sampling = false,
             Self::MaxTemperature(hundredths) => {
                 quirks.max_temperature = Some(f64::from(*hundredths) / 100.0);
             }
@@ -187,7 +260,6 @@ impl QuirkPatch {
             Self::SystemFirst => quirks.system_place = SystemPlace::First,
             Self::AnswerAfterTool => quirks.answer_after_tool = true,
             Self::MergeUser => quirks.merge_user = true,
-            Self::NoImages => model.images = false,
             Self::NoImageUrls => quirks.image_urls = false,
             Self::ImageNeedsText => quirks.image_needs_text = true,
             Self::NoFiles => quirks.files = false,
@@ -225,7 +297,7 @@ fn without_thinking_switch(control: ReasoningControl) -> ReasoningControl {
     }
 }
 
-fn quirk_flag(parameter: Parameter, quirks: &mut Quirks) -> &mut bool {
+fn quirk_flag(parameter: Parameter, quirks: &mut ChatQuirks) -> &mut bool {
     match parameter {
         Parameter::Penalties => &mut quirks.penalties,
         Parameter::Logprobs => &mut quirks.logprobs,
@@ -314,13 +386,15 @@ impl Parameter {
 
 #[cfg(test)]
 mod tests {
+    use registry::RelayQuirks;
+
     use super::*;
 
     /// The fields of the two structs that a patch changes.
-    fn changed(patch: QuirkPatch, quirks: Quirks, model: &Model) -> Vec<String> {
+    fn changed(patch: QuirkPatch, quirks: WireQuirks, model: &Model) -> Vec<String> {
         let (mut new_quirks, mut new_model) = (quirks, model.clone());
         patch.apply(&mut new_quirks, &mut new_model);
-        let lines = |quirks: &Quirks, model: &Model| -> Vec<String> {
+        let lines = |quirks: &WireQuirks, model: &Model| -> Vec<String> {
             format!("{quirks:#?}\n{model:#?}")
                 .lines()
                 .map(str::to_owned)
@@ -336,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_patch_changes_one_thing() {
-        let quirks = Quirks {
+        let quirks = ChatQuirks {
             strict_tools: true,
             prompt_cache_key: true,
             cache_control: true,
@@ -345,8 +419,9 @@ mod tests {
             files: true,
             system_place: SystemPlace::Anywhere,
             reasoning_control: ReasoningControl::ThinkingAndEffort,
-            ..Quirks::default()
+            ..ChatQuirks::default()
         };
+        let quirks = WireQuirks::from(quirks);
         let model = Model::unlisted("m");
         let none = |values: &[ToolChoiceMode]| {
             let set = values.iter().fold(EnumSet::empty(), |set, v| set.with(*v));
@@ -448,16 +523,33 @@ mod tests {
     #[test]
     fn required_reasoning_is_sent_and_refused_reasoning_is_not() {
         let mut model = Model::unlisted("m");
-        let mut quirks = Quirks::default();
-        QuirkPatch::RequireReasoning(ReasoningRequired::Calls).apply(&mut quirks, &mut model);
+        let mut after = |patch: QuirkPatch, quirks: ChatQuirks| {
+            let mut quirks = WireQuirks::from(quirks);
+            patch.apply(&mut quirks, &mut model);
+            *quirks.as_chat().unwrap()
+        };
+        let calls = QuirkPatch::RequireReasoning(ReasoningRequired::Calls);
+        let quirks = after(calls, ChatQuirks::default());
         assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
         assert_eq!(quirks.reasoning_required, ReasoningRequired::Calls);
-        QuirkPatch::NoReasoning.apply(&mut quirks, &mut model);
-        assert_eq!(quirks, Quirks::default());
+        let mut quirks = after(QuirkPatch::NoReasoning, quirks);
+        assert_eq!(quirks, ChatQuirks::default());
         quirks.reasoning_replay = ReasoningReplay::ThinkTags;
         // The field that the refusal names is required, whichever was sent before.
-        QuirkPatch::RequireReasoning(ReasoningRequired::Always).apply(&mut quirks, &mut model);
+        let always = QuirkPatch::RequireReasoning(ReasoningRequired::Always);
+        let quirks = after(always, quirks);
         assert_eq!(quirks.reasoning_replay, ReasoningReplay::ReasoningContent);
+    }
+
+    #[test]
+    fn a_patch_of_another_wire_fits_nothing_and_changes_nothing() {
+        let mut model = Model::unlisted("m");
+        let relay = WireQuirks::from(RelayQuirks::default());
+        let mut quirks = relay;
+        QuirkPatch::MergeUser.apply(&mut quirks, &mut model);
+        assert_eq!(quirks, relay);
+        assert!(!QuirkPatch::MergeUser.fits(&relay));
+        assert!(QuirkPatch::NoImages.fits(&relay));
     }
 
     #[test]
@@ -468,7 +560,7 @@ mod tests {
         };
         let levels = EffortLevels::from_names(&["max", "low", "or", "high"]).unwrap();
         let patch = QuirkPatch::Efforts(levels);
-        patch.apply(&mut Quirks::default(), &mut model);
+        patch.apply(&mut WireQuirks::default(), &mut model);
         assert_eq!(model.reasoning, ["low", "high", "max"]);
         assert_eq!(model.default_reasoning, None);
         assert_eq!(patch.to_string(), "the effort levels are low, high, max");

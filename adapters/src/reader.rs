@@ -4,14 +4,14 @@
 //! with a web page. Content types are not reliable, so the first character of the
 //! body decides how it is framed.
 
-use registry::Quirks;
+use registry::WireQuirks;
 use serde_json::value::RawValue;
 
-use crate::chat::decode::{ChatDecoder, ChunkKind};
 use crate::event::Event;
 use crate::fault::{Fault, Kind};
 use crate::provider_error;
 use crate::sse;
+use crate::wire::Decoder;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
@@ -23,7 +23,18 @@ const MAX_UNRECOGNIZED: usize = 16 * 1024;
 #[derive(Debug)]
 pub struct UpstreamReader {
     framing: AnswerFraming,
-    decoder: ChatDecoder,
+    decoder: Decoder,
+}
+
+/// How a piece of data arrived that a decoder gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataKind {
+    /// As a complete event, or a complete document.
+    Complete,
+    /// As an event named `error`.
+    ErrorEvent,
+    /// As the rest of the body, which may be truncated.
+    Trailing,
 }
 
 /// How the body is framed.
@@ -41,11 +52,11 @@ enum AnswerFraming {
 }
 
 impl UpstreamReader {
-    /// A reader for the response of a model with these quirks.
-    pub fn new(quirks: &Quirks) -> Self {
+    /// A reader for the response of a model with this wire and these quirks.
+    pub fn new(quirks: &WireQuirks) -> Self {
         Self {
             framing: AnswerFraming::Unknown(Vec::new()),
-            decoder: ChatDecoder::new(quirks),
+            decoder: Decoder::new(quirks),
         }
     }
 
@@ -86,7 +97,7 @@ impl UpstreamReader {
             AnswerFraming::Unknown(_) => Ok(()),
             AnswerFraming::Events { sse, unrecognized } => {
                 sse.feed(bytes, &mut |event| {
-                    decoder.decode(&event.data, chunk_kind(&event), emit);
+                    decoder.decode(&event.data, data_kind(&event), emit);
                 })
                 .map_err(too_large)?;
                 if decoder.has_decoded_nothing()
@@ -117,9 +128,9 @@ impl UpstreamReader {
             AnswerFraming::Unknown(_) => {}
             AnswerFraming::Events { sse, unrecognized } => {
                 sse.finish(&mut |event| {
-                    let kind = match chunk_kind(&event) {
-                        ChunkKind::ErrorEvent => ChunkKind::ErrorEvent,
-                        ChunkKind::Complete | ChunkKind::Trailing => ChunkKind::Trailing,
+                    let kind = match data_kind(&event) {
+                        DataKind::ErrorEvent => DataKind::ErrorEvent,
+                        DataKind::Complete | DataKind::Trailing => DataKind::Trailing,
                     };
                     decoder.decode(&event.data, kind, emit);
                 })
@@ -137,18 +148,18 @@ impl UpstreamReader {
     }
 }
 
-fn chunk_kind(event: &sse::SseEvent<'_>) -> ChunkKind {
+fn data_kind(event: &sse::SseEvent<'_>) -> DataKind {
     if event.name.as_deref() == Some("error") {
-        ChunkKind::ErrorEvent
+        DataKind::ErrorEvent
     } else {
-        ChunkKind::Complete
+        DataKind::Complete
     }
 }
 
 /// Decodes a body that is not an event stream. Some servers send several JSON
 /// documents in it. Text other than JSON comes from a server between us and the
 /// provider and is read as an error.
-fn decode_document(text: &str, decoder: &mut ChatDecoder, emit: &mut impl FnMut(Event<'_>)) {
+fn decode_document(text: &str, decoder: &mut Decoder, emit: &mut impl FnMut(Event<'_>)) {
     let text = text.trim();
     if !text.starts_with(['{', '[']) {
         if text.contains('\u{fffd}') {
@@ -164,10 +175,10 @@ fn decode_document(text: &str, decoder: &mut ChatDecoder, emit: &mut impl FnMut(
         let from = documents.byte_offset();
         match documents.next() {
             None => return,
-            Some(Ok(raw)) => decoder.decode(raw.get(), ChunkKind::Complete, emit),
+            Some(Ok(raw)) => decoder.decode(raw.get(), DataKind::Complete, emit),
             Some(Err(_)) => {
                 let rest = text.get(from..).unwrap_or_default();
-                decoder.decode(rest, ChunkKind::Trailing, emit);
+                decoder.decode(rest, DataKind::Trailing, emit);
                 return;
             }
         }

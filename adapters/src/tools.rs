@@ -101,6 +101,7 @@ pub enum ToolChoice {
 #[derive(Debug, Default)]
 pub struct Toolbox<'a> {
     tools: Vec<Tool<'a>>,
+    has_short_function: bool,
 }
 
 impl<'a> Toolbox<'a> {
@@ -156,6 +157,17 @@ impl<'a> Toolbox<'a> {
     /// The tools in the order in which the client offered them.
     pub fn iter(&self) -> impl Iterator<Item = &Tool<'a>> {
         self.tools.iter()
+    }
+
+    /// Whether a function was defined without a description, parameters or `strict`. A response
+    /// must name all three.
+    pub(crate) fn has_short_function(&self) -> bool {
+        self.has_short_function
+    }
+
+    /// Notes that a function was defined, with all that a response must name or without.
+    fn note_function(&mut self, complete: bool) {
+        self.has_short_function |= !complete;
     }
 
     /// Whether the client offers no tool.

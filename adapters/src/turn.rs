@@ -5,13 +5,15 @@
 //! ([`Text`]), so that large tool outputs are copied to the upstream request without
 //! being unescaped.
 
+mod item_fields;
+
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+pub(crate) use self::item_fields::ItemFields;
 use crate::json::string_value;
 use crate::notes::Notes;
 use crate::purpose::Purpose;
@@ -142,6 +144,8 @@ pub struct Item<'a> {
     /// The item type.
     pub kind: ItemKind,
     fields: ItemFields<'a>,
+    /// The document that contains the item's JSON, if it has one.
+    document: Option<&'a str>,
     /// The text of an item that was not parsed from an item object: the message of a
     /// string `input`, or the blob of a compaction item that the proxy inserted.
     plain_text: Option<Text<'a>>,
@@ -184,49 +188,6 @@ pub enum ItemKind {
     Unknown,
 }
 
-/// The fields of all item types in one flat struct. A serde enum with a tag would
-/// buffer the whole item and could not borrow raw values.
-#[derive(Debug, Default, Deserialize)]
-#[serde(expecting = "struct Fields")]
-pub(crate) struct ItemFields<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    role: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    call_id: Option<&'a RawValue>,
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    namespace: Option<&'a RawValue>,
-    #[serde(borrow)]
-    arguments: Option<&'a RawValue>,
-    #[serde(borrow)]
-    input: Option<&'a RawValue>,
-    #[serde(borrow)]
-    output: Option<&'a RawValue>,
-    #[serde(borrow)]
-    summary: Option<&'a RawValue>,
-    #[serde(borrow)]
-    encrypted_content: Option<&'a RawValue>,
-    #[serde(borrow)]
-    action: Option<&'a RawValue>,
-    #[serde(borrow)]
-    operation: Option<&'a RawValue>,
-    #[serde(borrow)]
-    status: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tools: Option<&'a RawValue>,
-    #[serde(borrow)]
-    text: Option<&'a RawValue>,
-    #[serde(borrow)]
-    reasoning: Option<&'a RawValue>,
-}
-
 impl Turn<'_> {
     /// The call ids of the history. A new call must not reuse one of them.
     pub fn call_ids(&self) -> HashSet<String> {
@@ -258,7 +219,8 @@ impl Turn<'_> {
 }
 
 impl<'a> Item<'a> {
-    pub(crate) fn new(fields: ItemFields<'a>) -> Self {
+    /// An item whose fields were read from `document`, which contains its JSON.
+    pub(crate) fn new(fields: ItemFields<'a>, document: &'a str) -> Self {
         let kind = match string_value(fields.kind).as_deref() {
             Some(name) => ItemKind::from_name(name),
             None if fields.role.is_some() => ItemKind::Message,
@@ -268,6 +230,7 @@ impl<'a> Item<'a> {
         Self {
             kind,
             fields,
+            document: Some(document),
             plain_text: None,
             hidden: false,
         }
@@ -278,7 +241,7 @@ impl<'a> Item<'a> {
         let fields = serde_json::from_str(json).ok()?;
         Some(Self {
             hidden: true,
-            ..Self::new(fields)
+            ..Self::new(fields, json)
         })
     }
 
@@ -292,6 +255,7 @@ impl<'a> Item<'a> {
         Self {
             kind: ItemKind::Message,
             fields: ItemFields::default(),
+            document: None,
             plain_text: Some(text),
             hidden: false,
         }
@@ -302,9 +266,18 @@ impl<'a> Item<'a> {
         Self {
             kind: ItemKind::Compaction,
             fields: ItemFields::default(),
+            document: None,
             plain_text: Some(Text::Owned(Arc::clone(blob))),
             hidden: false,
         }
+    }
+
+    /// The whole item as JSON, with the fields that nobody here knows: as the client wrote it
+    /// or, for an item that replaced an `item_reference`, as it was stored. `None` for an item
+    /// that did not come from an object: the message of a string `input`, or a compaction item
+    /// that the proxy inserted. It may contain line ends between its tokens.
+    pub fn raw(&self) -> Option<&'a str> {
+        self.fields.locate(self.document?)
     }
 
     /// Whether it is a system or developer message.
@@ -344,7 +317,7 @@ impl<'a> Item<'a> {
             && let Some(json) = self.id().and_then(|id| known.get(id.as_ref()))
             && let Ok(fields) = serde_json::from_str(json)
         {
-            *self = Self::new(fields);
+            *self = Self::new(fields, json);
         }
     }
 
@@ -524,5 +497,33 @@ impl ItemKind {
             | "program_output" => Self::Hosted,
             _ => Self::Unknown,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::responses::request::TurnSource;
+
+    #[test]
+    fn an_item_keeps_its_json_with_the_fields_that_nobody_knows() {
+        let unknown = r#"{ "type":"hologram", "id":"h_1","beam":{"on":true,"x":[1, 2]} }"#;
+        let short = r#"{"role":"user","content":"hi"}"#;
+        let body = format!(
+            r#"{{"model":"m","input":[{short}, {unknown},{{"type":"item_reference","id":"msg_1"}}]}}"#
+        );
+        let stored = r#"{"type":"message","id":"msg_1","role":"assistant","content":[],"x":1}"#;
+        let known = HashMap::from([("msg_1".to_owned(), Arc::from(stored))]);
+        let source = TurnSource::new(body).with_items(known);
+        let turn = source.turn().unwrap();
+        let raw: Vec<_> = turn.items.iter().map(Item::raw).collect();
+        assert_eq!(raw, [Some(short), Some(unknown), Some(stored)]);
+        assert_eq!(turn.items[1].kind, ItemKind::Unknown);
+    }
+
+    #[test]
+    fn a_text_as_input_has_no_json_of_an_item() {
+        let source = TurnSource::new(r#"{"model":"m","input":"hi"}"#.to_owned());
+        assert_eq!(source.turn().unwrap().items[0].raw(), None);
     }
 }

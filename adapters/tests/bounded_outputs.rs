@@ -10,7 +10,6 @@
 
 mod common;
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::compact::extract;
 use adapters::compaction_blob::CompactionBlob;
 use adapters::encoded::Encoded;
@@ -18,6 +17,7 @@ use adapters::plan::output::{self, SHORTENED_MARK};
 use adapters::plan::{Bounds, OutputPolicy, Plan, Retention, plan};
 use adapters::purpose::{Purpose, SummaryMode};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -53,7 +53,9 @@ fn send(request: &Value, purpose: Purpose, bounds: &Bounds, dialect: &Dialect) -
     let turn = source.turn().unwrap();
     let plan = plan(&turn, bounds);
     let model = Model::unlisted("m");
-    let encoded = encode(&turn, &plan, &EncodeOptions::new(dialect, &model, "m")).unwrap();
+    let encoded = encode(&turn, &plan, &EncodeOptions::new(dialect, &model, "m"))
+        .unwrap()
+        .encoded;
     let body = serde_json::from_slice(&encoded.body).unwrap();
     Sent {
         plan,

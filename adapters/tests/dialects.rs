@@ -18,7 +18,7 @@ use adapters::responses::request::TurnSource;
 use common::judge;
 use kit::drive::{self, settings};
 use kit::strict;
-use registry::Quirks;
+use registry::{ChatQuirks, WireQuirks};
 use serde_json::Value;
 
 const REQUEST: &str = r#"{"model":"m","stream":true,"input":"go","tools":[
@@ -28,7 +28,7 @@ const REQUEST: &str = r#"{"model":"m","stream":true,"input":"go","tools":[
 /// The items of an answer, its end if it is not complete, and the codes of the notes, in
 /// short form.
 fn read(quirks: &str, body: &str) -> Vec<String> {
-    let quirks: Quirks = toml::from_str(quirks).unwrap();
+    let quirks = WireQuirks::from(toml::from_str::<ChatQuirks>(quirks).unwrap());
     let source = TurnSource::new(REQUEST.to_owned());
     let turn = source.turn().unwrap();
     let settings = || settings(&turn, false, false);

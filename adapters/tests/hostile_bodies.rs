@@ -4,11 +4,11 @@
     reason = "clippy does not see that helpers of an integration test are tests"
 )]
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::fault::{Fault, Kind};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
-use registry::{Dialect, Model};
+use adapters::wire::{EncodeOptions, encode};
+use registry::{ChatQuirks, Dialect, EnumSet, Model, SchemaRule};
 
 /// The upstream request for a body.
 fn encoded(body: String) -> Result<String, Fault> {
@@ -16,7 +16,7 @@ fn encoded(body: String) -> Result<String, Fault> {
     let turn = source.turn()?;
     let (dialect, model) = (Dialect::default(), Model::unlisted("m"));
     let options = EncodeOptions::new(&dialect, &model, "m");
-    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?.encoded;
     Ok(String::from_utf8(encoded.body).unwrap())
 }
 
@@ -74,4 +74,38 @@ fn r27_a_million_keys_are_read() {
     let keys = keys.concat();
     let body = format!(r#"{{"model":"m","input":"hello"{keys}}}"#);
     assert!(encoded(body).unwrap().contains("hello"));
+}
+
+#[test]
+fn schemas_that_multiply_are_refused_before_the_memory_is_gone() {
+    let references: Vec<String> = (0..200)
+        .map(|number| format!(r##""p{number}":{{"$ref":"#/$defs/a"}}"##))
+        .collect();
+    let schema = format!(
+        r#"{{"type":"object","properties":{{{}}},"$defs":{{"a":{{"description":"{}"}}}}}}"#,
+        references.join(","),
+        "d".repeat(2_500)
+    );
+    let tools: Vec<String> = (0..600)
+        .map(|number| format!(r#"{{"type":"function","name":"t{number}","parameters":{schema}}}"#))
+        .collect();
+    let body = format!(
+        r#"{{"model":"m","input":"x","tools":[{}]}}"#,
+        tools.join(",")
+    );
+    let quirks = ChatQuirks {
+        schema: EnumSet::empty().with(SchemaRule::InlineRefs),
+        ..ChatQuirks::default()
+    };
+    let dialect = Dialect {
+        quirks: quirks.into(),
+        ..Dialect::default()
+    };
+    let source = TurnSource::new(body);
+    let (turn, model) = (source.turn().unwrap(), Model::unlisted("m"));
+    let options = EncodeOptions::new(&dialect, &model, "m");
+    let fault = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap_err();
+    assert_eq!(fault.kind, Kind::InvalidRequest);
+    assert_eq!(fault.param.as_deref(), Some("tools"));
+    assert!(fault.message.contains("256 MiB"), "{}", fault.message);
 }

@@ -11,11 +11,11 @@
 )]
 
 use adapters::baggage::Baggage;
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, OutputPolicy, Retention, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use kit::session::{Agent, SessionScript, SessionShape};
-use registry::{Dialect, Model};
+use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 
 /// A session on one window.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,11 @@ struct Course {
 impl Session {
     fn play(self, outputs: OutputPolicy) -> Course {
         let dialect = Dialect {
-            quirks: toml::from_str("reasoning_replay = 'reasoning_content'").unwrap(),
+            quirks: ChatQuirks {
+                reasoning_replay: ReasoningReplay::ReasoningContent,
+                ..ChatQuirks::default()
+            }
+            .into(),
             ..Dialect::default()
         };
         let model = Model {
@@ -68,8 +72,9 @@ impl Session {
             let source = TurnSource::new(agent.request("m"));
             let asked = source.turn().unwrap();
             let plan = plan(&asked, &bounds);
-            let encoded =
-                encode(&asked, &plan, &EncodeOptions::new(&dialect, &model, "m")).unwrap();
+            let encoded = encode(&asked, &plan, &EncodeOptions::new(&dialect, &model, "m"))
+                .unwrap()
+                .encoded;
             let used = encoded.estimated_tokens;
             let mut cached = 0;
             if let Some((before, epochs)) = &last {
@@ -168,7 +173,9 @@ fn the_founding_case_fits() {
     let estimate = |outputs| {
         let bounds = Bounds::for_model(&model, outputs, Retention::Disk).for_dialect(&dialect);
         let plan = plan(&asked, &bounds);
-        let encoded = encode(&asked, &plan, &EncodeOptions::new(&dialect, &model, "m")).unwrap();
+        let encoded = encode(&asked, &plan, &EncodeOptions::new(&dialect, &model, "m"))
+            .unwrap()
+            .encoded;
         encoded.estimated_tokens
     };
     assert!(estimate(OutputPolicy::Whole) > 336_000);

@@ -11,14 +11,14 @@
 mod common;
 
 use adapters::baggage::Baggage;
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use common::dialects::DIALECTS;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use registry::{Dialect, Model, Quirks};
+use registry::{ChatQuirks, Dialect, Model};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ proptest! {
         for dialect in DIALECTS.iter() {
             let sent: Vec<Vec<u8>> = requests.iter().map(|items| body(items, dialect, images)).collect();
             for pair in sent.windows(2) {
-                assert_grown(&pair[0], &pair[1], &dialect.quirks);
+                assert_grown(&pair[0], &pair[1], dialect.quirks.as_chat().unwrap());
             }
         }
     }
@@ -178,12 +178,13 @@ fn body(items: &[Value], dialect: &Dialect, images: bool) -> Vec<u8> {
     };
     encode(&turn, &plan(&turn, &Bounds::none()), &options)
         .unwrap()
+        .encoded
         .body
 }
 
 /// Asserts that the fields before the messages are unchanged, and every message except one to which
 /// later user messages were joined. Cache marks may move.
-fn assert_grown(before: &[u8], after: &[u8], quirks: &Quirks) {
+fn assert_grown(before: &[u8], after: &[u8], quirks: &ChatQuirks) {
     let ((head, before), (new_head, after)) = (parts(before), parts(after));
     assert_eq!(head, new_head);
     assert!(before.len() <= after.len());

@@ -8,13 +8,13 @@
 
 use std::collections::HashSet;
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::encoded::Encoded;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use registry::{Dialect, Model, Quirks, ReasoningReplay};
+use registry::{ChatQuirks, Dialect, Model, ReasoningReplay};
 use serde_json::{Value, json};
 
 proptest! {
@@ -117,17 +117,19 @@ fn message(role: &str, text: &str) -> Value {
 fn encoded(items: &[Value]) -> Encoded {
     let source = TurnSource::new(json!({"model": "m", "input": items}).to_string());
     let turn = source.turn().unwrap();
-    let quirks = Quirks {
+    let quirks = ChatQuirks {
         reasoning_replay: ReasoningReplay::ReasoningContent,
-        ..Quirks::default()
+        ..ChatQuirks::default()
     };
     let dialect = Dialect {
-        quirks,
+        quirks: quirks.into(),
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
     let options = EncodeOptions::new(&dialect, &model, "m");
-    encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap()
+    encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        .unwrap()
+        .encoded
 }
 
 fn messages(sent: &Encoded) -> Vec<Value> {

@@ -21,7 +21,7 @@ use kit::drive::{self, settings};
 use kit::strict;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use registry::Quirks;
+use registry::WireQuirks;
 use serde_json::{Value, json};
 
 proptest! {
@@ -63,10 +63,10 @@ fn an_answer_beyond_its_limit_fails() {
     let done = b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
     for (pieces, terminal) in [(10, "response.completed"), (11, "response.failed")] {
         let mut settings = settings(&turn, false, true);
-        settings.max_bytes = 100;
+        settings.assembler.max_bytes = 100;
         let chunks = std::iter::repeat_n(&chunk[..], pieces).chain([&done[..]]);
         let stream = judge::stream(
-            &drive::stream(settings, &Quirks::default(), chunks).unwrap(),
+            &drive::stream(settings, &WireQuirks::default(), chunks).unwrap(),
             false,
         );
         assert_eq!(stream.terminal, terminal, "{pieces}");
@@ -87,9 +87,9 @@ impl Answer {
         let turn = source.turn().unwrap();
         let settings = || settings(&turn, codex, true);
         Self {
-            stream: drive::stream(settings(), &Quirks::default(), chunks.iter().copied())
+            stream: drive::stream(settings(), &WireQuirks::default(), chunks.iter().copied())
                 .map_err(|fault| fault.to_string()),
-            whole: drive::whole(settings(), &Quirks::default(), chunks.iter().copied())
+            whole: drive::whole(settings(), &WireQuirks::default(), chunks.iter().copied())
                 .map_err(|fault| fault.to_string()),
         }
     }

@@ -1,10 +1,12 @@
 //! The built-in providers, which are TOML files embedded in the program, and the merge of a
 //! configuration with them.
 
+use serde::de::Error as _;
 use toml::{Table, Value};
 
 use crate::lists::OneOrMany;
 use crate::provider::ProviderSpec;
+use crate::wire::{QuirksTable, Wire};
 
 /// The id of the provider inside this program, whose scripted models work offline.
 pub const SANDBOX: &str = "sandbox";
@@ -90,6 +92,9 @@ pub fn provider_listing(model: &str) -> Option<&'static str> {
 /// The description of the provider `id`: its embedded file, or the generic defaults if it is
 /// not built in, with the configuration `over` merged into it. Tables are merged key by key,
 /// models by id, families of `over` come first, and any other value replaces the embedded one.
+/// If `over` names another wire, nothing of the embedded file applies that belongs to its wire:
+/// quirks, body fields, and families that do not name a wire themselves. Fails if a quirk is not
+/// one of the provider's or the family's wire.
 pub fn build(id: &str, over: Table) -> Result<ProviderSpec, toml::de::Error> {
     let base = FILES
         .iter()
@@ -100,15 +105,46 @@ pub fn build(id: &str, over: Table) -> Result<ProviderSpec, toml::de::Error> {
     if !is_builtin(id) {
         table.remove("name");
     }
+    if over
+        .get("wire")
+        .is_some_and(|wire| table.get("wire") != Some(wire))
+    {
+        remove_wire_settings(&mut table);
+    }
     overlay(&mut table, over);
     inherit_family_quirks(&mut table);
-    table.try_into()
+    let spec: ProviderSpec = table.try_into()?;
+    refuse_foreign_quirks(&spec.quirks, spec.wire)?;
+    for family in &spec.families {
+        refuse_foreign_quirks(&family.quirks, family.wire.unwrap_or(spec.wire))?;
+    }
+    Ok(spec)
 }
 
-/// Fills the quirks of every family with those of its provider: the file lists only the
-/// differences.
+fn refuse_foreign_quirks(quirks: &QuirksTable, wire: Wire) -> Result<(), toml::de::Error> {
+    let Some(key) = quirks.foreign_key(wire) else {
+        return Ok(());
+    };
+    Err(toml::de::Error::custom(format!(
+        "the wire `{}` has no quirk `{key}`; known are {}",
+        wire.name(),
+        wire.quirk_names().join(", ")
+    )))
+}
+
+/// Removes what is written for the wire that a provider's file names.
+fn remove_wire_settings(table: &mut Table) {
+    table.remove("quirks");
+    table.remove("body");
+    if let Some(Value::Array(families)) = table.get_mut("families") {
+        families.retain(|family| family.get("wire").is_some());
+    }
+}
+
+/// Fills the quirks of every family of the same wire with those of its provider: the file
+/// lists only the differences.
 fn inherit_family_quirks(table: &mut Table) {
-    let quirks = table.get("quirks").cloned();
+    let (wire, quirks) = (table.get("wire").cloned(), table.get("quirks").cloned());
     let (Some(Value::Table(quirks)), Some(Value::Array(families))) =
         (quirks, table.get_mut("families"))
     else {
@@ -118,6 +154,12 @@ fn inherit_family_quirks(table: &mut Table) {
         let Value::Table(family) = family else {
             continue;
         };
+        if family
+            .get("wire")
+            .is_some_and(|own| wire.as_ref() != Some(own))
+        {
+            continue;
+        }
         let mut whole = quirks.clone();
         if let Some(Value::Table(own)) = family.remove("quirks") {
             overlay(&mut whole, own);
@@ -256,7 +298,8 @@ mod tests {
         let plain = build("openai", Table::new()).unwrap().to_provider("openai");
         let provider = build("openai", over).unwrap().to_provider("openai");
         assert_eq!(provider.base_url, "https://gateway.example/v1");
-        let (quirks, family) = (provider.dialect.quirks, provider.dialect_for("o9").quirks);
+        let chat = |dialect: &crate::Dialect| *dialect.quirks.as_chat().unwrap();
+        let (quirks, family) = (chat(&provider.dialect), chat(provider.dialect_for("o9")));
         assert!(!quirks.files && quirks.system_role == SystemRole::Developer);
         assert!(!family.files && !family.penalties && quirks.penalties);
         assert_eq!(provider.models.len(), plain.models.len() + 1);
@@ -270,6 +313,50 @@ mod tests {
         let provider = build("mine", over).unwrap().to_provider("mine");
         assert!(provider.passthrough && !provider.key_required);
         assert_eq!(provider.name, "mine");
+    }
+
+    #[test]
+    fn another_wire_has_its_own_quirks_and_families_may_name_one() {
+        let over = toml::toml! {
+            wire = "responses"
+            quirks = { compaction = false }
+            families = [{ match = ["old*"], wire = "chat", quirks = { files = true } }]
+        };
+        let provider = build("openai", over).unwrap().to_provider("openai");
+        let quirks = provider.dialect.quirks.as_responses().unwrap();
+        assert!(!quirks.compaction && provider.dialect.body.is_empty());
+        let family = provider.dialect_for("old-1").quirks;
+        assert!(family.as_chat().unwrap().files);
+        assert_eq!(family.as_chat().unwrap().system_role, SystemRole::System);
+    }
+
+    #[test]
+    fn a_quirk_of_another_wire_is_an_error_that_lists_those_of_the_wire() {
+        for (over, wire, key, known) in [
+            (
+                toml::toml! { wire = "responses" quirks = { files = true } },
+                "responses",
+                "files",
+                "compaction",
+            ),
+            (
+                toml::toml! { quirks = { compaction = true } },
+                "chat",
+                "compaction",
+                "files",
+            ),
+            (
+                toml::toml! { families = [{ match = ["x"], wire = "responses", quirks = { files = true } }] },
+                "responses",
+                "files",
+                "compaction",
+            ),
+        ] {
+            let error = build("mine", over).err().unwrap();
+            let begin = format!("the wire `{wire}` has no quirk `{key}`; known are ");
+            assert!(error.message().starts_with(&begin), "{error}");
+            assert!(error.message().contains(known), "{error}");
+        }
     }
 
     #[test]

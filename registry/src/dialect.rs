@@ -1,45 +1,49 @@
-//! The dialect of a model: how requests to it differ from plain Chat Completions. A provider
-//! has one dialect for most of its models, and others for families of models.
+//! The dialect of a model: its wire, and how requests to it differ from the plain protocol. A
+//! provider has one dialect for most of its models, and others for families of models.
 
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
 use crate::lists::Pairs;
-use crate::quirks::Quirks;
+use crate::wire::{QuirksTable, Wire, WireQuirks};
 
 /// How requests to a model are written and its answers are read.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Dialect {
-    /// The differences from plain Chat Completions.
-    pub quirks: Quirks,
+    /// The wire, and the differences from the plain protocol.
+    pub quirks: WireQuirks,
     /// Extra fields of every request body, as (name, JSON text).
     pub body: Vec<(String, String)>,
 }
 
 /// Models of a provider with a dialect of their own; a table of `[[families]]` in TOML. Its
-/// quirks override those of the provider. If several families match a model, the first one
-/// applies.
+/// quirks override those of the provider, unless it names another wire. If several families
+/// match a model, the first one applies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub struct ModelFamily {
-    /// Patterns of model ids; `*` matches any characters, case is ignored.
+    /// The ids of the models.
     #[serde(rename = "match")]
-    pub patterns: Vec<String>,
+    pub patterns: ModelPatterns,
+    /// The wire of these models; that of the provider if absent.
+    pub wire: Option<Wire>,
     /// See [`Dialect::quirks`]; already merged with those of the provider.
     #[serde(default)]
-    pub quirks: Quirks,
+    pub quirks: QuirksTable,
     /// See [`Dialect::body`].
     #[serde(default)]
     pub body: BodyFields,
 }
 
-impl ModelFamily {
-    /// Whether the model belongs to this family.
+/// Patterns of model ids; `*` matches any characters, case is ignored.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct ModelPatterns(pub Vec<String>);
+
+impl ModelPatterns {
+    /// Whether the id of the model matches one of the patterns.
     pub fn matches(&self, model: &str) -> bool {
-        self.patterns
-            .iter()
-            .any(|pattern| matches_pattern(pattern, model))
+        self.0.iter().any(|pattern| matches_pattern(pattern, model))
     }
 }
 

@@ -4,8 +4,10 @@
 //! | module | contents |
 //! |---|---|
 //! | [`lookup`] | [`Registry`], which resolves a model name to a [`Route`] |
-//! | [`provider`] | [`Provider`], its wire, timeouts and keys; [`ProviderSpec`], its TOML form |
-//! | [`quirks`] | how a provider differs from plain Chat Completions |
+//! | [`provider`] | [`Provider`], its timeouts and keys; [`ProviderSpec`], its TOML form |
+//! | [`wire`] | [`Wire`], and [`WireQuirks`]: a wire with its quirks |
+//! | [`chat_quirks`] | how a provider differs from plain Chat Completions |
+//! | [`relay_quirks`] | how a provider differs from OpenAI's own Responses API |
 //! | [`dialect`] | [`Dialect`]: quirks and extra body fields; [`ModelFamily`]: those of some models |
 //! | [`model`] | [`Model`], [`Price`] and [`Window`] |
 //! | [`builtin`] | the embedded TOML files, and a configuration laid over them |
@@ -13,29 +15,35 @@
 //! | [`duration`] | durations in TOML, such as `"10s"` |
 //! | [`enum_set`] | [`EnumSet`], a set of enum values |
 //! | [`lists`] | a string or a list, and a table in file order |
+//! | `field_names` | the names of the fields of a struct |
 //! | [`suggest`] | known words similar to a misspelt one |
 
 pub mod builtin;
+pub mod chat_quirks;
 pub mod dialect;
 pub mod duration;
 pub mod enum_set;
+mod field_names;
 pub mod lists;
 pub mod lookup;
 pub mod model;
 pub mod provider;
-pub mod quirks;
+pub mod relay_quirks;
 pub mod snapshot;
 pub mod suggest;
+pub mod wire;
 
 pub use builtin::{SANDBOX, build};
-pub use dialect::{Dialect, ModelFamily};
-pub use enum_set::EnumSet;
-pub use lookup::{EVERY_MODEL, Registry, RegistryError, ResolvedBy, Route, UnknownModel};
-pub use model::{Model, Price, Window, WindowSource};
-pub use provider::{Provider, ProviderSpec, Timeouts, Wire};
-pub use quirks::{
-    CallContent, CallIds, ExtraContentReplay, MaxTokensField, Quirks, ReasoningControl,
+pub use chat_quirks::{
+    CallContent, CallIds, ChatQuirks, ExtraContentReplay, MaxTokensField, ReasoningControl,
     ReasoningReplay, ReasoningRequired, ResponseFormat, SchemaRule, SystemPlace, SystemRole,
     ThinkTags, ToolChoiceMode,
 };
+pub use dialect::{Dialect, ModelFamily, ModelPatterns};
+pub use enum_set::EnumSet;
+pub use lookup::{EVERY_MODEL, Registry, RegistryError, ResolvedBy, Route, UnknownModel};
+pub use model::{Model, Price, Window, WindowSource};
+pub use provider::{Provider, ProviderSpec, Timeouts};
+pub use relay_quirks::{RelayQuirks, RelayToolKind};
 pub use snapshot::{RegistrySnapshot, RouteSnapshot};
+pub use wire::{QuirksTable, Wire, WireQuirks};

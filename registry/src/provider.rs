@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{BodyFields, Dialect, ModelFamily};
+use crate::dialect::{BodyFields, Dialect, ModelFamily, ModelPatterns};
 use crate::duration;
 use crate::lists::{OneOrMany, Pairs};
 use crate::model::Model;
-use crate::quirks::Quirks;
+use crate::wire::{QuirksTable, Wire};
 
 /// A provider that is enabled.
 ///
@@ -24,8 +24,6 @@ pub struct Provider {
     pub id: String,
     /// The name for people.
     pub name: String,
-    /// The protocol of its API.
-    pub wire: Wire,
     /// The URL to which paths such as `/chat/completions` are appended, without a final
     /// slash. For the sandbox inside this program it is empty until its port is known.
     pub base_url: String,
@@ -36,7 +34,7 @@ pub struct Provider {
     /// The dialect of the models that belong to no family.
     pub dialect: Arc<Dialect>,
     /// Families of models with their dialects, in the order of the file.
-    pub families: Vec<(ModelFamily, Arc<Dialect>)>,
+    pub families: Vec<(ModelPatterns, Arc<Dialect>)>,
     /// The listed models, in the order of the file.
     pub models: Vec<Arc<Model>>,
     /// Whether model names that are not in `models` are passed to the provider.
@@ -102,15 +100,6 @@ impl fmt::Debug for Provider {
     }
 }
 
-/// The protocol of a provider's API.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wire {
-    /// OpenAI Chat Completions: `POST {base_url}/chat/completions`.
-    #[default]
-    Chat,
-}
-
 /// How long to wait for a provider; in TOML `"10s"` or `"500ms"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table")]
@@ -149,7 +138,7 @@ pub struct ProviderSpec {
     pub name: Option<String>,
     /// `false` disables the provider.
     pub enabled: bool,
-    /// See [`Provider::wire`].
+    /// The protocol of its API, except for families that name another one.
     pub wire: Wire,
     /// See [`Provider::base_url`].
     pub base_url: Option<String>,
@@ -187,7 +176,7 @@ pub struct ProviderSpec {
     /// See [`Provider::allow_http`].
     pub allow_http: bool,
     /// See [`Dialect::quirks`].
-    pub quirks: Quirks,
+    pub quirks: QuirksTable,
     /// See [`Dialect::body`].
     pub body: BodyFields,
     /// See [`Provider::families`].
@@ -219,7 +208,7 @@ impl Default for ProviderSpec {
             timeouts: Timeouts::default(),
             max_retries: 3,
             allow_http: false,
-            quirks: Quirks::default(),
+            quirks: QuirksTable::default(),
             body: BodyFields::default(),
             families: Vec::new(),
             models: Vec::new(),
@@ -228,12 +217,12 @@ impl Default for ProviderSpec {
 }
 
 impl ProviderSpec {
-    /// Makes the provider with this id. Keys are read elsewhere.
+    /// Makes the provider with this id. Keys are read elsewhere. Quirks of another wire are
+    /// ignored; [`crate::build`] refuses them.
     pub fn to_provider(&self, id: &str) -> Provider {
         Provider {
             id: id.to_owned(),
             name: self.name.clone().unwrap_or_else(|| id.to_owned()),
-            wire: self.wire,
             base_url: self
                 .base_url
                 .as_deref()
@@ -246,7 +235,7 @@ impl ProviderSpec {
             key_weights: self.key_weights.clone(),
             max_concurrent: self.max_concurrent,
             dialect: Arc::new(Dialect {
-                quirks: self.quirks,
+                quirks: self.quirks.quirks(self.wire),
                 body: self.body.0.clone(),
             }),
             families: self
@@ -267,15 +256,20 @@ impl ProviderSpec {
     }
 
     /// The dialect of a family: its quirks, and its body fields in addition to those of the
-    /// provider.
-    fn family_dialect(&self, family: &ModelFamily) -> (ModelFamily, Arc<Dialect>) {
-        let mut body = self.body.0.clone();
+    /// provider, if both have the same wire.
+    fn family_dialect(&self, family: &ModelFamily) -> (ModelPatterns, Arc<Dialect>) {
+        let wire = family.wire.unwrap_or(self.wire);
+        let mut body = if wire == self.wire {
+            self.body.0.clone()
+        } else {
+            Vec::new()
+        };
         body.retain(|(name, _)| family.body.0.iter().all(|(over, _)| over != name));
         body.extend(family.body.0.iter().cloned());
         let dialect = Dialect {
-            quirks: family.quirks,
+            quirks: family.quirks.quirks(wire),
             body,
         };
-        (family.clone(), Arc::new(dialect))
+        (family.patterns.clone(), Arc::new(dialect))
     }
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dialect::{BodyFields, Dialect, ModelFamily};
+use crate::dialect::{Dialect, ModelPatterns};
 use crate::lookup::{EVERY_MODEL, Registry, ResolvedBy, Route};
 use crate::model::Model;
-use crate::provider::{Provider, ProviderSpec, Timeouts, Wire};
+use crate::provider::{Provider, ProviderSpec, Timeouts};
+use crate::wire::{Wire, WireQuirks};
 
 /// The routes of one turn. The diagnostics of a turn contain one, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
@@ -30,11 +31,12 @@ pub struct RegistrySnapshot {
 /// One route with the settings of its provider. It contains no API key, but header and query
 /// values may be secrets.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "struct RouteSettings")]
+#[serde(try_from = "RouteDocument")]
 #[expect(missing_docs, reason = "see the fields of `Provider` and `Route`")]
 pub struct RouteSnapshot {
     pub provider: String,
     pub name: String,
+    /// The wire of `dialect`, whose quirks do not tell.
     pub wire: Wire,
     pub base_url: String,
     pub upstream_model: String,
@@ -47,6 +49,60 @@ pub struct RouteSnapshot {
     pub query: Vec<(String, String)>,
     pub timeouts: Timeouts,
     pub max_retries: u32,
+}
+
+/// A [`RouteSnapshot`] as it is stored: the quirks can be read only when the wire is known.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "struct RouteSettings")]
+struct RouteDocument {
+    provider: String,
+    name: String,
+    wire: Wire,
+    base_url: String,
+    upstream_model: String,
+    model: Model,
+    dialect: DialectDocument,
+    key_required: bool,
+    key_header: Option<String>,
+    key_weights: Vec<u32>,
+    headers: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+    timeouts: Timeouts,
+    max_retries: u32,
+}
+
+/// A [`Dialect`] as it is stored.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "struct Dialect")]
+struct DialectDocument {
+    quirks: serde_json::Value,
+    body: Vec<(String, String)>,
+}
+
+impl TryFrom<RouteDocument> for RouteSnapshot {
+    type Error = serde_json::Error;
+
+    fn try_from(stored: RouteDocument) -> Result<Self, Self::Error> {
+        Ok(Self {
+            provider: stored.provider,
+            name: stored.name,
+            wire: stored.wire,
+            base_url: stored.base_url,
+            upstream_model: stored.upstream_model,
+            model: stored.model,
+            dialect: Dialect {
+                quirks: WireQuirks::from_json(stored.wire, stored.dialect.quirks)?,
+                body: stored.dialect.body,
+            },
+            key_required: stored.key_required,
+            key_header: stored.key_header,
+            key_weights: stored.key_weights,
+            headers: stored.headers,
+            query: stored.query,
+            timeouts: stored.timeouts,
+            max_retries: stored.max_retries,
+        })
+    }
 }
 
 impl RegistrySnapshot {
@@ -122,7 +178,7 @@ impl RouteSnapshot {
         Self {
             provider: provider.id.clone(),
             name: provider.name.clone(),
-            wire: provider.wire,
+            wire: route.dialect.quirks.wire(),
             base_url: provider.base_url.clone(),
             upstream_model: route.upstream_model.clone(),
             model: Model::clone(&route.model),
@@ -145,11 +201,7 @@ impl RouteSnapshot {
     /// Adds the provider with its model, or only the model if the provider is there already.
     fn add_to(&self, providers: &mut Vec<Arc<Provider>>) {
         let family = (
-            ModelFamily {
-                patterns: vec![self.model.id.clone()],
-                quirks: self.dialect.quirks,
-                body: BodyFields(self.dialect.body.clone()),
-            },
+            ModelPatterns(vec![self.model.id.clone()]),
             Arc::new(self.dialect.clone()),
         );
         let model = Arc::new(self.model.clone());
@@ -165,7 +217,6 @@ impl RouteSnapshot {
         providers.push(Arc::new(Provider {
             id: self.provider.clone(),
             name: self.name.clone(),
-            wire: self.wire,
             base_url: self.base_url.clone(),
             key_env: Vec::new(),
             key_required: self.key_required,

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Kind};
 use adapters::notes::Notes;
 use adapters::plan::Plan;
@@ -15,7 +14,7 @@ use adapters::quirk_patch::QuirkPatch;
 use adapters::responses::assembler::AnswerParams;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
-use bytes::Bytes;
+use adapters::wire::WireRequest;
 use registry::Route;
 use tokio::time::Instant;
 
@@ -28,7 +27,7 @@ use super::shared::SharedState;
 use crate::artifacts::ArtifactCommit;
 use crate::config::Config;
 use crate::net::blocking::block_in_place_if_large;
-use crate::upstream::Upstream;
+use crate::upstream::{Upstream, UpstreamRequest};
 
 mod encode;
 
@@ -60,8 +59,8 @@ pub(super) struct PreparedAttempt {
     /// The route, with the learned quirk patches applied.
     pub(super) route: Route,
     pub(super) upstream: Arc<Upstream>,
-    /// The JSON body of the upstream request. Emptied once content has arrived.
-    pub(super) body: Bytes,
+    /// The upstream request. Its body is emptied once content has arrived.
+    pub(super) request: UpstreamRequest,
     pub(super) fingerprint: Arc<RequestFingerprint>,
     /// The facts about the provider that the assembler needs.
     pub(super) answer_params: AnswerParams,
@@ -77,7 +76,7 @@ struct PlannedRequest {
     /// The route, with the learned quirk patches applied.
     route: Route,
     plan: Plan,
-    encoded: Encoded,
+    request: WireRequest,
 }
 
 impl Failover {
@@ -147,6 +146,7 @@ impl Failover {
         match failover.remaining.front() {
             Some(route) => Ok(failover
                 .plan_and_encode(turn, route)?
+                .request
                 .encoded
                 .estimated_tokens),
             None => Err(no_route()),

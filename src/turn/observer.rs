@@ -9,7 +9,6 @@ use adapters::event::Usage;
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::responses::assembler::{AnswerParams, HostedItem};
-use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use registry::Route;
@@ -17,7 +16,7 @@ use registry::Route;
 use super::outcome::Outcome;
 use super::state::TurnState;
 use super::tool_runner::ToolResult;
-use crate::upstream::{AttemptEvent, KeyIndex, Upstream};
+use crate::upstream::{AttemptEvent, KeyIndex, Upstream, UpstreamRequest};
 
 /// Observes one turn, from the client's request to the end of the answer. The engine drops it when
 /// the turn is over, however it ended.
@@ -69,8 +68,8 @@ pub enum TurnEvent<'a> {
         route: &'a Route,
         /// The facts about the provider that the assembler needs.
         answer_params: &'a AnswerParams,
-        /// The JSON body. Cloning it is cheap.
-        body: &'a Bytes,
+        /// The request without what the provider's settings add. Cloning it is cheap.
+        request: &'a UpstreamRequest,
     },
     /// The API key that the request carries.
     Key(KeyIndex),

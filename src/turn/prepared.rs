@@ -5,8 +5,8 @@ use std::sync::Arc;
 use adapters::fault::{Fault, Kind};
 use adapters::purpose::Purpose;
 use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
-use adapters::responses::envelope::ResponseEnvelope;
 use adapters::responses::request::TurnSource;
+use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
 use registry::Route;
 
@@ -108,15 +108,16 @@ pub(super) fn new_assembler(
     codex: bool,
     params: AnswerParams,
 ) -> Box<Assembler> {
-    Box::new(Assembler::new(AssemblerSettings {
-        envelope: ResponseEnvelope::new(turn, id, created_at),
+    let settings = AssemblerSettings {
         tool_names: turn.tools.names(),
         withheld_tools: turn.withheld_tools.clone(),
         known_call_ids: turn.call_ids(),
         caller_is_codex: codex,
         params,
         max_bytes: MAX_ANSWER_BYTES,
-    }))
+    };
+    let response = ResponseObject::new(turn, id, created_at);
+    Box::new(Assembler::new(response, settings))
 }
 
 /// Looks up the model name: the first choice, then its fallbacks.

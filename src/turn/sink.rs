@@ -7,14 +7,22 @@ use std::task::Poll;
 use adapters::responses::event_buffer::EventBuffer;
 use bytes::Bytes;
 
-/// A receiver of a turn's events.
+use super::context::TurnContext;
+use super::observer::TurnEvent;
+
+/// A receiver of a turn's events. It frames the documents as its connection wants them.
 pub(super) trait Sink: Send {
     /// Whether each event is sent at once. Then the first event commits the response headers, and
     /// heartbeats are sent while the provider is silent.
     const STREAMS: bool;
 
-    /// Takes the events that were written, and waits until there is room for more.
-    fn send(&mut self, frames: &mut EventBuffer) -> impl Future<Output = ()> + Send;
+    /// Takes the events that were written, shows the observer what the client gets at once, and
+    /// waits until there is room for more. Leaves the buffer empty.
+    fn send(
+        &mut self,
+        events: &mut EventBuffer,
+        ctx: &TurnContext,
+    ) -> impl Future<Output = ()> + Send;
 }
 
 /// Holds one chunk on its way from the engine to the response body. Both run in the same task, and
@@ -40,14 +48,18 @@ impl ChunkSlot {
     }
 }
 
-/// Sends events as an SSE stream, through the slot that the response body reads.
+/// Sends events as server-sent events, through the slot that the response body reads.
 pub(super) struct SseSink(pub(super) ChunkSlot);
 
 impl Sink for SseSink {
     const STREAMS: bool = true;
 
-    async fn send(&mut self, frames: &mut EventBuffer) {
-        self.0.put(frames.take().into());
+    async fn send(&mut self, events: &mut EventBuffer, ctx: &TurnContext) {
+        let chunk = sse_frames(events);
+        // Only after the observer: if that panics, the events go out with the error.
+        ctx.observe(TurnEvent::ClientBody(&chunk));
+        events.clear();
+        self.0.put(chunk.into());
         // The response body polls the engine after it took the chunk, so no waker is needed.
         poll_fn(|_| {
             if self.0.is_empty() {
@@ -60,6 +72,31 @@ impl Sink for SseSink {
     }
 }
 
+/// The events as server-sent events, each under the name of its type, and `[DONE]` after the
+/// terminal one (Open Responses).
+fn sse_frames(events: &EventBuffer) -> Vec<u8> {
+    const EVENT: &[u8] = b"event: ";
+    const DATA: &[u8] = b"\ndata: ";
+    const END: &[u8] = b"\n\n";
+    const DONE: &[u8] = b"data: [DONE]\n\n";
+    let framing: usize = events
+        .documents()
+        .map(|event| EVENT.len() + event.name.len() + DATA.len() + END.len())
+        .sum();
+    let mut chunk = Vec::with_capacity(events.json_len() + framing + DONE.len());
+    for event in events.documents() {
+        chunk.extend_from_slice(EVENT);
+        chunk.extend_from_slice(event.name.as_bytes());
+        chunk.extend_from_slice(DATA);
+        chunk.extend_from_slice(event.json);
+        chunk.extend_from_slice(END);
+    }
+    if events.final_response().is_some() {
+        chunk.extend_from_slice(DONE);
+    }
+    chunk
+}
+
 /// Keeps the final response object as JSON and ignores the events before it.
 #[derive(Default)]
 pub(super) struct JsonSink(pub(super) Option<Vec<u8>>);
@@ -67,9 +104,10 @@ pub(super) struct JsonSink(pub(super) Option<Vec<u8>>);
 impl Sink for JsonSink {
     const STREAMS: bool = false;
 
-    async fn send(&mut self, frames: &mut EventBuffer) {
-        if let Some(response) = frames.take_response() {
-            self.0 = Some(response);
+    async fn send(&mut self, events: &mut EventBuffer, _: &TurnContext) {
+        if let Some(response) = events.final_response() {
+            self.0 = Some(response.to_vec());
         }
+        events.clear();
     }
 }

@@ -3,16 +3,14 @@
 
 use std::collections::HashMap;
 
-use adapters::chat::encode::{self, EncodeOptions};
-use adapters::encoded::Encoded;
 use adapters::fault::Fault;
 use adapters::plan::{self, Bounds, OutputPolicy, Plan, PlanCache, Retention};
 use adapters::turn::Turn;
-use registry::{Dialect, Model, Wire};
+use adapters::wire::{self, EncodeOptions, WireRequest};
+use registry::{Dialect, Model};
 
 /// Everything besides the turn that determines its upstream request.
 pub(crate) struct Spelling<'s> {
-    pub(crate) wire: Wire,
     /// With the learned quirk patches applied.
     pub(crate) dialect: &'s Dialect,
     /// With the learned quirk patches applied.
@@ -37,20 +35,16 @@ impl Spelling<'_> {
         &self,
         turn: &Turn<'_>,
         cache: &dyn PlanCache,
-    ) -> Result<(Plan, Encoded), Fault> {
+    ) -> Result<(Plan, WireRequest), Fault> {
         let plan = plan::plan_with_cache(turn, &self.bounds(), cache);
-        let encoded = match self.wire {
-            Wire::Chat => {
-                let options = EncodeOptions {
-                    dialect: self.dialect,
-                    model: self.model,
-                    upstream_model: self.upstream_model,
-                    origin: self.origin,
-                    known_baggage: Some(self.known_baggage),
-                };
-                encode::encode(turn, &plan, &options)?
-            }
+        let options = EncodeOptions {
+            dialect: self.dialect,
+            model: self.model,
+            upstream_model: self.upstream_model,
+            origin: self.origin,
+            known_baggage: Some(self.known_baggage),
         };
-        Ok((plan, encoded))
+        let request = wire::encode(turn, &plan, &options)?;
+        Ok((plan, request))
     }
 }

@@ -1,15 +1,17 @@
 //! Sends one request to a provider and opens its response.
 
+use std::borrow::Cow;
 use std::error::Error as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use adapters::fault::{Fault, Kind, Retry};
 use adapters::provider_error;
+use adapters::wire;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt;
-use registry::Wire;
+use registry::WireQuirks;
 
 use super::{KeyIndex, RequestPermit, Upstream};
 use crate::clock::Clock;
@@ -37,6 +39,18 @@ pub enum AttemptEvent<'a> {
 
 /// Called for each [`AttemptEvent`]; must not wait.
 pub type Observe<'a> = &'a (dyn Fn(AttemptEvent<'_>) + Send + Sync);
+
+/// A request to a provider: what its wire says, without what the provider's settings add. Made
+/// for each attempt of a turn; cloning it is cheap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamRequest {
+    /// The path below the base URL.
+    pub path: Cow<'static, str>,
+    /// The headers that the wire requires.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// The JSON body.
+    pub body: Bytes,
+}
 
 /// The body of a response with a 2xx status. [`send_request`] makes it; it ends with the body
 /// or when it is dropped. The head is not kept, to save its memory for the duration of the
@@ -116,27 +130,28 @@ impl UpstreamResponse {
 }
 
 /// Sends a request and waits for the head of its response, within the provider's time limits.
-/// A status other than 2xx is a fault; the clock turns a date in `Retry-After` into a delay.
+/// A status other than 2xx is a fault, which the wire reads; the clock turns a date in `Retry-After` into a delay.
 /// The permit is released at the end of the response.
 pub async fn send_request(
     upstream: &Upstream,
     permit: RequestPermit,
     key: Option<KeyIndex>,
-    body: Bytes,
+    request: UpstreamRequest,
+    quirks: &WireQuirks,
     clock: &dyn Clock,
     observe: Observe<'_>,
 ) -> Result<UpstreamResponse, Fault> {
-    let mut headers = upstream.headers.clone();
+    let mut headers = upstream.headers(request.headers);
     if let Some((name, value)) = key.and_then(|key| upstream.credential(key)) {
         headers.insert(name, value);
     }
-    let request = upstream
+    let sending = upstream
         .client
-        .post(upstream.url.clone())
+        .post(upstream.url(&request.path))
         .headers(headers)
-        .body(body);
+        .body(request.body);
     let patience = upstream.provider.timeouts.connect + upstream.provider.timeouts.first_byte;
-    let sent = tokio::time::timeout(patience, request.send()).await;
+    let sent = tokio::time::timeout(patience, sending.send()).await;
     let response = match sent {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => return Err(transport_fault(upstream, &error)),
@@ -158,11 +173,12 @@ pub async fn send_request(
     if response.status().is_success() {
         return Ok(UpstreamResponse::new(response, permit));
     }
-    Err(error_reply(upstream, response, clock, observe).await)
+    Err(error_reply(upstream, quirks, response, clock, observe).await)
 }
 
 async fn error_reply(
     upstream: &Upstream,
+    quirks: &WireQuirks,
     mut response: reqwest::Response,
     clock: &dyn Clock,
     observe: Observe<'_>,
@@ -198,9 +214,7 @@ async fn error_reply(
             )
         };
     }
-    let mut fault = match upstream.provider.wire {
-        Wire::Chat => provider_error::from_reply(status, wait, &body),
-    };
+    let mut fault = wire::error(quirks, status, wait, &body);
     let id = &upstream.provider.id;
     // Name the provider, or the user may suspect the token of this server or another account.
     let account_faults = [
@@ -240,8 +254,8 @@ fn transport_fault(upstream: &Upstream, error: &reqwest::Error) -> Fault {
 
 /// The host and port of the provider, without path and query, which may contain secrets.
 fn host_and_port(upstream: &Upstream) -> String {
-    let host = upstream.url.host_str().unwrap_or_default();
-    match upstream.url.port_or_known_default() {
+    let host = upstream.base_url.host_str().unwrap_or_default();
+    match upstream.base_url.port_or_known_default() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use adapters::fault::{Fault, Kind};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use registry::{Provider, Wire};
+use registry::Provider;
 
 use super::concurrency::ConcurrencyLimit;
 use super::{KeyRing, ProviderHealth, Upstream};
@@ -22,7 +22,7 @@ pub(super) fn build(
     keys: &[Secret],
     concurrency: Arc<ConcurrencyLimit>,
 ) -> Result<Upstream, Fault> {
-    let url = url(provider)?;
+    let base_url = base_url(provider)?;
     let mut builder = reqwest::Client::builder()
         .user_agent(concat!("respondent/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(provider.timeouts.connect)
@@ -37,7 +37,7 @@ pub(super) fn build(
         let proxy =
             reqwest::Proxy::all(proxy).map_err(|error| unusable(provider, "proxy", &error))?;
         builder = builder.no_proxy().proxy(proxy);
-    } else if address::is_loopback(&url) {
+    } else if address::is_loopback(&base_url) {
         builder = builder.no_proxy();
     }
     if let Some(path) = &provider.ca_file {
@@ -51,7 +51,7 @@ pub(super) fn build(
         client: builder
             .build()
             .map_err(|error| unusable(provider, "client", &error))?,
-        url,
+        base_url,
         headers: headers(provider)?,
         key_header: key_header(provider)?,
         keys: KeyRing::new(keys, &provider.key_weights),
@@ -60,13 +60,10 @@ pub(super) fn build(
     })
 }
 
-fn url(provider: &Provider) -> Result<reqwest::Url, Fault> {
-    let path = match provider.wire {
-        Wire::Chat => adapters::chat::PATH,
-    };
-    let whole = format!("{}{path}", provider.base_url.trim_end_matches('/'));
-    let mut url =
-        reqwest::Url::parse(&whole).map_err(|error| unusable(provider, "base_url", &error))?;
+/// The base URL with the provider's query parameters.
+fn base_url(provider: &Provider) -> Result<reqwest::Url, Fault> {
+    let mut url = reqwest::Url::parse(&provider.base_url)
+        .map_err(|error| unusable(provider, "base_url", &error))?;
     if !provider.query.is_empty() {
         url.query_pairs_mut().extend_pairs(&provider.query);
     }

@@ -42,8 +42,11 @@ impl LearnedQuirks {
 
     /// Adds a patch for the model of a route. It is applied after the earlier ones, so it
     /// wins where they contradict it. Returns `false` if it is already the latest of its
-    /// kind.
+    /// kind, or belongs to another wire than the route.
     pub fn learn(&self, route: &Route, patch: QuirkPatch) -> bool {
+        if !patch.fits(&route.dialect.quirks) {
+            return false;
+        }
         let (provider, model) = (&route.provider.id, &route.upstream_model);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.of(provider, model).is_none() {
@@ -158,7 +161,7 @@ mod tests {
         assert!(learned.apply(&mut patched));
         assert_eq!(patched.model.window, Some(8_192));
         assert_eq!(
-            patched.dialect.quirks.max_tokens_field,
+            patched.dialect.quirks.as_chat().unwrap().max_tokens_field,
             MaxTokensField::MaxCompletionTokens
         );
         assert!(!learned.apply(&mut route("b")));

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 use crate::config::Config;
 
-pub use attempt::{AttemptEvent, Observe, UpstreamResponse, send_request};
+pub use attempt::{AttemptEvent, Observe, UpstreamRequest, UpstreamResponse, send_request};
 pub use concurrency::RequestPermit;
 pub use health::ProviderHealth;
 pub use keys::{KeyIndex, KeyRing};
@@ -54,7 +54,8 @@ const MIN_RETRY_AFTER: Duration = Duration::from_secs(3);
 pub struct Upstream {
     provider: Arc<Provider>,
     client: reqwest::Client,
-    url: reqwest::Url,
+    /// The base URL with the provider's query parameters.
+    base_url: reqwest::Url,
     headers: http::HeaderMap,
     /// The header that carries the key, and the text in front of the key.
     key_header: (HeaderName, &'static str),
@@ -69,14 +70,25 @@ impl Upstream {
         &self.provider
     }
 
-    /// The URL of requests. Its query may contain secrets.
-    pub fn url(&self) -> &reqwest::Url {
-        &self.url
+    /// The URL of a request with this path below the base URL. Its query may contain secrets.
+    pub fn url(&self, path: &str) -> reqwest::Url {
+        let mut url = self.base_url.clone();
+        let base = self.base_url.path().trim_end_matches('/');
+        url.set_path(&format!("{base}{path}"));
+        url
     }
 
-    /// The headers of every request, without the key. They may contain secrets.
-    pub fn headers(&self) -> &http::HeaderMap {
-        &self.headers
+    /// The headers of a request whose wire requires these, without the key. They may contain
+    /// secrets. The provider's settings win over the wire.
+    pub fn headers(&self, of_wire: &[(&'static str, &'static str)]) -> http::HeaderMap {
+        let mut headers = self.headers.clone();
+        for (name, value) in of_wire {
+            let name = HeaderName::from_static(name);
+            headers
+                .entry(name)
+                .or_insert(HeaderValue::from_static(value));
+        }
+        headers
     }
 
     /// The provider's keys.

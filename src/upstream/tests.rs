@@ -1,6 +1,6 @@
 use futures_util::FutureExt;
 use kit::player::Player;
-use registry::Route;
+use registry::{Route, WireQuirks};
 
 use super::*;
 use crate::clock::System;
@@ -216,7 +216,12 @@ async fn ask(upstream: &Upstream) -> Result<UpstreamResponse, Fault> {
         upstream,
         permit,
         upstream.keys().choose(0),
-        r#"{"stream":true}"#.into(),
+        UpstreamRequest {
+            path: "/chat/completions".into(),
+            headers: &[],
+            body: r#"{"stream":true}"#.into(),
+        },
+        &WireQuirks::default(),
         &System,
         &|_| {},
     )

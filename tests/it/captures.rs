@@ -8,11 +8,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use libtest_mimic::Trial;
 use registry::{Model, ProviderSpec};
 use serde::Deserialize;
@@ -174,7 +174,7 @@ fn encode_as_chat(body: String) -> Result<(String, Notes), Fault> {
     let model = Model::unlisted(&turn.model);
     let provider = spec.to_provider("generic");
     let options = EncodeOptions::new(&provider.dialect, &model, &turn.model);
-    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?;
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)?.encoded;
     for span in &encoded.spans {
         assert!(encoded.body.get(span.bytes.clone()).is_some());
     }

@@ -138,17 +138,18 @@ fn check_answer(dialect: &ChatDialect, expected: &ModelAnswer, sizes: &[usize]) 
     }
 }
 
-fn quirks(dialect: &ChatDialect) -> registry::Quirks {
+fn quirks(dialect: &ChatDialect) -> registry::WireQuirks {
     let think_tags = match dialect.reasoning {
         ReasoningPlacement::ThinkTags => registry::ThinkTags::On,
         ReasoningPlacement::UnopenedThink => registry::ThinkTags::Unopened,
         _ => registry::ThinkTags::Off,
     };
-    registry::Quirks {
+    registry::ChatQuirks {
         think_tags,
         reasoning_replay: registry::ReasoningReplay::ReasoningDetails,
-        ..registry::Quirks::default()
+        ..registry::ChatQuirks::default()
     }
+    .into()
 }
 
 /// Compares what the client received with the answer of the model.
@@ -271,8 +272,12 @@ fn errors() {
             };
             let bytes = scripted.body_for(&request(true));
             for codex in [true, false] {
-                let result =
-                    read_as_client(bytes.as_bytes(), &[11], &registry::Quirks::default(), codex);
+                let result = read_as_client(
+                    bytes.as_bytes(),
+                    &[11],
+                    &registry::WireQuirks::default(),
+                    codex,
+                );
                 let message = match &result {
                     ClientResult::Fault(fault) => fault.to_string(),
                     ClientResult::Answer(answer) => {

@@ -103,7 +103,7 @@ fn reachable(imports: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeS
 }
 
 /// The Rust files below these folders that are not tests.
-fn code_files(folders: &[&str]) -> impl Iterator<Item = std::path::PathBuf> {
+pub fn code_files(folders: &[&str]) -> impl Iterator<Item = std::path::PathBuf> {
     rust_files(folders).into_iter().filter(|file| {
         let path = file.strip_prefix(root()).unwrap();
         let in_tests = path.iter().skip(2).any(|part| part == "tests");
@@ -128,7 +128,7 @@ fn module_path(path: &Path) -> Vec<String> {
 }
 
 /// The code of a file without its tests.
-fn parsed(file: &Path) -> Vec<Item> {
+pub fn parsed(file: &Path) -> Vec<Item> {
     let text = std::fs::read_to_string(file).unwrap();
     let parsed =
         syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));

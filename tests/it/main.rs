@@ -32,6 +32,7 @@ mod store;
 mod supply;
 mod trial;
 mod turns;
+mod wires;
 
 use std::process::ExitCode;
 
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         store::trials(),
         supply::trials(),
         turns::trials(),
+        wires::trials(),
     ];
     let trials = trials.into_iter().flatten().collect();
     run(&Arguments::from_args(), trials).exit_code()

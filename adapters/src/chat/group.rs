@@ -4,9 +4,9 @@
 //! so the images of consecutive results follow them in a user message. For media
 //! that the model does not accept, the tool message itself contains a line of text.
 
-use super::media::AcceptedMedia;
 use crate::content::MessageContent;
 use crate::fault::Fault;
+use crate::media::AcceptedMedia;
 use crate::notes::Notes;
 use crate::plan::{AnswerItems, Plan, SequenceEntry};
 use crate::turn::{Item, ItemKind, Turn};

@@ -1,48 +1,47 @@
-//! For which provider and model a request is encoded.
+//! For which provider and model a Chat Completions request is encoded.
 
 use std::collections::HashMap;
 
-use registry::{Dialect, Model, Quirks};
+use registry::{ChatQuirks, Model};
 
-use super::media::{AcceptedImages, AcceptedMedia};
+use crate::media::{AcceptedImages, AcceptedMedia};
+use crate::wire::EncodeOptions;
 
-/// Everything that the encoder has to know besides the turn and its plan.
+/// What the encoder has to know besides the turn and its plan: [`EncodeOptions`] with the quirks
+/// of this wire.
 #[derive(Clone, Copy, Debug)]
-pub struct EncodeOptions<'a> {
-    /// The quirks of the provider or model, and its fixed fields.
-    pub dialect: &'a Dialect,
-    /// The model's window, limits and abilities.
-    pub model: &'a Model,
-    /// The model's name in the request.
-    pub upstream_model: &'a str,
-    /// Provider and model of the route, as in
-    /// [`crate::baggage::Baggage::origin`]. Opaque reasoning data is sent back
-    /// only to the origin that made it.
-    pub origin: &'a str,
-    /// Sealed baggage ([`crate::baggage::Baggage::seal`]) by call id, for clients
-    /// that do not send reasoning items back. Several blobs of one call are
-    /// separated by spaces.
-    pub known_baggage: Option<&'a HashMap<String, String>>,
+pub(super) struct ChatOptions<'a> {
+    quirks: &'a ChatQuirks,
+    /// Extra fields of the body, as (name, JSON text).
+    pub(super) fixed_fields: &'a [(String, String)],
+    /// See [`EncodeOptions::model`].
+    pub(super) model: &'a Model,
+    /// See [`EncodeOptions::upstream_model`].
+    pub(super) upstream_model: &'a str,
+    /// See [`EncodeOptions::origin`].
+    pub(super) origin: &'a str,
+    /// See [`EncodeOptions::known_baggage`].
+    pub(super) known_baggage: Option<&'a HashMap<String, String>>,
 }
 
-impl<'a> EncodeOptions<'a> {
-    /// Options with an empty origin and without known baggage.
-    pub fn new(dialect: &'a Dialect, model: &'a Model, upstream_model: &'a str) -> Self {
+impl<'a> ChatOptions<'a> {
+    pub(super) fn new(options: &EncodeOptions<'a>, quirks: &'a ChatQuirks) -> Self {
         Self {
-            dialect,
-            model,
-            upstream_model,
-            origin: "",
-            known_baggage: None,
+            quirks,
+            fixed_fields: &options.dialect.body,
+            model: options.model,
+            upstream_model: options.upstream_model,
+            origin: options.origin,
+            known_baggage: options.known_baggage,
         }
     }
 
-    pub(super) fn quirks(&self) -> &'a Quirks {
-        &self.dialect.quirks
+    pub(super) fn quirks(&self) -> &'a ChatQuirks {
+        self.quirks
     }
 
     pub(super) fn accepted_media(&self) -> AcceptedMedia {
-        let quirks = self.quirks();
+        let quirks = self.quirks;
         AcceptedMedia {
             images: match (self.model.images, quirks.image_urls) {
                 (false, _) => AcceptedImages::None,

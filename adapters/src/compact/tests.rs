@@ -2,11 +2,11 @@ use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::chat::encode::{EncodeOptions, encode};
 use crate::compaction_blob::{CompactionBlob, UNREADABLE_SUMMARY};
 use crate::plan::{Bounds, plan};
 use crate::purpose::{Purpose, SummaryMode};
 use crate::responses::request::TurnSource;
+use crate::wire::{EncodeOptions, encode};
 
 /// A request of Codex in the middle of a session, with an output format and
 /// `tool_choice: required`.
@@ -34,12 +34,16 @@ fn sent_to(quirks: &str, request: &Value, purpose: Purpose) -> (Value, String) {
     let source = TurnSource::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
     let dialect = Dialect {
-        quirks: toml::from_str(quirks).unwrap(),
+        quirks: toml::from_str::<registry::ChatQuirks>(quirks)
+            .unwrap()
+            .into(),
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
     let options = EncodeOptions::new(&dialect, &model, "m");
-    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        .unwrap()
+        .encoded;
     let body = serde_json::from_slice(&encoded.body).unwrap();
     (body, encoded.notes.codes())
 }

@@ -1,6 +1,6 @@
 //! The limits that a plan has to keep to.
 
-use registry::{Dialect, Model, ReasoningReplay, Window};
+use registry::{Dialect, Model, Window};
 use serde::{Deserialize, Serialize};
 
 /// How much of a history may be sent to a model. A plan is a function of the turn and of
@@ -66,7 +66,7 @@ impl Bounds {
     #[must_use]
     pub fn for_dialect(self, dialect: &Dialect) -> Self {
         Self {
-            replays_reasoning: dialect.quirks.reasoning_replay != ReasoningReplay::None,
+            replays_reasoning: dialect.quirks.replays_reasoning(),
             ..self
         }
     }

@@ -6,7 +6,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::envelope::push_usage;
+use super::object_members::ObjectMembers;
+use super::response_object::{item_id, push_usage};
 use crate::event::Usage;
 use crate::json;
 
@@ -33,23 +34,17 @@ struct CompactRequestBody<'a> {
     input: Option<&'a RawValue>,
 }
 
-/// The fields by which a user message is recognised.
-#[derive(Deserialize)]
-struct CompactRequestItem<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Option<&'a RawValue>,
-    #[serde(borrow)]
-    role: Option<&'a RawValue>,
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-}
-
 impl CompactionResponse<'_> {
     /// The JSON of the answer to `body`, and the number of user messages that were left out
     /// because of [`Self::max_message_bytes`].
     pub fn to_json(&self, body: &str) -> (Vec<u8>, usize) {
-        let (messages, dropped) = self.user_messages(body);
-        let token = self.id.split_once('_').map_or(self.id, |(_, token)| token);
+        let (mut messages, dropped) = self.user_messages(body);
+        // Open Responses requires an id and a status of every message.
+        for (index, message) in messages.iter_mut().enumerate() {
+            let id = item_id("msg", self.id, index);
+            message.set_default("id", &format!("\"{id}\""));
+            message.set_default("status", "\"completed\"");
+        }
         let mut out = vec![b'{'];
         json::field(&mut out, "id", self.id);
         json::field(&mut out, "object", "response.compaction");
@@ -57,11 +52,11 @@ impl CompactionResponse<'_> {
         json::key(&mut out, "output");
         out.push(b'[');
         for message in &messages {
-            out.extend_from_slice(message.as_bytes());
+            out.extend_from_slice(message.to_json().as_bytes());
             out.push(b',');
         }
         out.push(b'{');
-        json::field(&mut out, "id", &format!("cmp_{token}_{}", messages.len()));
+        json::field(&mut out, "id", &item_id("cmp", self.id, messages.len()));
         json::field(&mut out, "type", "compaction");
         json::field(&mut out, "encrypted_content", self.blob);
         out.extend_from_slice(b"}]");
@@ -72,20 +67,24 @@ impl CompactionResponse<'_> {
     }
 
     /// The newest user messages that fit, and the number of older ones.
-    fn user_messages(&self, body: &str) -> (Vec<String>, usize) {
-        let body: Option<CompactRequestBody<'_>> = serde_json::from_str(body).ok();
+    fn user_messages<'b>(&self, body: &'b str) -> (Vec<ObjectMembers<'b>>, usize) {
+        let body: Option<CompactRequestBody<'b>> = serde_json::from_str(body).ok();
         let Some(input) = body.and_then(|body| body.input) else {
             return (Vec::new(), 0);
         };
         if input.get().starts_with('"') {
-            return (vec![message_with_text(input.get())], 0);
+            let message = ObjectMembers::read(r#"{"type":"message","role":"user"}"#)
+                .map(|message| with_text(message, input.get()))
+                .into_iter()
+                .collect();
+            return (message, 0);
         }
-        let items: Vec<&RawValue> = serde_json::from_str(input.get()).unwrap_or_default();
-        let all: Vec<String> = items.into_iter().filter_map(user_message).collect();
+        let items: Vec<&'b RawValue> = serde_json::from_str(input.get()).unwrap_or_default();
+        let all: Vec<ObjectMembers<'b>> = items.into_iter().filter_map(user_message).collect();
         let mut room = self.max_message_bytes;
         let kept = all.iter().rev().take_while(|message| {
-            let fits = message.len() <= room;
-            room = room.saturating_sub(message.len());
+            let fits = message.json_len() <= room;
+            room = room.saturating_sub(message.json_len());
             fits
         });
         let dropped = all.len() - kept.count();
@@ -93,33 +92,28 @@ impl CompactionResponse<'_> {
     }
 }
 
-/// The item unchanged if it is a complete user message; with `type` and content parts added
-/// if it is written in a short form; `None` if it is something else.
-fn user_message(raw: &RawValue) -> Option<String> {
-    let item: CompactRequestItem<'_> = serde_json::from_str(raw.get()).ok()?;
-    let is = |value: Option<&RawValue>, name: &str| {
-        value.and_then(|value| json::unquote(value.get())) == Some(name)
-    };
-    if !is(item.role, "user") || !(item.kind.is_none() || is(item.kind, "message")) {
+/// The item, with `type` and content parts added if it is a user message in a short form;
+/// `None` if it is something else.
+fn user_message(raw: &RawValue) -> Option<ObjectMembers<'_>> {
+    let mut item = ObjectMembers::read(raw.get())?;
+    let is_message = item.get("type").is_none() || item.is("type", "message");
+    if !is_message || !item.is("role", "user") {
         return None;
     }
-    let content = item.content?.get();
+    item.set_default("type", "\"message\"");
+    let content = item.get("content")?;
     if content.starts_with('"') {
-        return Some(message_with_text(content));
+        let content = content.to_owned();
+        return Some(with_text(item, &content));
     }
-    if item.kind.is_some() {
-        return Some(raw.get().to_owned());
-    }
-    Some(format!(
-        r#"{{"type":"message","role":"user","content":{content}}}"#
-    ))
+    Some(item)
 }
 
-/// A user message whose text is the JSON string `text`.
-fn message_with_text(text: &str) -> String {
-    format!(
-        r#"{{"type":"message","role":"user","content":[{{"type":"input_text","text":{text}}}]}}"#
-    )
+/// The message with the JSON string `text` as its only content part.
+fn with_text<'a>(mut message: ObjectMembers<'a>, text: &str) -> ObjectMembers<'a> {
+    let parts = format!(r#"[{{"type":"input_text","text":{text}}}]"#);
+    message.set("content", parts);
+    message
 }
 
 #[cfg(test)]
@@ -146,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_output_is_all_user_messages_and_one_compaction_item() {
-        let message = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}], "id": "x"});
+        let message = json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}], "id": "x", "status": "incomplete"});
         let (answer, dropped) = answer(
             &json!({"input": [
                 {"type": "message", "role": "developer", "content": "rules"},
@@ -164,7 +158,10 @@ mod tests {
                 "id": "resp_7", "object": "response.compaction", "created_at": 9,
                 "output": [
                     message,
-                    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "b\"c"}]},
+                    {
+                        "type": "message", "role": "user", "id": "msg_7_1", "status": "completed",
+                        "content": [{"type": "input_text", "text": "b\"c"}],
+                    },
                     {"id": "cmp_7_2", "type": "compaction", "encrypted_content": "b"},
                 ],
                 "usage": {
@@ -180,7 +177,22 @@ mod tests {
     fn a_string_input_is_a_user_message() {
         let (answer, _) = answer(&json!({"input": "hi"}), 1 << 20);
         assert_eq!(answer["output"][0]["content"][0]["text"], "hi");
+        assert_eq!(answer["output"][0]["id"], "msg_7_0");
+        assert_eq!(answer["output"][0]["status"], "completed");
         assert_eq!(answer["output"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_null_is_no_id() {
+        let message = json!({"role": "user", "id": null, "content": [], "status": null, "x": 1});
+        let (answer, _) = answer(&json!({"input": [message]}), 1 << 20);
+        assert_eq!(
+            answer["output"][0],
+            json!({
+                "type": "message", "role": "user", "id": "msg_7_0", "status": "completed",
+                "content": [], "x": 1,
+            })
+        );
     }
 
     #[test]

@@ -2,16 +2,18 @@
 //!
 //! [`request`] parses a request body with `request_body` (its top level),
 //! `parameters` and `tool_choice`. [`assembler`] writes the events of the answer
-//! into an [`event_buffer::EventBuffer`]; [`envelope`] is the response object around the
-//! output. [`patch`] repairs the input of `apply_patch` calls, and
+//! into an [`event_buffer::EventBuffer`]; [`response_object`] is the response around the
+//! output, with the parameters that `echo` repeats. [`patch`] repairs the input of `apply_patch` calls, and
 //! [`compaction_response`] writes the answer of `POST /v1/responses/compact`.
 
 pub mod assembler;
 pub mod compaction_response;
-pub mod envelope;
+mod echo;
 pub mod event_buffer;
+mod object_members;
 mod parameters;
 pub mod patch;
 pub mod request;
 mod request_body;
+pub mod response_object;
 mod tool_choice;

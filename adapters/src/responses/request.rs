@@ -162,7 +162,7 @@ fn parse<'a>(
             .with_code("invalid_json"));
     }
     let mut body: RequestBody<'a> =
-        serde_json::from_str(json).map_err(|error| unreadable_body(json, &error))?;
+        RequestBody::parse(json).map_err(|error| unreadable_body(json, &error))?;
     let mut notes = Notes::default();
     for name in &body.unknown {
         notes.add("parameter_unknown", name);

@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::text::Text;
@@ -36,9 +35,17 @@ macro_rules! body {
                 [$(self.$name),*].into_iter().flatten().chain(unread)
             }
 
-            fn take<A: MapAccess<'a>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
+            fn take<A: MapAccess<'a>>(
+                &mut self,
+                key: &str,
+                map: &mut A,
+                document: &'a str,
+            ) -> Result<(), A::Error> {
                 match key {
-                    "input" => set_once(&mut self.input, "input", map.next_value()?),
+                    "input" => {
+                        let input = map.next_value_seed(InputSeed(document))?;
+                        set_once(&mut self.input, "input", input)
+                    }
                     $(stringify!($name) => set_once(&mut self.$name, stringify!($name), map.next_value()?),)*
                     other => {
                         if !IGNORED.contains(&other) && self.unknown.len() < MAX_NAMED_UNKNOWN {
@@ -101,25 +108,32 @@ fn set_once<T, E: de::Error>(
     Ok(())
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for RequestBody<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct RequestBodyVisitor;
-        impl<'de> Visitor<'de> for RequestBodyVisitor {
-            type Value = RequestBody<'de>;
+impl<'a> RequestBody<'a> {
+    /// Parses a request body.
+    pub(super) fn parse(document: &'a str) -> Result<Self, serde_json::Error> {
+        let mut deserializer = serde_json::Deserializer::from_str(document);
+        let body = deserializer.deserialize_map(BodyVisitor(document))?;
+        deserializer.end()?;
+        Ok(body)
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object with the parameters of a response")
-            }
+/// Reads the parameters from this document.
+struct BodyVisitor<'a>(&'a str);
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut body = RequestBody::default();
-                while let Some(key) = map.next_key::<Cow<'de, str>>()? {
-                    body.take(&key, &mut map)?;
-                }
-                Ok(body)
-            }
+impl<'de> Visitor<'de> for BodyVisitor<'de> {
+    type Value = RequestBody<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object with the parameters of a response")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut body = RequestBody::default();
+        while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            body.take(&key, &mut map, self.0)?;
         }
-        deserializer.deserialize_map(RequestBodyVisitor)
+        Ok(body)
     }
 }
 
@@ -129,30 +143,39 @@ pub(super) enum RequestInput<'a> {
     Items(Vec<Item<'a>>),
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for RequestInput<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InputVisitor;
-        impl<'de> Visitor<'de> for InputVisitor {
-            type Value = RequestInput<'de>;
+/// Reads `input` from this document; `None` for null.
+struct InputSeed<'a>(&'a str);
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string or a list of items for 'input'")
-            }
+impl<'de> DeserializeSeed<'de> for InputSeed<'de> {
+    type Value = Option<RequestInput<'de>>;
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(RequestInput::Text(text.into()))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                let mut items = Vec::new();
-                while let Some(fields) = list.next_element::<ItemFields<'de>>()? {
-                    items.push(Item::new(fields));
-                }
-                Ok(RequestInput::Items(items))
-            }
-        }
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         // The JSON parser knows the type from the first character, so that a long history is
         // read in one pass.
-        deserializer.deserialize_any(InputVisitor)
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for InputSeed<'de> {
+    type Value = Option<RequestInput<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of items for 'input'")
+    }
+
+    fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Some(RequestInput::Text(text.into())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(fields) = list.next_element::<ItemFields<'de>>()? {
+            items.push(Item::new(fields, self.0));
+        }
+        Ok(Some(RequestInput::Items(items)))
     }
 }

@@ -1,12 +1,20 @@
 //! Replaces references inside a schema by what they refer to.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use super::walk;
 
-/// The most nodes that are written for all references of a schema together, because
-/// references to references multiply.
-const MAX_NODES: usize = 5_000;
+/// The most bytes that are written for all references of a schema together: references to
+/// references multiply, and so do references to one long text.
+const MAX_BYTES: usize = 512 << 10;
+
+/// The most bytes of a `type` that stands for a target.
+const MAX_TYPE_BYTES: usize = 256;
+
+/// The bytes that every value counts besides its text.
+const VALUE_BYTES: usize = 8;
 
 /// How deep schemas may be nested before references are cut short.
 const MAX_DEPTH: usize = 48;
@@ -17,13 +25,15 @@ pub(super) fn resolve<'v>(root: &'v Value, reference: &str) -> Option<&'v Value>
 }
 
 /// Replaces every reference by its target. A reference that leads back to itself,
-/// or too far, is replaced by the type and description of its target.
+/// or too far, is replaced by the type and description of its target, or by its type
+/// alone once [`MAX_BYTES`] are written.
 pub(super) fn inline_refs(schema: &mut Value) {
     let root = schema.clone();
     let mut inliner = RefInliner {
         root: &root,
         open: Vec::new(),
-        nodes_left: MAX_NODES,
+        bytes_left: MAX_BYTES,
+        sizes: HashMap::new(),
     };
     inliner.inline(schema, 0);
     walk::for_each_node(schema, &mut |schema, _| {
@@ -37,7 +47,9 @@ struct RefInliner<'v> {
     root: &'v Value,
     /// The references that are being replaced.
     open: Vec<String>,
-    nodes_left: usize,
+    bytes_left: usize,
+    /// The sizes of the targets that were measured, by their references.
+    sizes: HashMap<String, usize>,
 }
 
 impl RefInliner<'_> {
@@ -48,19 +60,49 @@ impl RefInliner<'_> {
             return;
         };
         schema.shift_remove("$ref");
-        let found = resolve(self.root, &reference);
-        let cost = found.and_then(|found| size_within(found, self.nodes_left));
-        match (found, cost) {
-            (Some(found), Some(cost)) if depth < MAX_DEPTH && !self.open.contains(&reference) => {
-                self.nodes_left -= cost;
-                merge(schema, found);
-                self.open.push(reference);
-                // The target may be a reference itself.
-                self.inline(value, depth + 1);
-                self.open.pop();
+        let Some(found) = resolve(self.root, &reference) else {
+            return;
+        };
+        let leads_on = depth < MAX_DEPTH && !self.open.contains(&reference);
+        if leads_on && self.take(&reference, found) {
+            merge(schema, found);
+            self.open.push(reference);
+            // The target may be a reference itself.
+            self.inline(value, depth + 1);
+            self.open.pop();
+            return;
+        }
+        if let Some(kind) = found.get("type")
+            && size_up_to(kind, MAX_TYPE_BYTES) <= MAX_TYPE_BYTES
+        {
+            schema.entry("type").or_insert_with(|| kind.clone());
+        }
+        if let Some(Value::String(text)) = found.get("description")
+            && let Some(left) = self.bytes_left.checked_sub(VALUE_BYTES + text.len())
+        {
+            self.bytes_left = left;
+            schema
+                .entry("description")
+                .or_insert_with(|| text.clone().into());
+        }
+    }
+
+    /// Takes the size of a target from what is left; false if it is too large.
+    fn take(&mut self, reference: &str, found: &Value) -> bool {
+        let size = match self.sizes.get(reference) {
+            Some(size) => *size,
+            None => {
+                let size = size_up_to(found, MAX_BYTES);
+                self.sizes.insert(reference.to_owned(), size);
+                size
             }
-            (Some(found), _) => merge(schema, &outline(found)),
-            (None, _) => {}
+        };
+        match self.bytes_left.checked_sub(size) {
+            Some(left) => {
+                self.bytes_left = left;
+                true
+            }
+            None => false,
         }
     }
 }
@@ -72,38 +114,25 @@ fn merge(schema: &mut Map<String, Value>, found: &Value) {
     }
 }
 
-/// The type and description of a schema.
-fn outline(found: &Value) -> Value {
-    let kept = found
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| matches!(key.as_str(), "type" | "description"));
-    Value::Object(
-        kept.map(|(key, value)| (key.clone(), value.clone()))
-            .collect(),
-    )
-}
-
-/// The number of values in this one; `None` if it exceeds `max`.
-fn size_within(value: &Value, max: usize) -> Option<usize> {
-    let mut size = 1_usize;
+/// About the bytes of a value as JSON. A value larger than `max` is not measured to its end,
+/// and counts as more than `max`.
+fn size_up_to(value: &Value, max: usize) -> usize {
+    let mut size = 0_usize;
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {
+        size += VALUE_BYTES;
         match value {
-            Value::Array(list) => {
-                size += list.len();
-                waiting.extend(list);
-            }
+            Value::String(text) => size += text.len(),
+            Value::Array(list) => waiting.extend(list),
             Value::Object(map) => {
-                size += map.len();
+                size += map.keys().map(String::len).sum::<usize>();
                 waiting.extend(map.values());
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
         if size > max {
-            return None;
+            break;
         }
     }
-    Some(size)
+    size
 }

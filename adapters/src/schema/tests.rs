@@ -265,3 +265,34 @@ fn the_root_describes_an_object() {
         assert_eq!(got.as_deref(), after, "{before}");
     }
 }
+
+/// A schema with `references` references to one target whose description has `length` bytes.
+fn bomb(references: usize, length: usize) -> String {
+    let properties: Vec<String> = (0..references)
+        .map(|number| format!(r##""p{number}":{{"$ref":"#/$defs/a"}}"##))
+        .collect();
+    format!(
+        r#"{{"type":"object","properties":{{{}}},"$defs":{{"a":{{"type":"string","description":"{}"}}}}}}"#,
+        properties.join(","),
+        "d".repeat(length)
+    )
+}
+
+#[test]
+fn references_to_large_strings_do_not_multiply_them() {
+    let schema = bomb(10_000, 100_000);
+    assert!(schema.len() < 400_000);
+    let raw = serde_json::from_str(&schema).unwrap();
+    let fitted = fit(raw, EnumSet::empty().with(SchemaRule::InlineRefs)).unwrap();
+    assert!(fitted.len() < 1 << 20, "{} bytes", fitted.len());
+    // Every property keeps its type.
+    assert_eq!(fitted.matches(r#""type":"string""#).count(), 10_000);
+}
+
+#[test]
+fn references_to_long_keys_do_not_multiply_them() {
+    let schema = bomb(10_000, 0).replace("description", &"k".repeat(100_000));
+    let raw = serde_json::from_str(&schema).unwrap();
+    let fitted = fit(raw, EnumSet::empty().with(SchemaRule::InlineRefs)).unwrap();
+    assert!(fitted.len() < 1 << 20, "{} bytes", fitted.len());
+}

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use registry::Dialect;
+use registry::{ChatQuirks, Dialect};
 
 /// Every dialect of a model of an embedded provider, and combinations of quirks that no embedded
 /// provider has.
@@ -14,7 +14,7 @@ pub static DIALECTS: LazyLock<Vec<Dialect>> = LazyLock::new(|| {
         "reasoning_replay = 'reasoning_details'\ncall_extra = 'kept'\ncache_control = true",
     ]
     .map(|quirks| Dialect {
-        quirks: toml::from_str(quirks).unwrap(),
+        quirks: toml::from_str::<ChatQuirks>(quirks).unwrap().into(),
         ..Dialect::default()
     })
     .to_vec();

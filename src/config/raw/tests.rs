@@ -95,7 +95,6 @@ fn the_example_provider_shows_the_defaults() {
     let default = builtin::build(id, toml::Table::new()).unwrap();
     assert_eq!(shown.enabled, default.enabled);
     let (shown, default) = (shown.to_provider(id), default.to_provider(id));
-    assert_eq!(shown.wire, default.wire);
     assert_eq!(shown.dialect.quirks, default.dialect.quirks);
     assert_eq!(shown.timeouts, default.timeouts);
     assert_eq!(shown.key_required, default.key_required);

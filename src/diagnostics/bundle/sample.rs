@@ -144,7 +144,7 @@ fn route() -> RouteSnapshot {
     RouteSnapshot {
         provider: "lab".into(),
         name: "Lab".into(),
-        wire: Wire::Chat,
+        wire: Wire::default(),
         base_url: "https://lab.example/v1".into(),
         upstream_model: "one".into(),
         model: Model::unlisted("one"),

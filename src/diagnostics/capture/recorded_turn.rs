@@ -2,6 +2,7 @@
 //! or written as it is: [`RecordedTurn::to_bundle_turn`] converts it, and the result
 //! is redacted before it leaves the process.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -71,6 +72,10 @@ pub(super) struct RecordedAttempt {
     pub(super) upstream: Arc<Upstream>,
     /// `provider/model`.
     pub(super) route: String,
+    /// The path below the provider's base URL.
+    pub(super) path: Cow<'static, str>,
+    /// The headers that the wire requires.
+    pub(super) wire_headers: &'static [(&'static str, &'static str)],
     pub(super) window: Window,
     pub(super) bytes_per_token: f32,
     /// Whether the reasoning of earlier turns was sent along.
@@ -265,8 +270,9 @@ impl RecordedAttempt {
             at_us: self.at_us,
             end_us: self.end_us.unwrap_or(took_us),
             route: self.route.clone(),
-            url: self.upstream.url().to_string(),
-            headers: RecordedHeaders::from_map(self.upstream.headers()).to_pairs(),
+            url: self.upstream.url(&self.path).to_string(),
+            headers: RecordedHeaders::from_map(&self.upstream.headers(self.wire_headers))
+                .to_pairs(),
             key: self.key,
             window: Some(self.window),
             bytes_per_token: self.bytes_per_token,

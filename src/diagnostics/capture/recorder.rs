@@ -7,7 +7,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use adapters::hidden_rounds::HiddenRounds;
 use bytes::Bytes;
-use registry::ReasoningReplay;
 use tokio::time::Instant;
 
 use super::headers::RecordedHeaders;
@@ -123,8 +122,9 @@ impl RecordedTurn {
                 upstream,
                 route,
                 answer_params,
-                body,
+                request,
             } => {
+                let body = &request.body;
                 let total = body.len();
                 let kept = if self.try_reserve(total, sink) {
                     body.clone()
@@ -138,10 +138,11 @@ impl RecordedTurn {
                     end_us: None,
                     upstream: Arc::clone(upstream),
                     route: route.full_name(),
+                    path: request.path.clone(),
+                    wire_headers: request.headers,
                     window: route.model.window(),
                     bytes_per_token: answer_params.bytes_per_token,
-                    replays_reasoning: route.dialect.quirks.reasoning_replay
-                        != ReasoningReplay::None,
+                    replays_reasoning: route.dialect.quirks.replays_reasoning(),
                     estimated_input: answer_params.estimated_input_tokens,
                     body: BoundedBody { bytes: kept, total },
                     key: None,

@@ -209,7 +209,6 @@ impl<'t> TurnSide<'t> {
             HashMap::new()
         };
         let spelling = Spelling {
-            wire: route.wire,
             dialect: &dialect,
             model: &model,
             upstream_model: &route.upstream_model,
@@ -219,7 +218,8 @@ impl<'t> TurnSide<'t> {
             known_baggage: &known_baggage,
         };
         let source = self.source.with_purpose(purpose);
-        spelling.request(&source.turn().ok()?, &NoCache).ok()
+        let (plan, request) = spelling.request(&source.turn().ok()?, &NoCache).ok()?;
+        Some((plan, request.encoded))
     }
 
     fn plan(&self, attempt: &BundleAttempt, reasoning: bool) -> Option<Vec<u8>> {

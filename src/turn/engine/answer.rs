@@ -135,10 +135,7 @@ impl<'a, S: Sink> Answer<'a, S> {
                 shared.memory.keep_items(owner, session, items);
             }
         }
-        if S::STREAMS {
-            self.ctx.observe(TurnEvent::ClientBody(self.events.bytes()));
-        }
-        self.sink.send(&mut self.events).await;
+        self.sink.send(&mut self.events, self.ctx).await;
         self.last_sent = Instant::now();
     }
 

@@ -133,8 +133,8 @@ impl<S: Sink> Answer<'_, S> {
         }
         // The first content, not an opened stream, shows that the provider works.
         let ended = assembler.final_status().is_some() || assembler.awaits_tools();
-        if round.has_content && !round.attempt.body.is_empty() {
-            round.attempt.body = Bytes::new();
+        if round.has_content && !round.attempt.request.body.is_empty() {
+            round.attempt.request.body = Bytes::new();
             round.failover.commit_route(&round.attempt);
             round.attempt.upstream.health().record_success();
             self.record.provider_down(false);

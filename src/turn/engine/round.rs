@@ -45,9 +45,10 @@ pub(super) struct HiddenAnswer {
 impl HiddenAnswer {
     /// Drops the events that were written, except for the final response object.
     pub(super) fn discard_events(&mut self) {
-        if let Some(response) = self.events.take_response() {
-            self.response = response;
+        if let Some(response) = self.events.final_response() {
+            self.response = response.to_vec();
         }
+        self.events.clear();
     }
 }
 
@@ -156,7 +157,7 @@ impl<S: Sink> Answer<'_, S> {
         };
         let is_new = round.failover.learn_patch(&round.attempt.route, patch);
         match round.failover.encode_again(&round.attempt.route) {
-            Ok(attempt) if attempt.body != round.attempt.body => {
+            Ok(attempt) if attempt.request != round.attempt.request => {
                 self.record.adapted(fault, patch);
                 self.switch_to(round, attempt);
                 true
@@ -207,7 +208,7 @@ impl<S: Sink> Answer<'_, S> {
             upstream: &round.attempt.upstream,
             route: &round.attempt.route,
             answer_params: &round.attempt.answer_params,
-            body: &round.attempt.body,
+            request: &round.attempt.request,
         });
         let result = self.send_and_read(round).await;
         self.ctx
@@ -248,11 +249,12 @@ impl<S: Sink> Answer<'_, S> {
             self.wait_with_heartbeat(sleep(after)).await?;
             Err(fault)
         } else {
-            let body = round.attempt.body.clone();
-            let ctx = self.ctx;
+            let request = round.attempt.request.clone();
+            let (ctx, dialect) = (self.ctx, Arc::clone(&round.attempt.route.dialect));
             let observe = |event: AttemptEvent<'_>| ctx.observe(event.into());
+            let (quirks, clock) = (&dialect.quirks, &*ctx.clock);
             let opening =
-                upstream::send_request(&upstream, permit, key, body, &*ctx.clock, &observe);
+                upstream::send_request(&upstream, permit, key, request, quirks, clock, &observe);
             // Boxed to keep this future out of the size of the stream that follows it.
             let opening = Box::pin(opening);
             self.wait_with_heartbeat(opening).await?

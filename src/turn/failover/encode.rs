@@ -7,6 +7,7 @@ use adapters::fault::Fault;
 use adapters::plan::Plan;
 use adapters::responses::assembler::AnswerParams;
 use adapters::turn::{ItemKind, Turn};
+use adapters::wire::WireRequest;
 use registry::Route;
 
 use super::{Failover, PlannedRequest, PreparedAttempt};
@@ -15,6 +16,7 @@ use crate::store::NewArtifact;
 use crate::turn::observer::TurnEvent;
 use crate::turn::prefix::{FingerprintContext, RequestFingerprint};
 use crate::turn::spelling::Spelling;
+use crate::upstream::UpstreamRequest;
 
 impl Failover {
     /// Encodes the turn for a route and begins to store the outputs that the plan shortens.
@@ -26,8 +28,13 @@ impl Failover {
         let PlannedRequest {
             route,
             plan,
-            encoded,
+            request,
         } = self.plan_and_encode(turn, route)?;
+        let WireRequest {
+            path,
+            headers,
+            encoded,
+        } = request;
         let upstream = self.shared.upstreams.get(&self.config, &route.provider)?;
         let artifact_commit = self.store_outputs(turn, &plan);
         let wants_baggage = route.dialect.quirks.wants_baggage();
@@ -49,7 +56,11 @@ impl Failover {
         body.shrink_to_fit();
         Ok(PreparedAttempt {
             upstream,
-            body: body.into(),
+            request: UpstreamRequest {
+                path,
+                headers,
+                body: body.into(),
+            },
             fingerprint,
             answer_params,
             notes: encoded.notes,
@@ -82,7 +93,6 @@ impl Failover {
         }
         let origin = route.full_name();
         let spelling = Spelling {
-            wire: route.provider.wire,
             dialect,
             model,
             upstream_model: &route.upstream_model,
@@ -91,11 +101,11 @@ impl Failover {
             retention: shared.artifacts.retention(),
             known_baggage: &known_baggage,
         };
-        let (plan, encoded) = spelling.request(turn, &shared.outputs)?;
+        let (plan, request) = spelling.request(turn, &shared.outputs)?;
         Ok(PlannedRequest {
             route,
             plan,
-            encoded,
+            request,
         })
     }
 

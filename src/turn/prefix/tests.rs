@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use registry::{Dialect, Model};
 use serde_json::{Value, json};
 
@@ -47,12 +47,14 @@ impl TestRequest {
 
     fn fingerprint(&self) -> Arc<RequestFingerprint> {
         let mut dialect = Dialect::default();
-        dialect.quirks.cache_control = self.cache_control;
+        dialect.quirks.as_chat_mut().unwrap().cache_control = self.cache_control;
         let source = TurnSource::new(self.body.to_string());
         let turn = source.turn().unwrap();
         let model = Model::unlisted("m");
         let options = EncodeOptions::new(&dialect, &model, "m");
-        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
+            .unwrap()
+            .encoded;
         Arc::new(RequestFingerprint::new(&encoded, self.context.clone()))
     }
 }

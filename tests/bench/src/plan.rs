@@ -3,11 +3,11 @@
 use std::{fs, hint::black_box};
 
 use adapters::{
-    chat::encode::{EncodeOptions, encode},
     compact::extract,
     plan::{Bounds, OutputPolicy, Retention, plan},
     purpose::{Purpose, SummaryMode},
     responses::request::TurnSource,
+    wire::{EncodeOptions, encode},
 };
 use anyhow::Context;
 use registry::{Dialect, Model};

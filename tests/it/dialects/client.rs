@@ -3,7 +3,7 @@ use adapters::fault::Fault;
 use adapters::responses::request::TurnSource;
 use kit::drive;
 use kit::strict::{self, CheckedStream};
-use registry::Quirks;
+use registry::WireQuirks;
 use serde_json::json;
 
 /// The result that a client receives.
@@ -17,7 +17,12 @@ pub enum ClientResult {
 
 /// Reads an answer that arrives in pieces of these sizes, which repeat. Panics if the stream is
 /// invalid or differs from the unstreamed response.
-pub fn read_as_client(bytes: &[u8], sizes: &[usize], quirks: &Quirks, codex: bool) -> ClientResult {
+pub fn read_as_client(
+    bytes: &[u8],
+    sizes: &[usize],
+    quirks: &WireQuirks,
+    codex: bool,
+) -> ClientResult {
     let tool =
         |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}});
     let body = json!({

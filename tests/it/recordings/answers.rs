@@ -3,7 +3,7 @@
 use adapters::fault::Fault;
 use kit::drive::DrivenAnswer;
 use kit::strict::{self, CheckedStream};
-use registry::Quirks;
+use registry::WireQuirks;
 use serde_json::Value;
 
 use super::body::{RecordedAnswer, Recording};
@@ -34,7 +34,7 @@ pub fn check(folder: &str, recordings: &[Recording]) {
             }
             RecordedAnswer::Other => continue,
         };
-        let expected = oracle::expected_answer(&chunks, &quirks);
+        let expected = oracle::expected_answer(&chunks, quirks.as_chat().unwrap());
         check_replay(recording, &quirks, &expected, &mut |problem| {
             problems.push(format!("{folder}/{}: {problem}", recording.name));
         });
@@ -44,7 +44,7 @@ pub fn check(folder: &str, recordings: &[Recording]) {
 
 fn check_replay(
     recording: &Recording,
-    quirks: &Quirks,
+    quirks: &WireQuirks,
     expected: &ExpectedAnswer,
     report: &mut dyn FnMut(String),
 ) {

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use registry::{
-    CallIds, EnumSet, ExtraContentReplay, MaxTokensField, Model, Quirks, ReasoningControl,
+    CallIds, ChatQuirks, EnumSet, ExtraContentReplay, MaxTokensField, Model, ReasoningControl,
     ReasoningReplay, ReasoningRequired, ResponseFormat,
 };
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use super::requests::{SHARED_FIELDS, reasoning_and_text};
 
 /// The properties of the provider and the model that affect a request.
 pub struct ProviderProfile {
-    pub quirks: Quirks,
+    pub quirks: ChatQuirks,
     /// The fields that the provider's file adds to every request.
     pub extras: Vec<String>,
     pub model: Model,

@@ -1,7 +1,7 @@
 //! Reads the content of a complete answer in the simplest possible way. It uses no code of the
 //! adapters, because their results are compared with it.
 
-use registry::{Quirks, ThinkTags};
+use registry::{ChatQuirks, ThinkTags};
 use serde_json::Value;
 
 use super::body::error;
@@ -49,7 +49,7 @@ pub enum AnswerEnd {
 
 /// The content of an answer, from its chunks or its single document. The quirks say whether the
 /// text contains the reasoning and which tokens the counts leave out.
-pub fn expected_answer(chunks: &[Value], quirks: &Quirks) -> ExpectedAnswer {
+pub fn expected_answer(chunks: &[Value], quirks: &ChatQuirks) -> ExpectedAnswer {
     let mut answer = ExpectedAnswer::default();
     for chunk in chunks {
         if let Some(error) = error(chunk) {

@@ -2,7 +2,7 @@
 
 use adapters::responses::request::TurnSource;
 use kit::drive::{self, DrivenAnswer};
-use registry::Quirks;
+use registry::WireQuirks;
 
 /// The client that receives the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum ReplayClient {
 
 /// Replays a body that arrives in these reads.
 pub fn replay<'b>(
-    quirks: &Quirks,
+    quirks: &WireQuirks,
     client: ReplayClient,
     reads: impl IntoIterator<Item = &'b [u8]>,
 ) -> DrivenAnswer {

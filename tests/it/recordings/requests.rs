@@ -5,9 +5,9 @@
 use std::collections::BTreeSet;
 
 use adapters::baggage::Baggage;
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::plan::{Bounds, plan};
 use adapters::responses::request::TurnSource;
+use adapters::wire::{EncodeOptions, encode};
 use registry::{Provider, ReasoningReplay, ThinkTags};
 use serde_json::{Map, Value, json};
 
@@ -66,7 +66,7 @@ pub fn unexplained_differences(
     let name = recorded["model"].as_str().unwrap_or_default();
     let (dialect, model) = providers::model(provider, name);
     let profile = ProviderProfile {
-        quirks: dialect.quirks,
+        quirks: *dialect.quirks.as_chat().unwrap(),
         extras: dialect.body.iter().map(|(name, _)| name.clone()).collect(),
         model,
     };
@@ -85,7 +85,8 @@ pub fn unexplained_differences(
     };
     let encoded = source
         .turn()
-        .and_then(|turn| encode(&turn, &plan(&turn, &Bounds::none()), &options));
+        .and_then(|turn| encode(&turn, &plan(&turn, &Bounds::none()), &options))
+        .map(|request| request.encoded);
     Some(match encoded {
         Ok(encoded) => {
             let ours = serde_json::from_slice(&encoded.body).unwrap();

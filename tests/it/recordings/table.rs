@@ -118,7 +118,7 @@ fn count(folder: &str, recordings: &[Recording], used: &mut BTreeSet<&'static st
         let quirks = providers::model(&provider, model.unwrap_or_default())
             .0
             .quirks;
-        let answer = oracle::expected_answer(&chunks, &quirks);
+        let answer = oracle::expected_answer(&chunks, quirks.as_chat().unwrap());
         *calls += usize::from(!answer.calls.is_empty());
         *reasoning += usize::from(!answer.reasoning.is_empty());
         *citations += usize::from(!answer.citations.is_empty());

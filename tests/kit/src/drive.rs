@@ -6,20 +6,27 @@ use adapters::fault::Fault;
 use adapters::notes::Notes;
 use adapters::reader::UpstreamReader;
 use adapters::responses::assembler::{AnswerParams, Assembler, AssemblerSettings};
-use adapters::responses::envelope::ResponseEnvelope;
 use adapters::responses::event_buffer::EventBuffer;
+use adapters::responses::response_object::ResponseObject;
 use adapters::turn::Turn;
-use registry::Quirks;
+use registry::WireQuirks;
 
 /// The time of all answers, in Unix seconds.
 pub const NOW: u64 = 1_790_000_000;
 /// The response id of all answers.
 pub const RESPONSE_ID: &str = "resp_0123456789abcdef";
 
-/// The settings for an answer to this turn, as the server makes them.
-pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AssemblerSettings {
-    AssemblerSettings {
-        envelope: ResponseEnvelope::new(turn, RESPONSE_ID, NOW),
+/// What an assembler is made from.
+pub struct AnswerSetup {
+    /// The response at its beginning.
+    pub response: ResponseObject,
+    /// The settings of the assembler.
+    pub assembler: AssemblerSettings,
+}
+
+/// The setup of an answer to this turn, as the server makes it.
+pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> AnswerSetup {
+    let assembler = AssemblerSettings {
         tool_names: turn.tools.names(),
         withheld_tools: turn.withheld_tools.clone(),
         known_call_ids: turn.call_ids(),
@@ -31,14 +38,18 @@ pub fn settings(turn: &Turn<'_>, codex: bool, seal_reasoning: bool) -> Assembler
             bytes_per_token: 2.7,
         },
         max_bytes: 64 << 20,
+    };
+    AnswerSetup {
+        response: ResponseObject::new(turn, RESPONSE_ID, NOW),
+        assembler,
     }
 }
 
 /// The stream of events, or the fault before the first one. Each chunk is one read from the
 /// upstream's socket.
 pub fn stream<'c>(
-    settings: AssemblerSettings,
-    quirks: &Quirks,
+    settings: AnswerSetup,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     stream_with_notes(settings, quirks, chunks).map(|(stream, _)| stream)
@@ -46,11 +57,11 @@ pub fn stream<'c>(
 
 /// [`stream`], with the notes of what was repaired.
 pub fn stream_with_notes<'c>(
-    settings: AssemblerSettings,
-    quirks: &Quirks,
+    settings: AnswerSetup,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<(String, Notes), Fault> {
-    let codex = settings.caller_is_codex;
+    let codex = settings.assembler.caller_is_codex;
     let answer = read(settings, quirks, chunks, true);
     match answer.fault {
         Some(fault) if !answer.begun && !fault.is_reported_in_stream(codex) => Err(fault),
@@ -60,8 +71,8 @@ pub fn stream_with_notes<'c>(
 
 /// The response for a client that does not stream, or the fault.
 pub fn whole<'c>(
-    settings: AssemblerSettings,
-    quirks: &Quirks,
+    settings: AnswerSetup,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
 ) -> Result<String, Fault> {
     let answer = read(settings, quirks, chunks, false);
@@ -90,8 +101,8 @@ pub struct DrivenAnswer {
 
 /// Reads an answer to its end, for a client that streams or one that does not.
 pub fn read<'c>(
-    settings: AssemblerSettings,
-    quirks: &Quirks,
+    settings: AnswerSetup,
+    quirks: &WireQuirks,
     chunks: impl IntoIterator<Item = &'c [u8]>,
     streams: bool,
 ) -> DrivenAnswer {
@@ -99,10 +110,11 @@ pub fn read<'c>(
     let mut body = Vec::new();
     let mut send = |frames: &mut EventBuffer| {
         if streams {
-            body.extend(frames.take());
+            push_sse_frames(frames, &mut body);
         } else {
-            body.extend(frames.take_response().into_iter().flatten());
+            body.extend_from_slice(frames.final_response().unwrap_or_default());
         }
+        frames.clear();
     };
     let fault = driver.run(quirks, chunks, &mut send).err();
     let begun = driver.begun;
@@ -119,6 +131,18 @@ pub fn read<'c>(
     }
 }
 
+/// The events as the server sends them in a stream.
+fn push_sse_frames(events: &EventBuffer, body: &mut Vec<u8>) {
+    for event in events.documents() {
+        body.extend_from_slice(format!("event: {}\ndata: ", event.name).as_bytes());
+        body.extend_from_slice(event.json);
+        body.extend_from_slice(b"\n\n");
+    }
+    if events.final_response().is_some() {
+        body.extend_from_slice(b"data: [DONE]\n\n");
+    }
+}
+
 struct AnswerDriver {
     assembler: Assembler,
     frames: EventBuffer,
@@ -126,9 +150,9 @@ struct AnswerDriver {
 }
 
 impl AnswerDriver {
-    fn new(settings: AssemblerSettings) -> Self {
+    fn new(setup: AnswerSetup) -> Self {
         Self {
-            assembler: Assembler::new(settings),
+            assembler: Assembler::new(setup.response, setup.assembler),
             frames: EventBuffer::default(),
             begun: false,
         }
@@ -143,7 +167,7 @@ impl AnswerDriver {
 
     fn run<'c>(
         &mut self,
-        quirks: &Quirks,
+        quirks: &WireQuirks,
         chunks: impl IntoIterator<Item = &'c [u8]>,
         mut send: impl FnMut(&mut EventBuffer),
     ) -> Result<(), Fault> {

@@ -17,19 +17,18 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use adapters::chat::encode::{EncodeOptions, encode};
 use adapters::encoded::Encoded;
 use adapters::fault::{Fault, Retry};
 use adapters::plan::{Bounds, plan};
 use adapters::provider_error;
-use adapters::responses::assembler::AssemblerSettings;
 use adapters::responses::request::TurnSource;
 use adapters::turn::Turn;
-use registry::{Model, Provider, Quirks};
+use adapters::wire::{EncodeOptions, encode};
+use registry::{Model, Provider, WireQuirks};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::drive;
+use crate::drive::{self, AnswerSetup};
 
 /// File with the client's request.
 pub const REQUEST: &str = "request.json";
@@ -253,7 +252,7 @@ impl<O> GoldenCase<O> {
             origin: &origin,
             known_baggage: Some(&self.baggage),
         };
-        encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        encode(&turn, &plan(&turn, &Bounds::none()), &options).map(|request| request.encoded)
     }
 
     /// Our stream for an answer that arrives in these pieces, or the fault before its first event.
@@ -268,7 +267,7 @@ impl<O> GoldenCase<O> {
 
     fn read_answer<T>(
         &self,
-        read: impl FnOnce(AssemblerSettings, &Quirks) -> Result<T, Fault>,
+        read: impl FnOnce(AnswerSetup, &WireQuirks) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
         let source = TurnSource::new(self.request.clone());
         let turn = source.turn()?;

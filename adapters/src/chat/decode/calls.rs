@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use super::chunk::{CallDelta, scalar};
-use crate::event::{Event, Fragment};
+use crate::event::{Event, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
 use crate::json;
 
@@ -181,7 +181,11 @@ impl StreamedCall {
         if let ExtraContent::Pending(extra) = std::mem::replace(&mut self.extra, ExtraContent::None)
         {
             self.extra = ExtraContent::Emitted;
-            emit(Event::CallExtraContent(extra.into()));
+            emit(Event::ReasoningState(ReasoningState {
+                slot: Some(slot),
+                form: ReasoningStateForm::ExtraContent,
+                blob: extra.into(),
+            }));
         }
         emit(Event::CallStart {
             slot,

@@ -12,7 +12,8 @@
 //! | [`tags`] | tags in escaped text |
 //! | [`calls`] | tool calls in their own field |
 //! | [`details`] | `reasoning_details` |
-//! | [`sources`] | lists of cited pages |
+//! | [`sources`] | citations and lists of cited pages |
+//! | [`logprobs`] | log probabilities |
 //! | [`usage`] | token counts |
 //! | [`finish`] | finish reasons |
 
@@ -20,6 +21,7 @@ mod calls;
 mod chunk;
 mod details;
 mod finish;
+mod logprobs;
 mod sources;
 mod tags;
 mod text_calls;
@@ -33,7 +35,7 @@ mod tests;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use registry::{ExtraContentReplay, Quirks, ReasoningReplay};
+use registry::{ChatQuirks, ExtraContentReplay, ReasoningReplay};
 
 use self::calls::StreamedCalls;
 use self::chunk::{
@@ -44,16 +46,17 @@ use self::finish::FinishMeaning;
 use self::sources::CitedPages;
 use self::text_calls::{TextCallParser, TextPiece};
 use self::think::{ThinkPiece, ThinkTagParser};
-use crate::event::{Event, Finish, Fragment};
+use crate::event::{Event, Finish, Fragment, ReasoningState, ReasoningStateForm};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::provider_error;
+use crate::reader::DataKind;
 
 /// Decodes one answer. Made for each upstream response; ends with [`Self::finish`]
 /// or [`Self::fail`].
 #[derive(Debug)]
 pub(crate) struct ChatDecoder {
-    /// See [`Quirks::usage_apart`].
+    /// See [`ChatQuirks::usage_apart`].
     usage_apart: bool,
     think_tags: ThinkTagParser,
     text_calls: TextCallParser,
@@ -93,20 +96,9 @@ struct StreamProgress {
     chunk_has_content: bool,
 }
 
-/// How a piece of data arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ChunkKind {
-    /// As a complete event, or a complete document.
-    Complete,
-    /// As an event named `error`.
-    ErrorEvent,
-    /// As the rest of the body, which may be truncated.
-    Trailing,
-}
-
 impl ChatDecoder {
     /// A decoder for the answer of a model with these quirks.
-    pub(crate) fn new(quirks: &Quirks) -> Self {
+    pub(crate) fn new(quirks: &ChatQuirks) -> Self {
         Self {
             usage_apart: quirks.usage_apart,
             think_tags: ThinkTagParser::new(quirks.think_tags),
@@ -127,7 +119,7 @@ impl ChatDecoder {
     pub(crate) fn decode<'a>(
         &mut self,
         data: &'a str,
-        kind: ChunkKind,
+        kind: DataKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         if self.ended {
@@ -142,7 +134,7 @@ impl ChatDecoder {
             self.fail(provider_error::from_stream_error(&error), emit);
             return;
         }
-        if kind == ChunkKind::ErrorEvent {
+        if kind == DataKind::ErrorEvent {
             self.fail(error_event_fault(data), emit);
             return;
         }
@@ -230,7 +222,7 @@ impl ChatDecoder {
     fn decode_irregular<'a>(
         &mut self,
         data: &'a str,
-        kind: ChunkKind,
+        kind: DataKind,
         emit: &mut impl FnMut(Event<'a>),
     ) {
         match data.trim() {
@@ -240,7 +232,7 @@ impl ChatDecoder {
                 self.finish(emit);
                 return;
             }
-            cut if kind == ChunkKind::Trailing && "[DONE]".starts_with(cut) => return,
+            cut if kind == DataKind::Trailing && "[DONE]".starts_with(cut) => return,
             _ => {}
         }
         // Gemini wraps errors in a list.
@@ -255,9 +247,9 @@ impl ChatDecoder {
         let fault = match serde_json::from_str::<Chunk<'a>>(data) {
             // The answer is complete; the connection may have been cut in the token
             // counts.
-            _ if self.is_complete() && kind != ChunkKind::ErrorEvent => return,
-            _ if kind == ChunkKind::ErrorEvent => error_event_fault(data),
-            Err(error) if kind == ChunkKind::Trailing && error.is_eof() => cut_off_fault(),
+            _ if self.is_complete() && kind != DataKind::ErrorEvent => return,
+            _ if kind == DataKind::ErrorEvent => error_event_fault(data),
+            Err(error) if kind == DataKind::Trailing && error.is_eof() => cut_off_fault(),
             Err(error) => bad_chunk_fault(data, &error.to_string()),
             Ok(_) => bad_chunk_fault(data, "a list"),
         };
@@ -357,7 +349,10 @@ impl ChatDecoder {
         }
         if let Some(annotations) = delta.annotations {
             for annotation in parse_list(Some(annotations)) {
-                emit(Event::Annotation(annotation));
+                emit(match sources::citation(annotation) {
+                    Some(citation) => Event::Citation(citation),
+                    None => Event::Note("annotation_dropped", "it is no url_citation".to_owned()),
+                });
             }
         }
         match delta.calls() {
@@ -412,7 +407,7 @@ impl ChatDecoder {
         if self.text_calls.is_plain_text(text.escaped()) {
             self.progress.content = self.progress.content || !text.is_blank();
             self.emit_details(emit);
-            emit(Event::Text(text, logprobs));
+            emit(Event::Text(text, logprobs.and_then(logprobs::read)));
             return;
         }
         for piece in self.text_calls.push(text.escaped()) {
@@ -494,7 +489,11 @@ impl ChatDecoder {
         };
         let (list, too_many) = details.take();
         if let Some(list) = list {
-            emit(Event::ReasoningDetails(list));
+            emit(Event::ReasoningState(ReasoningState {
+                slot: None,
+                form: ReasoningStateForm::ReasoningDetails,
+                blob: list.into(),
+            }));
         }
         if too_many {
             let detail = "they are too large to be carried";
@@ -506,7 +505,7 @@ impl ChatDecoder {
         if let Some((usage, wrong)) = raw.and_then(|raw| usage::read(raw, self.usage_apart)) {
             self.usage_correction = wrong;
             self.progress.usage_after_content = !self.progress.chunk_has_content;
-            emit(Event::Usage(usage));
+            emit(Event::Usage(usage.into()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Lists of cited pages that come beside the answer's text.
+//! Cited pages: citations in the text, and lists that come beside it.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::chunk::{Chunk, parse_list, scalar};
-use crate::event::Event;
+use crate::event::{Citation, Event};
 use crate::json;
 
 /// The last version of each list: some servers repeat them in every chunk.
@@ -32,6 +32,36 @@ impl CitedPages {
             }
         }
     }
+}
+
+/// Reads an element of `annotations`: `{type, url_citation: {…}}`, or with the fields of
+/// `url_citation` at the top level. `None` if it is another type of annotation.
+pub(super) fn citation(raw: &RawValue) -> Option<Citation<'_>> {
+    #[derive(Deserialize)]
+    struct ChatAnnotation<'a> {
+        #[serde(borrow)]
+        url_citation: Option<UrlCitation<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct UrlCitation<'a> {
+        #[serde(borrow)]
+        url: Cow<'a, str>,
+        #[serde(borrow)]
+        title: Option<Cow<'a, str>>,
+        start_index: Option<u64>,
+        end_index: Option<u64>,
+    }
+    let annotation: ChatAnnotation<'_> = serde_json::from_str(raw.get()).ok()?;
+    let found = match annotation.url_citation {
+        Some(found) => found,
+        None => serde_json::from_str(raw.get()).ok()?,
+    };
+    Some(Citation {
+        url: found.url,
+        title: found.title.unwrap_or_default(),
+        start: found.start_index.unwrap_or(0),
+        end: found.end_index.unwrap_or(0),
+    })
 }
 
 /// URL and title of a page.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// The events of these chunks in a short notation.
-fn events_for(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
+fn events_for(quirks: &ChatQuirks, chunks: &[&str]) -> Vec<String> {
     let mut events = Vec::new();
     let mut decoder = ChatDecoder::new(quirks);
     let mut emit = |event: Event<'_>| {
@@ -13,11 +13,15 @@ fn events_for(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
             Event::Reasoning(text) => format!("reasoning {}", text.decoded()),
             Event::CallStart { slot, id, name } => format!("call {slot} {id} {name}"),
             Event::CallArguments(slot, text) => format!("arguments {slot} {}", text.decoded()),
-            Event::ReasoningDetails(list) => format!("details {list}"),
-            Event::CallExtraContent(extra) => format!("extra {extra}"),
-            Event::Annotation(raw) => format!("annotation {raw}"),
+            Event::ReasoningState(state) => match state.form {
+                ReasoningStateForm::ReasoningDetails => format!("details {}", state.blob),
+                ReasoningStateForm::ExtraContent => format!("extra {}", state.blob),
+            },
+            Event::Citation(citation) => format!("citation {citation:?}"),
             Event::Source { url, title } => format!("source {url} {title}"),
-            Event::Usage(usage) => format!("usage {}/{}", usage.input, usage.output),
+            Event::Usage(usage) => {
+                format!("usage {}/{}", usage.input.unwrap(), usage.output.unwrap())
+            }
             Event::Note(code, detail) => format!("note {code}: {detail}"),
             Event::Finish(finish) => format!("finish {finish:?}"),
             Event::Failed(fault) => format!("failed {} {}", fault.kind.name(), fault.message),
@@ -25,7 +29,7 @@ fn events_for(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
         });
     };
     for chunk in chunks {
-        decoder.decode(chunk, ChunkKind::Complete, &mut emit);
+        decoder.decode(chunk, DataKind::Complete, &mut emit);
     }
     decoder.finish(&mut emit);
     events
@@ -33,16 +37,16 @@ fn events_for(quirks: &Quirks, chunks: &[&str]) -> Vec<String> {
 
 /// The events for a model without quirks.
 fn events(chunks: &[&str]) -> Vec<String> {
-    events_for(&Quirks::default(), chunks)
+    events_for(&ChatQuirks::default(), chunks)
 }
 
 /// The events of an answer with these deltas.
 fn answer_events(deltas: &[&str]) -> Vec<String> {
-    answer_events_for(&Quirks::default(), deltas)
+    answer_events_for(&ChatQuirks::default(), deltas)
 }
 
 /// The events of an answer with these deltas, for a model with these quirks.
-fn answer_events_for(quirks: &Quirks, deltas: &[&str]) -> Vec<String> {
+fn answer_events_for(quirks: &ChatQuirks, deltas: &[&str]) -> Vec<String> {
     let mut chunks: Vec<String> = deltas
         .iter()
         .map(|delta| format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#))
@@ -200,9 +204,9 @@ fn token_counts_are_found_everywhere_and_the_last_ones_win() {
 fn details_are_emitted_only_for_providers_that_require_them() {
     let delta = r#"{"reasoning":"a","reasoning_details":[{"type":"reasoning.text","text":"a"}]}"#;
     assert_eq!(answer_events(&[delta]), ["reasoning a"]);
-    let quirks = Quirks {
+    let quirks = ChatQuirks {
         reasoning_replay: ReasoningReplay::ReasoningDetails,
-        ..Quirks::default()
+        ..ChatQuirks::default()
     };
     let details = r#"details {"type":"reasoning.text","text":"a"}"#;
     assert_eq!(

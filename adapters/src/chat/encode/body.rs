@@ -5,7 +5,6 @@
 //! because it is what the client asked for or what the request needs. In objects
 //! that both write, such as `thinking`, the encoder's keys win one by one.
 
-use registry::Dialect;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -20,12 +19,12 @@ pub(super) struct BodyWriter<'o> {
 }
 
 impl<'o> BodyWriter<'o> {
-    pub(super) fn new(dialect: &'o Dialect, capacity: usize) -> Self {
+    pub(super) fn new(fixed: &'o [(String, String)], capacity: usize) -> Self {
         let mut out = Vec::with_capacity(capacity);
         out.push(b'{');
         Self {
             out,
-            fixed: &dialect.body,
+            fixed,
             written: Vec::new(),
         }
     }

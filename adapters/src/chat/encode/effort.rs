@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use registry::{Model, ReasoningControl};
 use serde_json::Value;
 
-use super::EncodeOptions;
 use super::body::BodyWriter;
+use crate::chat::options::ChatOptions;
 use crate::notes::Notes;
 use crate::quirk_patch::EFFORT_LEVELS;
 use crate::turn::Turn;
@@ -16,7 +16,7 @@ use crate::turn::Turn;
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
+    options: &ChatOptions<'_>,
     notes: &mut Notes,
 ) {
     let Some(wanted) = turn.controls.effort.as_deref() else {

@@ -1,7 +1,7 @@
 //! The `response_format`. What a provider does not have is described in an
 //! instruction, which `history` writes.
 
-use registry::{Quirks, ResponseFormat};
+use registry::{ChatQuirks, ResponseFormat};
 
 use super::body::BodyWriter;
 use crate::json;
@@ -12,7 +12,7 @@ use crate::turn::TextFormat;
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     format: &TextFormat<'_>,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
     notes: &mut Notes,
 ) {
     match (format, quirks.response_format) {

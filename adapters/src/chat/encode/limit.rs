@@ -2,7 +2,7 @@
 
 use registry::{MaxTokensField, Model, WindowSource};
 
-use super::EncodeOptions;
+use crate::chat::options::ChatOptions;
 use crate::notes::Notes;
 use crate::purpose::SummaryMode;
 use crate::turn::Turn;
@@ -29,7 +29,7 @@ pub(super) struct OutputLimit {
 /// The limit before the size of the input is known; `None` if none is sent.
 pub(super) fn requested(
     turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
+    options: &ChatOptions<'_>,
     notes: &mut Notes,
 ) -> Option<OutputLimit> {
     let summary = turn.purpose.summary_mode();

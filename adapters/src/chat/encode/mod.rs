@@ -17,21 +17,29 @@ mod parameters;
 mod tests;
 mod tools;
 
+use registry::ChatQuirks;
+
 use self::body::BodyWriter;
 use super::history;
-use super::media::MediaEstimate;
-pub use super::options::EncodeOptions;
+use super::options::ChatOptions;
 use crate::encoded::{BodyOffsets, Encoded};
 use crate::fault::Fault;
+use crate::media::MediaEstimate;
 use crate::plan::Plan;
 use crate::turn::Turn;
+use crate::wire::EncodeOptions;
 
 /// Encodes the request. Fails if an item cannot be sent, which is the client's
 /// fault.
-pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Result<Encoded, Fault> {
-    let quirks = options.quirks();
+pub(crate) fn encode(
+    turn: &Turn<'_>,
+    plan: &Plan,
+    options: &EncodeOptions<'_>,
+    quirks: &ChatQuirks,
+) -> Result<Encoded, Fault> {
+    let options = &ChatOptions::new(options, quirks);
     let mut notes = turn.notes.clone();
-    let mut body = BodyWriter::new(options.dialect, size_hint(turn));
+    let mut body = BodyWriter::new(options.fixed_fields, size_hint(turn));
     let offered = tools::offered_tools(turn, quirks, &mut notes);
     let stream = quirks.stream_tools || offered.is_empty();
     body.field("model", options.upstream_model);
@@ -43,7 +51,7 @@ pub fn encode(turn: &Turn<'_>, plan: &Plan, options: &EncodeOptions<'_>) -> Resu
     effort::push(&mut body, turn, options, &mut notes);
     parameters::push_services(&mut body, turn, options, &mut notes);
     format::push(&mut body, &turn.controls.format, quirks, &mut notes);
-    let tools = tools::push(&mut body, &offered, turn, quirks, &mut notes);
+    let tools = tools::push(&mut body, &offered, turn, quirks, &mut notes)?;
     let limit = limit::requested(turn, options, &mut notes);
     body.claim("messages");
     if let Some(limit) = limit {

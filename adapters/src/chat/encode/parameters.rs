@@ -1,16 +1,16 @@
 //! Sampling and other parameters that are copied as they are.
 
-use registry::Quirks;
+use registry::ChatQuirks;
 
-use super::EncodeOptions;
 use super::body::BodyWriter;
+use crate::chat::options::ChatOptions;
 use crate::notes::Notes;
 use crate::turn::{Controls, Turn};
 
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
+    options: &ChatOptions<'_>,
     notes: &mut Notes,
 ) {
     let (controls, quirks) = (&turn.controls, options.quirks());
@@ -32,7 +32,7 @@ pub(super) fn push(
 pub(super) fn push_services(
     body: &mut BodyWriter<'_>,
     turn: &Turn<'_>,
-    options: &EncodeOptions<'_>,
+    options: &ChatOptions<'_>,
     notes: &mut Notes,
 ) {
     let (controls, quirks) = (&turn.controls, options.quirks());
@@ -61,7 +61,7 @@ pub(super) fn push_services(
 /// The wanted temperature, lowered to the provider's maximum.
 fn temperature(
     controls: &Controls<'_>,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
     sampling: bool,
     notes: &mut Notes,
 ) -> Option<f64> {

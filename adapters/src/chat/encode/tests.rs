@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use registry::{Dialect, Model, Quirks};
+use registry::{ChatQuirks, Dialect, Model, WireQuirks};
 use serde_json::{Value, json};
 
-use super::*;
+use crate::encoded::Encoded;
 use crate::fault::{Fault, Kind};
 use crate::plan::{Bounds, plan};
 use crate::provider_error;
 use crate::responses::request::TurnSource;
+use crate::wire::{EncodeOptions, encode};
 
 /// The messages and the note codes for an unlisted model.
 fn messages(images: bool, input: &Value) -> (Value, String) {
@@ -21,7 +22,9 @@ fn messages(images: bool, input: &Value) -> (Value, String) {
     };
     let dialect = Dialect::default();
     let options = EncodeOptions::new(&dialect, &model, "m");
-    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        .unwrap()
+        .encoded;
     let mut body: Value = serde_json::from_slice(&encoded.body).unwrap();
     (body["messages"].take(), encoded.notes.codes())
 }
@@ -106,10 +109,10 @@ fn thinker(quirks: &str, levels: &[&str]) -> Target {
 
 impl Target {
     fn encode(&self, request: &Value) -> (Value, Encoded) {
-        let quirks: Quirks = toml::from_str(&self.quirks).unwrap();
+        let quirks: ChatQuirks = toml::from_str(&self.quirks).unwrap();
         let fields = self.body.iter();
         let dialect = Dialect {
-            quirks,
+            quirks: quirks.into(),
             body: fields
                 .map(|(name, json)| ((*name).into(), (*json).into()))
                 .collect(),
@@ -122,7 +125,9 @@ impl Target {
         let source = TurnSource::new(request.to_string());
         let turn = source.turn().unwrap();
         let options = EncodeOptions::new(&dialect, &self.model, "m");
-        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+        let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
+            .unwrap()
+            .encoded;
         let mut body: HashMap<String, Value> = serde_json::from_slice(&encoded.body).unwrap();
         for name in ["model", "messages", "stream", "stream_options"] {
             body.remove(name);
@@ -493,7 +498,7 @@ fn a_window_learned_from_a_refusal_bounds_later_answers() {
                 fault
                     .patch
                     .unwrap()
-                    .apply(&mut toml::from_str(quirks).unwrap(), &mut model);
+                    .apply(&mut WireQuirks::default(), &mut model);
             }
         }
         assert_eq!(refusals, 1, "{quirks}");

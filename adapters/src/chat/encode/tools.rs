@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use registry::{Quirks, ToolChoiceMode};
+use registry::{ChatQuirks, ToolChoiceMode};
 
 use super::body::BodyWriter;
+use crate::encoded;
+use crate::fault::Fault;
 use crate::json;
 use crate::notes::Notes;
 use crate::schema;
@@ -15,7 +17,7 @@ use crate::turn::Turn;
 /// accept `tool_choice: none`.
 pub(super) fn offered_tools<'t, 'a>(
     turn: &'t Turn<'a>,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
     notes: &mut Notes,
 ) -> Vec<&'t Tool<'a>> {
     match &turn.tool_choice {
@@ -39,17 +41,18 @@ pub(super) fn offered_tools<'t, 'a>(
     }
 }
 
-/// Writes the tools and `tool_choice`. Returns the range of the list in the body.
+/// Writes the tools and `tool_choice`. Returns the range of the list in the body. Fails if the
+/// schemas become too large.
 pub(super) fn push(
     body: &mut BodyWriter<'_>,
     tools: &[&Tool<'_>],
     turn: &Turn<'_>,
-    quirks: &Quirks,
+    quirks: &ChatQuirks,
     notes: &mut Notes,
-) -> Range<usize> {
+) -> Result<Range<usize>, Fault> {
     let start = body.out.len();
     if tools.is_empty() {
-        return start..start;
+        return Ok(start..start);
     }
     body.key("tools");
     body.out.push(b'[');
@@ -58,6 +61,7 @@ pub(super) fn push(
             body.out.push(b',');
         }
         push_tool(&mut body.out, tool, quirks, notes);
+        encoded::check_size(body.out.len(), "tools")?;
     }
     body.out.push(b']');
     let list = start..body.out.len();
@@ -68,11 +72,16 @@ pub(super) fn push(
         quirks.parallel_tool_calls,
         notes,
     );
-    list
+    Ok(list)
 }
 
 /// A value that the provider does not accept is left out, which means `auto`.
-fn push_choice(body: &mut BodyWriter<'_>, choice: &ToolChoice, quirks: &Quirks, notes: &mut Notes) {
+fn push_choice(
+    body: &mut BodyWriter<'_>,
+    choice: &ToolChoice,
+    quirks: &ChatQuirks,
+    notes: &mut Notes,
+) {
     let mut accepts = |value, name: &str| {
         let accepted = quirks.tool_choice.contains(value);
         if !accepted {
@@ -106,7 +115,7 @@ fn push_choice(body: &mut BodyWriter<'_>, choice: &ToolChoice, quirks: &Quirks, 
     }
 }
 
-fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &Quirks, notes: &mut Notes) {
+fn push_tool(out: &mut Vec<u8>, tool: &Tool<'_>, quirks: &ChatQuirks, notes: &mut Notes) {
     out.extend_from_slice(br#"{"type":"function","function":{"name":"#);
     json::push(out, &tool.wire_name);
     if let Some(description) = &tool.description {

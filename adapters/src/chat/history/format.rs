@@ -1,13 +1,13 @@
 //! The wanted format of the answer as an instruction, for providers that have no
 //! `response_format` for it.
 
-use registry::{Quirks, ResponseFormat};
+use registry::{ChatQuirks, ResponseFormat};
 
 use crate::turn::TextFormat;
 
 /// The instruction that replaces a `response_format` that the provider lacks, if
 /// it lacks it. Providers with `json_object` require the word JSON in the prompt.
-pub(super) fn format_instruction(format: &TextFormat<'_>, quirks: &Quirks) -> Option<String> {
+pub(super) fn format_instruction(format: &TextFormat<'_>, quirks: &ChatQuirks) -> Option<String> {
     match (format, quirks.response_format) {
         (TextFormat::Text, _)
         | (_, ResponseFormat::JsonSchema)

@@ -14,7 +14,7 @@ use super::ids::WireCallIds;
 use super::message::{AssistantMessage, ChatMessage, MessageSection, SectionSource};
 use super::results::push_output;
 use crate::chat::group::{MessageGroup, group_messages, output_has_parts};
-use crate::chat::options::EncodeOptions;
+use crate::chat::options::ChatOptions;
 use crate::content::{MessageContent, MessagePart};
 use crate::fault::Fault;
 use crate::json;
@@ -27,7 +27,7 @@ use crate::turn::{Item, Turn};
 pub(super) fn lay_out<'a>(
     turn: &Turn<'a>,
     plan: &Plan,
-    options: &EncodeOptions<'_>,
+    options: &ChatOptions<'_>,
     ids: &WireCallIds,
     notes: &mut Notes,
 ) -> Result<Vec<ChatMessage<'a>>, Fault> {
@@ -72,7 +72,7 @@ struct Layout<'l, 'a> {
     turn: &'l Turn<'a>,
     plan: &'l Plan,
     ids: &'l WireCallIds,
-    options: &'l EncodeOptions<'l>,
+    options: &'l ChatOptions<'l>,
     notes: &'l mut Notes,
     /// The sections of the only system message, where there may be only one.
     first_system: Vec<MessageSection<'a>>,

@@ -31,11 +31,11 @@ use registry::SystemRole;
 use self::ids::WireCallIds;
 use self::layout::lay_out;
 use self::message::{ChatMessage, MessageSection, SectionSource};
-use super::media::MediaEstimate;
-use super::options::EncodeOptions;
+use super::options::ChatOptions;
 use crate::encoded::ItemSpan;
 use crate::fault::Fault;
 use crate::json;
+use crate::media::MediaEstimate;
 use crate::notes::Notes;
 use crate::plan::Plan;
 use crate::turn::Turn;
@@ -52,7 +52,7 @@ pub(super) fn push_messages(
     out: &mut Vec<u8>,
     turn: &Turn<'_>,
     plan: &Plan,
-    options: &EncodeOptions<'_>,
+    options: &ChatOptions<'_>,
     media: &mut MediaEstimate,
     notes: &mut Notes,
 ) -> Result<WrittenMessages, Fault> {
@@ -140,7 +140,7 @@ struct MessageWriter<'w, 'a> {
     out: &'w mut Vec<u8>,
     turn: &'w Turn<'a>,
     plan: &'w Plan,
-    options: &'w EncodeOptions<'w>,
+    options: &'w ChatOptions<'w>,
     ids: &'w WireCallIds,
     /// Tool names by the plan's call ids; empty unless results have to name their
     /// tool.

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::message::{AssistantMessage, ReplayedReasoning};
 use crate::baggage::Baggage;
-use crate::chat::options::EncodeOptions;
+use crate::chat::options::ChatOptions;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
@@ -40,7 +40,7 @@ impl<'a> ReplayedReasoning<'a> {
     pub(super) fn collect(
         message: &AssistantMessage<'a>,
         turn: &Turn<'a>,
-        options: &EncodeOptions<'_>,
+        options: &ChatOptions<'_>,
         notes: &mut Notes,
     ) -> Result<Self, Fault> {
         let quirks = options.quirks();
@@ -101,7 +101,7 @@ impl<'a> ReplayedReasoning<'a> {
         item: Option<usize>,
         call: Option<usize>,
         baggage: Baggage,
-        options: &EncodeOptions<'_>,
+        options: &ChatOptions<'_>,
     ) -> bool {
         let same_origin = baggage.origin == options.origin;
         if same_origin
@@ -165,7 +165,7 @@ impl<'a> ReplayedReasoning<'a> {
 fn known_baggage<'o>(
     turn: &Turn<'_>,
     call: usize,
-    options: &EncodeOptions<'o>,
+    options: &ChatOptions<'o>,
 ) -> impl Iterator<Item = Baggage> + use<'o> {
     let id = turn.items.get(call).and_then(Item::call_id);
     let blobs = id.and_then(|id| options.known_baggage?.get(id.as_ref()));

@@ -3,10 +3,10 @@
 
 use super::MessageWriter;
 use crate::chat::group::output_has_parts;
-use crate::chat::media::AcceptedMedia;
 use crate::content::MessageContent;
 use crate::fault::Fault;
 use crate::json;
+use crate::media::AcceptedMedia;
 use crate::notes::Notes;
 use crate::text::Text;
 use crate::turn::{Item, ItemKind};

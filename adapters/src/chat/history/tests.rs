@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use registry::{Dialect, Model, Quirks};
+use registry::{ChatQuirks, Dialect, Model};
 use serde_json::{Value, json};
 
 use crate::baggage::Baggage;
-use crate::chat::encode::{EncodeOptions, encode};
 use crate::plan::{Bounds, plan};
 use crate::responses::request::TurnSource;
+use crate::wire::{EncodeOptions, encode};
 
 /// The quirks in a TOML table.
-fn quirks(toml: &str) -> Quirks {
+fn quirks(toml: &str) -> ChatQuirks {
     toml::from_str(toml).unwrap()
 }
 
@@ -33,7 +33,7 @@ fn sent_with(toml: &str, mut request: Value, known: &HashMap<String, String>) ->
     let source = TurnSource::new(request.to_string());
     let turn = source.turn().unwrap();
     let dialect = Dialect {
-        quirks: quirks(toml),
+        quirks: quirks(toml).into(),
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
@@ -44,7 +44,9 @@ fn sent_with(toml: &str, mut request: Value, known: &HashMap<String, String>) ->
         origin: "p/m",
         known_baggage: Some(known),
     };
-    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options).unwrap();
+    let encoded = encode(&turn, &plan(&turn, &Bounds::none()), &options)
+        .unwrap()
+        .encoded;
     for span in &encoded.spans {
         assert!(!encoded.body[span.bytes.clone()].is_empty());
     }

@@ -6,12 +6,12 @@ use proptest::sample::select;
 use registry::{Dialect, Model, Window, WindowSource};
 use serde_json::{Value, json};
 
-use crate::chat::encode::{EncodeOptions, encode};
 use crate::compact::SUMMARY_PROMPT;
 use crate::compaction_blob::CompactionBlob;
 use crate::plan::{Bounds, OutputPolicy, Retention, plan};
 use crate::purpose::{Purpose, SummaryMode};
 use crate::responses::request::TurnSource;
+use crate::wire::{EncodeOptions, encode};
 
 /// A request for a summary or for an answer, as a provider gets it.
 struct Sent {
@@ -39,12 +39,16 @@ fn sent(request: &Value, purpose: Purpose, bounds: &Bounds, quirks: &str) -> Sen
     let source = TurnSource::new(request.to_string()).with_purpose(purpose);
     let turn = source.turn().unwrap();
     let dialect = Dialect {
-        quirks: toml::from_str(quirks).unwrap(),
+        quirks: toml::from_str::<registry::ChatQuirks>(quirks)
+            .unwrap()
+            .into(),
         ..Dialect::default()
     };
     let model = Model::unlisted("m");
     let options = EncodeOptions::new(&dialect, &model, "m");
-    let encoded = encode(&turn, &plan(&turn, bounds), &options).unwrap();
+    let encoded = encode(&turn, &plan(&turn, bounds), &options)
+        .unwrap()
+        .encoded;
     let body: Value = serde_json::from_slice(&encoded.body).unwrap();
     Sent {
         messages_bytes: body["messages"].to_string().len(),

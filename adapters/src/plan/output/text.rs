@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn item(json: &str) -> Item<'_> {
-        Item::new(serde_json::from_str(json).unwrap())
+        Item::new(serde_json::from_str(json).unwrap(), json)
     }
 
     // S2-Ga

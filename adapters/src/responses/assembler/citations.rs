@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
+
+use crate::event::Citation;
 
 /// Upper bound of the citations that wait for a text.
 const MAX_PENDING: usize = 1000;
@@ -18,31 +18,12 @@ pub(super) struct Citations {
 }
 
 impl Citations {
-    /// Converts an annotation of Chat Completions, with the citation in `url_citation` or at
-    /// the top level. `None` if it is another type of annotation.
-    pub(super) fn parse_annotation(&mut self, raw: &RawValue) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Annotation {
-            url_citation: Option<Citation>,
-            #[serde(flatten)]
-            flat: Option<Citation>,
+    /// The annotation for a citation.
+    pub(super) fn annotation(&mut self, citation: &Citation<'_>) -> String {
+        if !self.urls.contains(citation.url.as_ref()) {
+            self.urls.insert(citation.url.clone().into_owned());
         }
-        #[derive(Deserialize)]
-        struct Citation {
-            url: String,
-            title: Option<String>,
-            start_index: Option<u64>,
-            end_index: Option<u64>,
-        }
-        let annotation: Annotation = serde_json::from_str(raw.get()).ok()?;
-        let citation = annotation.url_citation.or(annotation.flat)?;
-        self.urls.insert(citation.url.clone());
-        Some(annotation_json(
-            &citation.url,
-            &citation.title.unwrap_or_default(),
-            citation.start_index.unwrap_or(0),
-            citation.end_index.unwrap_or(0),
-        ))
+        annotation_json(&citation.url, &citation.title, citation.start, citation.end)
     }
 
     /// The annotation for a page on which the whole answer is based; `None` if the page was

@@ -1,10 +1,8 @@
 //! The message item, with content parts of text and refusal.
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-
 use super::super::event_buffer::EventBuffer;
 use super::writer::{ItemPosition, ItemWriter, StreamedText, location_fields, push_escaped};
+use crate::event::TokenLogprob;
 use crate::json;
 
 /// A message that is open. Its parts alternate between text and refusal.
@@ -49,7 +47,7 @@ impl MessageItem {
         &mut self,
         refusal: bool,
         escaped: &str,
-        logprobs: Option<&str>,
+        logprobs: Option<&[TokenLogprob<'_>]>,
         writer: &mut ItemWriter,
         events: &mut EventBuffer,
     ) {
@@ -148,11 +146,11 @@ impl OutputPart {
     fn add_text(
         &mut self,
         escaped: &str,
-        logprobs: Option<&str>,
+        logprobs: Option<&[TokenLogprob<'_>]>,
         writer: &mut ItemWriter,
         events: &mut EventBuffer,
     ) {
-        let list = logprobs.and_then(token_logprobs).unwrap_or_default();
+        let list = logprobs.map(token_logprobs).unwrap_or_default();
         if !list.is_empty() {
             if !self.logprobs.is_empty() {
                 self.logprobs.push(',');
@@ -260,29 +258,19 @@ impl OutputPart {
     }
 }
 
-/// Converts the `logprobs.content` list of Chat Completions to the entries of the Responses
-/// API, separated by commas. Both APIs have the same fields, but in the Responses API all
-/// are required, while servers leave out `bytes` and `top_logprobs` or send null.
-fn token_logprobs(raw: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct TokenLogprob<'a> {
-        token: String,
-        #[serde(borrow)]
-        logprob: &'a RawValue,
-        bytes: Option<Vec<u8>>,
-        #[serde(borrow, default)]
-        top_logprobs: Option<Vec<TokenLogprob<'a>>>,
-    }
+/// The log probabilities as entries of the Responses API, separated by commas. All of their
+/// fields are required there.
+fn token_logprobs(entries: &[TokenLogprob<'_>]) -> String {
     fn push(out: &mut Vec<u8>, entry: &TokenLogprob<'_>, top: bool) {
         out.push(b'{');
         json::field(out, "token", &entry.token);
-        json::raw_field(out, "logprob", entry.logprob.get());
+        json::raw_field(out, "logprob", &entry.logprob);
         let own = entry.token.as_bytes();
         json::field(out, "bytes", entry.bytes.as_deref().unwrap_or(own));
         if top {
             json::key(out, "top_logprobs");
             out.push(b'[');
-            for other in entry.top_logprobs.iter().flatten() {
+            for other in &entry.top {
                 if out.last() != Some(&b'[') {
                     out.push(b',');
                 }
@@ -292,13 +280,12 @@ fn token_logprobs(raw: &str) -> Option<String> {
         }
         out.push(b'}');
     }
-    let entries: Vec<TokenLogprob<'_>> = serde_json::from_str(raw).ok()?;
     let mut out = Vec::new();
-    for entry in &entries {
+    for entry in entries {
         if !out.is_empty() {
             out.push(b',');
         }
         push(&mut out, entry, true);
     }
-    String::from_utf8(out).ok()
+    String::from_utf8(out).unwrap_or_default()
 }

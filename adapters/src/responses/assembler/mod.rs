@@ -26,6 +26,8 @@ mod reasoning;
 mod rounds;
 mod writer;
 
+pub use super::response_object::ResponseStatus;
+
 use std::collections::HashSet;
 
 pub use self::call::WithheldCall;
@@ -40,10 +42,12 @@ use self::message::MessageItem;
 use self::reasoning::ReasoningItem;
 use self::rounds::RoundState;
 use self::writer::ItemWriter;
-use super::envelope::{ResponseEnvelope, ResponseState};
 use super::event_buffer::EventBuffer;
+use super::response_object::{IncompleteReason, ResponseError, ResponseObject};
 use crate::baggage::Baggage;
-use crate::event::{Event, Finish, Fragment, Usage};
+use crate::event::{
+    Event, Finish, Fragment, ReasoningState, ReasoningStateForm, TokenLogprob, Usage,
+};
 use crate::fault::{Fault, Kind};
 use crate::json;
 use crate::notes::Notes;
@@ -53,8 +57,6 @@ use crate::tools::{ToolKind, ToolNames, ToolTarget};
 /// upstream request.
 #[derive(Debug)]
 pub struct AssemblerSettings {
-    /// The constant part of the response object.
-    pub envelope: ResponseEnvelope,
     /// Maps wire names in calls to the client's tools.
     pub tool_names: ToolNames,
     /// The names of the functions that run here: the client does not see their calls.
@@ -103,8 +105,8 @@ pub struct Assembler {
     /// The `reasoning_details` that no item carries yet: JSON objects, separated by
     /// commas.
     reasoning_details: String,
-    /// The `extra_content` of the next call, as JSON.
-    extra_content: Option<String>,
+    /// The slot of the next call, and its `extra_content` as JSON.
+    extra_content: Option<(Option<u32>, String)>,
     citations: Citations,
     /// Text and reasoning that arrived while a call was still open, escaped.
     waiting_text: Vec<(TextKind, String)>,
@@ -115,18 +117,6 @@ pub struct Assembler {
     round: RoundState,
     notes: Notes,
     received_bytes: usize,
-    final_status: Option<ResponseStatus>,
-}
-
-/// The final status of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ResponseStatus {
-    /// The answer is complete: `response.completed`.
-    Completed,
-    /// The output limit or a content filter ended it: `response.incomplete`.
-    Incomplete,
-    /// The answer broke off: `response.failed`.
-    Failed,
 }
 
 #[derive(Debug)]
@@ -145,10 +135,10 @@ enum TextKind {
 }
 
 impl Assembler {
-    /// An assembler that has written no event.
-    pub fn new(settings: AssemblerSettings) -> Self {
+    /// An assembler that has written no event. `response` is the response at its beginning.
+    pub fn new(response: ResponseObject, settings: AssemblerSettings) -> Self {
         Self {
-            writer: ItemWriter::new(settings.envelope.id()),
+            writer: ItemWriter::new(response),
             settings,
             open: OpenItem::Nothing,
             calls: CallQueue::default(),
@@ -161,14 +151,13 @@ impl Assembler {
             round: RoundState::default(),
             notes: Notes::default(),
             received_bytes: 0,
-            final_status: None,
         }
     }
 
     /// Writes `response.created` and `response.in_progress`.
     pub fn begin(&mut self, events: &mut EventBuffer) {
-        self.write_lifecycle_event("response.created", events);
-        self.write_lifecycle_event("response.in_progress", events);
+        self.writer.response_event("response.created", events);
+        self.writer.response_event("response.in_progress", events);
     }
 
     /// Replaces the parameters because another provider answers. Only valid before the
@@ -180,8 +169,8 @@ impl Assembler {
     /// Writes `response.in_progress` with the output so far, so that a silent connection
     /// does not look dead.
     pub fn heartbeat(&mut self, events: &mut EventBuffer) {
-        if self.final_status.is_none() {
-            self.write_lifecycle_event("response.in_progress", events);
+        if self.final_status().is_none() {
+            self.writer.response_event("response.in_progress", events);
         }
     }
 
@@ -194,14 +183,13 @@ impl Assembler {
         now: u64,
         events: &mut EventBuffer,
     ) -> Result<(), Fault> {
-        if self.final_status.is_some() || self.round.awaits_tools {
+        if self.final_status().is_some() || self.round.awaits_tools {
             return Ok(());
         }
         match event {
             Event::Started => {}
             Event::Text(fragment, logprobs) => {
-                let logprobs = logprobs.map(serde_json::value::RawValue::get);
-                self.add_text(TextKind::Output, &fragment, logprobs, events);
+                self.add_text(TextKind::Output, &fragment, logprobs.as_deref(), events);
             }
             Event::Refusal(fragment) => {
                 let kind = if self.settings.caller_is_codex {
@@ -225,25 +213,11 @@ impl Assembler {
                         .add("arguments_after_end", format!("call {slot}"));
                 }
             }
-            Event::ReasoningDetails(list) => {
-                self.count_bytes(list.len());
-                if !self.reasoning_details.is_empty() {
-                    self.reasoning_details.push(',');
-                }
-                self.reasoning_details.push_str(&list);
-            }
-            Event::CallExtraContent(extra) => {
-                self.count_bytes(extra.len());
-                self.extra_content = Some(extra.into_owned());
-            }
-            Event::Annotation(raw) => {
-                self.count_bytes(raw.get().len());
-                match self.citations.parse_annotation(raw) {
-                    Some(annotation) => self.add_annotation(annotation, events),
-                    None => self
-                        .notes
-                        .add("annotation_dropped", "it is no url_citation"),
-                }
+            Event::ReasoningState(state) => self.keep_reasoning_state(state),
+            Event::Citation(citation) => {
+                let annotation = self.citations.annotation(&citation);
+                self.count_bytes(annotation.len());
+                self.add_annotation(annotation, events);
             }
             Event::Source { url, title } => {
                 if let Some(annotation) = self.citations.source_annotation(&url, &title) {
@@ -251,7 +225,9 @@ impl Assembler {
                     self.add_annotation(annotation, events);
                 }
             }
-            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Usage(update) => {
+                self.usage = Some(update.applied_to(self.usage.unwrap_or_default()));
+            }
             Event::Note(code, detail) => self.notes.add(code, detail),
             Event::Finish(Finish::ContentFilter) if self.settings.caller_is_codex => {
                 // Codex mistakes a response that is incomplete for this reason for a
@@ -262,7 +238,7 @@ impl Assembler {
             Event::Finish(finish) => self.finish(finish, now, events),
             Event::Failed(fault) => return Err(fault),
         }
-        if self.received_bytes > self.settings.max_bytes && self.final_status.is_none() {
+        if self.received_bytes > self.settings.max_bytes && self.final_status().is_none() {
             let message = format!(
                 "The provider's answer is larger than {} bytes.",
                 self.settings.max_bytes
@@ -275,7 +251,7 @@ impl Assembler {
     /// Writes a compaction item with this `encrypted_content`. No item may be open. Like
     /// OpenAI's compaction items it has an id and no status.
     pub fn write_compaction(&mut self, blob: &str, events: &mut EventBuffer) {
-        if self.final_status.is_some() {
+        if self.final_status().is_some() {
             return;
         }
         let position = self.writer.next_position("cmp");
@@ -291,7 +267,7 @@ impl Assembler {
     /// Ends the answer with `response.failed`. Open items are closed as incomplete; for
     /// Codex they stay open (see [`AssemblerSettings::caller_is_codex`]).
     pub fn fail(&mut self, fault: &Fault, events: &mut EventBuffer) {
-        if self.final_status.is_some() {
+        if self.final_status().is_some() {
             return;
         }
         if self.settings.caller_is_codex {
@@ -305,25 +281,26 @@ impl Assembler {
         self.close_text("incomplete", true, events);
         self.drop_pending_citations();
         self.ensure_usage();
-        let message = fault.response_message().into_owned();
-        let state = ResponseState {
-            status: "failed",
-            error: Some((fault.response_code(), &message)),
-            usage: self.reported_usage(),
-            ..self.state()
-        };
-        self.write_terminal_event("response.failed", &state, events);
-        self.final_status = Some(ResponseStatus::Failed);
+        self.writer.response.error = Some(ResponseError {
+            code: fault.response_code(),
+            message: fault.response_message().into_owned(),
+        });
+        self.end(ResponseStatus::Failed, events);
     }
 
     /// The final status, once the terminal event is written.
     pub fn final_status(&self) -> Option<ResponseStatus> {
-        self.final_status
+        self.writer.response.status
+    }
+
+    /// The response as it is so far; final after the terminal event.
+    pub fn response(&self) -> &ResponseObject {
+        &self.writer.response
     }
 
     /// The finished items: item id and JSON.
     pub fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.writer.items()
+        self.writer.response.output.iter()
     }
 
     /// The token counts that the provider sent for this round; after the end of the round an
@@ -337,6 +314,22 @@ impl Assembler {
         &self.notes
     }
 
+    /// Keeps the state for the baggage of the next item that can carry it.
+    fn keep_reasoning_state(&mut self, state: ReasoningState<'_>) {
+        self.count_bytes(state.blob.len());
+        match state.form {
+            ReasoningStateForm::ReasoningDetails => {
+                if !self.reasoning_details.is_empty() {
+                    self.reasoning_details.push(',');
+                }
+                self.reasoning_details.push_str(&state.blob);
+            }
+            ReasoningStateForm::ExtraContent => {
+                self.extra_content = Some((state.slot, state.blob.into_owned()));
+            }
+        }
+    }
+
     fn count_bytes(&mut self, bytes: usize) {
         self.received_bytes += bytes;
     }
@@ -345,7 +338,7 @@ impl Assembler {
         &mut self,
         kind: TextKind,
         fragment: &Fragment<'_>,
-        logprobs: Option<&str>,
+        logprobs: Option<&[TokenLogprob<'_>]>,
         events: &mut EventBuffer,
     ) {
         self.count_bytes(fragment.escaped().len());
@@ -382,7 +375,7 @@ impl Assembler {
         &mut self,
         kind: TextKind,
         escaped: &str,
-        logprobs: Option<&str>,
+        logprobs: Option<&[TokenLogprob<'_>]>,
         events: &mut EventBuffer,
     ) {
         let fits = match (&self.open, kind) {
@@ -529,7 +522,8 @@ impl Assembler {
             );
         }
         let call_id = self.unique_call_id(id, name, slot);
-        let baggage = self.extra_content.take().map(|call_extra| Baggage {
+        let of_call = self.extra_content.take_if(|(of, _)| *of == Some(slot));
+        let baggage = of_call.map(|(_, call_extra)| Baggage {
             origin: self.settings.params.origin.clone(),
             extra_content: call_extra,
             ..Baggage::default()
@@ -589,41 +583,34 @@ impl Assembler {
         self.close_text(status, false, events);
         self.drop_pending_citations();
         self.ensure_usage();
-        self.end(finish, now, events);
+        self.end_normally(finish, now, events);
     }
 
     /// Writes the terminal event of an answer that did not fail.
-    fn end(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
-        let state = ResponseState {
-            usage: self.reported_usage(),
-            ..self.state()
+    fn end_normally(&mut self, finish: Finish, now: u64, events: &mut EventBuffer) {
+        let response = &mut self.writer.response;
+        let status = match finish {
+            Finish::Stop => {
+                response.completed_at = Some(now);
+                ResponseStatus::Completed
+            }
+            Finish::Length => {
+                response.incomplete_details = Some(IncompleteReason::MaxOutputTokens);
+                ResponseStatus::Incomplete
+            }
+            Finish::ContentFilter => {
+                response.incomplete_details = Some(IncompleteReason::ContentFilter);
+                ResponseStatus::Incomplete
+            }
         };
-        let (outcome, name, state) = match finish {
-            Finish::Stop => (
-                ResponseStatus::Completed,
-                "response.completed",
-                ResponseState {
-                    status: "completed",
-                    completed_at: Some(now),
-                    ..state
-                },
-            ),
-            Finish::Length | Finish::ContentFilter => (
-                ResponseStatus::Incomplete,
-                "response.incomplete",
-                ResponseState {
-                    status: "incomplete",
-                    incomplete: Some(if finish == Finish::Length {
-                        "max_output_tokens"
-                    } else {
-                        "content_filter"
-                    }),
-                    ..state
-                },
-            ),
-        };
-        self.write_terminal_event(name, &state, events);
-        self.final_status = Some(outcome);
+        self.end(status, events);
+    }
+
+    /// Writes the terminal event.
+    fn end(&mut self, status: ResponseStatus, events: &mut EventBuffer) {
+        self.writer.response.usage = self.reported_usage();
+        self.writer.response.status = Some(status);
+        self.writer.response_event(status.event_name(), events);
     }
 
     /// Sets estimated token counts if the provider sent none.
@@ -650,40 +637,5 @@ impl Assembler {
             output,
             ..Usage::default()
         }
-    }
-
-    fn state(&self) -> ResponseState<'_> {
-        ResponseState {
-            status: "in_progress",
-            completed_at: None,
-            error: None,
-            incomplete: None,
-            output: &self.writer.output,
-            usage: None,
-        }
-    }
-
-    fn write_lifecycle_event(&mut self, name: &'static str, events: &mut EventBuffer) {
-        let sequence = self.writer.next_sequence();
-        let out = events.begin_event(name, sequence);
-        out.extend_from_slice(b",\"response\":");
-        self.settings.envelope.push(out, &self.state());
-        events.end_event();
-    }
-
-    /// Writes the terminal event and `[DONE]`. Its sequence number is the last one.
-    fn write_terminal_event(
-        &self,
-        name: &'static str,
-        state: &ResponseState<'_>,
-        events: &mut EventBuffer,
-    ) {
-        let out = events.begin_event(name, self.writer.sequence);
-        out.extend_from_slice(b",\"response\":");
-        let start = out.len();
-        self.settings.envelope.push(out, state);
-        events.mark_terminal(start);
-        events.end_event();
-        events.push_done_marker();
     }
 }

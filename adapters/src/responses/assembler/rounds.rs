@@ -73,7 +73,6 @@ impl Assembler {
     /// [`Assembler::open_item`] are no part of it.
     pub fn round_items(&self) -> Vec<RoundItem<'_>> {
         let finished: Vec<&str> = self
-            .writer
             .items()
             .map(|(_, json)| std::str::from_utf8(json).unwrap_or_default())
             .collect();
@@ -129,13 +128,13 @@ impl Assembler {
             .release(&mut self.writer, &mut self.notes, events);
         self.flush_waiting_text(events);
         self.close_text("completed", false, events);
-        self.end(Finish::Stop, now, events);
+        self.end_normally(Finish::Stop, now, events);
     }
 
     /// Opens the item of a tool that runs here and writes its events up to the moment at which the
     /// tool runs. Another open item is closed.
     pub fn open_item(&mut self, item: HostedItem, events: &mut EventBuffer) {
-        if self.final_status.is_none() {
+        if self.final_status().is_none() {
             self.close_text("completed", true, events);
             let open = OpenHostedItem::open(item, &mut self.writer, events);
             self.open = OpenItem::Hosted(Box::new(open));

@@ -1,22 +1,19 @@
 //! The counters that all items of an answer share, and the events that contain items.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::super::event_buffer::EventBuffer;
+use super::super::response_object::ResponseObject;
 use crate::json;
 
-/// Numbers events and items, writes item events, and keeps the finished items.
+/// Numbers events and items, writes the events that contain items or the response, and adds
+/// the finished items to the response.
 #[derive(Debug)]
 pub(super) struct ItemWriter {
+    /// The response so far.
+    pub(super) response: ResponseObject,
     /// The sequence number of the next event.
-    pub(super) sequence: u64,
-    /// The JSON of the finished items as it was sent, separated by commas.
-    pub(super) output: Vec<u8>,
-    /// The response id without its prefix; item ids contain it.
-    token: String,
-    /// The id of each finished item and its range in `output`.
-    items: Vec<(String, Range<usize>)>,
+    sequence: u64,
     next_index: u32,
 }
 
@@ -28,20 +25,15 @@ pub(super) struct ItemPosition {
 }
 
 impl ItemWriter {
-    pub(super) fn new(response_id: &str) -> Self {
-        let token = response_id
-            .split_once('_')
-            .map_or(response_id, |(_, token)| token);
+    pub(super) fn new(response: ResponseObject) -> Self {
         Self {
+            response,
             sequence: 0,
-            output: Vec::new(),
-            token: token.to_owned(),
-            items: Vec::new(),
             next_index: 0,
         }
     }
 
-    pub(super) fn next_sequence(&mut self) -> u64 {
+    fn next_sequence(&mut self) -> u64 {
         let sequence = self.sequence;
         self.sequence += 1;
         sequence
@@ -53,7 +45,7 @@ impl ItemWriter {
         let index = self.next_index;
         self.next_index += 1;
         ItemPosition {
-            id: format!("{prefix}_{}_{index}", self.token),
+            id: self.response.item_id(prefix, index),
             index,
         }
     }
@@ -68,7 +60,7 @@ impl ItemWriter {
         self.item_event("response.output_item.added", position, item, events);
     }
 
-    /// Writes `response.output_item.done` and keeps the item for the response object.
+    /// Writes `response.output_item.done` and adds the item to the response.
     pub(super) fn item_done(
         &mut self,
         position: &ItemPosition,
@@ -76,30 +68,29 @@ impl ItemWriter {
         events: &mut EventBuffer,
     ) {
         self.item_event("response.output_item.done", position, item, events);
-        if !self.output.is_empty() {
-            self.output.push(b',');
-        }
-        let start = self.output.len();
-        self.output.extend_from_slice(item);
-        self.items
-            .push((position.id.clone(), start..self.output.len()));
+        self.response.output.push(&position.id, item);
     }
 
     /// How many items are finished.
     pub(super) fn item_count(&self) -> usize {
-        self.items.len()
+        self.response.output.len()
     }
 
-    /// The finished items: id and JSON.
-    pub(super) fn items(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.items
-            .iter()
-            .filter_map(|(id, range)| Some((id.as_str(), self.output.get(range.clone())?)))
+    /// Writes an event with the response object.
+    pub(super) fn response_event(&mut self, name: &'static str, events: &mut EventBuffer) {
+        let out = events.begin_event(name, self.next_sequence());
+        out.extend_from_slice(b",\"response\":");
+        let start = out.len();
+        self.response.push_json(out);
+        if self.response.status.is_some() {
+            events.mark_response(start);
+        }
+        events.end_event();
     }
 
     fn item_event(
         &mut self,
-        name: &str,
+        name: &'static str,
         position: &ItemPosition,
         item: &[u8],
         events: &mut EventBuffer,
@@ -115,7 +106,7 @@ impl ItemWriter {
     /// appends the other fields.
     pub(super) fn event(
         &mut self,
-        name: &str,
+        name: &'static str,
         location: &[u8],
         events: &mut EventBuffer,
         rest: impl FnOnce(&mut Vec<u8>),

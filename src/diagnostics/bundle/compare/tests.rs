@@ -331,7 +331,8 @@ fn what_decides_comes_before_what_follows() {
             (
                 |turn| {
                     turn.version.push('1');
-                    turn.settings.routes[0].dialect.quirks.merge_user = true;
+                    let quirks = &mut turn.settings.routes[0].dialect.quirks;
+                    quirks.as_chat_mut().unwrap().merge_user = true;
                     turn.settings.routes[0].model.window = Some(9);
                     turn.settings.routes[0].timeouts.connect *= 2;
                     turn.state_before.model_patches.push(ModelPatches {

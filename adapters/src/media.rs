@@ -1,24 +1,21 @@
-//! Content parts as Chat Completions has them: which media a provider accepts,
-//! the text that replaces the others, and how many tokens they take.
-
-use serde_json::value::RawValue;
+//! Images and files in content parts: which of them a provider accepts, the text
+//! that replaces the others, and how many tokens they take.
 
 use crate::content::{MessageContent, MessagePart};
-use crate::json;
 use crate::json::string_value;
 use crate::notes::Notes;
 
 /// Which parts besides text the messages of a request may hold.
 #[derive(Clone, Copy)]
-pub(super) struct AcceptedMedia {
-    pub(super) images: AcceptedImages,
+pub(crate) struct AcceptedMedia {
+    pub(crate) images: AcceptedImages,
     /// Whether a message may hold images and no text.
-    pub(super) images_without_text: bool,
-    pub(super) files: bool,
+    pub(crate) images_without_text: bool,
+    pub(crate) files: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AcceptedImages {
+pub(crate) enum AcceptedImages {
     None,
     DataUrls,
     /// Data URLs, and http and https URLs.
@@ -27,7 +24,7 @@ pub(super) enum AcceptedImages {
 
 impl MessageContent<'_> {
     /// Replaces each part that the provider does not accept by a line of text.
-    pub(super) fn replace_unsupported(
+    pub(crate) fn replace_unsupported(
         mut self,
         accepted: AcceptedMedia,
         notes: &mut Notes,
@@ -42,7 +39,7 @@ impl MessageContent<'_> {
 
     /// Like [`Self::replace_unsupported`], for content that becomes a message of
     /// its own: images alone get a text where the provider needs one.
-    pub(super) fn fit_message(self, accepted: AcceptedMedia, notes: &mut Notes) -> Self {
+    pub(crate) fn fit_message(self, accepted: AcceptedMedia, notes: &mut Notes) -> Self {
         let mut fitted = self.replace_unsupported(accepted, notes);
         let has_text = |part: &MessagePart<'_>| matches!(part, MessagePart::Text(_));
         let lone = fitted.has_media() && !fitted.parts.iter().any(has_text);
@@ -50,16 +47,6 @@ impl MessageContent<'_> {
             fitted.parts.push(MessagePart::Text(" ".into()));
         }
         fitted
-    }
-
-    /// Writes the parts as elements of a list that has been opened.
-    pub(super) fn push_parts(&self, out: &mut Vec<u8>, media: &mut MediaEstimate) {
-        for part in &self.parts {
-            if out.last() != Some(&b'[') {
-                out.push(b',');
-            }
-            part.push(out, media);
-        }
     }
 }
 
@@ -97,35 +84,6 @@ impl MessagePart<'_> {
             MessagePart::File(..) | MessagePart::Text(_) => None,
         }
     }
-
-    /// Writes the part as an object.
-    pub(super) fn push(&self, out: &mut Vec<u8>, media: &mut MediaEstimate) {
-        match self {
-            MessagePart::Text(text) => {
-                out.extend_from_slice(b"{\"type\":\"text\",\"text\":");
-                text.push_json(out);
-                out.push(b'}');
-            }
-            MessagePart::Image(url, detail) => {
-                media.add_image(url.get().len());
-                out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{");
-                json::raw_field(out, "url", url.get());
-                if let Some(detail) = detail.filter(|detail| is_chat_detail(detail)) {
-                    json::raw_field(out, "detail", detail.get());
-                }
-                out.extend_from_slice(b"}}");
-            }
-            MessagePart::File(data, name) => {
-                media.add_file(data.get().len());
-                out.extend_from_slice(b"{\"type\":\"file\",\"file\":{");
-                if let Some(name) = name {
-                    json::raw_field(out, "filename", name.get());
-                }
-                json::raw_field(out, "file_data", data.get());
-                out.extend_from_slice(b"}}");
-            }
-        }
-    }
 }
 
 fn is_http_url(url: &str) -> bool {
@@ -133,15 +91,10 @@ fn is_http_url(url: &str) -> bool {
     scheme.is_some_and(|s| s.eq_ignore_ascii_case("http") || s.eq_ignore_ascii_case("https"))
 }
 
-/// Chat Completions has these levels; the Responses API has more.
-fn is_chat_detail(detail: &RawValue) -> bool {
-    matches!(detail.get(), "\"auto\"" | "\"low\"" | "\"high\"")
-}
-
 /// Estimated tokens of the images and files in a body. Their bytes are left out
 /// of the estimate by bytes: the size of base64 data says little about tokens.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct MediaEstimate {
+pub(crate) struct MediaEstimate {
     bytes: usize,
     tokens: u64,
 }
@@ -150,14 +103,14 @@ impl MediaEstimate {
     const IMAGE_TOKENS: u64 = 1_000;
 
     /// Adds an image whose URL or data URL has this many bytes.
-    fn add_image(&mut self, bytes: usize) {
+    pub(crate) fn add_image(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.tokens += Self::IMAGE_TOKENS;
     }
 
     /// Adds a file with this many bytes of base64. About 32 kB are one page, and
     /// a page takes as many tokens as an image.
-    fn add_file(&mut self, bytes: usize) {
+    pub(crate) fn add_file(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.tokens += Self::IMAGE_TOKENS + u64::try_from(bytes).unwrap_or(u64::MAX) / 32;
     }
@@ -169,7 +122,7 @@ impl MediaEstimate {
         clippy::cast_sign_loss,
         reason = "an estimate"
     )]
-    pub(super) fn tokens_of(self, body: usize, bytes_per_token: f32) -> u64 {
+    pub(crate) fn tokens_of(self, body: usize, bytes_per_token: f32) -> u64 {
         let text = body.saturating_sub(self.bytes) as f64;
         let tokens = (text / f64::from(bytes_per_token.max(0.1))).ceil() as u64;
         tokens.saturating_add(self.tokens)

@@ -1,4 +1,4 @@
-//! Quirks: how a provider differs from plain Chat Completions.
+//! ChatQuirks: how a provider differs from plain Chat Completions.
 //!
 //! The set is closed. A new quirk is one field here and one use in the wire, and the TOML that
 //! sets it cites its source: documentation, an issue or a recording.
@@ -15,7 +15,7 @@ use crate::enum_set::{EnumSet, EnumSetValue};
     clippy::struct_excessive_bools,
     reason = "independent switches of a wire"
 )]
-pub struct Quirks {
+pub struct ChatQuirks {
     /// The request field for the limit of output tokens.
     pub max_tokens_field: MaxTokensField,
     /// The limit of output tokens to send if the client sends none, for a provider whose own
@@ -101,16 +101,20 @@ pub struct Quirks {
     pub usage_apart: bool,
 }
 
-impl Quirks {
-    /// Whether a later request needs more of an answer than its items contain: reasoning or
-    /// thought signatures.
+impl ChatQuirks {
+    /// See [`crate::WireQuirks::wants_baggage`]: reasoning or thought signatures go back.
     pub fn wants_baggage(&self) -> bool {
         self.reasoning_replay != ReasoningReplay::None
             || self.call_extra != ExtraContentReplay::None
     }
+
+    /// See [`crate::WireQuirks::replays_reasoning`].
+    pub fn replays_reasoning(&self) -> bool {
+        self.reasoning_replay != ReasoningReplay::None
+    }
 }
 
-impl Default for Quirks {
+impl Default for ChatQuirks {
     fn default() -> Self {
         Self {
             max_tokens_field: MaxTokensField::default(),

@@ -1,0 +1,405 @@
+//! The response object: the 31 keys that every lifecycle event (`response.created`,
+//! `response.completed` and so on) and a non-streamed answer contain. Open Responses requires
+//! all of them and says which may be null.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::ops::Range;
+
+use serde_json::json;
+
+use super::echo::{self, EchoedJson};
+use crate::event::Usage;
+use crate::json;
+use crate::turn::Turn;
+
+/// A response of the Responses API, as data.
+///
+/// Made with an answer, from the request whose parameters it repeats. The assembler owns it and
+/// changes the fields from `status` to `usage`; after the terminal event it is final.
+#[derive(Clone, Debug)]
+pub struct ResponseObject {
+    /// The response id: `resp_` and a token.
+    pub id: String,
+    /// Creation time in Unix seconds.
+    pub created_at: u64,
+    /// The final status; `None` while the answer is in progress.
+    pub status: Option<ResponseStatus>,
+    /// The time of completion in Unix seconds; `None` unless the status is `completed`.
+    pub completed_at: Option<u64>,
+    /// Why the response failed.
+    pub error: Option<ResponseError>,
+    /// Why the response is incomplete.
+    pub incomplete_details: Option<IncompleteReason>,
+    /// The finished items.
+    pub output: OutputItems,
+    /// The token counts, once the answer has ended.
+    pub usage: Option<Usage>,
+    /// The client's `instructions`.
+    pub instructions: EchoedJson,
+    /// Upper bound of generated tokens.
+    pub max_output_tokens: Option<u64>,
+    /// Upper bound of calls of hosted tools.
+    pub max_tool_calls: EchoedJson,
+    /// The model's name as the client wrote it.
+    pub model: String,
+    /// Whether the model may call several tools in one answer.
+    pub parallel_tool_calls: bool,
+    /// The response that this one continues.
+    pub previous_response_id: Option<String>,
+    /// The client's `prompt_cache_key`.
+    pub prompt_cache_key: EchoedJson,
+    /// The client's `reasoning`, always with `effort` and `summary`.
+    pub reasoning: EchoedJson,
+    /// The client's `safety_identifier`.
+    pub safety_identifier: EchoedJson,
+    /// The service tier that answered.
+    pub service_tier: Cow<'static, str>,
+    /// Whether the response can be fetched later.
+    pub store: bool,
+    /// Whether the response was made in the background.
+    pub background: bool,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// The client's `text`, always with `format` and `verbosity`.
+    pub text: EchoedJson,
+    /// The client's `tool_choice`.
+    pub tool_choice: EchoedJson,
+    /// The client's tools; function tools always with `description`, `parameters` and
+    /// `strict`.
+    pub tools: EchoedJson,
+    /// How many alternative tokens are reported at each position.
+    pub top_logprobs: u64,
+    /// Nucleus sampling.
+    pub top_p: f64,
+    /// Presence penalty.
+    pub presence_penalty: f64,
+    /// Frequency penalty.
+    pub frequency_penalty: f64,
+    /// `auto` or `disabled`.
+    pub truncation: EchoedJson,
+    /// The client's `user`, which only older clients send.
+    pub user: EchoedJson,
+    /// The client's `metadata`.
+    pub metadata: EchoedJson,
+}
+
+/// The final status of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseStatus {
+    /// The answer is complete: `response.completed`.
+    Completed,
+    /// The output limit or a content filter ended it: `response.incomplete`.
+    Incomplete,
+    /// The answer broke off: `response.failed`.
+    Failed,
+}
+
+/// Why a response failed: its `error`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponseError {
+    /// The error code, which clients compare.
+    pub code: &'static str,
+    /// The message for the user.
+    pub message: String,
+}
+
+/// Why a response is incomplete: the `reason` in its `incomplete_details`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IncompleteReason {
+    /// `max_output_tokens`: the output limit was reached.
+    MaxOutputTokens,
+    /// `content_filter`: the provider cut the answer off.
+    ContentFilter,
+}
+
+/// The finished items of a response, as they were sent.
+#[derive(Clone, Debug, Default)]
+pub struct OutputItems {
+    /// The JSON of the items, separated by commas.
+    json: Vec<u8>,
+    /// The id of each item and its range in `json`.
+    ranges: Vec<(String, Range<usize>)>,
+}
+
+impl ResponseObject {
+    /// The response to `turn` at its beginning, with the defaults of the API for parameters that
+    /// the client did not send. `created_at` is in Unix seconds.
+    pub fn new(turn: &Turn<'_>, id: &str, created_at: u64) -> Self {
+        let (params, controls) = (&turn.echo, &turn.controls);
+        Self {
+            id: id.to_owned(),
+            created_at,
+            status: None,
+            completed_at: None,
+            error: None,
+            incomplete_details: None,
+            output: OutputItems::default(),
+            usage: None,
+            instructions: EchoedJson::new(params.instructions, "null"),
+            max_output_tokens: controls.max_output_tokens,
+            max_tool_calls: EchoedJson::new(params.max_tool_calls, "null"),
+            model: turn.model.clone().into_owned(),
+            parallel_tool_calls: turn.parallel_tool_calls.unwrap_or(true),
+            previous_response_id: None,
+            prompt_cache_key: EchoedJson::new(params.prompt_cache_key, "null"),
+            reasoning: echo::reasoning(params.reasoning),
+            safety_identifier: EchoedJson::new(params.safety_identifier, "null"),
+            service_tier: Cow::Borrowed("default"),
+            store: false,
+            background: false,
+            temperature: controls.temperature.unwrap_or(1.0),
+            text: echo::text(params.text),
+            tool_choice: EchoedJson::new(params.tool_choice, "\"auto\""),
+            tools: if turn.tools.has_short_function() {
+                echo::completed_tools(params.tools)
+            } else {
+                echo::tools(params.tools)
+            },
+            top_logprobs: controls.top_logprobs.unwrap_or(0),
+            top_p: controls.top_p.unwrap_or(1.0),
+            presence_penalty: controls.presence_penalty.unwrap_or(0.0),
+            frequency_penalty: controls.frequency_penalty.unwrap_or(0.0),
+            truncation: EchoedJson::new(params.truncation, "\"disabled\""),
+            user: EchoedJson::new(params.user, "null"),
+            metadata: EchoedJson::new(params.metadata, "{}"),
+        }
+    }
+
+    /// Appends the response object as JSON on one line.
+    pub fn push_json(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        json::field(out, "id", &self.id);
+        json::field(out, "object", "response");
+        json::field(out, "created_at", &self.created_at);
+        json::field(out, "status", self.status_name());
+        json::field(out, "completed_at", &self.completed_at);
+        json::key(out, "error");
+        match &self.error {
+            None => out.extend_from_slice(b"null"),
+            Some(error) => {
+                json::push(out, &json!({"code": error.code, "message": error.message}));
+            }
+        }
+        json::key(out, "incomplete_details");
+        match self.incomplete_details {
+            None => out.extend_from_slice(b"null"),
+            Some(reason) => json::push(out, &json!({"reason": reason.name()})),
+        }
+        json::key(out, "output");
+        out.push(b'[');
+        out.extend_from_slice(&self.output.json);
+        out.push(b']');
+        json::key(out, "usage");
+        match self.usage {
+            None => out.extend_from_slice(b"null"),
+            Some(usage) => push_usage(out, usage),
+        }
+        self.instructions.push_field(out, "instructions");
+        json::field(out, "max_output_tokens", &self.max_output_tokens);
+        self.max_tool_calls.push_field(out, "max_tool_calls");
+        json::field(out, "model", &self.model);
+        json::field(out, "parallel_tool_calls", &self.parallel_tool_calls);
+        json::field(out, "previous_response_id", &self.previous_response_id);
+        self.prompt_cache_key.push_field(out, "prompt_cache_key");
+        self.reasoning.push_field(out, "reasoning");
+        self.safety_identifier.push_field(out, "safety_identifier");
+        json::field(out, "service_tier", &self.service_tier);
+        json::field(out, "store", &self.store);
+        json::field(out, "background", &self.background);
+        json::field(out, "temperature", &self.temperature);
+        self.text.push_field(out, "text");
+        self.tool_choice.push_field(out, "tool_choice");
+        self.tools.push_field(out, "tools");
+        json::field(out, "top_logprobs", &self.top_logprobs);
+        json::field(out, "top_p", &self.top_p);
+        json::field(out, "presence_penalty", &self.presence_penalty);
+        json::field(out, "frequency_penalty", &self.frequency_penalty);
+        self.truncation.push_field(out, "truncation");
+        self.user.push_field(out, "user");
+        self.metadata.push_field(out, "metadata");
+        out.push(b'}');
+    }
+
+    /// The id of an item of this response: a prefix for its type (`msg`, `rs`, `fc` and so on),
+    /// the token of the response id and the item's index.
+    pub(super) fn item_id(&self, prefix: &str, index: u32) -> String {
+        item_id(prefix, &self.id, index)
+    }
+
+    fn status_name(&self) -> &'static str {
+        self.status.map_or("in_progress", ResponseStatus::name)
+    }
+}
+
+impl ResponseStatus {
+    /// The name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// The name of the event with which a response ends in this status.
+    pub(super) fn event_name(self) -> &'static str {
+        match self {
+            Self::Completed => "response.completed",
+            Self::Incomplete => "response.incomplete",
+            Self::Failed => "response.failed",
+        }
+    }
+}
+
+impl IncompleteReason {
+    fn name(self) -> &'static str {
+        match self {
+            Self::MaxOutputTokens => "max_output_tokens",
+            Self::ContentFilter => "content_filter",
+        }
+    }
+}
+
+impl OutputItems {
+    /// Adds a finished item.
+    pub(super) fn push(&mut self, id: &str, item: &[u8]) {
+        if !self.json.is_empty() {
+            self.json.push(b',');
+        }
+        let start = self.json.len();
+        self.json.extend_from_slice(item);
+        self.ranges.push((id.to_owned(), start..self.json.len()));
+    }
+
+    /// How many items are finished.
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// The items: id and JSON.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.ranges
+            .iter()
+            .filter_map(|(id, range)| Some((id.as_str(), self.json.get(range.clone())?)))
+    }
+}
+
+/// The id of an item of the response with this id.
+pub(super) fn item_id(prefix: &str, response_id: &str, index: impl Display) -> String {
+    let parts = response_id.split_once('_');
+    let token = parts.map_or(response_id, |(_, token)| token);
+    format!("{prefix}_{token}_{index}")
+}
+
+/// Appends the `usage` of a response.
+pub(super) fn push_usage(out: &mut Vec<u8>, usage: Usage) {
+    out.push(b'{');
+    json::field(out, "input_tokens", &usage.input);
+    json::key(out, "input_tokens_details");
+    out.push(b'{');
+    json::field(out, "cached_tokens", &usage.cached);
+    json::field(out, "cache_write_tokens", &usage.cache_write);
+    out.push(b'}');
+    json::field(out, "output_tokens", &usage.output);
+    json::key(out, "output_tokens_details");
+    out.push(b'{');
+    json::field(out, "reasoning_tokens", &usage.reasoning);
+    out.push(b'}');
+    json::field(
+        out,
+        "total_tokens",
+        &usage.input.saturating_add(usage.output),
+    );
+    out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::responses::request::TurnSource;
+
+    fn response(body: &str) -> ResponseObject {
+        let source = TurnSource::new(body.to_owned());
+        ResponseObject::new(&source.turn().unwrap(), "resp_1", 7)
+    }
+
+    fn read(response: &ResponseObject) -> Value {
+        let mut out = Vec::new();
+        response.push_json(&mut out);
+        assert!(!out.contains(&b'\n'), "a document is one line");
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn a_response_has_every_key_also_without_parameters() {
+        let read = read(&response(r#"{"model":"m","input":"hi"}"#));
+        assert_eq!(
+            read,
+            json!({
+                "id": "resp_1", "object": "response", "created_at": 7, "status": "in_progress",
+                "completed_at": null, "error": null, "incomplete_details": null, "output": [],
+                "usage": null, "instructions": null, "max_output_tokens": null,
+                "max_tool_calls": null, "model": "m", "parallel_tool_calls": true,
+                "previous_response_id": null, "prompt_cache_key": null,
+                "reasoning": {"effort": null, "summary": null}, "safety_identifier": null,
+                "service_tier": "default", "store": false, "background": false,
+                "temperature": 1.0, "text": {"format": {"type": "text"}, "verbosity": "medium"},
+                "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": 1.0,
+                "presence_penalty": 0.0, "frequency_penalty": 0.0, "truncation": "disabled",
+                "user": null, "metadata": {},
+            })
+        );
+    }
+
+    #[test]
+    fn a_response_repeats_what_the_client_sent() {
+        let body = "{\"model\":\"m\",\"input\":\"hi\",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"parameters\":{}}],\"instructions\":\"be\\nkind\",\"temperature\":0.5,\"metadata\":{\n\"k\":\"v\"},\"reasoning\":{\"effort\":\"high\"},\"tool_choice\":\"none\",\"truncation\":\"auto\"}";
+        let read = read(&response(body));
+        assert_eq!(read["instructions"], "be\nkind");
+        assert_eq!(read["temperature"], 0.5);
+        assert_eq!(read["metadata"], json!({"k": "v"}));
+        assert_eq!(
+            read["reasoning"],
+            json!({"effort": "high", "summary": null})
+        );
+        assert_eq!(read["tool_choice"], "none");
+        assert_eq!(read["truncation"], "auto");
+        assert_eq!(
+            read["tools"],
+            json!([{
+                "type": "function", "name": "f", "parameters": {}, "description": null,
+                "strict": null,
+            }])
+        );
+    }
+
+    #[test]
+    fn a_response_says_how_it_ended() {
+        let mut response = response(r#"{"model":"m","input":"hi"}"#);
+        response.output.push("a", br#"{"id":"a"}"#);
+        response.output.push("b", br#"{"id":"b"}"#);
+        response.status = Some(ResponseStatus::Incomplete);
+        response.incomplete_details = Some(IncompleteReason::ContentFilter);
+        let incomplete = read(&response);
+        assert_eq!(incomplete["status"], "incomplete");
+        assert_eq!(
+            incomplete["incomplete_details"],
+            json!({"reason": "content_filter"})
+        );
+        assert_eq!(incomplete["output"], json!([{"id": "a"}, {"id": "b"}]));
+        let items: Vec<_> = response.output.iter().collect();
+        assert_eq!(items[1], ("b", br#"{"id":"b"}"#.as_slice()));
+        response.status = Some(ResponseStatus::Failed);
+        response.error = Some(ResponseError {
+            code: "server_error",
+            message: "a \"b\"".to_owned(),
+        });
+        assert_eq!(
+            read(&response)["error"],
+            json!({"code": "server_error", "message": "a \"b\""})
+        );
+    }
+}

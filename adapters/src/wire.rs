@@ -1,0 +1,163 @@
+//! The wires: the protocols that providers speak. This is the only place that chooses between
+//! them; whoever encodes a turn, reads an answer or an error comes through here.
+//!
+//! A new wire is a folder beside this file, a variant of [`registry::Wire`] and
+//! [`registry::WireQuirks`], and an arm of each `match` here.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use registry::{Dialect, Model, WireQuirks};
+
+use crate::chat::decode::ChatDecoder;
+use crate::encoded::{self, Encoded};
+use crate::event::Event;
+use crate::fault::Fault;
+use crate::plan::Plan;
+use crate::provider_error;
+use crate::reader::DataKind;
+use crate::relay::RelayDecoder;
+use crate::turn::Turn;
+use crate::{chat, relay};
+
+/// A request to a provider, as its wire has it: a `POST` with a JSON body. Made by [`encode`]
+/// for each attempt of a turn.
+#[derive(Debug)]
+pub struct WireRequest {
+    /// The path below the provider's base URL, beginning with a slash.
+    pub path: Cow<'static, str>,
+    /// The headers that the protocol requires, besides those of every request and the key.
+    pub headers: &'static [(&'static str, &'static str)],
+    /// The body, and where its parts are.
+    pub encoded: Encoded,
+}
+
+/// Everything that an encoder has to know besides the turn and its plan.
+#[derive(Clone, Copy, Debug)]
+pub struct EncodeOptions<'a> {
+    /// The wire with the quirks of the provider or model, and its fixed fields.
+    pub dialect: &'a Dialect,
+    /// The model's window, limits and abilities.
+    pub model: &'a Model,
+    /// The model's name in the request.
+    pub upstream_model: &'a str,
+    /// Provider and model of the route, as in
+    /// [`crate::baggage::Baggage::origin`]. Opaque reasoning data is sent back
+    /// only to the origin that made it.
+    pub origin: &'a str,
+    /// Sealed baggage ([`crate::baggage::Baggage::seal`]) by call id, for clients
+    /// that do not send reasoning items back. Several blobs of one call are
+    /// separated by spaces.
+    pub known_baggage: Option<&'a HashMap<String, String>>,
+}
+
+impl<'a> EncodeOptions<'a> {
+    /// Options with an empty origin and without known baggage.
+    pub fn new(dialect: &'a Dialect, model: &'a Model, upstream_model: &'a str) -> Self {
+        Self {
+            dialect,
+            model,
+            upstream_model,
+            origin: "",
+            known_baggage: None,
+        }
+    }
+}
+
+/// Encodes the request of a turn. Fails if an item cannot be sent, or the request would be too
+/// large, which is the client's fault.
+pub fn encode(
+    turn: &Turn<'_>,
+    plan: &Plan,
+    options: &EncodeOptions<'_>,
+) -> Result<WireRequest, Fault> {
+    let request = match &options.dialect.quirks {
+        WireQuirks::Chat(quirks) => WireRequest {
+            path: chat::PATH.into(),
+            headers: &[],
+            encoded: chat::encode::encode(turn, plan, options, quirks)?,
+        },
+        WireQuirks::Responses(quirks) => WireRequest {
+            path: relay::PATH.into(),
+            headers: &[],
+            encoded: relay::encode(turn, plan, options, quirks)?,
+        },
+    };
+    encoded::check_size(request.encoded.body.len(), "input")?;
+    Ok(request)
+}
+
+/// The fault of an HTTP error reply, with the quirk patch that it suggests. `wait` is the pause
+/// that its headers ask for, see [`provider_error::delay::from_headers`].
+pub fn error(quirks: &WireQuirks, status: u16, wait: Option<Duration>, body: &[u8]) -> Fault {
+    let mut fault = provider_error::from_reply(status, wait, body);
+    fault.patch = fault.patch.filter(|patch| patch.fits(quirks));
+    fault
+}
+
+/// Decodes the data of an answer into [`Event`]s. [`crate::reader::UpstreamReader`] makes one for
+/// each upstream response, and splits its body into data.
+#[derive(Debug)]
+pub(crate) enum Decoder {
+    /// Chunks of Chat Completions.
+    Chat(ChatDecoder),
+    /// Events of Responses.
+    Responses(RelayDecoder),
+}
+
+impl Decoder {
+    /// A decoder for the answer of a model with this wire and these quirks.
+    pub(crate) fn new(quirks: &WireQuirks) -> Self {
+        match quirks {
+            WireQuirks::Chat(quirks) => Self::Chat(ChatDecoder::new(quirks)),
+            WireQuirks::Responses(quirks) => Self::Responses(RelayDecoder::new(quirks)),
+        }
+    }
+
+    /// Decodes the data of one SSE event, or a whole JSON answer.
+    pub(crate) fn decode<'a>(
+        &mut self,
+        data: &'a str,
+        kind: DataKind,
+        emit: &mut impl FnMut(Event<'a>),
+    ) {
+        match self {
+            Self::Chat(decoder) => decoder.decode(data, kind, emit),
+            Self::Responses(decoder) => decoder.decode(data, kind, emit),
+        }
+    }
+
+    /// Ends the answer with a fault, unless it has ended.
+    pub(crate) fn fail<'a>(&mut self, fault: Fault, emit: &mut impl FnMut(Event<'a>)) {
+        match self {
+            Self::Chat(decoder) => decoder.fail(fault, emit),
+            Self::Responses(decoder) => decoder.fail(fault, emit),
+        }
+    }
+
+    /// Ends the answer where the body ends: emits what is still held, then the finish or the
+    /// failure.
+    pub(crate) fn finish<'a>(&mut self, emit: &mut impl FnMut(Event<'a>)) {
+        match self {
+            Self::Chat(decoder) => decoder.finish(emit),
+            Self::Responses(decoder) => decoder.finish(emit),
+        }
+    }
+
+    /// Whether the answer has its finish reason. Token counts may still follow.
+    pub(crate) fn is_complete(&self) -> bool {
+        match self {
+            Self::Chat(decoder) => decoder.is_complete(),
+            Self::Responses(decoder) => decoder.is_complete(),
+        }
+    }
+
+    /// Whether nothing has been understood so far.
+    pub(crate) fn has_decoded_nothing(&self) -> bool {
+        match self {
+            Self::Chat(decoder) => decoder.has_decoded_nothing(),
+            Self::Responses(decoder) => decoder.has_decoded_nothing(),
+        }
+    }
+}

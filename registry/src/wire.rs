@@ -1,0 +1,252 @@
+//! The wires (protocols) of providers, and the quirks of each. The registry reads the quirks of
+//! the wire that a provider or a model family names; what they mean is decided by the wire.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+use toml::{Table, Value};
+
+use crate::chat_quirks::ChatQuirks;
+use crate::field_names::field_names;
+use crate::relay_quirks::RelayQuirks;
+
+/// The protocol of an API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wire {
+    /// OpenAI Chat Completions: `POST {base_url}/chat/completions`.
+    #[default]
+    Chat,
+    /// OpenAI Responses: `POST {base_url}/responses`.
+    Responses,
+}
+
+impl Wire {
+    /// The name in TOML.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+        }
+    }
+
+    /// The keys of `[quirks]` for this wire.
+    pub fn quirk_names(self) -> &'static [&'static str] {
+        match self {
+            Self::Chat => field_names::<ChatQuirks>(),
+            Self::Responses => field_names::<RelayQuirks>(),
+        }
+    }
+
+    const ALL: [Self; 2] = [Self::Chat, Self::Responses];
+}
+
+/// A wire with its quirks: how a provider or a model family differs from the plain protocol.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WireQuirks {
+    /// Chat Completions.
+    Chat(ChatQuirks),
+    /// Responses.
+    Responses(RelayQuirks),
+}
+
+impl WireQuirks {
+    /// The wire without its quirks.
+    pub fn wire(&self) -> Wire {
+        match self {
+            Self::Chat(_) => Wire::Chat,
+            Self::Responses(_) => Wire::Responses,
+        }
+    }
+
+    /// Whether a later request needs more of an answer than its items contain, such as thought
+    /// signatures, so that it is kept as baggage.
+    pub fn wants_baggage(&self) -> bool {
+        match self {
+            Self::Chat(quirks) => quirks.wants_baggage(),
+            Self::Responses(quirks) => quirks.wants_baggage(),
+        }
+    }
+
+    /// Whether the reasoning of earlier answers is sent back, and so takes room in the window.
+    pub fn replays_reasoning(&self) -> bool {
+        match self {
+            Self::Chat(quirks) => quirks.replays_reasoning(),
+            Self::Responses(quirks) => quirks.replays_reasoning(),
+        }
+    }
+
+    /// The quirks of Chat Completions; `None` for another wire.
+    pub fn as_chat(&self) -> Option<&ChatQuirks> {
+        match self {
+            Self::Chat(quirks) => Some(quirks),
+            Self::Responses(_) => None,
+        }
+    }
+
+    /// The quirks of Chat Completions, to be changed; `None` for another wire.
+    pub fn as_chat_mut(&mut self) -> Option<&mut ChatQuirks> {
+        match self {
+            Self::Chat(quirks) => Some(quirks),
+            Self::Responses(_) => None,
+        }
+    }
+
+    /// The quirks of Responses; `None` for another wire.
+    pub fn as_responses(&self) -> Option<&RelayQuirks> {
+        match self {
+            Self::Chat(_) => None,
+            Self::Responses(quirks) => Some(quirks),
+        }
+    }
+
+    /// The quirks of Responses, to be changed; `None` for another wire.
+    pub fn as_responses_mut(&mut self) -> Option<&mut RelayQuirks> {
+        match self {
+            Self::Chat(_) => None,
+            Self::Responses(quirks) => Some(quirks),
+        }
+    }
+
+    /// Reads the quirks of a wire in the form in which they are serialized.
+    pub fn from_json(wire: Wire, json: serde_json::Value) -> Result<Self, serde_json::Error> {
+        match wire {
+            Wire::Chat => serde_json::from_value(json).map(Self::Chat),
+            Wire::Responses => serde_json::from_value(json).map(Self::Responses),
+        }
+    }
+}
+
+impl Default for WireQuirks {
+    fn default() -> Self {
+        Self::Chat(ChatQuirks::default())
+    }
+}
+
+impl From<ChatQuirks> for WireQuirks {
+    fn from(quirks: ChatQuirks) -> Self {
+        Self::Chat(quirks)
+    }
+}
+
+impl From<RelayQuirks> for WireQuirks {
+    fn from(quirks: RelayQuirks) -> Self {
+        Self::Responses(quirks)
+    }
+}
+
+/// The quirks alone, without the name of the wire.
+impl Serialize for WireQuirks {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Chat(quirks) => quirks.serialize(to),
+            Self::Responses(quirks) => quirks.serialize(to),
+        }
+    }
+}
+
+/// `[quirks]` in TOML, where the wire may be named elsewhere: in a file that this one is laid
+/// over. Every key is a quirk of some wire, with a value of its type.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QuirksTable {
+    keys: Vec<String>,
+    chat: ChatQuirks,
+    responses: RelayQuirks,
+}
+
+impl QuirksTable {
+    /// The quirks of this wire. Keys of other wires are ignored; see [`Self::foreign_key`].
+    pub fn quirks(&self, wire: Wire) -> WireQuirks {
+        match wire {
+            Wire::Chat => WireQuirks::Chat(self.chat),
+            Wire::Responses => WireQuirks::Responses(self.responses),
+        }
+    }
+
+    /// A key that is no quirk of this wire.
+    pub fn foreign_key(&self, wire: Wire) -> Option<&str> {
+        let known = wire.quirk_names();
+        let mut keys = self.keys.iter().map(String::as_str);
+        keys.find(|key| !known.contains(key))
+    }
+
+    /// A key that several wires have must have a valid value for each.
+    fn read(table: &Table) -> Result<Self, toml::de::Error> {
+        let of = |wire: Wire| {
+            let known = wire.quirk_names();
+            let own = table
+                .iter()
+                .filter(|(key, _)| known.contains(&key.as_str()));
+            own.map(|(key, value)| (key.clone(), value.clone()))
+                .collect::<Table>()
+        };
+        Ok(Self {
+            keys: table.keys().cloned().collect(),
+            chat: of(Wire::Chat).try_into()?,
+            responses: of(Wire::Responses).try_into()?,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for QuirksTable {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(QuirksVisitor)
+    }
+}
+
+/// Reads keys and values one by one, so that an error names the line of the wrong one.
+struct QuirksVisitor;
+
+impl<'de> Visitor<'de> for QuirksVisitor {
+    type Value = QuirksTable;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<QuirksTable, A::Error> {
+        let mut table = Table::new();
+        while let Some(key) = map.next_key_seed(QuirkKey)? {
+            let value = map.next_value_seed(QuirkValue(&key))?;
+            table.insert(key, value);
+        }
+        QuirksTable::read(&table).map_err(A::Error::custom)
+    }
+}
+
+/// The name of a quirk of some wire.
+struct QuirkKey;
+
+impl<'de> DeserializeSeed<'de> for QuirkKey {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<String, D::Error> {
+        let key = String::deserialize(from)?;
+        let names = || Wire::ALL.into_iter().flat_map(Wire::quirk_names);
+        if names().any(|name| *name == key) {
+            return Ok(key);
+        }
+        let known: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+        Err(D::Error::custom(format!(
+            "unknown field `{key}`, expected one of {}",
+            known.join(", ")
+        )))
+    }
+}
+
+/// The value of the quirk with this name.
+struct QuirkValue<'k>(&'k str);
+
+impl<'de> DeserializeSeed<'de> for QuirkValue<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        let value = Value::deserialize(from)?;
+        let alone = Table::from_iter([(self.0.to_owned(), value.clone())]);
+        match QuirksTable::read(&alone) {
+            Ok(_) => Ok(value),
+            Err(error) => Err(D::Error::custom(error.message())),
+        }
+    }
+}
