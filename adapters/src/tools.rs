@@ -10,6 +10,7 @@ mod definitions;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::text::Text;
@@ -30,6 +31,18 @@ pub struct Tool<'a> {
     pub parameters: Option<&'a RawValue>,
     /// Whether the arguments must follow the schema exactly.
     pub strict: Option<bool>,
+}
+
+/// A tool that runs in the proxy: what the model is told about it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyTool {
+    /// The name of the function.
+    pub name: String,
+    /// The description for the model.
+    pub description: String,
+    /// The JSON Schema of the arguments.
+    pub parameters: String,
 }
 
 /// A tool as the client knows it: how a call of it is written to the client.
@@ -120,6 +133,27 @@ impl<'a> Toolbox<'a> {
         });
     }
 
+    /// Adds a tool that runs in the proxy. False if the client offers one of that name, which
+    /// then is the one that is called.
+    pub(crate) fn add_proxy_tool(&mut self, tool: &'a ProxyTool) -> bool {
+        let target = ToolTarget {
+            kind: ToolKind::Function,
+            name: tool.name.clone(),
+            namespace: None,
+        };
+        if self
+            .tools
+            .iter()
+            .any(|known| known.target.same_tool(&target))
+        {
+            return false;
+        }
+        let description = Text::Owned(tool.description.as_str().into());
+        let parameters = serde_json::from_str(&tool.parameters).ok();
+        self.add(target, Some(description), parameters, None);
+        true
+    }
+
     /// The tools in the order in which the client offered them.
     pub fn iter(&self) -> impl Iterator<Item = &Tool<'a>> {
         self.tools.iter()
@@ -173,6 +207,21 @@ impl<'a> Toolbox<'a> {
                 .iter()
                 .map(|tool| (tool.wire_name.clone(), tool.target.clone()))
                 .collect(),
+        }
+    }
+}
+
+impl ToolChoice {
+    /// The choice for the rounds after the first: a tool that had to be called was called.
+    #[must_use]
+    pub(crate) fn relaxed(self) -> Self {
+        match self {
+            Self::Required | Self::Named(_) | Self::Auto => Self::Auto,
+            Self::None => Self::None,
+            Self::Allowed { names, .. } => Self::Allowed {
+                required: false,
+                names,
+            },
         }
     }
 }

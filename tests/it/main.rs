@@ -26,6 +26,7 @@ mod proxy;
 mod recordings;
 mod requests;
 mod requirements;
+mod rounds;
 mod secrets;
 mod store;
 mod supply;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         recordings::trials(),
         requests::trials(),
         requirements::trials(),
+        rounds::trials(),
         secrets::trials(),
         store::trials(),
         supply::trials(),

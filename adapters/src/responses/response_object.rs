@@ -272,6 +272,11 @@ impl OutputItems {
         self.ranges.push((id.to_owned(), start..self.json.len()));
     }
 
+    /// How many items are finished.
+    pub(super) fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
     /// The items: id and JSON.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.ranges

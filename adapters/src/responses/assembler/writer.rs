@@ -71,6 +71,11 @@ impl ItemWriter {
         self.response.output.push(&position.id, item);
     }
 
+    /// How many items are finished.
+    pub(super) fn item_count(&self) -> usize {
+        self.response.output.len()
+    }
+
     /// Writes an event with the response object.
     pub(super) fn response_event(&mut self, name: &'static str, events: &mut EventBuffer) {
         let out = events.begin_event(name, self.next_sequence());
